@@ -1,0 +1,1 @@
+"""The packaged word lists: YAML files, read with :func:`pytest_genderbias.load_wordlist`."""
