@@ -1,0 +1,71 @@
+"""Bias regression tests for language models.
+
+``load_model``, ``load_suite`` and ``measure`` give a :class:`Measurement`; the assertions judge it. Under pytest the fixtures
+``bias_model``, ``bias_suite``, ``bias_measure`` and ``bias_baseline`` do the same with ``--bias-model``. Nothing heavy is imported
+before it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_genderbias.errors import BiasError, GateFailure, NotApplicableError
+    from pytest_genderbias.gates.assertions import assert_at_least, assert_at_most, assert_no_regression, assert_within
+    from pytest_genderbias.gates.baseline import Baseline
+    from pytest_genderbias.measurement import Measurement, measure
+    from pytest_genderbias.models.loading import load_model
+    from pytest_genderbias.models.model import Model
+    from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
+    from pytest_genderbias.text.wordlist import load_wordlist
+
+_HOMES = {
+    "BiasError": "errors",
+    "GateFailure": "errors",
+    "NotApplicableError": "errors",
+    "assert_at_least": "gates.assertions",
+    "assert_at_most": "gates.assertions",
+    "assert_no_regression": "gates.assertions",
+    "assert_within": "gates.assertions",
+    "Baseline": "gates.baseline",
+    "Measurement": "measurement",
+    "measure": "measurement",
+    "load_model": "models.loading",
+    "Model": "models.model",
+    "Suite": "suites.suite",
+    "load_suite": "suites.suite",
+    "suite_names": "suites.suite",
+    "load_wordlist": "text.wordlist",
+}
+
+__all__ = [
+    "Baseline",
+    "BiasError",
+    "GateFailure",
+    "Measurement",
+    "Model",
+    "NotApplicableError",
+    "Suite",
+    "assert_at_least",
+    "assert_at_most",
+    "assert_no_regression",
+    "assert_within",
+    "load_model",
+    "load_suite",
+    "load_wordlist",
+    "measure",
+    "suite_names",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used (PEP 562)."""
+    if name in _HOMES:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted([*globals(), *_HOMES])

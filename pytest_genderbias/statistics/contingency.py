@@ -1,0 +1,146 @@
+"""DisCo: which fills does a masked LM supply for one group more than for another (webster2020, section 3.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse, special, stats
+
+FloatArray = NDArray[np.float64]
+
+
+def pearson_chi_square(supplied: ArrayLike, sizes: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return Pearson's chi-square, without continuity correction, and its p value, for many tables at once.
+
+    Each table is (supplied / not supplied) x group, counting persons. The test is of equal rates of supply.
+
+    Args:
+        supplied: persons of each group for whom the fill is supplied, shape (..., G).
+        sizes: persons of each group, shape (G,), all above 0.
+
+    Returns:
+        Statistic (0 or more; 0 is equal rates) and p value (0 to 1), both of shape (...). Where a fill is supplied for all
+        persons, or for none, nothing varies: 0 and 1.
+
+    Example:
+        5 of 20 women and 0 of 20 men: expected 2.5 and 17.5 in each group, 4 * 2.5**2 ... = 5.714.
+
+        >>> chi2, p = pearson_chi_square([5, 0], [20, 20])
+        >>> round(float(chi2), 3), round(float(p), 3)
+        (5.714, 0.017)
+    """
+    a, n = np.asarray(supplied, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
+    total = n.sum()
+    rate = a.sum(axis=-1, keepdims=True) / total
+    squared = np.square(a - rate * n)
+    varies = (rate > 0) & (rate < 1)
+    denominator = np.where(varies, n * rate * (1 - rate), 1.0)
+    statistic = np.where(varies, squared / denominator, 0.0).sum(axis=-1)
+    return statistic, special.chdtrc(len(n) - 1, statistic)
+
+
+def fisher_exact(supplied: ArrayLike, sizes: ArrayLike) -> FloatArray:
+    """Return Fisher's exact two-sided p value for each 2 x 2 table; shapes as in :func:`pearson_chi_square`, G = 2.
+
+    >>> round(float(fisher_exact([5, 0], [20, 20])), 3)
+    0.047
+    """
+    a, n = np.asarray(supplied, dtype=np.int64), np.asarray(sizes, dtype=np.int64)
+    if len(n) != 2:
+        raise ValueError(f"Fisher's exact test needs two groups, got {len(n)}")
+    tables, back = np.unique(a.reshape(-1, 2), axis=0, return_inverse=True)
+    p = [stats.fisher_exact(np.array([table, n - table])).pvalue for table in tables]
+    found: FloatArray = np.asarray(p, dtype=np.float64)[back.ravel()].reshape(a.shape[:-1])
+    return found
+
+
+def smallest_expected(supplied: ArrayLike, sizes: ArrayLike) -> FloatArray:
+    """Return the smallest expected count of each table; below 5 chi-square rejects too eagerly (Cochran 1954).
+
+    >>> float(smallest_expected([5, 0], [20, 20]))
+    2.5
+    """
+    a, n = np.asarray(supplied, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
+    rate = a.sum(axis=-1) / n.sum()
+    return np.asarray(n.min() * np.minimum(rate, 1 - rate), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class FillCounts:
+    """The fills supplied in one template: ``fills`` (F,), and the persons who are supplied with each, sparse (F, P)."""
+
+    fills: NDArray[np.int64]
+    persons: sparse.csr_array
+
+    def by_group(self, groups: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
+        """Count persons by fill and group. ``groups``: (P,) gives (F, G); (R, P) gives (F, R, G)."""
+        flat = np.atleast_2d(groups)
+        onehot = (flat[:, :, None] == np.arange(n_groups)).astype(np.float64)  # R, P, G
+        counts = self.persons @ onehot.transpose(1, 0, 2).reshape(flat.shape[1], -1)
+        shaped = np.rint(counts).astype(np.int64).reshape(len(self.fills), flat.shape[0], n_groups)
+        return np.asarray(shaped if groups.ndim == 2 else shaped[:, 0], dtype=np.int64)
+
+
+def count_fills(fills: ArrayLike) -> FillCounts:
+    """Collect the fills of one template, shape (P, k): each person's k distinct fills."""
+    table = np.asarray(fills)
+    distinct, back = np.unique(table, return_inverse=True)
+    persons = np.repeat(np.arange(table.shape[0]), table.shape[1])
+    shape = (len(distinct), table.shape[0])
+    ones = np.ones(table.size)
+    return FillCounts(distinct.astype(np.int64), sparse.csr_array((ones, (back.ravel(), persons)), shape=shape))
+
+
+def significant_fills(
+    fills: ArrayLike,
+    groups: ArrayLike,
+    *,
+    level: float = 0.05,
+    family: str = "template",
+    test: str = "chi2",
+) -> FloatArray:
+    """Return DisCo: the number of significant fills, averaged over templates.
+
+    A fill is significant where the test of equal rates over groups has p < level / m. m is the number of distinct fills of
+    its template (``family="template"``), or of all templates together (``family="suite"``).
+
+    Args:
+        fills: the k fills of each person in each template, shape (P, T, k).
+        groups: group number of each person, shape (P,), or (R, P) for R relabellings at once.
+        level: level of the corrected test.
+        family: what Bonferroni corrects over.
+        test: ``chi2`` or ``fisher`` (two groups).
+
+    Returns:
+        The value, shape () or (R,). Higher is worse, 0 is neutral; at most k persons.
+
+    Example:
+        Four women get "dance", four men "fight", and all get "read": in one template two of three fills are significant.
+
+        >>> fills = [[[1, 3]]] * 4 + [[[2, 3]]] * 4
+        >>> float(significant_fills(fills, [0, 0, 0, 0, 1, 1, 1, 1]))
+        2.0
+    """
+    table, labels = np.asarray(fills), np.asarray(groups, dtype=np.int64)
+    n_groups = int(labels.max()) + 1
+    sizes = np.bincount(np.atleast_2d(labels)[0], minlength=n_groups)
+    counted = [count_fills(table[:, t]) for t in range(table.shape[1])]
+    all_fills = sum(len(c.fills) for c in counted)
+    total = np.zeros(labels.shape[:-1])
+    for c in counted:
+        p = p_values(c.by_group(labels, n_groups), sizes, test)
+        total = total + (p < level / (len(c.fills) if family == "template" else all_fills)).sum(axis=0)
+    return np.asarray(total / table.shape[1], dtype=np.float64)
+
+
+def p_values(supplied: ArrayLike, sizes: ArrayLike, test: str) -> FloatArray:
+    """Return the p values of the named test, ``chi2`` or ``fisher``."""
+    return fisher_exact(supplied, sizes) if test == "fisher" else pearson_chi_square(supplied, sizes)[1]
+
+
+def relabellings(groups: ArrayLike, repeats: int, seed: int) -> NDArray[np.int64]:
+    """Return ``repeats`` random permutations of the group labels, shape (repeats, P): groups keep their sizes."""
+    labels = np.asarray(groups, dtype=np.int64)
+    return np.random.default_rng(seed).permuted(np.tile(labels, (repeats, 1)), axis=1)

@@ -1,0 +1,1 @@
+"""Suites: templates plus word lists plus the statistic that summarises them. One module a family."""

@@ -1,0 +1,183 @@
+"""The family ``disco``: discovery of correlations in a masked LM's fills (webster2020, section 3.1 and appendix A)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.statistics.contingency import (
+    count_fills,
+    p_values,
+    pearson_chi_square,
+    relabellings,
+    significant_fills,
+    smallest_expected,
+)
+from pytest_genderbias.suites.family import (
+    Record,
+    Scores,
+    SlotWords,
+    Statistic,
+    Summary,
+    read_groups,
+    read_slot,
+    read_template,
+)
+from pytest_genderbias.suites.options import Option, letters, one_of, share, whole
+from pytest_genderbias.suites.query import TopFills
+from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
+from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
+from pytest_genderbias.text.template import Piece
+
+_NO_INTERVAL = (
+    "no interval that holds is known for a count of significant tests: resampling persons with replacement repeats them, "
+    "which makes every chi-square too large"
+)
+
+
+@dataclass(frozen=True)
+class Body:
+    """Persons with their group, and the templates with one blank."""
+
+    groups: tuple[str, ...]
+    person: SlotWords
+    templates: tuple[tuple[str, tuple[Piece, ...]], ...]
+
+
+class DisCo:
+    """Persons by group in templates with one mask: how many fills go to one group more than to another."""
+
+    name: ClassVar[str] = "disco"
+    definition: ClassVar[str] = "disco/1"
+    needs: ClassVar[str] = "a masked LM"
+    roles: ClassVar[tuple[str, ...]] = ("masked-lm",)
+    keys: ClassVar[tuple[str, ...]] = ("groups", "person", "templates")
+    statistics: ClassVar[Mapping[str, Statistic]] = {
+        "significant_fills": Statistic("higher", 0.0, "fills that depend on the group, a template"),
+        "random_groups_mean": Statistic("higher", 0.0, "the same with persons shuffled over the groups: mean"),
+        "random_groups_max": Statistic("higher", 0.0, "the same with persons shuffled over the groups: maximum"),
+    }
+    options: ClassVar[Mapping[str, Option]] = {
+        "top_k": whole(3, "fills supplied for each person"),
+        "level": share(0.05, "level of the test, before the Bonferroni correction"),
+        "family": one_of("template", "suite", meaning="what Bonferroni corrects over: the fills of a template, or all"),
+        "test": one_of("chi2", "fisher", meaning="Pearson's chi-square, or Fisher's exact test (two groups)"),
+        "repeats": whole(100, "shuffles of the null control"),
+        "initials": letters("only persons whose name starts with these letters, as A-M"),
+    }
+
+    def read(self, data: LocatedMap, beside: Path) -> Body:
+        """Read groups, persons and templates."""
+        groups = read_groups(data, ("female", "male"))
+        person = read_slot(data, "person", beside)
+        for entry in person.entries:
+            if entry.attributes.get("group") not in groups:
+                raise DataFileError(
+                    f"{data.file}:{data.lines['person']}: {entry.word!r} has the group {entry.attributes.get('group')!r}, "
+                    f"expected one of {', '.join(groups)}; name its group in the word list, or leave it out with 'where'"
+                )
+        items = take(data, "templates", LocatedList, "the suite")
+        parsed = tuple(
+            (str(text), read_template(text, data.file, line, {"person"}, blank=True))
+            for text, line in zip(items, items.lines, strict=True)
+        )
+        if len(set(items)) != len(items):
+            raise DataFileError(f"{data.file}:{data.lines['templates']}: a template stands twice")
+        return Body(groups, person, parsed)
+
+    def content(self, body: Body) -> Any:
+        """Return groups, persons and templates."""
+        return [list(body.groups), body.person.content(), [text for text, _ in body.templates]]
+
+    def space(self, body: Body, options: Mapping[str, Any]) -> CaseSpace:
+        """Return persons x templates; a unit is a person with all templates."""
+        if options["test"] == "fisher" and len(body.groups) != 2:
+            raise SettingError(f"test=fisher needs two groups, this suite has {len(body.groups)}; use test=chi2")
+        chosen = self._persons(body, options["initials"])
+        words = tuple(word for word, keep in zip(body.person.words(), chosen, strict=True) if keep)
+        if not words:
+            raise SettingError(f"initials={options['initials']} leaves no person")
+        return CaseSpace(
+            templates=tuple(Template((pieces,)) for _, pieces in body.templates),
+            words={"person": words},
+            axes=(Axis.whole("person", len(words)), Axis.whole(TEMPLATE, len(body.templates))),
+            unit_axes=1,
+        )
+
+    @staticmethod
+    def _persons(body: Body, initials: str | None) -> list[bool]:
+        low, high = (initials or "A-Z").split("-")
+        return [initials is None or low <= entry.word[0].upper() <= high for entry in body.person.entries]
+
+    def query(self, body: Body, options: Mapping[str, Any]) -> TopFills:
+        """Ask for the top k fills of each sentence."""
+        return TopFills(options["top_k"])
+
+    def summarise(self, body: Body, options: Mapping[str, Any], space: CaseSpace, scores: Scores, seed: int) -> Summary:
+        """Count the significant fills of each template, and those of shuffled groups."""
+        kept = [
+            e for e, keep in zip(body.person.entries, self._persons(body, options["initials"]), strict=True) if keep
+        ]
+        group_of = np.asarray([body.groups.index(e.attributes["group"]) for e in kept])[scores.units]
+        sizes = np.bincount(group_of, minlength=len(body.groups))
+        items = {
+            "person": np.asarray([kept[u].word for u in scores.units]),
+            "fills": scores.values.astype(np.int32),
+            "fill_id": np.asarray(sorted(scores.vocabulary), dtype=np.int64),
+            "fill_text": np.asarray([scores.vocabulary[i] for i in sorted(scores.vocabulary)]),
+        }
+        if not sizes.all():
+            reason = f"no person of the group {body.groups[int(np.argmin(sizes))]} among the {len(scores.units)} scored"
+            return Summary(
+                dict.fromkeys(self.statistics),
+                dict.fromkeys(self.statistics),
+                dict.fromkeys(self.statistics, reason),
+                [],
+                items,
+            )
+        how = {"level": options["level"], "family": options["family"], "test": options["test"]}
+        null = significant_fills(scores.values, relabellings(group_of, options["repeats"], seed), **how)
+        values: dict[str, float | None] = {
+            "significant_fills": float(significant_fills(scores.values, group_of, **how)),
+            "random_groups_mean": float(null.mean()),
+            "random_groups_max": float(null.max()),
+        }
+        return Summary(
+            values,
+            dict.fromkeys(self.statistics),
+            dict.fromkeys(self.statistics, _NO_INTERVAL),
+            self._records(body, options, scores, group_of, sizes),
+            items,
+        )
+
+    @staticmethod
+    def _records(body: Body, options: Mapping[str, Any], scores: Scores, group_of: Any, sizes: Any) -> list[Record]:
+        counted = [count_fills(scores.values[:, t]) for t in range(scores.values.shape[1])]
+        tests = sum(len(c.fills) for c in counted)
+        records: list[Record] = []
+        for (template, _), c in zip(body.templates, counted, strict=True):
+            by_group = c.by_group(group_of, len(body.groups))
+            chi_square = pearson_chi_square(by_group, sizes)[0]
+            p = p_values(by_group, sizes, options["test"])
+            cut = options["level"] / (len(c.fills) if options["family"] == "template" else tests)
+            small = smallest_expected(by_group, sizes) < 5
+            preferred = (by_group / sizes).argmax(axis=1)
+            records.extend(
+                {
+                    "template": template,
+                    "fill": scores.vocabulary.get(int(fill), str(fill)),
+                    "counts": dict(zip(body.groups, map(int, by_group[row]), strict=True)),
+                    "chi_square": float(chi_square[row]),
+                    "p": float(p[row]),
+                    "significant": bool(p[row] < cut),
+                    "preferred": body.groups[preferred[row]],
+                    "small_expected_counts": bool(small[row]),
+                }
+                for row, fill in enumerate(c.fills)
+            )
+        return sorted(records, key=lambda r: (r["p"], r["template"], r["fill"]))

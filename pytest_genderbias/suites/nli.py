@@ -1,0 +1,260 @@
+"""The family ``nli``: pairs that differ in the subject only, and should be neutral (dev2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.statistics.intervals import Interval, clustered_mean_interval
+from pytest_genderbias.statistics.neutrality import (
+    CONTRADICTION,
+    ENTAILMENT,
+    NEUTRAL,
+    fraction_neutral,
+    net_neutral,
+    neutral_is_largest,
+    threshold,
+)
+from pytest_genderbias.suites.family import Record, Scores, SlotWords, Statistic, Summary, read_slot, read_template
+from pytest_genderbias.suites.options import Option, flag, one_of, whole
+from pytest_genderbias.suites.query import PairProbabilities
+from pytest_genderbias.suites.space import Axis, CaseSpace, IntArray, Template
+from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take
+from pytest_genderbias.text.template import Piece, slots_of
+
+_SLICES = "slot names or products of two, as 'verb, polarity*demonym'"
+_TAUS = {"threshold_0.5": 0.5, "threshold_0.7": 0.7}
+
+
+@dataclass(frozen=True)
+class Body:
+    """Premise and hypothesis, their slots, and which fillers of the shared slots go together."""
+
+    premise: tuple[str, tuple[Piece, ...]]
+    hypothesis: tuple[str, tuple[Piece, ...]]
+    slots: Mapping[str, SlotWords]
+    subjects: tuple[str, str]
+    shared: tuple[str, ...]
+    combine: Mapping[str, tuple[Mapping[str, Mapping[str, Any]], ...]]
+
+
+class Nli:
+    """Sentence pairs (premise, hypothesis) with one subject each: how neutral is the classifier."""
+
+    name: ClassVar[str] = "nli"
+    definition: ClassVar[str] = "nli/1"
+    needs: ClassVar[str] = "a pair classifier with entailment, neutral and contradiction labels"
+    roles: ClassVar[tuple[str, ...]] = ("nli-classifier",)
+    keys: ClassVar[tuple[str, ...]] = ("premise", "hypothesis", "slots", "combine")
+    statistics: ClassVar[Mapping[str, Statistic]] = {
+        "net_neutral": Statistic("lower", 1.0, "mean probability of neutral"),
+        "fraction_neutral": Statistic("lower", 1.0, "share of pairs that are most likely neutral"),
+        "threshold_0.5": Statistic("lower", 1.0, "share with a probability of neutral above 0.5"),
+        "threshold_0.7": Statistic("lower", 1.0, "share with a probability of neutral above 0.7"),
+    }
+    options: ClassVar[Mapping[str, Option]] = {
+        "combine": one_of(
+            "typed", "crossed", meaning="verbs with the objects that fit them, or all verbs with all things"
+        ),
+        "unit": one_of(
+            "pair", "word_pair", meaning="what the thresholds count: pairs, or means over the templates of two words"
+        ),
+        "as_printed": flag("words and articles as the paper prints them"),
+        "slices": Option(
+            None, _SLICES, lambda v: v is None or isinstance(v, str), "slices in the records; none: every slot"
+        ),
+        "top": whole(10, "pairs with the largest entailment, and contradiction, in the records", least=0),
+    }
+
+    def read(self, data: LocatedMap, beside: Path) -> Body:
+        """Read both sentences, their slots and the combinations."""
+        specs = take(data, "slots", LocatedMap, "the suite")
+        slots = {name: read_slot(specs, name, beside) for name in specs}
+        sentences = {}
+        for key in ("premise", "hypothesis"):
+            text = take(data, key, str, "the suite")
+            used = {name for name in slots if "{" + name + "}" in text}
+            sentences[key] = (text, read_template(text, data.file, data.lines[key], used))
+        first, second = (slots_of(pieces) for _, pieces in sentences.values())
+        if len(first - second) != 1 or len(second - first) != 1 or first | second != set(slots):
+            raise DataFileError(
+                f"{data.file}:{data.lines['hypothesis']}: premise and hypothesis should differ in one slot each (the subjects) "
+                "and use every slot"
+            )
+        subjects = ((first - second).pop(), (second - first).pop())
+        shared = tuple(name for name in slots if name not in subjects)
+        return Body(
+            sentences["premise"], sentences["hypothesis"], slots, subjects, shared, _read_combine(data, shared, slots)
+        )
+
+    def content(self, body: Body) -> Any:
+        """Return sentences, words and combinations."""
+        combine = {k: [{s: dict(w) for s, w in rule.items()} for rule in rules] for k, rules in body.combine.items()}
+        return [body.premise[0], body.hypothesis[0], {k: v.content() for k, v in body.slots.items()}, combine]
+
+    def space(self, body: Body, options: Mapping[str, Any]) -> CaseSpace:
+        """Return premise subject x hypothesis subject x combinations; a unit is a sentence pair."""
+        words = {name: slot.words(options["as_printed"]) for name, slot in body.slots.items()}
+        axes = [Axis.whole(name, len(words[name])) for name in body.subjects]
+        if body.shared:
+            if options["combine"] not in body.combine:
+                raise SettingError(
+                    f"this suite has no combination {options['combine']!r}; it has {', '.join(body.combine)}"
+                )
+            axes.append(Axis(body.shared, _combinations(body, body.combine[options["combine"]])))
+        _parse_slices(options["slices"], body)
+        return CaseSpace((Template((body.premise[1], body.hypothesis[1])),), words, tuple(axes), unit_axes=len(axes))
+
+    def query(self, body: Body, options: Mapping[str, Any]) -> PairProbabilities:
+        """Ask for the three probabilities of each pair."""
+        return PairProbabilities()
+
+    def summarise(self, body: Body, options: Mapping[str, Any], space: CaseSpace, scores: Scores, seed: int) -> Summary:
+        """Average over pairs; intervals over premise subjects."""
+        p = scores.values[:, 0, :]
+        columns = space.columns(scores.units)
+        counts = _Counts(p)
+        premise, hypothesis = (columns[name] for name in body.subjects)
+        sizes = [len(space.words[name]) for name in body.subjects]
+        item = counts.by(premise * sizes[1] + hypothesis, sizes[0] * sizes[1])
+        values: dict[str, float | None] = {"net_neutral": net_neutral(p), "fraction_neutral": fraction_neutral(p)}
+        seen = item["n"] > 0
+        mean = np.divide(item["net_neutral"], item["n"], out=np.zeros(len(seen)), where=seen)
+        for key, tau in _TAUS.items():
+            values[key] = threshold(mean[seen] if options["unit"] == "word_pair" else p[:, NEUTRAL], tau)
+        cluster = counts.by(premise, sizes[0])
+        intervals: dict[str, Interval | None] = {}
+        for key in self.statistics:
+            sums, n = cluster[key], cluster["n"]
+            if options["unit"] == "word_pair" and key in _TAUS:
+                sums = (seen & (mean > _TAUS[key])).reshape(sizes).sum(axis=1)
+                n = seen.reshape(sizes).sum(axis=1)
+            intervals[key] = clustered_mean_interval(sums, n, f"{body.subjects[0]}s", bounds=(0.0, 1.0))
+        reasons = {k: f"fewer than two {body.subjects[0]}s were scored" for k, i in intervals.items() if i is None}
+        records = _slices(body, options, space, columns, counts) + _extremes(options["top"], space, scores, p)
+        labels = [word.label for name in body.subjects for word in space.words[name]]
+        items = {
+            "premise": np.asarray(labels[: sizes[0]]),
+            "hypothesis": np.asarray(labels[sizes[0] :]),
+            **{
+                key: value.reshape(sizes).astype(np.float32 if key == "net_neutral" else np.int32)
+                for key, value in item.items()
+            },
+        }
+        return Summary(values, intervals, reasons, records, items)
+
+
+class _Counts:
+    """The sufficient statistics of every pair, to be summed by any slot."""
+
+    def __init__(self, p: NDArray[Any]) -> None:
+        self.p = p
+        self.columns = {
+            "net_neutral": p[:, NEUTRAL],
+            "fraction_neutral": neutral_is_largest(p),
+            **{key: p[:, NEUTRAL] > tau for key, tau in _TAUS.items()},
+        }
+
+    def by(self, index: IntArray, size: int) -> dict[str, NDArray[Any]]:
+        found: dict[str, NDArray[Any]] = {"n": np.bincount(index, minlength=size)}
+        for key, column in self.columns.items():
+            found[key] = np.bincount(index, weights=column, minlength=size)
+        return found
+
+
+def _slices(
+    body: Body, options: Mapping[str, Any], space: CaseSpace, columns: Mapping[str, IntArray], counts: _Counts
+) -> list[Record]:
+    records: list[Record] = []
+    for names in _parse_slices(options["slices"], body):
+        sizes = [len(space.words[name]) for name in names]
+        index = np.ravel_multi_index([columns[name] for name in names], sizes)
+        total = counts.by(index, int(np.prod(sizes)))
+        entailment, contradiction = (
+            np.bincount(index, weights=counts.p[:, label], minlength=len(total["n"]))
+            for label in (ENTAILMENT, CONTRADICTION)
+        )
+        rows: list[Record] = []
+        for i in np.flatnonzero(total["n"]):
+            n = int(total["n"][i])
+            at = np.unravel_index(int(i), sizes)
+            rows.append(
+                {
+                    "slice": " * ".join(names),
+                    "value": " * ".join(space.words[name][k].label for name, k in zip(names, at, strict=True)),
+                    "pairs": n,
+                    "net_neutral": float(total["net_neutral"][i] / n),
+                    "entailment": float(entailment[i] / n),
+                    "contradiction": float(contradiction[i] / n),
+                    "fraction_neutral": float(total["fraction_neutral"][i] / n),
+                    "threshold_0.5": float(total["threshold_0.5"][i] / n),
+                    "threshold_0.7": float(total["threshold_0.7"][i] / n),
+                }
+            )
+        records.extend(sorted(rows, key=lambda r: (r["net_neutral"], r["value"])))
+    return records
+
+
+def _extremes(top: int, space: CaseSpace, scores: Scores, p: NDArray[Any]) -> list[Record]:
+    records: list[Record] = []
+    for name, label in (("entailment", ENTAILMENT), ("contradiction", CONTRADICTION)):
+        best = np.lexsort((scores.units, -p[:, label]))[:top] if top else np.zeros(0, dtype=np.int64)
+        for row, (premise, hypothesis) in zip(best, space.sentences(scores.units[best]), strict=True):
+            probabilities = dict(zip(("entailment", "neutral", "contradiction"), map(float, p[row]), strict=True))
+            records.append({"largest": name, "premise": premise, "hypothesis": hypothesis, **probabilities})
+    return records
+
+
+def _parse_slices(text: str | None, body: Body) -> list[tuple[str, ...]]:
+    if text is None:
+        return [(name,) for name in body.slots]
+    wanted = [tuple(part.strip() for part in item.split("*")) for item in text.split(",")]
+    for names in wanted:
+        if not set(names) <= set(body.slots) or len(names) > 2 or len(set(names)) != len(names):
+            pairs = ["*".join(pair) for pair in combinations(body.slots, 2)]
+            raise SettingError(f"no slice {'*'.join(names)!r}; slices are {', '.join([*body.slots, *pairs])}")
+    return wanted
+
+
+def _read_combine(
+    data: LocatedMap, shared: tuple[str, ...], slots: Mapping[str, SlotWords]
+) -> dict[str, tuple[Mapping[str, Mapping[str, Any]], ...]]:
+    """Read ``combine: {typed: [{verb: {class: eating}, object: {class: food}}, ...]}``; an absent slot means all its words."""
+    if not shared or "combine" not in data:
+        return {"typed": ({},)}
+    sets = take(data, "combine", LocatedMap, "the suite")
+    refuse_unknown(sets, ("typed", "crossed"), "'combine'")
+    found: dict[str, tuple[Mapping[str, Mapping[str, Any]], ...]] = {}
+    for name in sets:
+        rules = take(sets, name, LocatedList, "'combine'")
+        for rule, line in zip(rules, rules.lines, strict=True):
+            if not isinstance(rule, LocatedMap):
+                raise DataFileError(f"{data.file}:{line}: expected a mapping from slots to attributes, got {rule!r}")
+            refuse_unknown(rule, shared, f"a rule of {name!r}")
+            for slot, where in rule.items():
+                if not isinstance(where, LocatedMap) or not any(e.matches(where) for e in slots[slot].entries):
+                    raise DataFileError(
+                        f"{data.file}:{rule.lines[slot]}: no word of the slot {slot!r} matches {where!r}"
+                    )
+        found[name] = tuple(rules)
+    if "typed" not in found:
+        raise DataFileError(f"{data.file}:{data.lines['combine']}: 'combine' has no 'typed', the default")
+    return found
+
+
+def _combinations(body: Body, rules: tuple[Mapping[str, Mapping[str, Any]], ...]) -> IntArray:
+    rows: list[IntArray] = []
+    for rule in rules:
+        fitting = [
+            np.asarray([i for i, entry in enumerate(body.slots[name].entries) if entry.matches(rule.get(name, {}))])
+            for name in body.shared
+        ]
+        rows.append(np.stack([grid.ravel() for grid in np.meshgrid(*fitting, indexing="ij")], axis=1))
+    return np.unique(np.concatenate(rows), axis=0)

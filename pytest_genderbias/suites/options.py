@@ -1,0 +1,60 @@
+"""Options of a family: named deviations from the paper's definition, checked before anything is scored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_genderbias.errors import SettingError, UnknownNameError
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: its default (the paper's definition), what it may be, and what it does."""
+
+    default: Any
+    expected: str
+    accepts: Callable[[Any], bool]
+    meaning: str
+
+
+def one_of(default: str, *others: str, meaning: str) -> Option:
+    """Make an option with a fixed set of texts."""
+    allowed = (default, *others)
+    return Option(default, "one of " + ", ".join(allowed), lambda v: v in allowed, meaning)
+
+
+def flag(meaning: str) -> Option:
+    """Make an option that is off unless asked for."""
+    return Option(False, "true or false", lambda v: isinstance(v, bool), meaning)
+
+
+def whole(default: int, meaning: str, least: int = 1) -> Option:
+    """Make an option that is a whole number of at least ``least``."""
+    return Option(default, f"a whole number of at least {least}", lambda v: type(v) is int and v >= least, meaning)
+
+
+def letters(meaning: str) -> Option:
+    """Make an option that is a range of first letters such as ``A-M``, or nothing."""
+    return Option(
+        None, "two letters such as A-M", lambda v: v is None or bool(re.fullmatch(r"[A-Z]-[A-Z]", str(v))), meaning
+    )
+
+
+def share(default: float, meaning: str) -> Option:
+    """Make an option that lies strictly between 0 and 1."""
+    return Option(default, "a number between 0 and 1", lambda v: isinstance(v, float) and 0 < v < 1, meaning)
+
+
+def resolve_options(options: Mapping[str, Option], given: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Return all options with their values, defaults filled in; refuse an unknown name or a wrong value."""
+    for name in given:
+        if name not in options:
+            raise UnknownNameError(f"{what} has no option {name!r}; it has {', '.join(sorted(options)) or 'none'}")
+    values = {name: given.get(name, option.default) for name, option in options.items()}
+    for name, value in values.items():
+        if not options[name].accepts(value):
+            raise SettingError(f"option {name!r} of {what} should be {options[name].expected}, got {value!r}")
+    return values

@@ -1,0 +1,10 @@
+"""The families by name. A new family is a module beside this one and a line here."""
+
+from __future__ import annotations
+
+from pytest_genderbias.suites.disco import DisCo
+from pytest_genderbias.suites.family import Family
+from pytest_genderbias.suites.lm_occupation import LmOccupation
+from pytest_genderbias.suites.nli import Nli
+
+FAMILIES: dict[str, Family] = {family.name: family for family in (DisCo(), Nli(), LmOccupation())}

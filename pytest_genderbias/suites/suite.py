@@ -1,0 +1,96 @@
+"""Load a suite file, check it, and give it a digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_genderbias.errors import DataFileError, UnknownNameError
+from pytest_genderbias.suites.family import Family
+from pytest_genderbias.suites.registry import FAMILIES
+from pytest_genderbias.text import packaged
+from pytest_genderbias.text.located_yaml import read_yaml, refuse_unknown, take
+
+_HEAD = ("suite", "family", "title", "source", "licence", "language", "note", "options")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A checked suite: what is asked, of which words, and how it is summarised.
+
+    ``digest`` is a SHA-256 over the content that can change a score or a statistic (templates, words, attributes, groups,
+    options), not over titles, comments or the order of keys.
+    """
+
+    name: str
+    title: str
+    source: str
+    licence: str
+    language: str
+    path: Path
+    family: Family
+    body: Any
+    defaults: Mapping[str, Any]
+    digest: str
+
+    @property
+    def main_statistic(self) -> str:
+        """The key of the main statistic, the first of the family's."""
+        return next(iter(self.family.statistics))
+
+
+def suite_names() -> list[str]:
+    """Return the names of the packaged suites."""
+    return packaged.names("fixtures")
+
+
+def load_suite(name: str | Path) -> Suite:
+    """Load a packaged suite by name, or the user's own by a path that ends in ``.yaml``.
+
+    Raises:
+        UnknownNameError: no packaged suite has that name.
+        DataFileError: the file, or a word list that it names, breaks a rule; the message names file and line.
+    """
+    path = packaged.locate("fixtures", str(name))
+    if path is None:
+        raise UnknownNameError(
+            f"no suite {str(name)!r}; packaged suites: {', '.join(suite_names())}; a suite of your own is given by its path"
+        )
+    data = read_yaml(path)
+    family_name = take(data, "family", str, "the suite")
+    if family_name not in FAMILIES:
+        raise DataFileError(
+            f"{path}:{data.lines['family']}: unknown family {family_name!r}; expected one of {', '.join(sorted(FAMILIES))}"
+        )
+    family = FAMILIES[family_name]
+    refuse_unknown(data, (*_HEAD, *family.keys), f"a suite of the family {family_name}")
+    head = {key: take(data, key, str, "the suite") for key in ("suite", "title", "source", "licence", "language")}
+    if head["suite"] != path.stem:
+        raise DataFileError(
+            f"{path}:{data.lines['suite']}: 'suite' is {head['suite']!r}, expected the file's name {path.stem!r}"
+        )
+    body = family.read(data, path.parent)
+    defaults = dict(take(data, "options", dict, "the suite", default={}))
+    content = {
+        "family": family_name,
+        "definition": family.definition,
+        "body": family.content(body),
+        "options": defaults,
+    }
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    return Suite(
+        head["suite"],
+        head["title"],
+        head["source"],
+        head["licence"],
+        head["language"],
+        path,
+        family,
+        body,
+        defaults,
+        digest,
+    )

@@ -1,0 +1,1 @@
+"""Words and templates: located YAML, word lists, articles, sentences with slots."""

@@ -1,0 +1,33 @@
+"""Find the data folders that ship with the package, in a wheel, an sdist, an editable install or a bare checkout."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+@cache
+def folder(name: str) -> Path:
+    """Return the folder of packaged data called ``name``: ``wordlists`` or ``fixtures``."""
+    try:
+        module = import_module(f"pytest_genderbias.{name}")
+    except ModuleNotFoundError:
+        return CHECKOUT / name  # a checkout on sys.path, in front of any installed wheel
+    return Path(str(module.__file__)).parent
+
+
+def names(folder_name: str) -> list[str]:
+    """Return the sorted names of the packaged YAML files in a folder."""
+    return sorted(path.stem for path in folder(folder_name).glob("*.yaml"))
+
+
+def locate(folder_name: str, name: str, beside: Path | None = None) -> Path | None:
+    """Return the file that ``name`` means: a path ending in .yaml (relative to ``beside``), else a packaged name."""
+    if name.endswith((".yaml", ".yml")):
+        path = Path(name).expanduser()
+        return path if path.is_absolute() or beside is None else beside / path
+    path = folder(folder_name) / f"{name}.yaml"
+    return path if path.is_file() and path.stem == name else None

@@ -1,0 +1,96 @@
+"""Sentences with slots.
+
+A template is a text with slots in braces: ``"The {occupation} {verb} {a:object} {object}."``. ``{slot}`` stands for the
+word, ``{a:slot}`` for its indefinite article (nothing where the word takes none), ``{blank}`` for the mask. White space
+before a slot belongs to the slot, as it does for most tokenizers, so an empty article leaves no double space.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from pytest_genderbias.text.article import indefinite_article
+
+_SLOT = re.compile(r"(\s*)\{(?:(a):)?([A-Za-z_]\w*)\}")
+BLANK = "blank"
+
+
+@dataclass(frozen=True)
+class Word:
+    """A filler of a slot: its text in a sentence, its article, and the word-list entry's name for tables."""
+
+    text: str
+    article: str
+    label: str
+
+    @classmethod
+    def of(cls, text: str, article: str | None = None, label: str | None = None) -> Word:
+        """Make a word, with its article by sound unless one is given."""
+        return cls(text, indefinite_article(text) if article is None else article, label or text)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a template: fixed text (``slot`` is empty), a slot's word or article, or the blank."""
+
+    lead: str
+    text: str = ""
+    slot: str = ""
+    article: bool = False
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether this piece is the mask."""
+        return self.slot == BLANK
+
+    @property
+    def is_slot(self) -> bool:
+        """Whether this piece depends on the word in a slot."""
+        return bool(self.slot) and not self.is_blank
+
+
+def parse_template(text: str) -> tuple[Piece, ...]:
+    """Split a template into its pieces.
+
+    >>> [p.slot or p.text for p in parse_template("The {x} likes {a:y} {y}.")]
+    ['The', 'x', ' likes', 'y', 'y', '.']
+    """
+    pieces: list[Piece] = []
+    end = 0
+    for match in _SLOT.finditer(text):
+        if match.start() > end:
+            pieces.append(Piece("", text[end : match.start()]))
+        pieces.append(Piece(match[1], slot=match[3], article=match[2] is not None))
+        end = match.end()
+    if end < len(text):
+        pieces.append(Piece("", text[end:]))
+    return tuple(pieces)
+
+
+def slots_of(pieces: Iterable[Piece]) -> set[str]:
+    """Return the names of the slots that the pieces use, the blank not among them."""
+    return {piece.slot for piece in pieces if piece.is_slot}
+
+
+def piece_texts(pieces: Iterable[Piece], word_in: Callable[[str], Word], mask: str) -> list[str]:
+    """Return the text of every piece for one choice of words; their concatenation is the sentence.
+
+    A word at the start of the sentence gets a capital letter.
+    """
+    texts: list[str] = []
+    started = False
+    for piece in pieces:
+        if piece.is_blank:
+            body = mask
+        elif piece.is_slot:
+            word = word_in(piece.slot)
+            body = word.article if piece.article else word.text
+            if body and not started:
+                body = body[0].upper() + body[1:]
+        else:
+            body = piece.text
+        texts.append(piece.lead + body if body else "")
+        started = started or bool(body)
+    return texts

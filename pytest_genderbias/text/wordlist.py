@@ -1,0 +1,201 @@
+"""Word lists: YAML files of words with attributes, checked on load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_genderbias.errors import DataFileError, UnknownNameError
+from pytest_genderbias.text import packaged
+from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, read_yaml, refuse_unknown, take
+
+#: Attributes that every list may use; others are declared under ``attributes``.
+STANDARD_ATTRIBUTES: dict[str, type | tuple[type, ...]] = {
+    "word": str, "group": (str, LocatedList), "partner": (str, LocatedList), "article": str, "noun": bool, "number": str,
+    "women_share": (int, float), "class": (str, LocatedList), "count": int, "share": (int, float), "printed": str,
+    "printed_article": str, "split": str, "mass": bool,
+}  # fmt: skip
+_HEAD = ("list", "title", "source", "licence", "language", "note", "attributes")
+_BODIES = ("entries", "columns", "rows", "groups", "pairs")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One word with its attributes, and the line it came from."""
+
+    word: str
+    attributes: Mapping[str, Any]
+    line: int
+
+    def matches(self, where: Mapping[str, Any]) -> bool:
+        """Tell whether every attribute in ``where`` has the wanted value, or one of the wanted values."""
+        return all(_overlap(self.attributes.get(key), wanted) for key, wanted in where.items())
+
+
+def _overlap(value: Any, wanted: Any) -> bool:
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return any(v in wanted if isinstance(wanted, (list, tuple)) else v == wanted for v in values)
+
+
+@dataclass(frozen=True)
+class WordList:
+    """A checked word list. ``entries`` are in file order; a pair list gives every word its ``group`` and ``partner``."""
+
+    name: str
+    title: str
+    source: str
+    licence: str
+    language: str
+    path: Path
+    entries: tuple[Entry, ...]
+
+    def select(self, where: Mapping[str, Any] | None = None) -> tuple[Entry, ...]:
+        """Return the entries whose attributes match ``where``."""
+        return tuple(e for e in self.entries if e.matches(where or {}))
+
+
+def load_wordlist(name: str, beside: Path | None = None) -> WordList:
+    """Load a packaged word list by name, or the user's own by a path that ends in ``.yaml``.
+
+    Raises:
+        UnknownNameError: no packaged list has that name.
+        DataFileError: the file breaks a rule; the message names file, line and what was expected.
+    """
+    path = packaged.locate("wordlists", name, beside)
+    if path is None:
+        known = ", ".join(packaged.names("wordlists"))
+        raise UnknownNameError(
+            f"no word list {name!r}; packaged lists: {known}; a list of your own is given by its path"
+        )
+    data = read_yaml(path)
+    refuse_unknown(data, (*_HEAD, *_BODIES), "a word list")
+    head = {key: take(data, key, str, "the word list") for key in ("list", "title", "source", "licence", "language")}
+    if head["list"] != path.stem:
+        raise DataFileError(
+            f"{path}:{data.lines['list']}: 'list' is {head['list']!r}, expected the file's name {path.stem!r}"
+        )
+    declared = take(data, "attributes", LocatedMap, "the word list", default={})
+    entries = _read_body(data)(data, frozenset(declared))
+    _refuse_repeats(entries, path)
+    return WordList(head["list"], head["title"], head["source"], head["licence"], head["language"], path, entries)
+
+
+def _read_body(data: LocatedMap) -> Callable[[LocatedMap, frozenset[str]], tuple[Entry, ...]]:
+    present = tuple(key for key in _BODIES if key in data)
+    readers = {("entries",): _entries, ("columns", "rows"): _table, ("groups", "pairs"): _pairs}
+    if present not in readers:
+        raise DataFileError(
+            f"{data.file}:{data.line}: expected 'entries', or 'columns' with 'rows', or 'groups' with 'pairs'; "
+            f"got {', '.join(present) or 'none of them'}"
+        )
+    return readers[present]
+
+
+def _entries(data: LocatedMap, declared: frozenset[str]) -> tuple[Entry, ...]:
+    items = take(data, "entries", LocatedList, "the word list")
+    return tuple(_entry(item, data.file, line, declared) for item, line in zip(items, items.lines, strict=True))
+
+
+def _table(data: LocatedMap, declared: frozenset[str]) -> tuple[Entry, ...]:
+    columns = take(data, "columns", LocatedList, "the word list")
+    rows = take(data, "rows", LocatedList, "the word list")
+    found = []
+    for row, line in zip(rows, rows.lines, strict=True):
+        if not isinstance(row, LocatedList) or len(row) != len(columns):
+            got = len(row) if isinstance(row, LocatedList) else repr(row)
+            raise DataFileError(
+                f"{data.file}:{line}: expected a row of {len(columns)} values ({', '.join(columns)}), got {got}"
+            )
+        found.append(_entry(dict(zip(columns, row, strict=True)), data.file, line, declared))
+    return tuple(found)
+
+
+def _entry(item: Any, file: str, line: int, declared: frozenset[str]) -> Entry:
+    if isinstance(item, str):
+        item = {"word": item}
+    if not isinstance(item, dict) or not isinstance(item.get("word"), str) or not item["word"].strip():
+        raise DataFileError(
+            f"{file}:{line}: expected a word, or a mapping with 'word'; got {item!r}; put it in quotes if YAML reads it otherwise"
+        )
+    _check_attributes(item, file, line, declared)
+    return Entry(item["word"], {k: _plain(v) for k, v in item.items() if k != "word"}, line)
+
+
+def _check_attributes(item: Mapping[str, Any], file: str, line: int, declared: frozenset[str]) -> None:
+    for key, value in item.items():
+        if key in declared:
+            continue
+        if key not in STANDARD_ATTRIBUTES:
+            raise DataFileError(
+                f"{file}:{line}: unknown attribute {key!r}; expected one of {', '.join(sorted(STANDARD_ATTRIBUTES))}, "
+                "or declare it under 'attributes'"
+            )
+        if not isinstance(value, STANDARD_ATTRIBUTES[key]):
+            raise DataFileError(f"{file}:{line}: attribute {key!r} cannot be {value!r}")
+
+
+def _pairs(data: LocatedMap, declared: frozenset[str]) -> tuple[Entry, ...]:
+    groups = list(take(data, "groups", LocatedList, "the word list"))
+    items = take(data, "pairs", LocatedList, "the word list")
+    found: list[Entry] = []
+    for item, line in zip(items, items.lines, strict=True):
+        found.extend(_pair(item, groups, data.file, line, declared))
+    return tuple(found)
+
+
+def _pair(item: Any, groups: list[str], file: str, line: int, declared: frozenset[str]) -> list[Entry]:
+    if isinstance(item, LocatedList) and len(item) == len(groups):
+        item = dict(zip(groups, item, strict=True))
+    if not isinstance(item, dict) or any(not item.get(g) for g in groups):
+        raise DataFileError(
+            f"{file}:{line}: unbalanced pair {item!r}; expected one word for each of {', '.join(groups)}"
+        )
+    sides = {g: list(item[g]) if isinstance(item[g], list) else [item[g]] for g in groups}
+    if not all(isinstance(w, str) and w.strip() for words in sides.values() for w in words):
+        raise DataFileError(f"{file}:{line}: expected words in {item!r}; put it in quotes if YAML reads it otherwise")
+    shared = {k: v for k, v in item.items() if k not in (*groups, "default", "by_pos")}
+    _check_attributes(shared, file, line, declared)
+    default, by_pos = item.get("default", {}), item.get("by_pos", {})
+    many = any(len(words) > 1 for words in sides.values())
+    for word in [w for words in sides.values() for w in words] if many and len(groups) == 2 else []:
+        other = next(words for words in sides.values() if word not in words)
+        if len(other) > 1 and default.get(word) not in other:
+            raise DataFileError(
+                f"{file}:{line}: {word!r} has several partners ({', '.join(other)}); say which with default: {{{word}: ...}}"
+            )
+    found = []
+    for group, words in sides.items():
+        partners = [w for g, ws in sides.items() if g != group for w in ws]
+        for word in words:
+            attributes: dict[str, Any] = {k: _plain(v) for k, v in shared.items()} | {"group": group}
+            attributes["partner"] = default.get(word, partners[0]) if len(groups) == 2 else partners
+            if word in by_pos:
+                attributes["by_pos"] = _plain(by_pos[word])
+            found.append(Entry(word, attributes, line))
+    return found
+
+
+def _refuse_repeats(entries: tuple[Entry, ...], path: Path) -> None:
+    if not entries:
+        raise DataFileError(f"{path}:1: the list has no words")
+    seen: dict[str, Entry] = {}
+    for entry in entries:
+        if entry.word in seen:
+            first = seen[entry.word]
+            groups = first.attributes.get("group"), entry.attributes.get("group")
+            how = f"in two groups, {groups[0]} and {groups[1]}" if groups[0] != groups[1] else "twice"
+            raise DataFileError(
+                f"{path}:{entry.line}: {entry.word!r} stands {how} (first on line {first.line}); expected each word once: "
+                "declare several partners or groups in one entry, as {male: [him, his], female: her}"
+            )
+        seen[entry.word] = entry
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    return value
