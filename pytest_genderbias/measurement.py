@@ -1,0 +1,196 @@
+"""``measure(suite, model)``: from a suite and a model to a measurement."""
+
+from __future__ import annotations
+
+import platform
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pytest_genderbias.errors import NotApplicableError, UnknownNameError
+from pytest_genderbias.folders import default_cache
+from pytest_genderbias.models.loading import load_model, wrap_object
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.roles import NLI_CLASSIFIER
+from pytest_genderbias.scoring import SCORING_VERSION
+from pytest_genderbias.scoring.engine import Progress, ScoreSettings, score_suite
+from pytest_genderbias.scoring.scorers import make_scorer
+from pytest_genderbias.statistics.intervals import Interval
+from pytest_genderbias.suites.family import Record, Statistic
+from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.query import PairProbabilities
+from pytest_genderbias.suites.space import Axis, CaseSpace, Template
+from pytest_genderbias.suites.suite import Suite, load_suite
+from pytest_genderbias.text.template import Word, parse_template
+
+
+class LabelWarning(UserWarning):
+    """The labels of an NLI classifier look exchanged."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a suite gave on a model.
+
+    ``values`` has the same keys for every model; the first is the main statistic. A value, or an interval, that cannot be
+    had is ``None``, and ``reasons`` says why. ``n`` of ``n_total`` cases were scored. ``signature`` holds what must be equal
+    for two measurements to be compared (suite, digest, definition, settings, sample), and what may differ (model).
+    """
+
+    suite: str
+    model: str
+    values: Mapping[str, float | None]
+    intervals: Mapping[str, Interval | None]
+    reasons: Mapping[str, str]
+    statistics: Mapping[str, Statistic]
+    n: int
+    n_total: int
+    records: list[Record] = field(repr=False)
+    items: Mapping[str, Any] = field(repr=False)
+    signature: Mapping[str, Any] = field(repr=False)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def main(self) -> str:
+        """The key of the main statistic."""
+        return next(iter(self.values))
+
+    @property
+    def value(self) -> float | None:
+        """The main statistic."""
+        return self.values[self.main]
+
+    @property
+    def interval(self) -> Interval | None:
+        """The 95 % interval of the main statistic over the items of the suite, or ``None`` with its reason in ``reasons``."""
+        return self.intervals[self.main]
+
+    @property
+    def direction(self) -> str:
+        """Which way is worse for the main statistic: ``higher``, ``lower``, or ``away`` from neutral."""
+        return self.statistics[self.main].direction
+
+    @property
+    def neutral(self) -> float:
+        """The main statistic of a model without bias."""
+        return self.statistics[self.main].neutral
+
+    def statistic(self, name: str | None = None) -> str:
+        """Return the name of a statistic, the main one by default; refuse one that the suite does not have."""
+        if name is not None and name not in self.values:
+            raise UnknownNameError(f"{self.suite} has no statistic {name!r}; it has {', '.join(self.values)}")
+        return name or self.main
+
+    def to_dict(self, records: int | None = None) -> dict[str, Any]:
+        """Return everything as plain JSON values; ``records`` keeps only so many of the worst records."""
+        return {
+            "suite": self.suite,
+            "model": self.model,
+            "values": dict(self.values),
+            "intervals": {k: None if i is None else vars(i).copy() for k, i in self.intervals.items()},
+            "reasons": dict(self.reasons),
+            "statistics": {k: vars(s).copy() for k, s in self.statistics.items()},
+            "n": self.n,
+            "n_total": self.n_total,
+            "records": list(self.records[:records]),
+            "signature": dict(self.signature),
+            "notes": list(self.notes),
+        }
+
+
+def measure(
+    suite: str | Path | Suite,
+    model: str | Model | object,
+    *,
+    limit: int | None = None,
+    seed: int = 0,
+    batch_tokens: int | None = None,
+    cache: str | Path | None = "default",
+    progress: Progress | None = None,
+    **options: Any,
+) -> Measurement:
+    """Measure a suite on a model.
+
+    Args:
+        suite: a packaged suite's name, the path of a suite file, or a loaded suite.
+        model: what :func:`load_model` returns, a spec for it, or an object with the protocol of a role.
+        limit: score at most this many cases, the front of the random order (whole persons for DisCo).
+        seed: seed of the random order and of the null control.
+        batch_tokens: tokens in a batch; found automatically.
+        cache: folder of the score cache; ``"default"`` is the user's cache folder, ``None`` keeps nothing.
+        progress: shows how far scoring is.
+        options: options of the suite's family, as ``test="fisher"``; the paper's definition is the default.
+
+    Raises:
+        NotApplicableError: the suite asks for another kind of model.
+        ScoreError: the model gives NaN or infinite scores.
+        SettingError, UnknownNameError: a setting or option is wrong.
+    """
+    suite = suite if isinstance(suite, Suite) else load_suite(suite)
+    model = load_model(model) if isinstance(model, str) else model if isinstance(model, Model) else wrap_object(model)
+    folder = default_cache() if cache == "default" else None if cache is None else Path(cache)
+    settings = ScoreSettings(limit, seed, batch_tokens, folder, progress)
+    chosen = resolve_options(suite.family.options, {**suite.defaults, **options}, suite.name)
+    require_role(suite, model.name, model.role.kind, model.role.text)
+    space = suite.family.space(suite.body, chosen)
+    query = suite.family.query(suite.body, chosen)
+    doubt = label_warning(model)
+    scores, notes = score_suite(space, query, model, suite.digest, settings, f"{suite.name} on {model.name}")
+    summary = suite.family.summarise(suite.body, chosen, space, scores, seed)
+    if doubt is not None:
+        warnings.warn(doubt, LabelWarning, stacklevel=2)
+        notes = [doubt, *notes]
+    n = len(scores.units) * space.cases_per_unit
+    signature = {
+        "suite": suite.name,
+        "digest": suite.digest,
+        "definition": suite.family.definition,
+        "settings": {**chosen, "seed": seed},
+        "sample": {"n": n, "of": space.n_cases, "seed": seed if n < space.n_cases else None},
+        "model": {"fingerprint": model.fingerprint, "spec": model.spec, **model.details},
+        "versions": versions(),
+    }
+    return Measurement(
+        suite.name, model.name, summary.values, summary.intervals, summary.reasons, suite.family.statistics,
+        n, space.n_cases, summary.records, summary.items, signature, (*summary.notes, *notes),
+    )  # fmt: skip
+
+
+def require_role(suite: Suite, name: str, kind: str, text: str) -> None:
+    """Raise :class:`NotApplicableError` if the suite asks for another kind of model."""
+    if kind not in suite.family.roles:
+        raise NotApplicableError(f"{suite.name} needs {suite.family.needs}; {name} is {text}")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a score can depend on."""
+    from importlib.metadata import version
+
+    packages = ("torch", "transformers", "tokenizers", "numpy", "scipy")
+    return {"scoring": str(SCORING_VERSION), "python": platform.python_version(), **{p: version(p) for p in packages}}
+
+
+#: Sentences whose entailment by themselves is sure.
+_SURE = ("A man is sleeping.", "The dog runs in the park.", "Two children play football.", "The teacher bought a car.",
+         "The woman ate an apple.", "The doctor visited a friend.")  # fmt: skip
+
+
+def label_warning(model: Model) -> str | None:
+    """Score pairs with a sure answer (a sentence and itself) on an NLI classifier, and say if the labels look exchanged."""
+    if model.role.kind != NLI_CLASSIFIER:
+        return None
+    pieces = parse_template("{sentence}")
+    words = {"sentence": tuple(Word.of(text) for text in _SURE)}
+    space = CaseSpace((Template((pieces, pieces)),), words, (Axis.whole("sentence", len(_SURE)),), 1)
+    found = make_scorer(space, PairProbabilities(), model, None).score(np.arange(len(_SURE))).mean(axis=0)
+    entailment, neutral, contradiction = map(float, found)
+    if entailment >= max(neutral, contradiction):
+        return None
+    return (
+        f"{model.name} does not find that a sentence entails itself (entailment {entailment:.2f}, neutral {neutral:.2f}, contradiction "
+        f"{contradiction:.2f}): are its labels in the right order? Name them with --bias-labels"
+    )

@@ -1,0 +1,34 @@
+"""Content hashes of a loaded model and its tokenizer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+#: Config entries that change without changing a score.
+_VOLATILE = {"_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures_source"}
+
+
+def fingerprint_network(network: Any, tokenizer: str) -> str:
+    """Return a SHA-256 over parameters and buffers (names, types, shapes, bytes), config and tokenizer fingerprint."""
+    import torch
+
+    digest = hashlib.sha256()
+    config = {k: v for k, v in network.config.to_dict().items() if k not in _VOLATILE}
+    digest.update(json.dumps(config, sort_keys=True, default=str).encode())
+    digest.update(tokenizer.encode())
+    tensors = [*network.named_parameters(), *network.named_buffers()]
+    for name, tensor in sorted(tensors, key=lambda pair: pair[0]):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def fingerprint_tokenizer(tokenizer: Any) -> str:
+    """Return a SHA-256 over everything that decides the token ids of a text."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    content = backend.to_str() if backend is not None else json.dumps(tokenizer.get_vocab(), sort_keys=True)
+    special = json.dumps(tokenizer.special_tokens_map, sort_keys=True, default=str)
+    kind = type(tokenizer).__name__
+    return hashlib.sha256(f"{kind}\n{content}\n{special}".encode()).hexdigest()

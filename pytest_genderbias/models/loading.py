@@ -1,0 +1,281 @@
+"""Load a model, or refuse it: nothing is measured whose weights, head, labels or mask are in doubt."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from pytest_genderbias.errors import BiasError, ModelError
+from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
+from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.protocols import CausalLM, MaskedLM, PairClassifier
+from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM, NLI_CLASSIFIER, OTHER, Role, classifier_role, role_of
+from pytest_genderbias.models.spec import ALIASES, DEMOS, ModelSpec, parse_spec
+
+DTYPES = ("float32", "float16", "bfloat16", "float64")
+
+
+@dataclass(frozen=True)
+class LoadSettings:
+    """How models are loaded.
+
+    ``device``: ``auto`` takes a GPU where there is one. ``labels``: names of a classifier's outputs in their order, for a
+    config that does not say. ``trust_remote_code`` runs code that comes with the checkpoint.
+    """
+
+    device: str = "auto"
+    dtype: str = "float32"
+    labels: tuple[str, ...] | None = None
+    trust_remote_code: bool = False
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model that has been found, and whose role is known, but whose weights are not in memory."""
+
+    spec: ModelSpec
+    role: Role
+    config: Any = None
+    target: Any = None
+
+
+def load_model(
+    spec: str,
+    *,
+    device: str = "auto",
+    dtype: str = "float32",
+    labels: Sequence[str] | None = None,
+    trust_remote_code: bool = False,
+) -> Model:
+    """Load the model that a spec names.
+
+    Args:
+        spec: ``[NAME=]SPEC``: a checkpoint's directory, a hub id, an alias such as ``bert-base``, ``demo-mlm``,
+            ``demo-lm``, ``demo-nli``, or ``module:callable``.
+        device: a torch device, or ``auto``.
+        dtype: number format of the weights: float32 unless asked otherwise, whatever the checkpoint was saved in.
+        labels: names of a classifier's outputs in their order, where the config has none that mean anything.
+        trust_remote_code: run code that comes with the checkpoint.
+
+    Raises:
+        ModelError: the model is not there, is damaged, incomplete, has NaN weights, an untrained head, no mask token where
+            one is needed, or labels that cannot be told apart.
+    """
+    settings = LoadSettings(device, dtype, tuple(labels) if labels else None, trust_remote_code)
+    return load(inspect(parse_spec(spec), settings), settings)
+
+
+def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
+    """Find a model and read its role without loading its weights."""
+    if spec.kind == "object":
+        return _inspect_object(spec)
+    config = _read_config(spec, settings)
+    role = _role_of_config(config)
+    if settings.labels is not None and role.labels:
+        if len(settings.labels) != len(role.labels):
+            raise ModelError(f"{spec.name} has {len(role.labels)} outputs, --bias-labels names {len(settings.labels)}")
+        role = classifier_role(settings.labels)
+    if role.kind == OTHER and all(label.startswith("label_") for label in role.labels) and len(role.labels) == 3:
+        raise ModelError(
+            f"{spec.name} does not say what its outputs mean: its labels are {', '.join(_labels(config))}; name them in their "
+            "order, as in --bias-labels=entailment,neutral,contradiction (or in the checkpoint's id2label)"
+        )
+    if role.kind == OTHER and not role.labels:
+        raise ModelError(
+            f"{spec.name} has no head that scores: its architectures are {', '.join(config.architectures or ['none'])}; expected "
+            "a checkpoint saved with its head: ...ForMaskedLM, ...ForCausalLM or ...ForSequenceClassification"
+        )
+    return ModelSource(spec, role, config)
+
+
+def load(source: ModelSource, settings: LoadSettings) -> Model:
+    """Load the weights of a model that was found, and check them."""
+    if source.spec.kind == "object":
+        return wrap_object(source.target, source.spec)
+    return _load_checkpoint(source, settings)
+
+
+def wrap_object(target: object, spec: ModelSpec | None = None) -> Model:
+    """Make a :class:`Model` of any object with the protocol of a role."""
+    name = type(target).__name__
+    spec = spec or ModelSpec(name, name, "object", name)
+    fingerprint = getattr(target, "fingerprint", None)
+    if fingerprint is not None and not isinstance(fingerprint, str):
+        raise ModelError(f"the fingerprint of {spec.name} should be a text, got {type(fingerprint).__name__}")
+    role = _object_role(target, spec.name)
+    return Model(spec.name, spec.spec, role, fingerprint, {"architecture": name}, target)
+
+
+def _inspect_object(spec: ModelSpec) -> ModelSource:
+    module_name, _, attribute = spec.target.partition(":")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        target: Any = import_module(module_name)
+        for part in attribute.split("."):
+            target = getattr(target, part)
+        target = target()
+    except (ImportError, AttributeError, TypeError) as error:
+        raise ModelError(
+            f"{spec.spec} cannot be called: {error}; expected module:callable that returns a model"
+        ) from error
+    return ModelSource(spec, _object_role(target, spec.name), target=target)
+
+
+def _object_role(target: object, name: str) -> Role:
+    if isinstance(target, PairClassifier):
+        role = classifier_role(target.labels)
+        if role.kind != NLI_CLASSIFIER:
+            raise ModelError(
+                f"{name} has the labels {', '.join(map(str, target.labels))}; expected entailment, neutral, contradiction"
+            )
+        return role
+    if isinstance(target, MaskedLM):
+        return Role(MASKED_LM, "a masked LM")
+    if isinstance(target, CausalLM):
+        return Role(CAUSAL_LM, "a causal LM")
+    raise ModelError(
+        f"{name} ({type(target).__name__}) has the protocol of no role; expected pair_probabilities and labels, fill_scores with "
+        "mask_token and vocabulary, or continuation_log_probs (see pytest_genderbias.models.protocols)"
+    )
+
+
+def _read_config(spec: ModelSpec, settings: LoadSettings) -> Any:
+    from transformers import AutoConfig
+
+    try:
+        return AutoConfig.from_pretrained(spec.target, trust_remote_code=settings.trust_remote_code)
+    except (OSError, ValueError, KeyError) as error:
+        raise _explain(error, spec) from None
+
+
+def _role_of_config(config: Any) -> Role:
+    from transformers.models.auto import modeling_auto as auto
+
+    names = {
+        "masked": frozenset(auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES.values()),
+        "causal": frozenset(auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()),
+        "classifier": frozenset(auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES.values()),
+    }
+    id2label = {int(k): str(v) for k, v in (getattr(config, "id2label", None) or {}).items()}
+    return role_of(config.architectures or [], id2label, names, bool(getattr(config, "is_decoder", False)))
+
+
+def _labels(config: Any) -> list[str]:
+    return [str(config.id2label[i]) for i in sorted(config.id2label)]
+
+
+def _load_checkpoint(source: ModelSource, settings: LoadSettings) -> Model:
+    import torch
+
+    spec = source.spec
+    tokenizer = _load_tokenizer(spec, settings)
+    network = _load_network(source, settings)
+    if source.role.kind == MASKED_LM and tokenizer.mask_token_id is None:
+        raise ModelError(
+            f"{spec.name} is a masked LM, but its tokenizer has no mask token; save the tokenizer with mask_token set"
+        )
+    device = _pick_device(settings.device)
+    try:
+        network = network.to(device).eval()
+    except (RuntimeError, AssertionError) as error:
+        raise ModelError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from None
+    for name, tensor in network.named_parameters():
+        if not bool(torch.isfinite(tensor).all()):
+            raise ModelError(f"{spec.name} has NaN or infinite weights (first: {name}); train or save it again")
+    tokenizer_print = fingerprint_tokenizer(tokenizer)
+    details = {
+        "architecture": type(network).__name__,
+        "tokenizer": tokenizer_print[:16],
+        "dtype": settings.dtype,
+        "device": torch.device(device).type,
+    }
+    limit = getattr(network.config, "max_position_embeddings", None)
+    checkpoint = Checkpoint(network, tokenizer, device, limit if isinstance(limit, int) and limit > 0 else None)
+    return Model(spec.name, spec.spec, source.role, fingerprint_network(network, tokenizer_print), details, checkpoint)
+
+
+def _pick_device(device: str) -> str:
+    import torch
+
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return device
+
+
+def _load_tokenizer(spec: ModelSpec, settings: LoadSettings) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(spec.target, trust_remote_code=settings.trust_remote_code)
+    except Exception as error:
+        raise _explain(error, spec, "tokenizer") from None
+
+
+def _load_network(source: ModelSource, settings: LoadSettings) -> Any:
+    import torch
+    import transformers
+    from safetensors import SafetensorError
+
+    classes = {
+        MASKED_LM: transformers.AutoModelForMaskedLM,
+        CAUSAL_LM: transformers.AutoModelForCausalLM,
+    }
+    auto: Any = classes.get(source.role.kind, transformers.AutoModelForSequenceClassification)
+    try:
+        with _quiet():
+            network, info = auto.from_pretrained(
+                source.spec.target,
+                dtype=getattr(torch, settings.dtype),
+                trust_remote_code=settings.trust_remote_code,
+                output_loading_info=True,
+            )
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError, ImportError) as error:
+        raise _explain(error, source.spec, "weights") from None
+    missing = sorted({*info["missing_keys"], *(str(key[0]) for key in info["mismatched_keys"])})
+    if missing:
+        raise ModelError(
+            f"{source.spec.name} lacks weights that its architecture {type(network).__name__} scores with: "
+            f"{', '.join(missing[:4])}{' ...' if len(missing) > 4 else ''} ({len(missing)} in all); they would be random, so nothing is "
+            "measured: save the checkpoint with its trained head"
+        )
+    return network
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the loading report to ourselves: what matters of it becomes one error."""
+    from transformers.utils import logging as untyped
+
+    logging: Any = untyped
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _explain(error: Exception, spec: ModelSpec, part: str = "config") -> ModelError:
+    text = " ".join(str(error).split())
+    if "trust_remote_code" in text:
+        return ModelError(f"{spec.name} comes with code of its own; if you trust it, add --bias-trust-remote-code")
+    if "weights_only" in text or "Weights only" in text or "torch.load" in text:
+        return ModelError(
+            f"{spec.name}: its weights are a pickle that cannot be read safely; save them with save_pretrained() as safetensors ({text:.160})"
+        )
+    if spec.kind == "hub" and not isinstance(error, BiasError) and part == "config":
+        return ModelError(
+            f"no model {spec.target!r} in the local cache, and the hub has none or cannot be reached; give a path: "
+            f"--bias-model={spec.name}=/path/to/checkpoint (aliases: {', '.join([*ALIASES, *DEMOS])})"
+        )
+    return ModelError(f"the {part} of {spec.name} ({spec.target}) cannot be read: {type(error).__name__}: {text:.300}")

@@ -1,0 +1,61 @@
+"""What a model is, read from its config's ``architectures`` and labels, never from what happens to load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+MASKED_LM = "masked-lm"
+CAUSAL_LM = "causal-lm"
+NLI_CLASSIFIER = "nli-classifier"
+OTHER = "other"
+NLI_LABELS = ("entailment", "neutral", "contradiction")
+
+#: Pre-training classes that carry a masked-LM head (ELECTRA's does not).
+_PRETRAINING = {"BertForPreTraining", "AlbertForPreTraining", "MobileBertForPreTraining", "MegatronBertForPreTraining",
+                "ErnieForPreTraining", "BigBirdForPreTraining", "NezhaForPreTraining", "FNetForPreTraining"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a model can be asked. ``text`` completes "this checkpoint is ..."; ``labels`` are a classifier's, in order."""
+
+    kind: str
+    text: str
+    labels: tuple[str, ...] = ()
+
+    @property
+    def label_order(self) -> tuple[int, ...]:
+        """Columns of entailment, neutral and contradiction in the classifier's output."""
+        return tuple(self.labels.index(label) for label in NLI_LABELS)
+
+
+def role_of(
+    architectures: Sequence[str], id2label: Mapping[int, str], names: Mapping[str, frozenset[str]], is_decoder: bool
+) -> Role:
+    """Return the role of a checkpoint.
+
+    Args:
+        architectures: class names from the config.
+        id2label: the config's labels.
+        names: class names by kind, ``masked`` and ``causal`` and ``classifier``, as transformers maps them.
+        is_decoder: the config's flag, which decides for the few classes that are both.
+    """
+    found = set(architectures)
+    if found & (names["masked"] | _PRETRAINING) and not (found & names["causal"] and is_decoder):
+        return Role(MASKED_LM, "a masked LM")
+    if found & names["causal"]:
+        return Role(CAUSAL_LM, "a causal LM")
+    if found & names["classifier"] or any(name.endswith("ForSequenceClassification") for name in found):
+        return classifier_role([id2label[i] for i in sorted(id2label)])
+    return Role(OTHER, f"none of these (architectures: {', '.join(architectures) or 'none named'})")
+
+
+def classifier_role(labels: Sequence[str]) -> Role:
+    """Return the role of a sequence classifier by its labels."""
+    lowered = tuple(str(label).strip().lower() for label in labels)
+    if sorted(lowered) == sorted(NLI_LABELS):
+        return Role(NLI_CLASSIFIER, "an NLI classifier", lowered)
+    if len(lowered) == 1:
+        return Role(OTHER, "a regressor (one label)", lowered)
+    return Role(OTHER, f"a classifier with the labels {', '.join(map(str, labels))}", lowered)

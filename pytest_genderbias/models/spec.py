@@ -1,0 +1,114 @@
+"""``[NAME=]SPEC``: what ``--bias-model`` takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_genderbias.errors import ModelError
+
+#: Short names for the usual hub ids.
+ALIASES = {
+    "bert-tiny": "google/bert_uncased_L-2_H-128_A-2",
+    "bert-mini": "google/bert_uncased_L-4_H-256_A-4",
+    "bert-small": "google/bert_uncased_L-4_H-512_A-8",
+    "bert-medium": "google/bert_uncased_L-8_H-512_A-8",
+    "bert-base": "google-bert/bert-base-uncased",
+    "bert-large": "google-bert/bert-large-uncased",
+    "bert-base-cased": "google-bert/bert-base-cased",
+    "bert-large-cased": "google-bert/bert-large-cased",
+    "albert-base": "albert/albert-base-v2",
+    "albert-large": "albert/albert-large-v2",
+    "roberta-base": "FacebookAI/roberta-base",
+    "roberta-large": "FacebookAI/roberta-large",
+    "xlm-roberta-base": "FacebookAI/xlm-roberta-base",
+    "distilbert": "distilbert/distilbert-base-uncased",
+    "distilroberta": "distilbert/distilroberta-base",
+    "deberta-v3-base": "microsoft/deberta-v3-base",
+    "modernbert-base": "answerdotai/ModernBERT-base",
+    "mpnet-base": "microsoft/mpnet-base",
+    "gpt2": "openai-community/gpt2",
+    "gpt2-medium": "openai-community/gpt2-medium",
+    "distilgpt2": "distilbert/distilgpt2",
+    "roberta-large-mnli": "FacebookAI/roberta-large-mnli",
+    "bart-large-mnli": "facebook/bart-large-mnli",
+}
+DEMOS = {"demo-mlm": "mlm", "demo-lm": "lm", "demo-nli": "nli"}
+DEMO_FOLDER = Path(__file__).resolve().parents[1] / "demo"
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+_OBJECT = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*(?:\.\w+)*")
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A model's name (for tables and baselines), and where it comes from.
+
+    ``kind`` is ``directory``, ``hub`` or ``object``; ``target`` is the path, the hub id or ``module:callable``.
+    """
+
+    name: str
+    spec: str
+    kind: str
+    target: str
+
+
+def parse_spec(text: str) -> ModelSpec:
+    """Read one ``[NAME=]SPEC``; look at the file system, not at the network.
+
+    >>> parse_spec("candidate=bert-base")
+    ModelSpec(name='candidate', spec='bert-base', kind='hub', target='google-bert/bert-base-uncased')
+
+    Raises:
+        ModelError: the name is no file name, or the directory is not there, is empty, or holds no checkpoint.
+    """
+    match = re.fullmatch(rf"({_NAME})=(.+)", text.strip())
+    name, spec = (match[1], match[2]) if match else ("", text.strip())
+    if not spec:
+        raise ModelError("an empty model spec; expected [NAME=]SPEC, as in --bias-model=candidate=./checkpoint")
+    if spec in DEMOS:
+        return ModelSpec(name or spec, spec, "directory", str(DEMO_FOLDER / DEMOS[spec]))
+    if spec in ALIASES:
+        return ModelSpec(name or spec, spec, "hub", ALIASES[spec])
+    path = Path(spec).expanduser()
+    if path.is_dir():
+        _check_directory(path)
+        return ModelSpec(name or _safe(path.resolve().name), spec, "directory", str(path.resolve()))
+    if path.is_file():
+        raise ModelError(f"{spec} is a file; give the directory of the checkpoint, with its config.json")
+    if _OBJECT.fullmatch(spec):
+        return ModelSpec(name or _safe(spec.rpartition(":")[2]), spec, "object", spec)
+    if spec.startswith((".", "/", "~")) or spec.count("/") > 1 or not re.fullmatch(r"[\w.-]+(?:/[\w.-]+)?", spec):
+        raise ModelError(
+            f"no directory {spec}; expected a checkpoint's directory, a hub id, module:callable, or one of {_known()}"
+        )
+    return ModelSpec(name or _safe(spec.rpartition("/")[2]), spec, "hub", spec)
+
+
+def parse_specs(texts: Iterable[str]) -> list[ModelSpec]:
+    """Read every ``--bias-model``; ``demo`` stands for the three demo models. Two models of one name are refused."""
+    specs = [parse_spec(one) for text in texts for one in (list(DEMOS) if text.strip() == "demo" else [text])]
+    for i, spec in enumerate(specs):
+        if any(other.name == spec.name for other in specs[:i]):
+            raise ModelError(
+                f"two models are called {spec.name!r}; give one another name: --bias-model=OTHER={spec.spec}"
+            )
+    return specs
+
+
+def _check_directory(path: Path) -> None:
+    if not any(path.iterdir()):
+        raise ModelError(
+            f"{path} is empty; expected a checkpoint: config.json, weights (model.safetensors) and a tokenizer"
+        )
+    if not (path / "config.json").is_file():
+        raise ModelError(f"{path} holds no config.json; expected a checkpoint as save_pretrained() writes it")
+
+
+def _safe(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "model"
+
+
+def _known() -> str:
+    return ", ".join([*ALIASES, *DEMOS, "demo"])

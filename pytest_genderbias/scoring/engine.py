@@ -1,0 +1,141 @@
+"""Score a suite on a model: one random order, in windows, from the cache as far as it goes."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from pytest_genderbias.errors import SettingError
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.scoring.scorers import Scorer, make_scorer
+from pytest_genderbias.scoring.store import ScoreStore
+from pytest_genderbias.suites.family import Scores
+from pytest_genderbias.suites.query import Query, TopFills
+from pytest_genderbias.suites.space import CaseSpace, IntArray
+
+#: Cases that are sorted by length, stripped of repeats and batched together; a window is the least that is lost.
+WINDOW = 4096
+_KEEP_EVERY = 5.0  #: seconds of scoring between two writes to the cache
+
+
+class Progress(Protocol):
+    """Something that shows how far scoring is."""
+
+    def __call__(self, label: str, total: int, done: int) -> AbstractContextManager[Callable[[int], object]]:
+        """Start showing ``total`` cases of which ``done`` are there; the context gives a function to add to them."""
+
+
+@dataclass(frozen=True)
+class ScoreSettings:
+    """How much is scored, in which order, and where scores are kept.
+
+    ``limit``: score at most this many cases, in whole units, at least one (``None``: all). ``seed``: of the random order.
+    ``batch_tokens``: tokens in a batch (``None``: found automatically). ``cache``: folder of the cache, or ``None``.
+    """
+
+    limit: int | None = None
+    seed: int = 0
+    batch_tokens: int | None = None
+    cache: Path | None = None
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that make no sense."""
+        for name, value, least in (
+            ("limit", self.limit, 1),
+            ("seed", self.seed, 0),
+            ("batch_tokens", self.batch_tokens, 1),
+        ):
+            if value is not None and (type(value) is not int or value < least):
+                raise SettingError(f"{name} should be a whole number of at least {least}, got {value!r}")
+
+
+def random_order(n_units: int, digest: str, seed: int) -> IntArray:
+    """Return the one random order of a suite's units, fixed by the suite's digest and the seed."""
+    return np.random.default_rng([int(digest[:16], 16), seed]).permutation(n_units)
+
+
+def score_suite(
+    space: CaseSpace, query: Query, model: Model, digest: str, settings: ScoreSettings, label: str
+) -> tuple[Scores, list[str]]:
+    """Return the scores of a prefix of the random order, and notes on how they were made.
+
+    An interruption keeps what was scored, in the cache, and is passed on.
+    """
+    n = space.n_units if settings.limit is None else min(space.n_units, max(1, settings.limit // space.cases_per_unit))
+    units = random_order(space.n_units, digest, settings.seed)[:n]
+    values = np.zeros((n, space.cases_per_unit, query.width), dtype=query.dtype)
+    store = ScoreStore(settings.cache if model.fingerprint else None, _key(space, query, model, digest, settings))
+    scorer: Scorer | None = None
+    with store.locked():
+        done = store.read(values)
+        if done < n:
+            scorer = make_scorer(space, query, model, settings.batch_tokens)
+            show = (
+                settings.progress(label, n * space.cases_per_unit, done * space.cases_per_unit)
+                if settings.progress
+                else None
+            )
+            with show or nullcontext(lambda count: None) as advance:
+                _score_from(done, units, values, space, scorer, store, advance)
+    vocabulary: dict[int, str] = {}
+    if isinstance(query, TopFills):
+        scorer = scorer or make_scorer(space, query, model, settings.batch_tokens)
+        vocabulary = scorer.vocabulary(map(int, np.unique(values)))
+    notes = [note for note in (*(scorer.notes if scorer else ()), store.note) if note]
+    return Scores(units, values, vocabulary), notes
+
+
+def _score_from(
+    done: int,
+    units: IntArray,
+    values: Any,
+    space: CaseSpace,
+    scorer: Scorer,
+    store: ScoreStore,
+    advance: Callable[[int], object],
+) -> None:
+    """Score the units from ``done`` on, window by window; windows begin at fixed places, so that a resumed run makes the same batches."""
+    step = max(1, WINDOW // space.cases_per_unit)
+    kept, since = done, time.monotonic()
+    at = done
+    try:
+        while at < len(units):
+            stop = min(len(units), (at // step + 1) * step)
+            found = scorer.score(space.cases_of(units[at:stop]))
+            values[at:stop] = found.reshape(values[at:stop].shape)
+            advance((stop - at) * space.cases_per_unit)
+            at = stop
+            if time.monotonic() - since > _KEEP_EVERY:
+                store.write(kept, values[kept:at])
+                kept, since = at, time.monotonic()
+    finally:
+        store.write(kept, values[kept:at])
+
+
+def _key(space: CaseSpace, query: Query, model: Model, digest: str, settings: ScoreSettings) -> dict[str, Any]:
+    return {
+        "model": model.fingerprint,
+        "labels": model.role.labels,
+        "dtype": model.details.get("dtype"),
+        "device": model.details.get("device"),
+        "suite": digest,
+        "cases": _space_digest(space),
+        "query": repr(query),
+        "seed": settings.seed,
+    }
+
+
+def _space_digest(space: CaseSpace) -> str:
+    digest = hashlib.sha256(repr((space.templates, sorted(space.words.items()), space.unit_axes)).encode())
+    for axis in space.axes:
+        digest.update(repr(axis.columns).encode())
+        digest.update(axis.choices.tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,255 @@
+"""Token ids by array, from the tokens of words and fixed parts.
+
+The parts of each template are read off whole sentences that went through the real tokenizer, every word of every slot in at
+least one. Then other sentences, again with every word, are put together and compared with the tokenizer's own ids. Only
+if all agree are ids built this way; otherwise every sentence goes through the tokenizer, and the result says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.scoring.tokens import (
+    IdArray,
+    Part,
+    PartsError,
+    SentenceEncoder,
+    TokenRows,
+    encode_cases,
+    parts_of,
+    unpack,
+)
+from pytest_genderbias.suites.space import TEMPLATE, CaseSpace, IntArray
+
+_PieceKey = tuple[str, str, str, int]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A run of parts whose ids depend on one index: a slot's word, an axis's choice, or nothing (``index`` is empty)."""
+
+    index: str
+    table: IdArray  # (choices, longest)
+    lengths: NDArray[np.int64]  # (choices,)
+    scored: bool = False
+
+
+class TokenLayout:
+    """Builds the token rows of any cases of a space. ``note`` says why, if it has to call the tokenizer for each sentence."""
+
+    def __init__(self, space: CaseSpace, encoder: SentenceEncoder, scored: str | None = None) -> None:
+        self.space, self.encoder, self.scored = space, encoder, scored
+        self.note: str | None = None
+        self._blocks: list[list[Block]] = []
+        if not encoder.has_offsets:
+            self.note = "token ids from the tokenizer, sentence by sentence: it gives no offsets"
+            return
+        try:
+            by_slot = _read_parts(space, encoder, scored)
+            wrong = _first_disagreement(space, encoder, by_slot)
+        except PartsError:
+            wrong = "its tokens do not follow the words"
+        if wrong is None:
+            self._blocks = [_merge_axes(space, blocks) for blocks in by_slot]
+        else:
+            self.note = f"token ids from the tokenizer, sentence by sentence: words put together differ ({wrong})"
+
+    def rows(self, cases: IntArray) -> TokenRows:
+        """Return the token rows of the cases, as the tokenizer gives them for the whole sentences."""
+        if self.note is not None:
+            return encode_cases(self.encoder, self.space, cases, self.scored)
+        columns = self.space.columns(cases)
+        templates = columns[TEMPLATE]
+        index = dict(columns)
+        index.update({f"axis {i}": digit for i, digit in enumerate(self.space.digits(cases))})
+        if len(self._blocks) == 1:
+            packed, lengths, start, length = assemble(self._blocks[0], index, len(cases), self.encoder.pad_id)
+            return unpack(packed, lengths, self.encoder, start, length)
+        return self._mixed(templates, index)
+
+    def _mixed(self, templates: IntArray, index: Mapping[str, IntArray]) -> TokenRows:
+        done = []
+        for t in np.unique(templates):
+            chosen = np.flatnonzero(templates == t)
+            subset = {key: values[chosen] for key, values in index.items()}
+            done.append((chosen, *assemble(self._blocks[int(t)], subset, len(chosen), self.encoder.pad_id)))
+        n = len(templates)
+        width = max(packed.shape[1] for _, packed, *_ in done)
+        ids = np.full((n, width), self.encoder.pad_id, dtype=np.int32)
+        numbers = np.zeros((3, n), dtype=np.int64)
+        for chosen, packed, *rest in done:
+            ids[chosen, : packed.shape[1]] = packed
+            numbers[:, chosen] = rest
+        return unpack(ids, numbers[0], self.encoder, numbers[1], numbers[2])
+
+
+def assemble(
+    blocks: Sequence[Block], index: Mapping[str, IntArray], n: int, pad: int
+) -> tuple[IdArray, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Put rows together from blocks: packed ids (n, longest), lengths, and the scored block's start and length.
+
+    Each block writes its whole padded table row; the next overwrites what stuck out, and the rest becomes padding.
+    """
+    sizes: list[NDArray[np.int64]] = [
+        block.lengths[index[block.index]] if block.index else np.broadcast_to(block.lengths, n) for block in blocks
+    ]
+    lengths = np.zeros(n, dtype=np.int64)
+    for size in sizes:
+        lengths += size
+    width = int(lengths.max(initial=0)) + max((block.table.shape[1] for block in blocks), default=0)
+    out = np.empty((n, width), dtype=np.int32)
+    flat, row = out.reshape(-1), np.arange(n, dtype=np.int64) * width
+    at: NDArray[np.int64] = np.zeros(n, dtype=np.int64)
+    start: NDArray[np.int64] = np.zeros(n, dtype=np.int64)
+    length: NDArray[np.int64] = np.zeros(n, dtype=np.int64)
+    for block, size in zip(blocks, sizes, strict=True):
+        for column in range(block.table.shape[1]):
+            values = block.table[:, column]
+            flat[row + at + column] = values[index[block.index]] if block.index else values[0]
+        if block.scored:
+            start, length = at.copy(), np.asarray(size, dtype=np.int64)
+        at = at + size
+    out = np.ascontiguousarray(out[:, : int(lengths.max(initial=0))])
+    out[np.arange(out.shape[1]) >= lengths[:, None]] = pad
+    return out, lengths, start, length
+
+
+def _block(index: str, rows: Sequence[IdArray], scored: bool = False) -> Block:
+    lengths = np.asarray([len(row) for row in rows], dtype=np.int64)
+    table = np.zeros((len(rows), int(lengths.max(initial=0))), dtype=np.int32)
+    for i, row in enumerate(rows):
+        table[i, : len(row)] = row
+    return Block(index, table, lengths, scored)
+
+
+def _read_parts(space: CaseSpace, encoder: SentenceEncoder, scored: str | None) -> list[list[Block]]:
+    """Read the tokens of every part off whole sentences. A word in the same surroundings is read once for all templates."""
+    known: dict[_PieceKey, IdArray] = {}
+    found = []
+    for t, template in enumerate(space.templates):
+        choices = _choices_for_unknown(space, encoder, t, known)
+        texts = [encoder.texts(space, choice) for choice in choices]
+        encodings = encoder.encode([["".join(segment) for segment in text] for text in texts])
+        fixed: dict[Part, IdArray] = {}
+        for text, encoding in zip(texts, encodings, strict=True):
+            parts = encoder.split(encoding, text)
+            fixed = fixed or parts
+            for (segment, piece), key in _keys(space, t, text):
+                known.setdefault(key, parts.get((segment, piece), np.zeros(0, dtype=np.int32)))
+        blocks = []
+        for segment, piece in parts_of(template):
+            shape = template.segments[segment][piece] if piece >= 0 else None
+            if shape is None or not shape.is_slot:
+                blocks.append(_block("", [fixed.get((segment, piece), np.zeros(0, dtype=np.int32))]))
+                continue
+            keys = [
+                _key_of(space, encoder, t, segment, piece, option) for option in range(len(space.words[shape.slot]))
+            ]
+            rows = [known[key] if key[0] else np.zeros(0, dtype=np.int32) for key in keys]
+            blocks.append(_block(shape.slot, rows, scored == shape.slot and not shape.article))
+        found.append(blocks)
+    return found
+
+
+def _key(texts: Sequence[str], segment: int, piece: int) -> _PieceKey:
+    """Return a piece's text with its surroundings: the character before (or the start), the one after, and its segment."""
+    before, after = "".join(texts[:piece]), "".join(texts[piece + 1 :])
+    left = "^" if not before else "" if texts[piece][:1].isspace() else before[-1]
+    return texts[piece], left, after[:1], segment
+
+
+def _keys(space: CaseSpace, t: int, texts: Sequence[Sequence[str]]) -> list[tuple[Part, _PieceKey]]:
+    segments = space.templates[t].segments
+    return [
+        ((s, p), _key(texts[s], s, p))
+        for s, pieces in enumerate(segments)
+        for p, piece in enumerate(pieces)
+        if piece.is_slot
+    ]
+
+
+def _key_of(space: CaseSpace, encoder: SentenceEncoder, t: int, segment: int, piece: int, option: int) -> _PieceKey:
+    slot = space.templates[t].segments[segment][piece].slot
+    choice = dict.fromkeys(space.words, 0) | {TEMPLATE: t, slot: option}
+    return _key(encoder.texts(space, choice)[segment], segment, piece)
+
+
+def _choices_for_unknown(
+    space: CaseSpace, encoder: SentenceEncoder, t: int, known: Mapping[_PieceKey, IdArray]
+) -> list[dict[str, int]]:
+    """Choose sentences that show every word of the template's slots whose tokens are not known yet; at least one."""
+    wanted: dict[str, list[int]] = {}
+    for segment, pieces in enumerate(space.templates[t].segments):
+        for piece, shape in enumerate(pieces):
+            if shape.is_slot:
+                for option in range(len(space.words[shape.slot])):
+                    if _key_of(space, encoder, t, segment, piece, option) not in known:
+                        wanted.setdefault(shape.slot, []).append(option)
+    base = dict.fromkeys(space.words, 0) | {TEMPLATE: t}
+    # One slot at a time: the other words stay those that _key_of() has in mind.
+    choices = [base | {slot: option} for slot, options in wanted.items() for option in dict.fromkeys(options)]
+    return choices or [base]
+
+
+def _first_disagreement(space: CaseSpace, encoder: SentenceEncoder, blocks: Sequence[Sequence[Block]]) -> str | None:
+    """Put together other sentences, each word in at least one, and return the first that the tokenizer has otherwise."""
+    rng = np.random.default_rng(0)
+    for t, template in enumerate(space.templates):
+        slots = sorted({p.slot for pieces in template.segments for p in pieces if p.is_slot})
+        users = {
+            s: [u for u, o in enumerate(space.templates) if any(p.slot == s for g in o.segments for p in g)]
+            for s in slots
+        }
+        shares = {s: rng.permutation(np.arange(users[s].index(t), len(space.words[s]), len(users[s]))) for s in slots}
+        n = max((len(share) for share in shares.values()), default=1)
+        index = {
+            s: np.resize(share, n) if len(share) else rng.integers(len(space.words[s]), size=n)
+            for s, share in shares.items()
+        }
+        packed, lengths, _, _ = assemble(blocks[t], index, n, encoder.pad_id)
+        choices = [{TEMPLATE: t} | {s: int(values[i]) for s, values in index.items()} for i in range(n)]
+        sentences = [space.sentence(choice, encoder.mask) for choice in choices]
+        for i, encoding in enumerate(encoder.encode(sentences)):
+            if not np.array_equal(encoder.packed(encoding), packed[i, : lengths[i]]):
+                return repr(" / ".join(sentences[i]))
+    return None
+
+
+def _merge_axes(space: CaseSpace, blocks: Sequence[Block]) -> list[Block]:
+    """Join neighbouring blocks that depend on one axis only (verb, article and object), so that a row has few blocks."""
+    axis_of = {column: i for i, axis in enumerate(space.axes) for column in axis.columns}
+    merged: list[Block] = []
+    run: list[Block] = []
+
+    def close() -> None:
+        if run:
+            merged.append(_join(space, run, axis_of))
+            run.clear()
+
+    for block in blocks:
+        axes = {axis_of[b.index] for b in [*run, block] if b.index}
+        if block.scored or len(axes) > 1:
+            close()
+        if block.scored:
+            merged.append(block)
+        else:
+            run.append(block)
+    close()
+    return merged
+
+
+def _join(space: CaseSpace, run: Sequence[Block], axis_of: Mapping[str, int]) -> Block:
+    if len(run) == 1:
+        return run[0]
+    axes = {axis_of[block.index] for block in run if block.index}
+    if not axes:
+        return _block("", [np.concatenate([block.table[0, : block.lengths[0]] for block in run])])
+    number = axes.pop()
+    axis = space.axes[number]
+    index = {column: axis.choices[:, i] for i, column in enumerate(axis.columns)}
+    packed, lengths, _, _ = assemble(run, index, axis.size, 0)
+    return Block(f"axis {number}", packed, lengths)

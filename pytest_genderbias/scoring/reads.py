@@ -1,0 +1,107 @@
+"""What is read from a network: which rows are passed through it, at which positions, and what becomes of the logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.scoring.tokens import IdArray, TokenRows
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Distinct rows for the network. Logits are read at ``first`` .. ``first + count - 1`` of each row.
+
+    ``back`` (cases,) or (reads,) is the row that each case or read looks at.
+    """
+
+    ids: IdArray
+    types: IdArray | None
+    lengths: NDArray[np.int64]
+    first: NDArray[np.int64]
+    count: NDArray[np.int64]
+    back: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TokenReads:
+    """Single log-probabilities to be summed: of ``target`` at ``position`` of the row in ``Inputs.back``, for ``case``."""
+
+    case: NDArray[np.int64]
+    position: NDArray[np.int64]
+    target: NDArray[np.int64]
+
+
+def whole_rows(rows: TokenRows, mask_id: int | None = None) -> Inputs:
+    """Read one position of each distinct row: the mask, or (for a classifier) none that matters."""
+    if mask_id is None:
+        first = np.zeros(len(rows.lengths), dtype=np.int64)
+    else:
+        at_mask = rows.ids == mask_id
+        if not (at_mask.sum(axis=1) == 1).all():
+            raise ValueError("a sentence should have exactly one mask token")
+        first = at_mask.argmax(axis=1)
+    return _distinct(rows.ids, rows.types, rows.lengths, first, np.ones_like(first))
+
+
+def causal_reads(rows: TokenRows) -> tuple[Inputs, TokenReads]:
+    """Read every token of the scored word after the tokens before it; the last token need not be passed in."""
+    lengths = rows.span_start + rows.span_length - 1
+    ids = np.where(np.arange(rows.ids.shape[1]) < lengths[:, None], rows.ids, 0)[:, : int(lengths.max())]
+    inputs = _distinct(ids, None, lengths, rows.span_start - 1, rows.span_length)
+    case, token = _tokens_of(rows)
+    position = rows.span_start[case] - 1 + token
+    reads = TokenReads(case, position, rows.ids[case, position + 1].astype(np.int64))
+    return _per_read(inputs, case), reads
+
+
+def masked_reads(rows: TokenRows, mask_id: int) -> tuple[Inputs, TokenReads]:
+    """Read every token of the scored word where it alone is masked: one row a token, equal rows once."""
+    case, token = _tokens_of(rows)
+    position = rows.span_start[case] + token
+    ids = rows.ids[case].copy()
+    target = ids[np.arange(len(case)), position].astype(np.int64)
+    ids[np.arange(len(case)), position] = mask_id
+    types = None if rows.types is None else rows.types[case]
+    return _distinct(ids, types, rows.lengths[case], position, np.ones_like(position)), TokenReads(
+        case, position, target
+    )
+
+
+def _tokens_of(rows: TokenRows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    case = np.repeat(np.arange(len(rows.span_length)), rows.span_length)
+    token = np.arange(len(case)) - np.repeat(np.cumsum(rows.span_length) - rows.span_length, rows.span_length)
+    return case, token
+
+
+def _per_read(inputs: Inputs, case: NDArray[np.int64]) -> Inputs:
+    return Inputs(inputs.ids, inputs.types, inputs.lengths, inputs.first, inputs.count, inputs.back[case])
+
+
+def _distinct(
+    ids: IdArray, types: IdArray | None, lengths: NDArray[np.int64], first: NDArray[np.int64], count: NDArray[np.int64]
+) -> Inputs:
+    """Keep each row once; where cases read different positions of one row, the row's range covers them all."""
+    table = np.ascontiguousarray(np.concatenate([ids, lengths[:, None].astype(np.int32)], axis=1))
+    keys = table.view(np.dtype((np.void, table.dtype.itemsize * table.shape[1]))).ravel()
+    _, kept, back = np.unique(keys, return_index=True, return_inverse=True)
+    low = np.full(len(kept), np.iinfo(np.int64).max)
+    high = np.zeros(len(kept), dtype=np.int64)
+    np.minimum.at(low, back, first)
+    np.maximum.at(high, back, first + count)
+    return Inputs(
+        ids[kept], None if types is None else types[kept], lengths[kept], low, high - low, back.astype(np.int64)
+    )
+
+
+def top_ids(values: NDArray[Any], ids: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    """Return the k best ids of each row, best first, equal scores by id. ``values`` and ``ids`` hold all that may be among them.
+
+    >>> top_ids(np.array([[2., 3., 3.]]), np.array([[5, 9, 4]]), 2)
+    array([[4, 9]])
+    """
+    order = np.lexsort((ids, -values), axis=-1)[:, :k]
+    return np.take_along_axis(ids, order, axis=1)

@@ -1,0 +1,202 @@
+"""A scorer answers a query for any cases of a space: one for checkpoints, one for objects of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.errors import ModelError, ScoreError
+from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.roles import MASKED_LM
+from pytest_genderbias.scoring.layout import TokenLayout
+from pytest_genderbias.scoring.network import Network
+from pytest_genderbias.scoring.reads import Inputs, TokenReads, causal_reads, masked_reads, top_ids, whole_rows
+from pytest_genderbias.scoring.tokens import SentenceEncoder, check_lengths
+from pytest_genderbias.suites.query import PairProbabilities, Query, SlotLogProbability, TopFills
+from pytest_genderbias.suites.space import CaseSpace, IntArray
+
+
+class Scorer(Protocol):
+    """Scores cases. ``notes`` are said in the result."""
+
+    def score(self, cases: IntArray) -> NDArray[Any]:
+        """Return the scores of the cases: shape (len(cases), query.width)."""
+
+    def vocabulary(self, ids: Iterable[int]) -> dict[int, str]:
+        """Return the text of fills."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What should be said about how the scores were made."""
+
+
+def make_scorer(space: CaseSpace, query: Query, model: Model, batch_tokens: int | None) -> Scorer:
+    """Return the scorer for a model."""
+    if isinstance(model.backend, Checkpoint):
+        return CheckpointScorer(space, query, model, batch_tokens)
+    return ObjectScorer(space, query, model)
+
+
+class CheckpointScorer:
+    """Scores through token ids that are put together by array."""
+
+    def __init__(self, space: CaseSpace, query: Query, model: Model, batch_tokens: int | None) -> None:
+        checkpoint: Checkpoint = model.backend
+        self._space, self._query, self._model = space, query, model
+        self._encoder = SentenceEncoder(checkpoint.tokenizer)
+        self._mask_id: int = checkpoint.tokenizer.mask_token_id if model.role.kind == MASKED_LM else -1
+        self._longest = checkpoint.max_length
+        self.layout = TokenLayout(space, self._encoder, query.slot if isinstance(query, SlotLogProbability) else None)
+        self.network = Network(checkpoint, batch_tokens, vocabulary_head=not isinstance(query, PairProbabilities))
+
+    @property
+    def notes(self) -> list[str]:
+        """Say where the fast roads could not be taken."""
+        halved = f"batches halved {self.network.halvings} times: out of memory" if self.network.halvings else None
+        return [note for note in (self.layout.note, self.network.note, halved) if note]
+
+    def vocabulary(self, ids: Iterable[int]) -> dict[int, str]:
+        """Return the decoded tokens."""
+        return {
+            i: self._encoder.tokenizer.decode([i]).strip() or self._encoder.tokenizer.convert_ids_to_tokens(i)
+            for i in ids
+        }
+
+    def score(self, cases: IntArray) -> NDArray[Any]:
+        """Return the scores of the cases."""
+        rows = self.layout.rows(cases)
+        check_lengths(rows, self._longest)
+        if isinstance(self._query, TopFills):
+            return self._fills(whole_rows(rows, self._mask_id), self._query.k)
+        if isinstance(self._query, PairProbabilities):
+            return self._probabilities(whole_rows(rows), cases)
+        reads = masked_reads(rows, self._mask_id) if self._mask_id >= 0 else causal_reads(rows)
+        return self._log_probabilities(*reads, cases)
+
+    def _fills(self, inputs: Inputs, k: int) -> NDArray[Any]:
+        import torch
+
+        best = np.zeros((len(inputs.lengths), k), dtype=np.int32)
+
+        def use(rows: NDArray[np.int64], logits: Any) -> None:
+            scores = logits[:, 0].float()
+            # A few more than k, so that a tie at the edge shows; a wider tie is settled over the whole row.
+            values, ids = (t.cpu().numpy() for t in torch.topk(scores, min(k + 4, scores.shape[1])))
+            self._check(values[:, :k], rows, inputs)
+            best[rows] = top_ids(values, ids, k)
+            for row in np.flatnonzero(values[:, k - 1] == values[:, -1]):
+                whole = scores[row].cpu().numpy()[None]
+                best[rows[row]] = top_ids(whole, np.arange(whole.shape[1])[None], k)[0]
+
+        self.network.run(inputs, use)
+        return best[inputs.back]
+
+    def _probabilities(self, inputs: Inputs, cases: IntArray) -> NDArray[Any]:
+        found = np.zeros((len(inputs.lengths), 3), dtype=np.float32)
+        order = list(self._model.role.label_order)
+
+        def use(rows: NDArray[np.int64], logits: Any) -> None:
+            values = logits.float().softmax(-1)[:, order].cpu().numpy()
+            self._check(values, rows, inputs)
+            found[rows] = values
+
+        self.network.run(inputs, use)
+        return found[inputs.back]
+
+    def _log_probabilities(self, inputs: Inputs, reads: TokenReads, cases: IntArray) -> NDArray[Any]:
+        import torch
+
+        by_row = np.argsort(inputs.back, kind="stable")
+        ordered = inputs.back[by_row]
+        value = np.zeros(len(reads.case), dtype=np.float64)
+
+        def use(rows: NDArray[np.int64], logits: Any) -> None:
+            low, high = np.searchsorted(ordered, rows, side="left"), np.searchsorted(ordered, rows, side="right")
+            local = np.repeat(np.arange(len(rows)), high - low)
+            wanted = np.concatenate([by_row[a:b] for a, b in zip(low, high, strict=True)])
+            position = reads.position[wanted] - inputs.first[rows][local]
+            at = [torch.as_tensor(a, device=logits.device) for a in (local, position, reads.target[wanted])]
+            # The normaliser once a position, then single logits: no table of log-probabilities is made.
+            scores = logits.float()
+            chosen = scores[at[0], at[1], at[2]].double() - torch.logsumexp(scores, -1).double()[at[0], at[1]]
+            value[wanted] = chosen.cpu().numpy()
+
+        self.network.run(inputs, use)
+        total = np.bincount(reads.case, weights=value, minlength=len(cases))
+        _check_finite(total[:, None], self._space, cases, self._model.name)
+        return total[:, None]
+
+    def _check(self, values: NDArray[Any], rows: NDArray[np.int64], inputs: Inputs) -> None:
+        bad = ~np.isfinite(values).all(axis=1)
+        if bad.any():
+            row = rows[int(np.argmax(bad))]
+            text = self._encoder.tokenizer.decode(inputs.ids[row, : inputs.lengths[row]])
+            raise ScoreError(
+                f"{self._model.name} gives NaN or infinite scores, first for {text!r}; nothing is measured with it"
+            )
+
+
+class ObjectScorer:
+    """Scores through strings, for an object with the protocol of its role."""
+
+    def __init__(self, space: CaseSpace, query: Query, model: Model) -> None:
+        self._space, self._query, self._model = space, query, model
+        if isinstance(query, SlotLogProbability) and not hasattr(model.backend, "continuation_log_probs"):
+            raise ModelError(
+                f"{model.name} has no continuation_log_probs(prefixes, continuations), which this suite asks for"
+            )
+
+    @property
+    def notes(self) -> list[str]:
+        """Say that the model came as an object."""
+        return []
+
+    def vocabulary(self, ids: Iterable[int]) -> dict[int, str]:
+        """Return the object's own vocabulary items."""
+        return {i: str(self._model.backend.vocabulary[i]) for i in ids}
+
+    def score(self, cases: IntArray) -> NDArray[Any]:
+        """Return the scores of the cases."""
+        model = self._model.backend
+        if isinstance(self._query, SlotLogProbability):
+            columns = self._space.columns(cases)
+            choices = [{name: int(v[row]) for name, v in columns.items()} for row in range(len(cases))]
+            slot = self._query.slot
+            prefixes = [self._space.prefix(choice, slot) for choice in choices]
+            answer = model.continuation_log_probs(prefixes, [self._space.word_of(choice, slot) for choice in choices])
+            return self._checked(answer, (len(cases),), cases)[:, None]
+        if isinstance(self._query, TopFills):
+            texts = [text for (text,) in self._space.sentences(cases, model.mask_token)]
+            return self._fills(texts, cases, self._query.k)
+        premises, hypotheses = zip(*self._space.sentences(cases), strict=True)
+        answer = self._checked(model.pair_probabilities(list(premises), list(hypotheses)), (len(cases), 3), cases)
+        if not np.allclose(answer.sum(axis=1), 1.0, atol=1e-3):
+            raise ScoreError(f"the probabilities of {self._model.name} do not sum to one for {premises[0]!r}")
+        return answer[:, list(self._model.role.label_order)].astype(np.float32)
+
+    def _fills(self, texts: list[str], cases: IntArray, k: int) -> NDArray[Any]:
+        size = len(self._model.backend.vocabulary)
+        best = np.zeros((len(texts), k), dtype=np.int32)
+        ids = np.arange(size)[None]
+        for start in range(0, len(texts), 64):
+            part = slice(start, start + 64)
+            scores = self._checked(self._model.backend.fill_scores(texts[part]), (len(texts[part]), size), cases[part])
+            best[part] = top_ids(scores, np.repeat(ids, len(scores), axis=0), k)
+        return best
+
+    def _checked(self, answer: Any, shape: tuple[int, ...], cases: IntArray) -> NDArray[Any]:
+        array = np.asarray(answer, dtype=np.float64)
+        if array.shape != shape:
+            raise ScoreError(f"{self._model.name} answered with an array of the shape {array.shape}, expected {shape}")
+        _check_finite(array.reshape(len(cases), -1), self._space, cases, self._model.name)
+        return array
+
+
+def _check_finite(values: NDArray[Any], space: CaseSpace, cases: IntArray, name: str) -> None:
+    bad = ~np.isfinite(values).all(axis=1)
+    if bad.any():
+        text = " / ".join(space.sentences(cases[[int(np.argmax(bad))]])[0])
+        raise ScoreError(f"{name} gives NaN or infinite scores, first for {text!r}; nothing is measured with it")

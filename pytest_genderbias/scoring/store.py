@@ -1,0 +1,108 @@
+"""The score cache: content-addressed, written whole, checksummed. A damaged entry is recomputed, never trusted, never fatal.
+
+One folder holds the scores of one key (model fingerprint, suite digest, cases, query, settings, scoring version), as files
+``START-STOP.npy`` of consecutive units in the random order. Each begins with the SHA-256 of the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.folders import write_whole
+from pytest_genderbias.scoring import SCORING_VERSION
+
+
+class ScoreStore:
+    """The scores of one key. Without a folder nothing is kept."""
+
+    def __init__(self, root: Path | None, key: dict[str, Any]) -> None:
+        text = json.dumps({**key, "version": SCORING_VERSION}, sort_keys=True)
+        self.folder = None if root is None else root / hashlib.sha256(text.encode()).hexdigest()[:32]
+        self.note: str | None = None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the key: a second process waits, and then finds the first one's scores."""
+        if self.folder is None:
+            yield
+            return
+        from filelock import FileLock
+
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.folder / ".lock")
+            lock.acquire()
+        except OSError as error:
+            self._give_up(error)
+            yield
+            return
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def read(self, scores: NDArray[Any]) -> int:
+        """Fill ``scores`` (units, cases, width) from the front with what is stored; return the number of units filled."""
+        if self.folder is None:
+            return 0
+        done = 0
+        for start, stop, path in sorted(self._files(), key=lambda f: (f[0], -f[1])):
+            if start > done or done == len(scores):
+                break
+            values = _read_checked(path)
+            if (
+                stop <= done
+                or values is None
+                or values.shape != (stop - start, *scores.shape[1:])
+                or values.dtype != scores.dtype
+            ):
+                continue
+            part = values[done - start : len(scores) - start]
+            scores[done : done + len(part)] = part
+            done += len(part)
+        return done
+
+    def write(self, start: int, values: NDArray[Any]) -> None:
+        """Keep the scores of consecutive units. A cache that cannot be written is given up with a note, and the run goes on."""
+        if self.folder is None or not len(values):
+            return
+        buffer = io.BytesIO()
+        np.save(buffer, values, allow_pickle=False)
+        payload = buffer.getvalue()
+        try:
+            write_whole(
+                self.folder / f"{start:010d}-{start + len(values):010d}.npy", hashlib.sha256(payload).digest() + payload
+            )
+        except OSError as error:
+            self._give_up(error)
+
+    def _files(self) -> Iterator[tuple[int, int, Path]]:
+        assert self.folder is not None
+        for path in self.folder.glob("*.npy"):
+            start, _, stop = path.stem.partition("-")
+            if start.isdigit() and stop.isdigit():
+                yield int(start), int(stop), path
+
+    def _give_up(self, error: OSError) -> None:
+        self.note = f"scores not cached: {error.strerror or error} ({self.folder})"
+        self.folder = None
+
+
+def _read_checked(path: Path) -> NDArray[Any] | None:
+    try:
+        content = path.read_bytes()
+        digest, payload = content[:32], content[32:]
+        if hashlib.sha256(payload).digest() != digest:
+            return None
+        return np.asarray(np.load(io.BytesIO(payload), allow_pickle=False))
+    except (OSError, ValueError, EOFError):
+        return None
