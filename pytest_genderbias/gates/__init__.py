@@ -1,0 +1,1 @@
+"""Gates: limits and baselines judge a measurement. They decide and explain; they never print."""

@@ -1,0 +1,87 @@
+"""The pytest plugin ``genderbias``. Loading it imports no torch, transformers, scipy or numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from pytest_genderbias.plugin.fixtures import bias_baseline, bias_measure, bias_model, bias_suite
+from pytest_genderbias.plugin.ledger import Ledger
+from pytest_genderbias.plugin.options import SETTINGS, add_options, read_settings
+from pytest_genderbias.plugin.outcomes import attach, listening, measures
+
+__all__ = ["bias_baseline", "bias_measure", "bias_model", "bias_suite"]
+
+_LEDGER = pytest.StashKey[Ledger]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Register the flags and ini keys."""
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Read every setting, so that a wrong one is a usage error of one line."""
+    config.addinivalue_line("markers", "bias: measures a model with pytest-genderbias (see --bias-model)")
+    config.stash[SETTINGS] = read_settings(config)
+    config.stash[_LEDGER] = Ledger(config)
+    config.pluginmanager.register(config.stash[_LEDGER], "genderbias-ledger")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Name the models and settings that the figures depend on."""
+    settings = config.stash[SETTINGS]
+    if not settings.models:
+        return None
+    limit = "" if settings.limit is None else f", at most {settings.limit:,} cases a suite"
+    names = ", ".join(spec.name for spec in settings.models)
+    return f"bias: {names}; seed {settings.seed}, {settings.dtype}, device {settings.device}{limit}"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that takes ``bias_model`` once for every ``--bias-model``."""
+    if "bias_model" in metafunc.fixturenames:
+        specs = metafunc.config.stash[SETTINGS].models
+        ids = [spec.name for spec in specs] or ["no-model"]
+        metafunc.parametrize("bias_model", specs or [None], ids=ids, indirect=True, scope="session")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect ``*.bias.yaml`` files: a gate a test."""
+    if not file_path.name.endswith(".bias.yaml"):
+        return None
+    from pytest_genderbias.plugin.yaml_gates import GateFile
+
+    return GateFile.from_parent(parent, path=file_path)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Add the suites of ``--bias-suite``, and mark what measures."""
+    if config.stash[SETTINGS].suites:
+        from pytest_genderbias.plugin.packaged import suite_items
+
+        items.extend(suite_items(session))
+    for item in items:
+        if measures(item):
+            item.add_marker(pytest.mark.bias)
+    config.stash[_LEDGER].collected(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Hear of every judgement while a test runs."""
+    with listening(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Send what was measured along with the test's report, which reaches the controller under xdist too."""
+    report = yield
+    attach(item, report)
+    return report

@@ -1,0 +1,53 @@
+"""The fixtures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_genderbias.plugin import outcomes
+from pytest_genderbias.plugin.options import SETTINGS
+from pytest_genderbias.plugin.session import NO_MODEL, bias_session, measure_or_skip, refuse_or_skip
+
+if TYPE_CHECKING:
+    from pytest_genderbias.gates.baseline import Baseline
+    from pytest_genderbias.measurement import Measurement
+    from pytest_genderbias.models.model import Model
+    from pytest_genderbias.suites.suite import Suite
+
+
+@pytest.fixture
+def bias_model(request: pytest.FixtureRequest) -> Model:
+    """The model under test, loaded; the test runs once for every --bias-model."""
+    spec = request.param
+    if spec is None:
+        refuse_or_skip(request.config, NO_MODEL)
+    return bias_session(request.config).model(spec)
+
+
+@pytest.fixture
+def bias_suite(request: pytest.FixtureRequest) -> Callable[[str], Suite]:
+    """Load a suite: ``bias_suite("disco-names")``, or the path of a suite file."""
+    return bias_session(request.config).suite
+
+
+@pytest.fixture
+def bias_measure(request: pytest.FixtureRequest, bias_model: Model) -> Callable[..., Measurement]:
+    """Measure a suite on the model under test: ``bias_measure("nli-occupation", limit=3000)``. Computed once a run and model."""
+
+    def measure(suite: str | Suite, **settings: Any) -> Measurement:
+        config = request.config
+        loaded = bias_session(config).suite(suite) if isinstance(suite, str) else suite
+        measurement = measure_or_skip(config, loaded, request.node.callspec.params["bias_model"], settings)
+        outcomes.record_measurement(request.node, measurement)
+        return measurement
+
+    return measure
+
+
+@pytest.fixture
+def bias_baseline(request: pytest.FixtureRequest, bias_model: Model) -> Baseline:
+    """The stored baselines of this model's name and this test module, for ``assert_no_regression``."""
+    return outcomes.baseline_of(request.node, bias_model.name, request.config.stash[SETTINGS])

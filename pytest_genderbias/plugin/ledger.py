@@ -1,0 +1,209 @@
+"""The controller's ledger: takes up what reports carry, and at the end writes what is to be written."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_genderbias.errors import BiasError
+from pytest_genderbias.plugin.options import SETTINGS
+from pytest_genderbias.plugin.outcomes import ATTRIBUTE, measures, model_of, module_of
+
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
+
+Book = tuple[str, str]  # model name, module
+
+
+class Ledger:
+    """A plugin of its own, so that every hook knows the run it belongs to."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config, self._settings = config, config.stash[SETTINGS]
+        self._measurements: list[dict[str, Any]] = []
+        self._judgements: list[dict[str, Any]] = []
+        self._entries: dict[Book, dict[str, Any]] = {}
+        self._used: dict[Book, set[str]] = {}
+        self._collected: Counter[Book] = Counter()
+        self._settled: Counter[Book] = Counter()
+        self._partial = False  # something was deselected, or a worker died: unused entries cannot be told
+        self._lines: list[tuple[str, str]] = []
+
+    # What is collected and what was run.
+
+    def collected(self, items: Iterable[pytest.Item]) -> None:
+        """Count the tests of each model and module."""
+        for item in items:
+            model = model_of(item) if measures(item) else None
+            if model is not None:
+                self._collected[model, module_of(item)] += 1
+
+    def pytest_deselected(self, items: Iterable[pytest.Item]) -> None:
+        """Remember that not all tests run."""
+        self._partial = self._partial or any(measures(item) for item in items)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take up what a test found."""
+        found = getattr(report, ATTRIBUTE, None)
+        if found is None or type(report) is not pytest.TestReport:
+            return
+        for kind, kept in (("measurements", self._measurements), ("judgements", self._judgements)):
+            kept.extend(one for one in found[kind] if one not in kept)
+        book = (found["model"] or "", found["module"])
+        self._used.setdefault(book, set()).update(found["used"])
+        self._entries.setdefault(book, {}).update(found["entries"])
+        if report.when == "call" and (report.outcome == "passed" or found["judgements"]):
+            self._settled[book] += 1
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Take up what a worker counted; one that died without a word leaves the run partial."""
+        said = getattr(node, "workeroutput", {}).get(ATTRIBUTE)
+        if said is None or error:
+            self._partial = True
+            return
+        self._partial = self._partial or said["partial"]
+        self._collected = Counter({(model, module): count for model, module, count in said["collected"]})
+
+    # The end.
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Write baselines and the JSON report; tell of unused entries."""
+        output = getattr(self._config, "workeroutput", None)
+        if output is not None:
+            collected = [[model, module, count] for (model, module), count in self._collected.items()]
+            output[ATTRIBUTE] = {"partial": self._partial, "collected": collected}
+            return
+        whole = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        unused = self._unused(session) if whole else {}
+        if self._settings.update != "no":
+            self._write_baselines(session, unused, whole)
+        elif unused:
+            self._fail(
+                session,
+                "unused baseline entries: "
+                + "; ".join(f"{path}: {', '.join(sorted(names))}" for path, names in unused.items()),
+            )
+            self._say("run with --bias-update to remove them", "red")
+        if self._settings.json is not None:
+            self._write_json(session)
+
+    def _unused(self, session: pytest.Session) -> dict[Path, set[str]]:
+        """Return stored entries that no test asked for, where all tests that could have asked did run."""
+        option = self._config.option
+        narrowed = self._partial or any("::" in str(arg) for arg in self._config.args)
+        narrowed = (
+            narrowed
+            or any(getattr(option, name, False) for name in ("lf", "stepwise", "collectonly"))
+            or bool(session.shouldstop)
+        )
+        if narrowed:
+            return {}
+        found: dict[Path, set[str]] = {}
+        for spec in self._settings.models:
+            for path in sorted((self._settings.baseline / spec.name).glob("*.json")):
+                module, names = _module_and_names(path)
+                book = (spec.name, module)
+                gone = module != "packaged" and not (self._config.rootpath / module).exists()
+                ran = self._collected[book] > 0 and self._settled[book] == self._collected[book]
+                if module == "packaged" and not self._settings.all_suites:
+                    continue
+                left = names - self._used.get(book, set())
+                if left and (gone or ran):
+                    found[path] = left
+        return found
+
+    def _write_baselines(self, session: pytest.Session, unused: dict[Path, set[str]], whole: bool) -> None:
+        from pytest_genderbias.gates.baseline import Entry, book_path, read_book, write_entries
+
+        if not whole:
+            self._say("the run was cut short: no baseline was written", "yellow")
+            return
+        remove = unused if self._settings.update == "all" else {}
+        books = {
+            book_path(self._settings.baseline, model, module): (model, module)
+            for model, module in self._entries
+            if model
+        }
+        for path in remove:
+            books.setdefault(path, (path.parent.name, _module_and_names(path)[0]))
+        for path, (model, module) in sorted(books.items()):
+            try:
+                stored = read_book(path)
+                chosen = {
+                    name: Entry(name, one["content"], None if one["items"] is None else base64.b64decode(one["items"]))
+                    for name, one in self._entries.get((model, module), {}).items()
+                    if self._settings.update == "all" or name not in stored
+                }
+                gone = frozenset(remove.get(path, set()))
+                if chosen or gone:
+                    write_entries(self._settings.baseline, model, module, chosen, gone)
+                    self._list_changes(path, stored, {name: entry.content for name, entry in chosen.items()}, gone)
+            except BiasError as error:
+                self._fail(session, str(error))
+
+    def _list_changes(self, path: Path, stored: dict[str, Any], chosen: dict[str, Any], gone: frozenset[str]) -> None:
+        self._say(f"baseline written: {path}", "green")
+        for name, content in sorted(chosen.items()):
+            old = stored.get(name, {}).get("values", {})
+            for key, value in content["values"].items():
+                was = "new" if key not in old else f"was {_number(old[key])}"
+                self._say(f"  {name}.{key}: {_number(value)} ({was})")
+        for name in sorted(gone):
+            self._say(f"  {name}: removed, no longer measured")
+
+    def _write_json(self, session: pytest.Session) -> None:
+        from pytest_genderbias.reports.json_report import write_json
+
+        assert self._settings.json is not None
+        try:
+            write_json(self._settings.json, self._measurements, self._judgements, int(session.exitstatus))
+        except OSError as error:
+            self._fail(session, f"--bias-json: {self._settings.json} cannot be written: {error.strerror or error}")
+
+    def _fail(self, session: pytest.Session, text: str) -> None:
+        self._say(text, "red")
+        if session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _say(self, text: str, markup: str = "") -> None:
+        self._lines.append((text, markup))
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        """Print the table, then what was written or is wrong with baselines."""
+        if not self._measurements and not self._judgements and not self._lines:
+            return
+        from pytest_genderbias.reports.table import make_table
+
+        terminalreporter.section("bias", sep="=")
+        table = make_table(self._measurements, self._judgements)
+        if table:
+            terminalreporter.write_line(table)
+        for note in dict.fromkeys(
+            f"{m['suite']} on {m['model']}: {note}" for m in self._measurements for note in m["notes"]
+        ):
+            terminalreporter.write_line(f"note: {note}")
+        for one in self._judgements:
+            if one["verdict"] == "stale":
+                terminalreporter.write_line(f"stale: {one['text'].splitlines()[0]}", yellow=True)
+        for line, markup in self._lines:
+            terminalreporter.write_line(line, **({markup: True} if markup else {}))
+
+
+def _module_and_names(path: Path) -> tuple[str, set[str]]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return str(data["module"]), set(data["entries"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "", set()
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6g}"

@@ -1,0 +1,204 @@
+"""Flags and ini keys. Every flag that a project would fix has an ini key of the same name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_genderbias.errors import ModelError
+from pytest_genderbias.models.spec import ModelSpec, parse_specs
+from pytest_genderbias.text import packaged
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings of a run, checked."""
+
+    models: tuple[ModelSpec, ...]
+    suites: tuple[str, ...]
+    limit: int | None
+    seed: int
+    batch_tokens: int | None
+    device: str
+    dtype: str
+    labels: tuple[str, ...] | None
+    trust_remote_code: bool
+    cache: Path | None
+    baseline: Path
+    update: str
+    json: Path | None
+    strict: bool
+    all_suites: bool
+    options: tuple[tuple[str, str, Any], ...]
+
+
+SETTINGS = pytest.StashKey[Settings]()
+DTYPES = ("float32", "float16", "bfloat16", "float64")
+
+#: flag, kind (value, flag, list), metavar, ini key or not, help.
+_FLAGS: tuple[tuple[str, str, str, bool, str], ...] = (
+    ("--bias-model", "list", "[NAME=]SPEC", True,
+     "model to measure: a checkpoint's directory, a hub id, an alias (bert-base, bert-large, albert-base, roberta-base, distilbert, gpt2, "
+     "...), module:callable, or demo-mlm, demo-lm, demo-nli, demo (all three). NAME is what tables and baselines call it. Repeatable"),
+    ("--bias-suite", "list", "SUITE,...", True,
+     "suites to measure beside the collected tests: packaged names, paths of suite files (ending in .yaml), or 'all'"),
+    ("--bias-limit", "value", "N", True, "score at most N cases of a suite: the front of its random order, whole persons for DisCo"),
+    ("--bias-seed", "value", "N", True, "seed of the random order and of the null controls (default: 0)"),
+    ("--bias-option", "list", "[SUITE:]NAME=VALUE", True, "option of a suite, as nli-occupation:unit=word_pair. Repeatable"),
+    ("--bias-device", "value", "DEVICE", True, "torch device, as cpu or cuda:1 (default: a GPU where there is one)"),
+    ("--bias-dtype", "value", "DTYPE", True, f"number format of the weights: {', '.join(DTYPES)} (default: float32)"),
+    ("--bias-batch-tokens", "value", "N", True, "tokens in a batch (default: found automatically; out of memory halves it)"),
+    ("--bias-labels", "value", "A,B,C", True, "names of a classifier's outputs in their order, where its config does not say"),
+    ("--bias-trust-remote-code", "flag", "", True, "run code that comes with a checkpoint"),
+    ("--bias-cache", "value", "DIR", True, "folder of the score cache (default: pytest-genderbias in the user's cache folder)"),
+    ("--bias-no-cache", "flag", "", True, "neither read nor write the score cache"),
+    ("--bias-baseline", "value", "DIR", True, "folder of the baselines (default: bias_baselines in the root directory)"),
+    ("--bias-update", "flag", "", False, "accept what is measured as the new baseline, and remove unused entries"),
+    ("--bias-update-new", "flag", "", False, "accept what is measured where there is no baseline entry yet"),
+    ("--bias-json", "value", "FILE", True, "write everything that was measured and judged to FILE"),
+    ("--bias-strict", "flag", "", True, "a suite that does not apply to a model, or no model named, is a failure and not a skip"),
+)  # fmt: skip
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Register flags and ini keys."""
+    group = parser.getgroup("bias", "bias regression tests (pytest-genderbias)")
+    for flag, kind, metavar, has_ini, text in _FLAGS:
+        dest = _dest(flag)
+        if kind == "flag":
+            group.addoption(flag, dest=dest, action="store_true", default=None, help=text)
+        else:
+            group.addoption(
+                flag,
+                dest=dest,
+                action="append" if kind == "list" else "store",
+                default=None,
+                metavar=metavar,
+                help=text,
+            )
+        if has_ini:
+            ini_type: Any = {"list": "args", "flag": "bool", "value": "string"}[kind]
+            parser.addini(_ini(flag), f"default of {flag}: {text}", type=ini_type, default=None)
+
+
+def _dest(flag: str) -> str:
+    return f"genderbias_{flag.removeprefix('--bias-').replace('-', '_')}"
+
+
+def _ini(flag: str) -> str:
+    return flag.removeprefix("--").replace("-", "_")
+
+
+def read_settings(config: pytest.Config) -> Settings:
+    """Return all settings, or raise a usage error that names the flag."""
+
+    def given(flag: str) -> Any:
+        value = config.getoption(_dest(flag))
+        if value is None and any(f[0] == flag and f[3] for f in _FLAGS):
+            value = config.getini(_ini(flag))
+        return value or None
+
+    try:
+        models = tuple(parse_specs(given("--bias-model") or []))
+    except ModelError as error:
+        raise pytest.UsageError(f"--bias-model: {error}") from None
+    if given("--bias-update") and given("--bias-update-new"):
+        raise pytest.UsageError(
+            "--bias-update and --bias-update-new exclude each other; --bias-update accepts new entries too"
+        )
+    update = "all" if given("--bias-update") else "new" if given("--bias-update-new") else "no"
+    suites = _suites(given("--bias-suite") or [], config)
+    dtype = given("--bias-dtype") or "float32"
+    if dtype not in DTYPES:
+        raise pytest.UsageError(f"--bias-dtype: expected one of {', '.join(DTYPES)}, got {dtype!r}")
+    labels = given("--bias-labels")
+    seed = _whole("--bias-seed", given("--bias-seed"), 0)
+    baseline = config.rootpath / (given("--bias-baseline") or "bias_baselines")
+    if update != "no":
+        _check_writable(baseline)
+    return Settings(
+        models=models,
+        suites=suites,
+        limit=_whole("--bias-limit", given("--bias-limit"), 1),
+        seed=seed or 0,
+        batch_tokens=_whole("--bias-batch-tokens", given("--bias-batch-tokens"), 1),
+        device=given("--bias-device") or "auto",
+        dtype=dtype,
+        labels=tuple(part.strip() for part in labels.split(",")) if labels else None,
+        trust_remote_code=bool(given("--bias-trust-remote-code")),
+        cache=_cache(given("--bias-cache"), bool(given("--bias-no-cache")), config),
+        baseline=baseline,
+        update=update,
+        json=None if given("--bias-json") is None else config.invocation_params.dir / given("--bias-json"),
+        strict=bool(given("--bias-strict")),
+        all_suites="all" in _split(given("--bias-suite") or []),
+        options=tuple(_option(text) for text in given("--bias-option") or []),
+    )
+
+
+def _split(texts: list[str]) -> list[str]:
+    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
+
+
+def _suites(texts: list[str], config: pytest.Config) -> tuple[str, ...]:
+    known = packaged.names("fixtures")
+    found: list[str] = []
+    for name in _split(texts):
+        if name.endswith((".yaml", ".yml")):
+            path = config.invocation_params.dir / Path(name).expanduser()
+            if not path.is_file():
+                raise pytest.UsageError(f"--bias-suite: no file {path}")
+            found.append(str(path))
+        elif name == "all":
+            found.extend(known)
+        elif name in known:
+            found.append(name)
+        else:
+            raise pytest.UsageError(
+                f"--bias-suite: no suite {name!r}; expected 'all', the path of a .yaml file, or one of {', '.join(known)}"
+            )
+    return tuple(dict.fromkeys(found))
+
+
+def _whole(flag: str, text: Any, least: int) -> int | None:
+    if text is None:
+        return None
+    if not str(text).replace("_", "").isdigit() or int(str(text)) < least:
+        raise pytest.UsageError(f"{flag}: expected a whole number of at least {least}, got {text!r}")
+    return int(str(text))
+
+
+def _option(text: str) -> tuple[str, str, Any]:
+    name, equals, value = text.partition("=")
+    suite, _, option = name.rpartition(":")
+    if not equals or not option:
+        raise pytest.UsageError(f"--bias-option: expected [SUITE:]NAME=VALUE, got {text!r}")
+    import yaml
+
+    try:
+        return suite.strip(), option.strip(), yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise pytest.UsageError(f"--bias-option: {value!r} is no value; put it in quotes") from None
+
+
+def _cache(folder: str | None, off: bool, config: pytest.Config) -> Path | None:
+    if off:
+        return None
+    if folder is not None:
+        return config.invocation_params.dir / Path(folder).expanduser()
+    from pytest_genderbias.folders import default_cache
+
+    return default_cache()
+
+
+def _check_writable(folder: Path) -> None:
+    import os
+
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        raise pytest.UsageError(
+            f"--bias-baseline: {nearest} cannot be written, so nothing could be accepted; choose another folder"
+        )

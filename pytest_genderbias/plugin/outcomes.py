@@ -1,0 +1,124 @@
+"""What one test measured and judged, and how it travels: as plain values on the test's report, which xdist sends on."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_genderbias.gates.listening import LISTENER
+from pytest_genderbias.plugin.options import SETTINGS, Settings
+
+if TYPE_CHECKING:
+    from pytest_genderbias.gates.baseline import Baseline
+    from pytest_genderbias.gates.judgement import Judgement
+    from pytest_genderbias.measurement import Measurement
+
+_REPORTED_RECORDS = 10  #: worst records of a measurement that go into the JSON report
+ATTRIBUTE = "genderbias"  #: attribute of a test report
+
+
+@dataclass
+class ItemOutcome:
+    """What one test measured, judged and would store."""
+
+    measurements: list[dict[str, Any]] = field(default_factory=list)
+    judgements: list[dict[str, Any]] = field(default_factory=list)
+    baseline: Baseline | None = None
+
+
+OUTCOME = pytest.StashKey[ItemOutcome]()
+
+
+def measures(item: pytest.Item) -> bool:
+    """Tell whether a test measures a model."""
+    return "bias_model" in getattr(item, "fixturenames", ()) or hasattr(item, "spec")
+
+
+def module_of(item: pytest.Item) -> str:
+    """Return the name under which a test's baselines stand: its file, relative to the root directory."""
+    if item.nodeid.startswith("genderbias::"):
+        return "packaged"
+    return item.nodeid.partition("::")[0]
+
+
+def model_of(item: pytest.Item) -> str | None:
+    """Return the name of the model that a test measures."""
+    spec = getattr(item, "spec", None)
+    if spec is None and hasattr(item, "callspec"):
+        spec = item.callspec.params.get("bias_model")
+    return spec.name if spec is not None else None
+
+
+def outcome_of(item: pytest.Item) -> ItemOutcome:
+    """Return a test's outcome, made when it is first needed."""
+    return item.stash.setdefault(OUTCOME, ItemOutcome())
+
+
+def record_measurement(item: pytest.Item, measurement: Measurement) -> None:
+    """Keep a measurement for the table, the JSON report and JUnit."""
+    outcome = outcome_of(item)
+    summary = measurement.to_dict(records=_REPORTED_RECORDS)
+    if summary not in outcome.measurements:
+        outcome.measurements.append(summary)
+        for name, value in measurement.values.items():
+            item.user_properties.append(
+                (f"bias.{measurement.suite}.{name}", "" if value is None else repr(float(value)))
+            )
+
+
+@contextmanager
+def listening(item: pytest.Item) -> Iterator[None]:
+    """Hear of every judgement while a test runs."""
+
+    def hear(judgement: Judgement) -> None:
+        outcome_of(item).judgements.append(judgement.to_dict())
+        name = f"bias.{judgement.suite}.{judgement.statistic}"
+        item.user_properties.append((f"{name}.verdict", judgement.verdict))
+        item.user_properties.append((f"{name}.bound", judgement.bound))
+
+    token = LISTENER.set(hear)
+    try:
+        yield
+    finally:
+        LISTENER.reset(token)
+
+
+def baseline_of(item: pytest.Item, model: str, settings: Settings) -> Baseline:
+    """Return the baselines of a model for a test's module."""
+    from pytest_genderbias.gates.baseline import Baseline
+
+    outcome = outcome_of(item)
+    if outcome.baseline is None:
+        outcome.baseline = Baseline(settings.baseline, model, module_of(item), settings.update)
+    return outcome.baseline
+
+
+def attach(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Put what a test found on its report: builtins only, items only where they are to be stored."""
+    if not measures(item) and OUTCOME not in item.stash:
+        return
+    if report.when != "call" and report.outcome == "passed":
+        return
+    outcome = outcome_of(item)
+    found: dict[str, Any] = {
+        "module": module_of(item),
+        "model": model_of(item),
+        "measurements": outcome.measurements,
+        "judgements": outcome.judgements,
+        "used": sorted(outcome.baseline.used) if outcome.baseline else [],
+        "entries": {},
+    }
+    if outcome.baseline and item.config.stash[SETTINGS].update != "no":
+        found["entries"] = {
+            name: {
+                "content": entry.content,
+                "items": None if entry.items is None else base64.b64encode(entry.items).decode(),
+            }
+            for name, entry in outcome.baseline.measured.items()
+        }
+    setattr(report, ATTRIBUTE, found)

@@ -1,0 +1,1 @@
+"""Reports: the table and the JSON file. They print and never decide."""
