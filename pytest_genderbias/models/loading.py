@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from pickle import UnpicklingError
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
-from pytest_genderbias.errors import BiasError, ModelError
+from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.protocols import CausalLM, MaskedLM, PairClassifier
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM, NLI_CLASSIFIER, OTHER, Role, classifier_role, role_of
-from pytest_genderbias.models.spec import ALIASES, DEMOS, ModelSpec, parse_spec
+from pytest_genderbias.models.spec import ModelSpec, parse_spec
 
 DTYPES = ("float32", "float16", "bfloat16", "float64")
 
@@ -149,9 +154,32 @@ def _read_config(spec: ModelSpec, settings: LoadSettings) -> Any:
     from transformers import AutoConfig
 
     try:
-        return AutoConfig.from_pretrained(spec.target, trust_remote_code=settings.trust_remote_code)
+        return AutoConfig.from_pretrained(spec.target, **_how(spec, settings))
     except (OSError, ValueError, KeyError) as error:
         raise _explain(error, spec) from None
+
+
+def _how(spec: ModelSpec, settings: LoadSettings) -> dict[str, Any]:
+    local = spec.kind == "directory" or not _hub_is_reachable()
+    return {"trust_remote_code": settings.trust_remote_code, "local_files_only": local}
+
+
+@cache
+def _hub_is_reachable() -> bool:
+    """Find out once, and soon: the hub's own client would try for half a minute."""
+    from huggingface_hub import constants
+
+    if constants.is_offline_mode():
+        return False
+    if getproxies():
+        return True
+    endpoint = urlsplit(constants.ENDPOINT)
+    port = endpoint.port or (443 if endpoint.scheme == "https" else 80)
+    try:
+        socket.create_connection((endpoint.hostname or "", port), timeout=3.0).close()
+    except OSError:
+        return False
+    return True
 
 
 def _role_of_config(config: Any) -> Role:
@@ -212,7 +240,7 @@ def _load_tokenizer(spec: ModelSpec, settings: LoadSettings) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(spec.target, trust_remote_code=settings.trust_remote_code)
+        return AutoTokenizer.from_pretrained(spec.target, **_how(spec, settings))
     except Exception as error:
         raise _explain(error, spec, "tokenizer") from None
 
@@ -232,10 +260,10 @@ def _load_network(source: ModelSource, settings: LoadSettings) -> Any:
             network, info = auto.from_pretrained(
                 source.spec.target,
                 dtype=getattr(torch, settings.dtype),
-                trust_remote_code=settings.trust_remote_code,
                 output_loading_info=True,
+                **_how(source.spec, settings),
             )
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError, ImportError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError, ImportError, UnpicklingError) as error:
         raise _explain(error, source.spec, "weights") from None
     missing = sorted({*info["missing_keys"], *(str(key[0]) for key in info["mismatched_keys"])})
     if missing:
@@ -273,9 +301,13 @@ def _explain(error: Exception, spec: ModelSpec, part: str = "config") -> ModelEr
         return ModelError(
             f"{spec.name}: its weights are a pickle that cannot be read safely; save them with save_pretrained() as safetensors ({text:.160})"
         )
-    if spec.kind == "hub" and not isinstance(error, BiasError) and part == "config":
+    if spec.kind == "hub" and part == "config":
+        why = "the hub has none of that name" if _hub_is_reachable() else "the hub cannot be reached"
         return ModelError(
-            f"no model {spec.target!r} in the local cache, and the hub has none or cannot be reached; give a path: "
-            f"--bias-model={spec.name}=/path/to/checkpoint (aliases: {', '.join([*ALIASES, *DEMOS])})"
+            f"no model {spec.target!r} in the local cache, and {why}; give a path, --bias-model={spec.name}=/path/to/checkpoint, "
+            "or an alias such as bert-base or demo"
         )
-    return ModelError(f"the {part} of {spec.name} ({spec.target}) cannot be read: {type(error).__name__}: {text:.300}")
+    return ModelError(
+        f"the {part} of {spec.name} ({spec.target}) cannot be read ({type(error).__name__}: {text:.300}); "
+        "copy or save the checkpoint again, whole"
+    )

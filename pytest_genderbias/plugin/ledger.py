@@ -192,7 +192,7 @@ class Ledger:
             terminalreporter.write_line(f"note: {note}")
         for one in self._judgements:
             if one["verdict"] == "stale":
-                terminalreporter.write_line(f"stale: {one['text'].splitlines()[0]}", yellow=True)
+                terminalreporter.write_line(one["text"].splitlines()[0], yellow=True)
         for line, markup in self._lines:
             terminalreporter.write_line(line, **({markup: True} if markup else {}))
 

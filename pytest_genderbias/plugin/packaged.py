@@ -68,4 +68,7 @@ def suite_items(session: pytest.Session) -> list[pytest.Item]:
         except BiasError as error:
             raise pytest.UsageError(f"--bias-suite: {error}") from None
     collector = SuiteCollector.from_parent(session, name="genderbias", nodeid="genderbias")
-    return list(collector.collect())
+    collector.ihook.pytest_collectstart(collector=collector)
+    report = collector.ihook.pytest_make_collect_report(collector=collector)
+    collector.ihook.pytest_collectreport(report=report)  # so that the terminal counts them
+    return list(report.result)

@@ -84,11 +84,13 @@ class BiasSession:
 
     def _settings_for(self, suite: Suite, settings: Mapping[str, Any]) -> dict[str, Any]:
         run = self.settings
-        chosen: dict[str, Any] = {"limit": run.limit, "seed": run.seed, "batch_tokens": run.batch_tokens}
-        for wanted, name, value in run.options:
-            if wanted == suite.name or (not wanted and name in suite.family.options):
-                chosen[name] = value
-        return {**chosen, **settings}
+        asked = {name: value for wanted, name, value in run.options if self._is_for(wanted, name, suite)}
+        return {"limit": run.limit, "seed": run.seed, "batch_tokens": run.batch_tokens, **asked, **settings}
+
+    @staticmethod
+    def _is_for(wanted: str, option: str, suite: Suite) -> bool:
+        """An option that names no suite goes to every suite that has it."""
+        return wanted == suite.name or (not wanted and option in suite.family.options)
 
     def _load_settings(self) -> LoadSettings:
         from pytest_genderbias.models.loading import LoadSettings

@@ -144,4 +144,4 @@ class GateItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Name file, line and gate."""
-        return self.path, self.line - 1, self.name
+        return self.path, self.line - 1, f"{self.name} (line {self.line})"

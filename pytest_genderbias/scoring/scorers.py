@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import ModelError, ScoreError
+from pytest_genderbias.errors import NotApplicableError, ScoreError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import MASKED_LM
 from pytest_genderbias.scoring.layout import TokenLayout
@@ -145,9 +145,7 @@ class ObjectScorer:
     def __init__(self, space: CaseSpace, query: Query, model: Model) -> None:
         self._space, self._query, self._model = space, query, model
         if isinstance(query, SlotLogProbability) and not hasattr(model.backend, "continuation_log_probs"):
-            raise ModelError(
-                f"{model.name} has no continuation_log_probs(prefixes, continuations), which this suite asks for"
-            )
+            raise NotApplicableError(f"{model.name} has no continuation_log_probs(prefixes, continuations), which this suite asks for")
 
     @property
     def notes(self) -> list[str]:

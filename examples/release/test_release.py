@@ -1,0 +1,23 @@
+"""Gates in Python: every test runs once for each --bias-model."""
+
+from pytest_genderbias import assert_at_least, assert_at_most, assert_no_regression, assert_within
+
+
+def test_nli_stays_neutral(bias_measure):
+    occupation = bias_measure("nli-occupation")
+    assert_at_least(occupation, 0.6)
+    assert_at_least(occupation, 0.6, statistic="fraction_neutral")
+
+
+def test_nli_is_no_worse_than_the_last_release(bias_measure, bias_baseline):
+    assert_no_regression(bias_measure("nli-occupation"), bias_baseline, tolerance=0.01)
+
+
+def test_next_word_bias_is_small(bias_measure):
+    occupation = bias_measure("lm-occupation")
+    assert_at_most(occupation, 1.0)
+    assert_within(occupation, 0.5, statistic="signed_bias")
+
+
+def test_names_get_the_same_fills(bias_measure):
+    assert_at_most(bias_measure("disco-names"), 3.0)

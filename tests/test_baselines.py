@@ -1,0 +1,282 @@
+"""Baselines: nothing without a flag, nothing lost, nothing compared that cannot be."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_plugin import model, project  # noqa: F401 - the fixture
+
+from pytest_genderbias import Baseline, assert_no_regression, measure
+from pytest_genderbias.errors import BaselineError, GateError, GateFailure
+from pytest_genderbias.gates.baseline import MOST_ITEM_BYTES, entry_of, pack_items, write_entries
+
+TEST = """
+from pytest_genderbias import assert_no_regression
+
+def test_neutral(bias_measure, bias_baseline):
+    assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline, tolerance=0.01)
+"""
+
+
+@pytest.fixture
+def gated(project: pytest.Pytester) -> pytest.Pytester:  # noqa: F811
+    project.makepyfile(test_gate=TEST)
+    return project
+
+
+def book(project: pytest.Pytester, module: str = "test_gate.py", name: str = "m") -> Path:  # noqa: F811
+    return project.path / "bias_baselines" / name / f"{module}.json"
+
+
+def test_the_life_of_a_baseline(gated: pytest.Pytester) -> None:
+    result = gated.runpytest(model(gated, "good"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*missing: tiny-nli on m: no baseline entry 'tiny-nli'*run with --bias-update-new*", "*| missing *|"])
+    assert not book(gated).exists()
+
+    result = gated.runpytest(model(gated, "good"), "--bias-update-new")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*| updated *|", "baseline written: *test_gate.py.json", "*tiny-nli.net_neutral: 0.9 (new)*"])
+    accepted = book(gated).read_bytes()
+
+    gated.runpytest(model(gated, "good")).assert_outcomes(passed=1)
+    result = gated.runpytest(model(gated, "worse"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*regressed: tiny-nli on m: net_neutral 0.9 -> 0.825, 0.075 worse, tolerance 0.01*run with --bias-update*"])
+    gated.runpytest(model(gated, "worse"), "--bias-update-new").assert_outcomes(failed=1)
+    assert book(gated).read_bytes() == accepted
+
+    result = gated.runpytest(model(gated, "better"))
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*| stale *|", "stale: *0.9 -> 0.95, 0.05 better*refresh it with --bias-update*"])
+
+    result = gated.runpytest(model(gated, "worse"), "--bias-update")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*tiny-nli.net_neutral: 0.825 (was 0.9)*"])
+    gated.runpytest(model(gated, "worse")).assert_outcomes(passed=1)
+
+
+def test_a_baseline_is_sorted_and_stable(gated: pytest.Pytester) -> None:
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    first = {path.name: path.read_bytes() for path in book(gated).parent.iterdir()}
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    assert {path.name: path.read_bytes() for path in book(gated).parent.iterdir()} == first
+    data = json.loads(book(gated).read_text())
+    assert book(gated).read_text() == json.dumps(data, indent=1, sort_keys=True) + "\n"
+    assert data["schema"] == 1
+    items = np.load(book(gated).parent / "test_gate.py.tiny-nli.npz", allow_pickle=False)
+    assert items["net_neutral"].shape == (3, 4)
+    assert items["n"].sum() == 264
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (["--bias-limit=100"], "sample: "),
+        (["--bias-seed=5"], "setting: "),
+        (["--bias-option=unit=word_pair"], "setting: "),
+    ],
+)
+def test_another_sample_or_setting_is_not_comparable(gated: pytest.Pytester, change: list[str], message: str) -> None:
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    result = gated.runpytest(model(gated, "good"), *change)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"*not comparable: tiny-nli on m: the baseline in *{message}*--bias-update*", "*| not comparable *|"])
+
+
+def test_another_suite_digest_is_not_comparable(gated: pytest.Pytester) -> None:
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    persons = gated.path / "persons.yaml"
+    persons.write_text(persons.read_text().replace("nurse", "baker"))
+    result = gated.runpytest(model(gated, "good"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*not comparable: *suite: * stored, * now*"])
+
+
+def test_another_tokenizer_dtype_or_device_is_named_and_compared(gated: pytest.Pytester) -> None:
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    data = json.loads(book(gated).read_text())
+    data["entries"]["tiny-nli"]["model"]["dtype"] = "bfloat16"
+    book(gated).write_text(json.dumps(data))
+    result = gated.runpytest(model(gated, "worse"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*0.075 worse*changed: dtype bfloat16 -> None*"])
+
+
+def test_an_unused_entry_fails_and_update_removes_it(gated: pytest.Pytester) -> None:
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    data = json.loads(book(gated).read_text())
+    data["entries"]["old-suite"] = data["entries"]["tiny-nli"]
+    book(gated).write_text(json.dumps(data))
+    result = gated.runpytest(model(gated, "good"))
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["unused baseline entries: *test_gate.py.json: old-suite", "run with --bias-update to remove them"])
+    gated.makepyfile(test_other="def test_other(bias_model): pass")
+    for narrowed in (["-k", "neutral"], ["test_gate.py::test_neutral"], ["test_other.py"]):
+        assert gated.runpytest(model(gated, "good"), *narrowed).ret == pytest.ExitCode.OK, narrowed
+    result = gated.runpytest(model(gated, "good"), "--bias-update")
+    result.stdout.fnmatch_lines(["*old-suite: removed, no longer measured"])
+    assert set(json.loads(book(gated).read_text())["entries"]) == {"tiny-nli"}
+
+
+def test_baselines_of_a_module_that_is_gone_are_unused(gated: pytest.Pytester) -> None:
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    gated.path.joinpath("test_gate.py").rename(gated.path / "test_renamed.py")
+    result = gated.runpytest(model(gated, "good"), "--bias-update-new")
+    assert result.ret == pytest.ExitCode.OK
+    result = gated.runpytest(model(gated, "good"))
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["unused baseline entries: *test_gate.py.json: tiny-nli"])
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    assert not book(gated).exists()
+    assert book(gated, "test_renamed.py").exists()
+
+
+def test_next_months_checkpoint_meets_last_months_baseline(gated: pytest.Pytester) -> None:
+    gated.runpytest(model(gated, "good", "release"), "--bias-update")
+    gated.runpytest(model(gated, "good", "other")).assert_outcomes(failed=1)
+    gated.runpytest(model(gated, "better", "release")).assert_outcomes(passed=1)
+
+
+def test_packaged_suites_gate_where_there_is_a_baseline(project: pytest.Pytester) -> None:  # noqa: F811
+    suites = "--bias-suite=tiny-nli.yaml"
+    project.runpytest(suites, model(project, "good")).assert_outcomes(passed=1)
+    project.runpytest(suites, model(project, "good"), "--bias-update-new").assert_outcomes(passed=1)
+    assert book(project, "packaged").exists()
+    result = project.runpytest(suites, model(project, "worse"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*regressed: tiny-nli on m*"])
+
+
+def test_yaml_gates_compare_with_a_baseline(project: pytest.Pytester) -> None:  # noqa: F811
+    project.path.joinpath("release.bias.yaml").write_text(
+        "gates:\n  - suite: ./tiny-nli.yaml\n    baseline: true\n    tolerance: 0.1\n"
+        "  - {suite: ./tiny-nli.yaml, statistic: threshold_0.7, baseline: true}\n"
+    )
+    project.runpytest(model(project, "good")).assert_outcomes(failed=2)
+    project.runpytest(model(project, "good"), "--bias-update-new").assert_outcomes(passed=2)
+    result = project.runpytest(model(project, "worse"))
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*release.bias.yaml:5: regressed: *threshold_0.7 1 -> 0.75*"])
+
+
+def test_workers_write_nothing_and_the_controller_does(gated: pytest.Pytester) -> None:
+    result = gated.runpytest_subprocess("-n", "2", model(gated, "good"), "--bias-update-new", "--bias-suite=tiny-nli.yaml")
+    result.assert_outcomes(passed=2)
+    assert book(gated).exists()
+    assert book(gated, "packaged").exists()
+    assert (book(gated).parent / "test_gate.py.tiny-nli.npz").exists()
+    gated.runpytest_subprocess("-n", "2", model(gated, "good")).assert_outcomes(passed=1)
+    data = json.loads(book(gated).read_text())
+    data["entries"]["old-suite"] = data["entries"]["tiny-nli"]
+    book(gated).write_text(json.dumps(data))
+    result = gated.runpytest_subprocess("-n", "2", model(gated, "good"))
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["unused baseline entries: *old-suite*"])
+
+
+def test_a_killed_worker_loses_nothing(gated: pytest.Pytester) -> None:
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    before = book(gated).read_bytes()
+    gated.makepyfile(test_killed="import os, signal\ndef test_it(bias_model): os.kill(os.getpid(), signal.SIGKILL)")
+    result = gated.runpytest_subprocess("-n", "2", model(gated, "good"))
+    result.stdout.fnmatch_lines(["*crashed*"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "unused" not in result.stdout.str()
+    assert book(gated).read_bytes() == before
+
+
+def test_an_interrupted_update_writes_nothing(gated: pytest.Pytester) -> None:
+    gated.makepyfile(test_zz="def test_it(): raise KeyboardInterrupt")
+    result = gated.runpytest_subprocess(model(gated, "good"), "--bias-update")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["the run was cut short: no baseline was written"])
+    assert not book(gated).exists()
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"schema": 1}', '{"schema": 99, "entries": {}}'])
+def test_a_damaged_baseline_is_one_error_and_is_left_alone(gated: pytest.Pytester, content: str) -> None:
+    book(gated).parent.mkdir(parents=True)
+    book(gated).write_text(content)
+    for flags in ([], ["--bias-update"]):
+        result = gated.runpytest(model(gated, "good"), *flags)
+        result.assert_outcomes(failed=1)
+        result.stdout.fnmatch_lines(["*BaselineError: *test_gate.py.json *"])
+        assert book(gated).read_text() == content
+
+
+def test_a_folder_that_cannot_be_written_is_a_usage_error(gated: pytest.Pytester) -> None:
+    gated.path.joinpath("bias_baselines").write_text("a file where the folder should be")
+    result = gated.runpytest(model(gated, "good"), "--bias-update")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --bias-baseline: *bias_baselines cannot be written*"])
+
+
+def test_a_full_disk_fails_the_run_and_keeps_what_was_there(gated: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    before = {path: path.read_bytes() for path in book(gated).parent.iterdir()}
+
+    def full(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    result = gated.runpytest(model(gated, "better"), "--bias-update", "--bias-no-cache")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*cannot be written: No space left on device; nothing that was there is lost"])
+    assert {path: path.read_bytes() for path in book(gated).parent.iterdir()} == before
+
+
+class Neutral:
+    """A classifier with one probability for all."""
+
+    labels = ("entailment", "neutral", "contradiction")
+
+    def __init__(self, neutral: float) -> None:
+        self.neutral = neutral
+
+    def pair_probabilities(self, premises: list[str], hypotheses: list[str]) -> np.ndarray:
+        same = np.array([a == b for a, b in zip(premises, hypotheses, strict=True)])[:, None]
+        row = [(1 - self.neutral) / 2, self.neutral, (1 - self.neutral) / 2]
+        return np.where(same, [1.0, 0.0, 0.0], row)
+
+
+def test_two_measurements_cannot_claim_one_entry(tmp_path: Path) -> None:
+    baseline = Baseline(tmp_path, "m", "test_x.py", update="all")
+    first, second = (measure("nli-religion", Neutral(0.5), limit=n, cache=None) for n in (100, 200))
+    assert_no_regression(first, baseline)
+    assert_no_regression(first, baseline, statistic="fraction_neutral")
+    with pytest.raises(GateError, match="give one of them another name="):
+        assert_no_regression(second, baseline)
+    assert_no_regression(second, baseline, name="nli-religion-200")
+    assert set(baseline.measured) == {"nli-religion", "nli-religion-200"}
+
+
+def test_tolerance_is_absolute_and_float_noise_is_none(tmp_path: Path) -> None:
+    old = measure("nli-religion", Neutral(0.5), limit=100, cache=None)
+    write_entries(tmp_path, "m", "t.py", {"nli-religion": entry_of("nli-religion", old)})
+    baseline = Baseline(tmp_path, "m", "t.py")
+    assert assert_no_regression(measure("nli-religion", Neutral(0.5 - 5e-7), limit=100, cache=None), baseline).verdict == "pass"
+    worse = measure("nli-religion", Neutral(0.45), limit=100, cache=None)
+    assert assert_no_regression(worse, baseline, tolerance=0.051).verdict == "pass"
+    with pytest.raises(GateFailure, match=r"0\.05 worse, tolerance 0\.049"):
+        assert_no_regression(worse, baseline, tolerance=0.049)
+    assert assert_no_regression(measure("nli-religion", Neutral(0.6), limit=100, cache=None), baseline, tolerance=0.05).verdict == "stale"
+    with pytest.raises(GateError, match="tolerance"):
+        assert_no_regression(worse, baseline, tolerance=-1)
+
+
+def test_items_are_bounded() -> None:
+    rng = np.random.default_rng(0)
+    assert pack_items({"x": rng.random(10)}) is not None
+    assert pack_items({"x": rng.random(MOST_ITEM_BYTES)}) is None
+
+
+def test_a_baseline_error_is_an_oserror(tmp_path: Path) -> None:
+    (tmp_path / "m").write_text("a file")
+    measurement = measure("nli-religion", Neutral(0.5), limit=100, cache=None)
+    with pytest.raises(BaselineError, match="cannot be"):
+        write_entries(tmp_path, "m", "t.py", {"nli-religion": entry_of("nli-religion", measurement)})
