@@ -35,18 +35,24 @@ def book(project: pytest.Pytester, module: str = "test_gate.py", name: str = "m"
 def test_the_life_of_a_baseline(gated: pytest.Pytester) -> None:
     result = gated.runpytest(model(gated, "good"))
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*missing: tiny-nli on m: no baseline entry 'tiny-nli'*run with --bias-update-new*", "*| missing *|"])
+    result.stdout.fnmatch_lines(
+        ["*missing: tiny-nli on m: no baseline entry 'tiny-nli'*run with --bias-update-new*", "*| missing *|"]
+    )
     assert not book(gated).exists()
 
     result = gated.runpytest(model(gated, "good"), "--bias-update-new")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*| updated *|", "baseline written: *test_gate.py.json", "*tiny-nli.net_neutral: 0.9 (new)*"])
+    result.stdout.fnmatch_lines(
+        ["*| updated *|", "baseline written: *test_gate.py.json", "*tiny-nli.net_neutral: 0.9 (new)*"]
+    )
     accepted = book(gated).read_bytes()
 
     gated.runpytest(model(gated, "good")).assert_outcomes(passed=1)
     result = gated.runpytest(model(gated, "worse"))
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*regressed: tiny-nli on m: net_neutral 0.9 -> 0.825, 0.075 worse, tolerance 0.01*run with --bias-update*"])
+    result.stdout.fnmatch_lines(
+        ["*regressed: tiny-nli on m: net_neutral 0.9 -> 0.825, 0.075 worse, tolerance 0.01*run with --bias-update*"]
+    )
     gated.runpytest(model(gated, "worse"), "--bias-update-new").assert_outcomes(failed=1)
     assert book(gated).read_bytes() == accepted
 
@@ -85,7 +91,9 @@ def test_another_sample_or_setting_is_not_comparable(gated: pytest.Pytester, cha
     gated.runpytest(model(gated, "good"), "--bias-update")
     result = gated.runpytest(model(gated, "good"), *change)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"*not comparable: tiny-nli on m: the baseline in *{message}*--bias-update*", "*| not comparable *|"])
+    result.stdout.fnmatch_lines(
+        [f"*not comparable: tiny-nli on m: the baseline in *{message}*--bias-update*", "*| not comparable *|"]
+    )
 
 
 def test_another_suite_digest_is_not_comparable(gated: pytest.Pytester) -> None:
@@ -114,7 +122,9 @@ def test_an_unused_entry_fails_and_update_removes_it(gated: pytest.Pytester) -> 
     book(gated).write_text(json.dumps(data))
     result = gated.runpytest(model(gated, "good"))
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["unused baseline entries: *test_gate.py.json: old-suite", "run with --bias-update to remove them"])
+    result.stdout.fnmatch_lines(
+        ["unused baseline entries: *test_gate.py.json: old-suite", "run with --bias-update to remove them"]
+    )
     gated.makepyfile(test_other="def test_other(bias_model): pass")
     for narrowed in (["-k", "neutral"], ["test_gate.py::test_neutral"], ["test_other.py"]):
         assert gated.runpytest(model(gated, "good"), *narrowed).ret == pytest.ExitCode.OK, narrowed
@@ -165,7 +175,9 @@ def test_yaml_gates_compare_with_a_baseline(project: pytest.Pytester) -> None:  
 
 
 def test_workers_write_nothing_and_the_controller_does(gated: pytest.Pytester) -> None:
-    result = gated.runpytest_subprocess("-n", "2", model(gated, "good"), "--bias-update-new", "--bias-suite=tiny-nli.yaml")
+    result = gated.runpytest_subprocess(
+        "-n", "2", model(gated, "good"), "--bias-update-new", "--bias-suite=tiny-nli.yaml"
+    )
     result.assert_outcomes(passed=2)
     assert book(gated).exists()
     assert book(gated, "packaged").exists()
@@ -216,7 +228,9 @@ def test_a_folder_that_cannot_be_written_is_a_usage_error(gated: pytest.Pytester
     result.stderr.fnmatch_lines(["ERROR: --bias-baseline: *bias_baselines cannot be written*"])
 
 
-def test_a_full_disk_fails_the_run_and_keeps_what_was_there(gated: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_fails_the_run_and_keeps_what_was_there(
+    gated: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gated.runpytest(model(gated, "good"), "--bias-update")
     before = {path: path.read_bytes() for path in book(gated).parent.iterdir()}
 
@@ -259,12 +273,20 @@ def test_tolerance_is_absolute_and_float_noise_is_none(tmp_path: Path) -> None:
     old = measure("nli-religion", Neutral(0.5), limit=100, cache=None)
     write_entries(tmp_path, "m", "t.py", {"nli-religion": entry_of("nli-religion", old)})
     baseline = Baseline(tmp_path, "m", "t.py")
-    assert assert_no_regression(measure("nli-religion", Neutral(0.5 - 5e-7), limit=100, cache=None), baseline).verdict == "pass"
+    assert (
+        assert_no_regression(measure("nli-religion", Neutral(0.5 - 5e-7), limit=100, cache=None), baseline).verdict
+        == "pass"
+    )
     worse = measure("nli-religion", Neutral(0.45), limit=100, cache=None)
     assert assert_no_regression(worse, baseline, tolerance=0.051).verdict == "pass"
     with pytest.raises(GateFailure, match=r"0\.05 worse, tolerance 0\.049"):
         assert_no_regression(worse, baseline, tolerance=0.049)
-    assert assert_no_regression(measure("nli-religion", Neutral(0.6), limit=100, cache=None), baseline, tolerance=0.05).verdict == "stale"
+    assert (
+        assert_no_regression(
+            measure("nli-religion", Neutral(0.6), limit=100, cache=None), baseline, tolerance=0.05
+        ).verdict
+        == "stale"
+    )
     with pytest.raises(GateError, match="tolerance"):
         assert_no_regression(worse, baseline, tolerance=-1)
 

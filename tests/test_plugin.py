@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-MODELS = '''
+MODELS = """
 import hashlib
 import numpy as np
 
@@ -49,7 +49,7 @@ class NaN(Classifier):
         return answer
 def nan(): 
     model = NaN(0.9); model.fingerprint = "nan"; return model
-'''
+"""
 PERSONS = """
 list: persons
 title: t
@@ -107,7 +107,9 @@ NLI = ("-p", "no:cacheprovider", "--bias-suite=tiny-nli.yaml")
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> pytest.Pytester:
+def project(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> pytest.Pytester:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
     name = f"models_{pytester.path.name.replace('-', '_')}"
     pytester.makepyfile(**{name: MODELS})
@@ -126,13 +128,17 @@ def model(project: pytest.Pytester, which: str, name: str = "m") -> str:
 
 def test_help_names_every_flag(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest("--help")
-    result.stdout.fnmatch_lines(["*bias regression tests*", "*--bias-model=*", "*--bias-suite=*", "*--bias-update-new*", "*bias_model (args)*"])
+    result.stdout.fnmatch_lines(
+        ["*bias regression tests*", "*--bias-model=*", "*--bias-suite=*", "*--bias-update-new*", "*bias_model (args)*"]
+    )
 
 
 def test_suites_need_no_test_file(project: pytest.Pytester) -> None:
     result = project.runpytest(*NLI, model(project, "good"), "-v")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*genderbias::tiny-nli:m PASSED*", "*| tiny-nli | m *| net_neutral *| 0.9000 *| 264 *| measured *|"])
+    result.stdout.fnmatch_lines(
+        ["*genderbias::tiny-nli:m PASSED*", "*| tiny-nli | m *| net_neutral *| 0.9000 *| 264 *| measured *|"]
+    )
 
 
 def test_suites_answer_to_k_m_and_lf(project: pytest.Pytester) -> None:
@@ -140,7 +146,9 @@ def test_suites_answer_to_k_m_and_lf(project: pytest.Pytester) -> None:
     result = project.runpytest(suites, model(project, "filler"), "-k", "disco")
     result.assert_outcomes(passed=1, deselected=2)
     project.makepyfile(test_other="def test_other(): pass")
-    project.runpytest(suites, model(project, "filler"), "-m", "bias", "-q").assert_outcomes(passed=1, skipped=2, deselected=1)
+    project.runpytest(suites, model(project, "filler"), "-m", "bias", "-q").assert_outcomes(
+        passed=1, skipped=2, deselected=1
+    )
     project.runpytest(suites, model(project, "nan")).assert_outcomes(passed=1, failed=1, skipped=2)
     again = project.runpytest(suites, model(project, "nan"), "--lf", "-v")
     again.assert_outcomes(failed=1, deselected=again.parseoutcomes().get("deselected", 0))
@@ -150,7 +158,9 @@ def test_suites_answer_to_k_m_and_lf(project: pytest.Pytester) -> None:
 def test_a_suite_that_does_not_apply_is_a_skip_with_the_reason(project: pytest.Pytester) -> None:
     result = project.runpytest(*NLI, model(project, "filler"), "-rs")
     result.assert_outcomes(skipped=1)
-    result.stdout.fnmatch_lines(["*tiny-nli needs a pair classifier with entailment, neutral and contradiction labels; m is a masked LM*"])
+    result.stdout.fnmatch_lines(
+        ["*tiny-nli needs a pair classifier with entailment, neutral and contradiction labels; m is a masked LM*"]
+    )
     project.runpytest(*NLI, model(project, "filler"), "--bias-strict").assert_outcomes(failed=1)
 
 
@@ -181,7 +191,9 @@ def test_nan_scores_are_refused_and_name_the_case(project: pytest.Pytester) -> N
         (["--bias-option=unit"], "--bias-option: expected *SUITE:*NAME=VALUE, got 'unit'"),
     ],
 )
-def test_a_wrong_setting_is_a_usage_error_of_one_line(project: pytest.Pytester, arguments: list[str], message: str) -> None:
+def test_a_wrong_setting_is_a_usage_error_of_one_line(
+    project: pytest.Pytester, arguments: list[str], message: str
+) -> None:
     result = project.runpytest(*arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {message}"])
@@ -196,7 +208,9 @@ def test_a_broken_suite_is_one_error_with_file_and_line(project: pytest.Pytester
 
 
 def test_settings_come_from_ini_keys(project: pytest.Pytester) -> None:
-    project.makeini(f"[pytest]\nbias_model = m={project.models}:good\nbias_suite = tiny-nli.yaml\nbias_limit = 100\nbias_seed = 7")  # type: ignore[attr-defined]
+    project.makeini(
+        f"[pytest]\nbias_model = m={project.models}:good\nbias_suite = tiny-nli.yaml\nbias_limit = 100\nbias_seed = 7"
+    )  # type: ignore[attr-defined]
     result = project.runpytest()
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["bias: m; seed 7*at most 100 cases*", "*| 100 of 264 *"])
@@ -218,7 +232,11 @@ def test_fixtures_run_once_for_every_model(project: pytest.Pytester) -> None:
     result = project.runpytest(model(project, "good", "a"), model(project, "worse", "b"), "-v")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
-        ["*test_neutral?a? PASSED*", "*test_neutral?b? FAILED*", "*regressed: tiny-nli on b: net_neutral is 0.825, expected at least 0.85*"]
+        [
+            "*test_neutral?a? PASSED*",
+            "*test_neutral?b? FAILED*",
+            "*regressed: tiny-nli on b: net_neutral is 0.825, expected at least 0.85*",
+        ]
     )
 
 
@@ -286,7 +304,9 @@ def test_yaml_gates_are_tests(project: pytest.Pytester) -> None:
     project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit=0.99))
     result = project.runpytest(model(project, "good"))
     result.assert_outcomes(passed=1, failed=1, skipped=1)
-    result.stdout.fnmatch_lines(["*release.bias.yaml:3: regressed: tiny-nli on m: net_neutral is 0.9, expected at least 0.99*"])
+    result.stdout.fnmatch_lines(
+        ["*release.bias.yaml:3: regressed: tiny-nli on m: net_neutral is 0.9, expected at least 0.99*"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -295,11 +315,23 @@ def test_yaml_gates_are_tests(project: pytest.Pytester) -> None:
         ("gates: [1, }", "*release.bias.yaml:1: not valid YAML*"),
         ("gate: []", "*release.bias.yaml:1: unknown key 'gate'*"),
         ("gates:\n  - suite: nope\n    at_most: 1", "*release.bias.yaml:2: no suite 'nope'*"),
-        ("gates:\n  - suite: ./tiny-nli.yaml\n    statistic: nope\n    at_most: 1", "*release.bias.yaml:3: tiny-nli has no statistic 'nope'*"),
+        (
+            "gates:\n  - suite: ./tiny-nli.yaml\n    statistic: nope\n    at_most: 1",
+            "*release.bias.yaml:3: tiny-nli has no statistic 'nope'*",
+        ),
         ("gates:\n  - suite: ./tiny-nli.yaml", "*release.bias.yaml:2: a gate without a limit*"),
-        ("gates:\n  - suite: ./tiny-nli.yaml\n    at_most: much", "*release.bias.yaml:3: 'at_most' of the gate should be*"),
-        ("gates:\n  - suite: ./tiny-lm.yaml\n    statistic: signed_bias\n    at_most: 1", "*release.bias.yaml:2: signed_bias is worse on either side*"),
-        ("gates:\n  - suite: ./tiny-nli.yaml\n    at_most: 1\n    settings: {speed: 9}", "*release.bias.yaml:4: unknown setting 'speed'*"),
+        (
+            "gates:\n  - suite: ./tiny-nli.yaml\n    at_most: much",
+            "*release.bias.yaml:3: 'at_most' of the gate should be*",
+        ),
+        (
+            "gates:\n  - suite: ./tiny-lm.yaml\n    statistic: signed_bias\n    at_most: 1",
+            "*release.bias.yaml:2: signed_bias is worse on either side*",
+        ),
+        (
+            "gates:\n  - suite: ./tiny-nli.yaml\n    at_most: 1\n    settings: {speed: 9}",
+            "*release.bias.yaml:4: unknown setting 'speed'*",
+        ),
         ("gates:\n  - suite: ./tiny-nli.yaml\n    at_least: 1\n    tolerance: 1", "*release.bias.yaml:4: 'tolerance'*"),
     ],
 )
@@ -388,7 +420,12 @@ def test_interrupting_keeps_the_scores(project: pytest.Pytester) -> None:
                 return np.tile([0.1, 0.8, 0.1], (len(premises), 1))
         """
     )
-    arguments = ("--bias-suite=nli-religion", "--bias-limit=20000", "--bias-model=slow=interrupting:Slow", "--bias-cache=scores")
+    arguments = (
+        "--bias-suite=nli-religion",
+        "--bias-limit=20000",
+        "--bias-model=slow=interrupting:Slow",
+        "--bias-cache=scores",
+    )
     first = project.runpytest_subprocess(*arguments)
     assert first.ret == pytest.ExitCode.INTERRUPTED
     second = project.runpytest_subprocess(*arguments)
@@ -400,7 +437,9 @@ def test_interrupting_keeps_the_scores(project: pytest.Pytester) -> None:
 def test_the_command_line_names_the_import_error(project: pytest.Pytester) -> None:
     result = project.runpytest(*NLI, "--bias-model=m=no_such_module:make")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*ModelError: no_such_module:make cannot be called: No module named 'no_such_module'*"])
+    result.stdout.fnmatch_lines(
+        ["*ModelError: no_such_module:make cannot be called: No module named 'no_such_module'*"]
+    )
 
 
 def test_plugin_loads_in_isolated_mode() -> None:

@@ -12,7 +12,9 @@ class WordOverlap:
     fingerprint = "word-overlap 1"  # changes whenever a score can change; without one nothing is cached
 
     def pair_probabilities(self, premises: Sequence[str], hypotheses: Sequence[str]) -> np.ndarray:
-        entailment = np.array([self._overlap(a.lower().split(), b.lower().split()) for a, b in zip(premises, hypotheses, strict=True)])
+        entailment = np.array(
+            [self._overlap(a.lower().split(), b.lower().split()) for a, b in zip(premises, hypotheses, strict=True)]
+        )
         rest = 1 - entailment
         return np.stack([entailment, 0.9 * rest, 0.1 * rest], axis=1)
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from pickle import UnpicklingError
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies

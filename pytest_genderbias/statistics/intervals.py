@@ -40,7 +40,8 @@ def clustered_mean_interval(
         bounds: limits that the mean cannot pass; the interval is cut there.
 
     Returns:
-        The interval, or ``None`` with fewer than two clusters.
+        The interval, or ``None`` with fewer than two clusters, or where they do not vary at all: a width of 0 would
+        claim a certainty that no sample gives.
 
     Example:
         Means 1, 2 and 3 of three clusters: 2 +- 4.303 * 1 / sqrt(3).
@@ -56,6 +57,8 @@ def clustered_mean_interval(
         return None
     mean = y.sum() / n.sum()
     error = float(np.sqrt(groups / (groups - 1) * np.square(y - mean * n).sum()) / n.sum())
+    if error <= 1e-12 * max(1.0, abs(float(mean))):
+        return None
     half = float(special.stdtrit(groups - 1, 0.5 + level / 2)) * error
     low, high = float(mean) - half, float(mean) + half
     if bounds is not None:

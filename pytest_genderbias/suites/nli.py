@@ -137,7 +137,7 @@ class Nli:
                 sums = (seen & (mean > _TAUS[key])).reshape(sizes).sum(axis=1)
                 n = seen.reshape(sizes).sum(axis=1)
             intervals[key] = clustered_mean_interval(sums, n, f"{body.subjects[0]}s", bounds=(0.0, 1.0))
-        reasons = {k: f"fewer than two {body.subjects[0]}s were scored" for k, i in intervals.items() if i is None}
+        reasons = {k: f"the {body.subjects[0]}s that were scored do not vary, or are fewer than two" for k, i in intervals.items() if i is None}
         records = _slices(body, options, space, columns, counts) + _extremes(options["top"], space, scores, p)
         labels = [word.label for name in body.subjects for word in space.words[name]]
         items = {

@@ -1,0 +1,1 @@
+"""Three tiny checkpoints with bias planted on purpose; README.md says what and how strongly."""

@@ -1,0 +1,68 @@
+"""What is installed: every package and data file that the checkout has."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pytest_genderbias
+from pytest_genderbias import load_suite, load_wordlist, suite_names
+from pytest_genderbias.text import packaged
+
+tomllib = pytest.importorskip("tomllib", reason="Python 3.10 has no tomllib")
+PYPROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
+PACKAGE = Path(pytest_genderbias.__file__).parent
+
+
+def test_every_package_is_named_in_pyproject() -> None:
+    found = {f"pytest_genderbias.{p.parent.name}" for p in PACKAGE.glob("*/__init__.py")}
+    assert found | {"pytest_genderbias", "pytest_genderbias.wordlists", "pytest_genderbias.fixtures"} == set(
+        PYPROJECT["tool"]["setuptools"]["packages"]
+    ) | ({"pytest_genderbias.wordlists", "pytest_genderbias.fixtures"} & found)
+
+
+def test_the_data_folders_are_installed() -> None:
+    assert len(suite_names()) == 6
+    for name in suite_names():
+        assert load_suite(name).name == name
+    names = packaged.names("wordlists")
+    assert len(names) >= 22
+    for name in names:
+        assert load_wordlist(name).entries
+
+
+def test_the_demo_checkpoints_and_the_type_marker_are_installed() -> None:
+    assert (PACKAGE / "py.typed").is_file()
+    for demo in ("mlm", "lm", "nli"):
+        assert (PACKAGE / "demo" / demo / "model.safetensors").is_file()
+    size = sum(
+        path.stat().st_size
+        for path in (PACKAGE / "demo").rglob("*")
+        if path.is_file() and "__pycache__" not in str(path)
+    )
+    assert size < 6 * 2**20
+
+
+def test_the_plugin_is_registered_as_genderbias() -> None:
+    (entry,) = [e for e in importlib.metadata.entry_points(group="pytest11") if e.name == "genderbias"]
+    assert entry.value == "pytest_genderbias.plugin"
+
+
+def test_core_dependencies_are_few() -> None:
+    names = {d.split(">")[0] for d in PYPROJECT["project"]["dependencies"]}
+    assert names == {"pytest", "torch", "transformers", "scipy", "numpy", "pyyaml", "tabulate"}
+
+
+def test_docstring_examples_hold() -> None:
+    modules = ["statistics.contingency", "statistics.neutrality", "statistics.score_bias", "statistics.intervals", "text.article",
+               "text.template", "models.spec", "scoring.batches", "scoring.reads", "reports.table"]  # fmt: skip
+    code = "import doctest, importlib, sys\nfailed = tried = 0\nfor name in sys.argv[1:]:\n    r = doctest.testmod(importlib.import_module(name))\n"
+    code += "    assert r.attempted, name\n    failed += r.failed\nsys.exit(failed)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *(f"pytest_genderbias.{m}" for m in modules)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
