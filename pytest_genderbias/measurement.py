@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import warnings
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,8 +86,18 @@ class Measurement:
             raise UnknownNameError(f"{self.suite} has no statistic {name!r}; it has {', '.join(self.values)}")
         return name or self.main
 
+    def worst(self, most: int) -> list[Record]:
+        """Return the ``most`` worst records, of each slice where the suite has slices."""
+        kept: list[Record] = []
+        seen: Counter[str] = Counter()
+        for record in self.records:
+            seen[str(record.get("slice"))] += 1
+            if seen[str(record.get("slice"))] <= most:
+                kept.append(record)
+        return kept
+
     def to_dict(self, records: int | None = None) -> dict[str, Any]:
-        """Return everything as plain JSON values; ``records`` keeps only so many of the worst records."""
+        """Return everything as plain JSON values; ``records`` keeps only so many of the worst records (of each slice)."""
         return {
             "suite": self.suite,
             "model": self.model,
@@ -96,7 +107,7 @@ class Measurement:
             "statistics": {k: vars(s).copy() for k, s in self.statistics.items()},
             "n": self.n,
             "n_total": self.n_total,
-            "records": list(self.records[:records]),
+            "records": list(self.records) if records is None else self.worst(records),
             "signature": dict(self.signature),
             "notes": list(self.notes),
         }

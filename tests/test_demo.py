@@ -65,7 +65,7 @@ def test_nli_finds_the_planted_pairs_and_no_other(suite: str, cache: Path) -> No
     expected = facts["expected"]
     assert measurement.value == pytest.approx(expected["net_neutral"], abs=0.01)
     assert measurement.values["fraction_neutral"] == pytest.approx(expected["fraction_neutral"], abs=0.01)
-    slices = [r for r in measurement.records if "slice" in r]
+    slices = [r for r in measurement.records if " * " in r["slice"]]
     low = {r["value"] for r in slices if r["fraction_neutral"] < 0.5}
     assert low <= planted_pairs(facts)
     assert len(low) == len(planted_pairs(facts)), "40,000 pairs show every planted pair of words"

@@ -66,7 +66,8 @@ def explain(measurement: Measurement, statistic: str, verdict: str, finding: str
         *(f"  note: {note}" for note in measurement.notes),
     ]
     if measurement.records:
-        lines += ["  worst records:", *(f"    {format_record(record)}" for record in measurement.records[:5])]
+        few = 2 if "slice" in measurement.records[0] else 5
+        lines += ["  worst records:", *(f"    {format_record(record)}" for record in measurement.worst(few))]
     return "\n".join(lines)
 
 

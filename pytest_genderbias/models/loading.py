@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from pytest_genderbias.errors import ModelError
+from pytest_genderbias.errors import ModelError, SettingError
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.protocols import CausalLM, MaskedLM, PairClassifier
@@ -71,6 +71,8 @@ def load_model(
         ModelError: the model is not there, is damaged, incomplete, has NaN weights, an untrained head, no mask token where
             one is needed, or labels that cannot be told apart.
     """
+    if dtype not in DTYPES:
+        raise SettingError(f"dtype should be one of {', '.join(DTYPES)}, got {dtype!r}")
     settings = LoadSettings(device, dtype, tuple(labels) if labels else None, trust_remote_code)
     return load(inspect(parse_spec(spec), settings), settings)
 
@@ -240,9 +242,14 @@ def _load_tokenizer(spec: ModelSpec, settings: LoadSettings) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(spec.target, **_how(spec, settings))
+        tokenizer = AutoTokenizer.from_pretrained(spec.target, **_how(spec, settings))
     except Exception as error:
         raise _explain(error, spec, "tokenizer") from None
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):  # transformers makes one up, without any word
+        raise ModelError(
+            f"{spec.name} comes without its tokenizer's vocabulary; save the tokenizer beside the weights (tokenizer.json)"
+        )
+    return tokenizer
 
 
 def _load_network(source: ModelSource, settings: LoadSettings) -> Any:

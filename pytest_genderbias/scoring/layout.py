@@ -23,7 +23,7 @@ from pytest_genderbias.scoring.tokens import (
     parts_of,
     unpack,
 )
-from pytest_genderbias.suites.space import TEMPLATE, CaseSpace, IntArray
+from pytest_genderbias.suites.space import TEMPLATE, CaseSpace, IntArray, Template
 
 _PieceKey = tuple[str, str, str, int]
 
@@ -130,26 +130,24 @@ def _read_parts(space: CaseSpace, encoder: SentenceEncoder, scored: str | None) 
     """Read the tokens of every part off whole sentences. A word in the same surroundings is read once for all templates."""
     known: dict[_PieceKey, IdArray] = {}
     found = []
+    nothing = np.zeros(0, dtype=np.int32)
     for t, template in enumerate(space.templates):
-        choices = _choices_for_unknown(space, encoder, t, known)
-        texts = [encoder.texts(space, choice) for choice in choices]
+        keys = _keys_of_words(space, encoder, t)
+        texts = [encoder.texts(space, choice) for choice in _choices_for_unknown(space, t, keys, known)]
         encodings = encoder.encode([["".join(segment) for segment in text] for text in texts])
         fixed: dict[Part, IdArray] = {}
         for text, encoding in zip(texts, encodings, strict=True):
             parts = encoder.split(encoding, text)
             fixed = fixed or parts
-            for (segment, piece), key in _keys(space, t, text):
-                known.setdefault(key, parts.get((segment, piece), np.zeros(0, dtype=np.int32)))
+            for segment, piece in keys:
+                known.setdefault(_key(text[segment], segment, piece), parts.get((segment, piece), nothing))
         blocks = []
         for segment, piece in parts_of(template):
-            shape = template.segments[segment][piece] if piece >= 0 else None
-            if shape is None or not shape.is_slot:
-                blocks.append(_block("", [fixed.get((segment, piece), np.zeros(0, dtype=np.int32))]))
+            if (segment, piece) not in keys:
+                blocks.append(_block("", [fixed.get((segment, piece), nothing)]))
                 continue
-            keys = [
-                _key_of(space, encoder, t, segment, piece, option) for option in range(len(space.words[shape.slot]))
-            ]
-            rows = [known[key] if key[0] else np.zeros(0, dtype=np.int32) for key in keys]
+            shape = template.segments[segment][piece]
+            rows = [known[key] if key[0] else nothing for key in keys[segment, piece]]
             blocks.append(_block(shape.slot, rows, scored == shape.slot and not shape.article))
         found.append(blocks)
     return found
@@ -162,35 +160,39 @@ def _key(texts: Sequence[str], segment: int, piece: int) -> _PieceKey:
     return texts[piece], left, after[:1], segment
 
 
-def _keys(space: CaseSpace, t: int, texts: Sequence[Sequence[str]]) -> list[tuple[Part, _PieceKey]]:
-    segments = space.templates[t].segments
-    return [
-        ((s, p), _key(texts[s], s, p))
-        for s, pieces in enumerate(segments)
+def _keys_of_words(space: CaseSpace, encoder: SentenceEncoder, t: int) -> dict[Part, list[_PieceKey]]:
+    """Return, for each part of a template that is a slot, the key of every word, the other slots at their first word."""
+    keys: dict[Part, list[_PieceKey]] = {}
+    base = dict.fromkeys(space.words, 0) | {TEMPLATE: t}
+    parts = _slots_of(space.templates[t])
+    for slot in dict.fromkeys(parts.values()):
+        here = [part for part, other in parts.items() if other == slot]
+        for option in range(len(space.words[slot])):
+            texts = encoder.texts(space, base | {slot: option})
+            for segment, piece in here:
+                keys.setdefault((segment, piece), []).append(_key(texts[segment], segment, piece))
+    return keys
+
+
+def _slots_of(template: Template) -> dict[Part, str]:
+    return {
+        (s, p): piece.slot
+        for s, pieces in enumerate(template.segments)
         for p, piece in enumerate(pieces)
         if piece.is_slot
-    ]
-
-
-def _key_of(space: CaseSpace, encoder: SentenceEncoder, t: int, segment: int, piece: int, option: int) -> _PieceKey:
-    slot = space.templates[t].segments[segment][piece].slot
-    choice = dict.fromkeys(space.words, 0) | {TEMPLATE: t, slot: option}
-    return _key(encoder.texts(space, choice)[segment], segment, piece)
+    }
 
 
 def _choices_for_unknown(
-    space: CaseSpace, encoder: SentenceEncoder, t: int, known: Mapping[_PieceKey, IdArray]
+    space: CaseSpace, t: int, keys: Mapping[Part, Sequence[_PieceKey]], known: Mapping[_PieceKey, IdArray]
 ) -> list[dict[str, int]]:
     """Choose sentences that show every word of the template's slots whose tokens are not known yet; at least one."""
+    slots = _slots_of(space.templates[t])
     wanted: dict[str, list[int]] = {}
-    for segment, pieces in enumerate(space.templates[t].segments):
-        for piece, shape in enumerate(pieces):
-            if shape.is_slot:
-                for option in range(len(space.words[shape.slot])):
-                    if _key_of(space, encoder, t, segment, piece, option) not in known:
-                        wanted.setdefault(shape.slot, []).append(option)
+    for part, of_words in keys.items():
+        wanted.setdefault(slots[part], []).extend(i for i, key in enumerate(of_words) if key not in known)
     base = dict.fromkeys(space.words, 0) | {TEMPLATE: t}
-    # One slot at a time: the other words stay those that _key_of() has in mind.
+    # One slot at a time: the other words stay those that _keys_of_words() has in mind.
     choices = [base | {slot: option} for slot, options in wanted.items() for option in dict.fromkeys(options)]
     return choices or [base]
 
@@ -205,7 +207,9 @@ def _first_disagreement(space: CaseSpace, encoder: SentenceEncoder, blocks: Sequ
             for s in slots
         }
         shares = {s: rng.permutation(np.arange(users[s].index(t), len(space.words[s]), len(users[s]))) for s in slots}
-        n = max([1, *(len(share) for share in shares.values())])  # fewer words than templates leave some without a share
+        n = max(
+            [1, *(len(share) for share in shares.values())]
+        )  # fewer words than templates leave some without a share
         index = {
             s: np.resize(share, n) if len(share) else rng.integers(len(space.words[s]), size=n)
             for s, share in shares.items()

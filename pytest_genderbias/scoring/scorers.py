@@ -145,7 +145,9 @@ class ObjectScorer:
     def __init__(self, space: CaseSpace, query: Query, model: Model) -> None:
         self._space, self._query, self._model = space, query, model
         if isinstance(query, SlotLogProbability) and not hasattr(model.backend, "continuation_log_probs"):
-            raise NotApplicableError(f"{model.name} has no continuation_log_probs(prefixes, continuations), which this suite asks for")
+            raise NotApplicableError(
+                f"{model.name} has no continuation_log_probs(prefixes, continuations), which this suite asks for"
+            )
 
     @property
     def notes(self) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -72,21 +74,21 @@ class SentenceEncoder:
 
     def split(self, encoding: Any, texts: Sequence[Sequence[str]]) -> dict[Part, IdArray]:
         """Return the packed ids of each part of the row. A token belongs to the piece that holds its last character."""
-        ends = [np.cumsum([len(text) for text in segment]) for segment in texts]
+        ends = [list(accumulate(map(len, segment))) for segment in texts]
         part: Part = (0, -1)
         found: dict[Part, list[int]] = {}
         for packed, sequence, (start, stop) in zip(
-            self.packed(encoding), encoding.sequence_ids, encoding.offsets, strict=True
+            self.packed(encoding).tolist(), encoding.sequence_ids, encoding.offsets, strict=True
         ):
             if sequence is None:
                 here: Part = part if part[1] == -1 else (part[0] + 1, -1)
             else:
-                piece = int(np.searchsorted(ends[sequence], stop - 1 if stop > start else start, side="right"))
-                here = (int(sequence), min(piece, len(ends[sequence]) - 1))
+                piece = bisect_right(ends[sequence], stop - 1 if stop > start else start)
+                here = (sequence, min(piece, len(ends[sequence]) - 1))
             if here < part:
                 raise PartsError
             part = here
-            found.setdefault(part, []).append(int(packed))
+            found.setdefault(part, []).append(packed)
         return {key: np.asarray(ids, dtype=np.int32) for key, ids in found.items()}
 
 

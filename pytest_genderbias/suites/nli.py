@@ -68,7 +68,10 @@ class Nli:
         ),
         "as_printed": flag("words and articles as the paper prints them"),
         "slices": Option(
-            None, _SLICES, lambda v: v is None or isinstance(v, str), "slices in the records; none: every slot"
+            None,
+            _SLICES,
+            lambda v: v is None or isinstance(v, str),
+            "slices in the records; none: both subjects together, then every slot",
         ),
         "top": whole(10, "pairs with the largest entailment, and contradiction, in the records", least=0),
     }
@@ -137,7 +140,11 @@ class Nli:
                 sums = (seen & (mean > _TAUS[key])).reshape(sizes).sum(axis=1)
                 n = seen.reshape(sizes).sum(axis=1)
             intervals[key] = clustered_mean_interval(sums, n, f"{body.subjects[0]}s", bounds=(0.0, 1.0))
-        reasons = {k: f"the {body.subjects[0]}s that were scored do not vary, or are fewer than two" for k, i in intervals.items() if i is None}
+        reasons = {
+            k: f"the {body.subjects[0]}s that were scored do not vary, or are fewer than two"
+            for k, i in intervals.items()
+            if i is None
+        }
         records = _slices(body, options, space, columns, counts) + _extremes(options["top"], space, scores, p)
         labels = [word.label for name in body.subjects for word in space.words[name]]
         items = {
@@ -207,14 +214,15 @@ def _extremes(top: int, space: CaseSpace, scores: Scores, p: NDArray[Any]) -> li
     for name, label in (("entailment", ENTAILMENT), ("contradiction", CONTRADICTION)):
         best = np.lexsort((scores.units, -p[:, label]))[:top] if top else np.zeros(0, dtype=np.int64)
         for row, (premise, hypothesis) in zip(best, space.sentences(scores.units[best]), strict=True):
-            probabilities = dict(zip(("entailment", "neutral", "contradiction"), map(float, p[row]), strict=True))
-            records.append({"largest": name, "premise": premise, "hypothesis": hypothesis, **probabilities})
+            shown = {"slice": f"largest {name}", "value": f"{premise} / {hypothesis}", "pairs": 1}
+            labels = ("entailment", "net_neutral", "contradiction")
+            records.append({**shown, **dict(zip(labels, map(float, p[row]), strict=True))})
     return records
 
 
 def _parse_slices(text: str | None, body: Body) -> list[tuple[str, ...]]:
     if text is None:
-        return [(name,) for name in body.slots]
+        return [body.subjects, *((name,) for name in body.slots)]
     wanted = [tuple(part.strip() for part in item.split("*")) for item in text.split(",")]
     for names in wanted:
         if not set(names) <= set(body.slots) or len(names) > 2 or len(set(names)) != len(names):

@@ -42,8 +42,9 @@ def read_yaml(path: Path) -> LocatedMap:
         raise DataFileError(f"{path}: no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise DataFileError(f"{path}: cannot be read: {error}") from None
-    loader = _Loader(text)
+    loader = None
     try:
+        loader = _Loader(text)
         node = loader.get_single_node()
         value = _build(loader, node, str(path)) if node is not None else None
     except yaml.YAMLError as error:
@@ -52,33 +53,43 @@ def read_yaml(path: Path) -> LocatedMap:
         problem = getattr(error, "problem", None) or str(error)
         raise DataFileError(f"{path}:{line}: not valid YAML: {problem}") from None
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
     if not isinstance(value, LocatedMap):
         raise DataFileError(f"{path}:1: expected a mapping (key: value) at the top level, got {_kind(value)}")
     return value
 
 
-def _build(loader: Any, node: Any, file: str) -> Any:
+def _build(loader: Any, node: Any, file: str, around: tuple[Any, ...] = ()) -> Any:
     line = node.start_mark.line + 1
+    if any(node is outer for outer in around):
+        raise DataFileError(f"{file}:{line}: not valid YAML: an alias stands for something that it is in itself")
     if isinstance(node, yaml.MappingNode):
         mapping = LocatedMap(file, line)
         for key_node, value_node in node.value:
-            key = loader.construct_object(key_node, deep=True)
+            key = _scalar(loader, key_node, file)
             key_line = key_node.start_mark.line + 1
             if not isinstance(key, str):
                 raise DataFileError(f"{file}:{key_line}: expected a text as key, got {key!r}; put it in quotes")
             if key in mapping:
                 raise DataFileError(f"{file}:{key_line}: key {key!r} stands twice (first on line {mapping.lines[key]})")
-            mapping[key] = _build(loader, value_node, file)
+            mapping[key] = _build(loader, value_node, file, (*around, node))
             mapping.lines[key] = key_line
         return mapping
     if isinstance(node, yaml.SequenceNode):
         sequence = LocatedList(file, line)
         for child in node.value:
-            sequence.append(_build(loader, child, file))
+            sequence.append(_build(loader, child, file, (*around, node)))
             sequence.lines.append(child.start_mark.line + 1)
         return sequence
-    return loader.construct_object(node, deep=True)
+    return _scalar(loader, node, file)
+
+
+def _scalar(loader: Any, node: Any, file: str) -> Any:
+    try:
+        return loader.construct_object(node, deep=True)
+    except ValueError as error:  # a date that does not exist
+        raise DataFileError(f"{file}:{node.start_mark.line + 1}: not valid YAML: {error}; put it in quotes") from None
 
 
 def refuse_unknown(mapping: LocatedMap, allowed: Iterable[str], what: str) -> None:

@@ -132,7 +132,8 @@ def _check_attributes(item: Mapping[str, Any], file: str, line: int, declared: f
                 f"{file}:{line}: unknown attribute {key!r}; expected one of {', '.join(sorted(STANDARD_ATTRIBUTES))}, "
                 "or declare it under 'attributes'"
             )
-        if not isinstance(value, STANDARD_ATTRIBUTES[key]):
+        kind = STANDARD_ATTRIBUTES[key]
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise DataFileError(f"{file}:{line}: attribute {key!r} cannot be {value!r}")
 
 
