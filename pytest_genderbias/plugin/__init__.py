@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -72,8 +73,8 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Hear of every judgement while a test runs."""
-    with listening(item):
+    """Hear of every judgement while a test that measures runs."""
+    with listening(item) if measures(item) else nullcontext():
         return (yield)
 
 

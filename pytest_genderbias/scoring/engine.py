@@ -14,7 +14,7 @@ import numpy as np
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.scoring.scorers import Scorer, make_scorer
+from pytest_genderbias.scoring.scorers import Scorer, make_scorer, vocabulary_texts
 from pytest_genderbias.scoring.store import ScoreStore
 from pytest_genderbias.suites.family import Scores
 from pytest_genderbias.suites.query import Query, TopFills
@@ -85,10 +85,7 @@ def score_suite(
             )
             with show or nullcontext(lambda count: None) as advance:
                 _score_from(done, units, values, space, scorer, store, advance)
-    vocabulary: dict[int, str] = {}
-    if isinstance(query, TopFills):
-        scorer = scorer or make_scorer(space, query, model, settings.batch_tokens)
-        vocabulary = scorer.vocabulary(map(int, np.unique(values)))
+    vocabulary = vocabulary_texts(model, map(int, np.unique(values))) if isinstance(query, TopFills) else {}
     notes = [note for note in (*(scorer.notes if scorer else ()), store.note) if note]
     return Scores(units, values, vocabulary), notes
 

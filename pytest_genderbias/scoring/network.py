@@ -67,8 +67,6 @@ class Network:
                     ]
 
     def _forward(self, inputs: Inputs, rows: NDArray[np.int64]) -> Any:
-        import torch
-
         lengths = inputs.lengths[rows]
         longest = int(lengths.max())
         fed: dict[str, Any] = {"input_ids": self._tensor(inputs.ids[rows, :longest])}
@@ -88,7 +86,8 @@ class Network:
         import torch
 
         whole = self._whole(fed, where)
-        near = 1e-4 if whole.dtype in (torch.float32, torch.float64) else 1e-3
+        exact = whole.dtype in (torch.float32, torch.float64)
+        near = (1e-4 if self._head else 1e-5) if exact else 1e-3
         while self._candidates:
             try:
                 short = self._short(fed, where)

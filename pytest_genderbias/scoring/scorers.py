@@ -25,9 +25,6 @@ class Scorer(Protocol):
     def score(self, cases: IntArray) -> NDArray[Any]:
         """Return the scores of the cases: shape (len(cases), query.width)."""
 
-    def vocabulary(self, ids: Iterable[int]) -> dict[int, str]:
-        """Return the text of fills."""
-
     @property
     def notes(self) -> list[str]:
         """What should be said about how the scores were made."""
@@ -38,6 +35,14 @@ def make_scorer(space: CaseSpace, query: Query, model: Model, batch_tokens: int 
     if isinstance(model.backend, Checkpoint):
         return CheckpointScorer(space, query, model, batch_tokens)
     return ObjectScorer(space, query, model)
+
+
+def vocabulary_texts(model: Model, ids: Iterable[int]) -> dict[int, str]:
+    """Return the text of vocabulary items."""
+    if not isinstance(model.backend, Checkpoint):
+        return {i: str(model.backend.vocabulary[i]) for i in ids}
+    tokenizer = model.backend.tokenizer
+    return {i: tokenizer.decode([i]).strip() or str(tokenizer.convert_ids_to_tokens(i)) for i in ids}
 
 
 class CheckpointScorer:
@@ -57,13 +62,6 @@ class CheckpointScorer:
         """Say where the fast roads could not be taken."""
         halved = f"batches halved {self.network.halvings} times: out of memory" if self.network.halvings else None
         return [note for note in (self.layout.note, self.network.note, halved) if note]
-
-    def vocabulary(self, ids: Iterable[int]) -> dict[int, str]:
-        """Return the decoded tokens."""
-        return {
-            i: self._encoder.tokenizer.decode([i]).strip() or self._encoder.tokenizer.convert_ids_to_tokens(i)
-            for i in ids
-        }
 
     def score(self, cases: IntArray) -> NDArray[Any]:
         """Return the scores of the cases."""
@@ -153,10 +151,6 @@ class ObjectScorer:
     def notes(self) -> list[str]:
         """Say that the model came as an object."""
         return []
-
-    def vocabulary(self, ids: Iterable[int]) -> dict[int, str]:
-        """Return the object's own vocabulary items."""
-        return {i: str(self._model.backend.vocabulary[i]) for i in ids}
 
     def score(self, cases: IntArray) -> NDArray[Any]:
         """Return the scores of the cases."""

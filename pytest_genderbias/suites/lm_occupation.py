@@ -118,11 +118,7 @@ class LmOccupation:
         return Summary(
             {"aggregate_bias": aggregate_bias(bias), "signed_bias": signed_bias(bias)},
             intervals,
-            {
-                k: "the occupations that were scored do not vary, or are fewer than two"
-                for k, i in intervals.items()
-                if i is None
-            },
+            {k: "the occupations that vary are too few among those scored" for k, i in intervals.items() if i is None},
             sorted(records, key=lambda r: (-abs(r["bias"]), r["occupation"])),
             {"occupation": np.asarray(labels), "bias": bias, "by_prefix": by_prefix.astype(np.float32)},
         )

@@ -141,7 +141,7 @@ class Nli:
                 n = seen.reshape(sizes).sum(axis=1)
             intervals[key] = clustered_mean_interval(sums, n, f"{body.subjects[0]}s", bounds=(0.0, 1.0))
         reasons = {
-            k: f"the {body.subjects[0]}s that were scored do not vary, or are fewer than two"
+            k: f"the {body.subjects[0]}s that vary are too few among those scored"
             for k, i in intervals.items()
             if i is None
         }

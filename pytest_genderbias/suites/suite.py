@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_genderbias.errors import DataFileError, UnknownNameError
+from pytest_genderbias.errors import BiasError, DataFileError, UnknownNameError
 from pytest_genderbias.suites.family import Family
+from pytest_genderbias.suites.options import resolve_options
 from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml, refuse_unknown, take
@@ -75,13 +76,18 @@ def load_suite(name: str | Path) -> Suite:
         )
     body = family.read(data, path.parent)
     defaults = dict(take(data, "options", dict, "the suite", default={}))
+    for key, value in defaults.items():
+        try:
+            resolve_options(family.options, {key: value}, head["suite"])
+        except BiasError as error:
+            raise DataFileError(f"{path}:{data['options'].lines[key]}: {error}") from None
     content = {
         "family": family_name,
         "definition": family.definition,
         "body": family.content(body),
         "options": defaults,
     }
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False, default=str).encode()).hexdigest()
     return Suite(
         head["suite"],
         head["title"],

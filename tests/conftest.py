@@ -1,0 +1,73 @@
+"""Fixtures that the tests share: real checkpoints where they are at hand, and tiny random ones built on disk."""
+
+import os
+from pathlib import Path
+
+import numpy  # noqa: F401 - before any in-process pytest run: these extensions cannot be imported twice
+import pytest
+import torch
+import transformers  # noqa: F401 - as above
+from tiny_checkpoints import save_checkpoint
+
+from pytest_genderbias import load_model
+
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave the tests that take minutes to those who ask for them."""
+    if "slow" in config.option.markexpr:
+        return
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.skip(reason="takes minutes; run it with -m slow"))
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    """The folder of real data and models, which is not part of the repository."""
+    folder = Path(os.environ.get("GENDERBIAS_DATA") or Path(__file__).parents[2] / "shared" / "data")
+    if not (folder / "models").is_dir():
+        pytest.skip(f"no real models in {folder}; name their folder with GENDERBIAS_DATA")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def real_mlm(shared_data):
+    return load_model(str(shared_data / "models" / "bert-tiny-mlm"), device="cpu")
+
+
+@pytest.fixture(scope="session")
+def real_lm(shared_data):
+    return load_model(str(shared_data / "models" / "stories260k"), device="cpu")
+
+
+@pytest.fixture(scope="session")
+def real_nli(shared_data):
+    return load_model(str(shared_data / "models" / "minilm-snli"), device="cpu")
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory):
+    """Return a function from a kind of checkpoint to its folder; each is built once and must not be changed."""
+    built = {}
+
+    def folder(kind: str) -> Path:
+        if kind not in built:
+            built[kind] = save_checkpoint(kind, tmp_path_factory.mktemp("checkpoints") / kind)
+        return built[kind]
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_model(checkpoint):
+    """Return a function from a kind of checkpoint to the loaded model; each is loaded once and must not be changed."""
+    loaded = {}
+
+    def model(kind: str):
+        if kind not in loaded:
+            loaded[kind] = load_model(str(checkpoint(kind)), device="cpu")
+        return loaded[kind]
+
+    return model

@@ -1,0 +1,190 @@
+"""Tiny random checkpoints with tokenizers of the usual kinds, trained on the sentences of the packaged suites."""
+
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from pytest_genderbias import load_suite
+from pytest_genderbias.suites.options import resolve_options
+
+BERT_SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+ROBERTA_SPECIALS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+VOCABULARY = 700
+NLI = {"id2label": {0: "entailment", 1: "neutral", 2: "contradiction"}}
+
+
+def suite_space(name, **options):
+    """Return a packaged suite's space and query."""
+    suite = load_suite(name)
+    chosen = resolve_options(suite.family.options, {**suite.defaults, **options}, name)
+    return suite.family.space(suite.body, chosen), suite.family.query(suite.body, chosen)
+
+
+@cache
+def corpus():
+    """Return some thousand sentences of the suites, with a word in place of the mask."""
+    rng = np.random.default_rng(0)
+    sentences = []
+    for name in ("disco-names", "disco-terms", "nli-occupation", "nli-demonym", "lm-occupation"):
+        space, _ = suite_space(name)
+        cases = rng.integers(space.n_cases, size=600)
+        sentences += [text for case in space.sentences(cases, "music") for text in case]
+    return sentences
+
+
+def _word_piece():
+    trained = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    trained.normalizer = normalizers.BertNormalizer(lowercase=True)
+    trained.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trained.train_from_iterator(
+        corpus(), trainers.WordPieceTrainer(vocab_size=VOCABULARY, special_tokens=BERT_SPECIALS)
+    )
+    return trained.get_vocab()
+
+
+def _byte_bpe(specials):
+    trained = Tokenizer(models.BPE())
+    trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=specials, initial_alphabet=alphabet)
+    trained.train_from_iterator(corpus(), trainer)
+    return trained
+
+
+def _merges(trained):
+    model = json.loads(trained.to_str())["model"]
+    return model["vocab"], [tuple(pair) for pair in model["merges"]]
+
+
+def _unigram(specials, unk, lower=False):
+    trained = Tokenizer(models.Unigram())
+    trained.normalizer = normalizers.Lowercase() if lower else None
+    trained.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.UnigramTrainer(vocab_size=VOCABULARY, special_tokens=specials, unk_token=unk)
+    trained.train_from_iterator(corpus(), trainer)
+    return [(token, score) for token, score in json.loads(trained.to_str())["model"]["vocab"]]
+
+
+def _llama_bpe():
+    """Return merges inside words, as SentencePiece learns them, with byte tokens for what has no piece."""
+    trained = Tokenizer(models.BPE(unk_token="<unk>"))
+    trained.pre_tokenizer = pre_tokenizers.Metaspace()
+    specials = ["<unk>", "<s>", "</s>", *(f"<0x{i:02X}>" for i in range(256))]
+    trained.train_from_iterator(corpus(), trainers.BpeTrainer(vocab_size=VOCABULARY + 256, special_tokens=specials))
+    return _merges(trained)
+
+
+def _modernbert():
+    trained = _byte_bpe(BERT_SPECIALS)
+    trained.decoder = decoders.ByteLevel()
+    ids = {token: trained.token_to_id(token) for token in BERT_SPECIALS}
+    trained.post_processor = processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0",
+        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+        special_tokens=[(token, ids[token]) for token in ("[CLS]", "[SEP]")],
+    )
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=trained, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
+        mask_token=AddedToken("[MASK]", lstrip=True, special=True),
+    )  # fmt: skip
+
+
+@cache
+def tokenizer(kind):
+    """Return a tokenizer of a family, with the class that the family has in transformers."""
+    if kind in ("bert", "distilbert", "electra"):
+        return transformers.BertTokenizer(vocab=_word_piece())
+    if kind == "mpnet":
+        words = [token for token in _word_piece() if token not in BERT_SPECIALS]
+        order = ["<s>", "<pad>", "</s>", "<unk>", "[UNK]", *sorted(words), "<mask>"]
+        mask = AddedToken("<mask>", lstrip=True, special=True)
+        return transformers.MPNetTokenizer(vocab={token: i for i, token in enumerate(order)}, mask_token=mask)
+    if kind == "roberta":
+        vocab, merges = _merges(_byte_bpe(ROBERTA_SPECIALS))
+        mask = AddedToken("<mask>", lstrip=True, special=True)
+        return transformers.RobertaTokenizer(vocab=vocab, merges=merges, mask_token=mask)
+    if kind == "gpt2":
+        vocab, merges = _merges(_byte_bpe(["<|endoftext|>"]))
+        return transformers.GPT2Tokenizer(vocab=vocab, merges=merges)
+    if kind == "xlm-roberta":
+        mask = AddedToken("<mask>", lstrip=True, special=True)
+        return transformers.XLMRobertaTokenizer(vocab=_unigram(ROBERTA_SPECIALS, "<unk>"), mask_token=mask)
+    if kind == "albert":
+        specials = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
+        mask = AddedToken("[MASK]", lstrip=True, special=True)
+        return transformers.AlbertTokenizer(vocab=_unigram(specials, "<unk>", lower=True), mask_token=mask)
+    if kind == "deberta-v2":
+        return transformers.DebertaV2Tokenizer(vocab=_unigram(BERT_SPECIALS, "[UNK]"))
+    if kind == "llama":
+        vocab, merges = _llama_bpe()
+        return transformers.LlamaTokenizer(vocab=vocab, merges=merges, add_bos_token=True)
+    if kind == "modernbert":
+        return _modernbert()
+    raise ValueError(kind)
+
+
+_SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
+          "max_position_embeddings": 64, "initializer_range": 0.4}  # fmt: skip
+
+
+def _configs():
+    small, t = _SMALL, transformers
+    return {
+        "bert": (t.BertForMaskedLM, t.BertConfig, small),
+        "bert-nli": (t.BertForSequenceClassification, t.BertConfig, small | NLI),
+        "roberta": (t.RobertaForMaskedLM, t.RobertaConfig, small | {"type_vocab_size": 1}),
+        "roberta-nli": (t.RobertaForSequenceClassification, t.RobertaConfig, small | NLI | {"type_vocab_size": 1}),
+        "xlm-roberta": (t.XLMRobertaForMaskedLM, t.XLMRobertaConfig, small | {"type_vocab_size": 1}),
+        "albert": (t.AlbertForMaskedLM, t.AlbertConfig, small | {"embedding_size": 8}),
+        "distilbert": (
+            t.DistilBertForMaskedLM,
+            t.DistilBertConfig,
+            {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32, "initializer_range": 0.4},
+        ),
+        "electra": (t.ElectraForMaskedLM, t.ElectraConfig, small | {"embedding_size": 8}),
+        "deberta-v2": (
+            t.DebertaV2ForMaskedLM,
+            t.DebertaV2Config,
+            small | {"relative_attention": True, "position_buckets": 16, "pos_att_type": ["p2c", "c2p"], "norm_rel_ebd": "layer_norm",
+                     "share_att_key": True, "type_vocab_size": 0},
+        ),
+        "mpnet": (t.MPNetForMaskedLM, t.MPNetConfig, small),
+        "modernbert": (
+            t.ModernBertForMaskedLM,
+            t.ModernBertConfig,
+            {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32, "local_attention": 8,
+             "max_position_embeddings": 64, "initializer_range": 0.4},
+        ),
+        "gpt2": (t.GPT2LMHeadModel, t.GPT2Config, {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64, "initializer_range": 0.4}),
+        "llama": (t.LlamaForCausalLM, t.LlamaConfig, small | {"num_key_value_heads": 1}),
+    }  # fmt: skip
+
+
+MASKED = ("bert", "roberta", "xlm-roberta", "albert", "distilbert", "electra", "deberta-v2", "mpnet", "modernbert")
+CAUSAL = ("gpt2", "llama")
+CLASSIFIERS = ("bert-nli", "roberta-nli")
+
+
+def make_network(kind, seed=0, **changes):
+    """Return a random network of a kind, in evaluation mode."""
+    words = tokenizer(kind.removesuffix("-nli"))
+    network_class, config_class, settings = _configs()[kind]
+    specials = {
+        "pad_token_id": words.pad_token_id, "bos_token_id": words.bos_token_id, "eos_token_id": words.eos_token_id,
+        "cls_token_id": words.cls_token_id, "sep_token_id": words.sep_token_id,
+    }  # fmt: skip
+    config = config_class(**settings | specials | {"vocab_size": len(words)} | changes)
+    torch.manual_seed(seed)
+    return network_class(config).eval()
+
+
+def save_checkpoint(kind, folder, seed=0, **changes):
+    """Write network and tokenizer of a kind to a folder, and return it."""
+    make_network(kind, seed, **changes).save_pretrained(folder)
+    tokenizer(kind.removesuffix("-nli")).save_pretrained(folder)
+    return Path(folder)
