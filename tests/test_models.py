@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -649,3 +650,13 @@ def test_roles_of_the_real_models(real_mlm, real_lm, real_nli):
 
 def test_a_folder_that_is_no_transformers_checkpoint(shared_data):
     assert "minilm-nli-head" in refused(shared_data / "models" / "minilm-nli-head")
+
+
+def test_a_causal_head_on_a_two_sided_encoder_is_refused(checkpoint, tmp_path):
+    folder = Path(shutil.copytree(checkpoint("bert"), tmp_path / "two-sided"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(
+        json.dumps({**config, "architectures": ["BertLMHeadModel"], "is_decoder": False})
+    )
+    with pytest.raises(ModelError, match="reads the words on both sides"):
+        load_model(str(folder))

@@ -255,7 +255,7 @@ def test_a_failing_assertion_tells_everything(project: pytest.Pytester) -> None:
         [
             "*regressed: tiny-nli on m: net_neutral is 0.825, expected at least 0.85*",
             "*net_neutral = 0.825*",
-            "*95 % interval: none: the persons that vary are too few among those scored*",
+            "*95 % interval: none: the words for person that vary are too few among those scored*",
             "*lower is worse, neutral is 1*",
             "*264 of 264 cases scored*",
             "*worst records:*",

@@ -14,6 +14,7 @@ import torch
 from tiny_checkpoints import CAUSAL, CLASSIFIERS, MASKED, make_network, suite_space, tokenizer
 
 from pytest_genderbias.errors import ModelError, ScoreError, SettingError
+from pytest_genderbias.measurement import measure
 from pytest_genderbias.models.loading import wrap_object
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import Role
@@ -757,6 +758,7 @@ SECOND_PROCESS = """
 import json, sys, time
 from pathlib import Path
 import numpy as np
+from pytest_genderbias.measurement import measure
 from pytest_genderbias.models.loading import wrap_object
 from pytest_genderbias.scoring.engine import ScoreSettings, score_suite
 sys.path.insert(0, sys.argv[3])
@@ -829,3 +831,8 @@ def test_a_role_is_asked_only_what_it_can_answer(tiny_model):
     for query in (TopFills(1), PairProbabilities(), SlotLogProbability("person")):
         assert set(query.roles) <= {"masked-lm", "causal-lm", "nli-classifier"}
     assert isinstance(tiny_model("bert"), Model)
+
+
+def test_more_fills_than_the_vocabulary_has_are_refused(tiny_model):
+    with pytest.raises(SettingError, match="top_k is 100000, the vocabulary of .* has"):
+        measure("disco-names", tiny_model("bert"), top_k=100_000, limit=28, cache=None)

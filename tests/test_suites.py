@@ -679,7 +679,7 @@ def test_nli_summary(nli_scores, unit):
     for key, interval in summary.intervals.items():
         assert interval is not None or summary.reasons[key]
         assert interval is None or 0 <= interval.low <= summary.values[key] <= interval.high <= 1
-        assert interval is None or interval.over.startswith("polarit")
+        assert interval is None or interval.over == "words for polarity"
 
 
 def test_nli_slices_and_extremes(nli_scores):

@@ -193,7 +193,14 @@ def _role_of_config(config: Any) -> Role:
         "classifier": frozenset(auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES.values()),
     }
     id2label = {int(k): str(v) for k, v in (getattr(config, "id2label", None) or {}).items()}
-    return role_of(config.architectures or [], id2label, names, bool(getattr(config, "is_decoder", False)))
+    is_decoder = bool(getattr(config, "is_decoder", False))
+    role = role_of(config.architectures or [], id2label, names, is_decoder)
+    if role.kind == CAUSAL_LM and not is_decoder and config.model_type in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+        raise ModelError(
+            f"{', '.join(config.architectures)} with is_decoder off reads the words on both sides, so it gives no probability of "
+            "a next word; save it with is_decoder: true if it was trained that way"
+        )
+    return role
 
 
 def _labels(config: Any) -> list[str]:
@@ -225,9 +232,15 @@ def _load_checkpoint(source: ModelSource, settings: LoadSettings) -> Model:
         "dtype": settings.dtype,
         "device": torch.device(device).type,
     }
-    limit = getattr(network.config, "max_position_embeddings", None)
-    checkpoint = Checkpoint(network, tokenizer, device, limit if isinstance(limit, int) and limit > 0 else None)
+    checkpoint = Checkpoint(network, tokenizer, device, _longest_row(network.config, tokenizer))
     return Model(spec.name, spec.spec, source.role, fingerprint_network(network, tokenizer_print), details, checkpoint)
+
+
+def _longest_row(config: Any, tokenizer: Any) -> int | None:
+    """Return the tokens that fit: RoBERTa's positions begin behind the padding's, which only the tokenizer's limit shows."""
+    limits = [getattr(config, "max_position_embeddings", None), tokenizer.model_max_length]
+    sane = [limit for limit in limits if isinstance(limit, int) and 0 < limit < 10**6]
+    return min(sane, default=None)
 
 
 def _pick_device(device: str) -> str:

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.errors import ModelError
 from pytest_genderbias.scoring.tokens import IdArray, TokenRows
+
+_BLOCK = 64  #: vocabulary items whose largest logit is taken first
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,10 @@ def whole_rows(rows: TokenRows, mask_id: int | None = None) -> Inputs:
 
 def causal_reads(rows: TokenRows) -> tuple[Inputs, TokenReads]:
     """Read every token of the scored word after the tokens before it; the last token need not be passed in."""
+    if not (rows.span_start > 0).all():
+        raise ModelError(
+            "a causal LM needs a token before the scored word; put a word before it, or use a tokenizer that adds one"
+        )
     lengths = rows.span_start + rows.span_length - 1
     ids = np.where(np.arange(rows.ids.shape[1]) < lengths[:, None], rows.ids, 0)[:, : int(lengths.max())]
     inputs = _distinct(ids, None, lengths, rows.span_start - 1, rows.span_length)
@@ -105,3 +112,23 @@ def top_ids(values: NDArray[Any], ids: NDArray[np.int64], k: int) -> NDArray[np.
     """
     order = np.lexsort((ids, -values), axis=-1)[:, :k]
     return np.take_along_axis(ids, order, axis=1)
+
+
+def top_logits(scores: Any, k: int) -> tuple[Any, Any]:
+    """Return the k largest logits of each row with their ids, as ``torch.topk`` does in four times the time on a CPU.
+
+    They lie in the k blocks of the vocabulary whose largest logit is largest, or in what is left over at its end.
+    """
+    import torch
+
+    n, size = len(scores), scores.shape[1]
+    cut = size // _BLOCK * _BLOCK
+    if cut < k * _BLOCK:
+        values, ids = scores.topk(min(k, size))
+        return values, ids
+    blocks = scores[:, :cut].unflatten(1, (-1, _BLOCK)).amax(-1).topk(k).indices
+    within = (blocks[:, :, None] * _BLOCK + torch.arange(_BLOCK, device=scores.device)).flatten(1)
+    rest = torch.arange(cut, size, device=scores.device).expand(n, -1)
+    ids = torch.cat([within, rest], dim=1)
+    values, at = scores.gather(1, ids).topk(k)
+    return values, ids.gather(1, at)

@@ -8,12 +8,20 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import NotApplicableError, ScoreError
+from pytest_genderbias.errors import NotApplicableError, ScoreError, SettingError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import MASKED_LM
 from pytest_genderbias.scoring.layout import TokenLayout
 from pytest_genderbias.scoring.network import Network
-from pytest_genderbias.scoring.reads import Inputs, TokenReads, causal_reads, masked_reads, top_ids, whole_rows
+from pytest_genderbias.scoring.reads import (
+    Inputs,
+    TokenReads,
+    causal_reads,
+    masked_reads,
+    top_ids,
+    top_logits,
+    whole_rows,
+)
 from pytest_genderbias.scoring.tokens import SentenceEncoder, check_lengths
 from pytest_genderbias.suites.query import PairProbabilities, Query, SlotLogProbability, TopFills
 from pytest_genderbias.suites.space import CaseSpace, IntArray
@@ -68,28 +76,30 @@ class CheckpointScorer:
         rows = self.layout.rows(cases)
         check_lengths(rows, self._longest)
         if isinstance(self._query, TopFills):
-            return self._fills(whole_rows(rows, self._mask_id), self._query.k)
+            return self._fills(whole_rows(rows, self._mask_id), self._query.k, cases)
         if isinstance(self._query, PairProbabilities):
             return self._probabilities(whole_rows(rows), cases)
         reads = masked_reads(rows, self._mask_id) if self._mask_id >= 0 else causal_reads(rows)
         return self._log_probabilities(*reads, cases)
 
-    def _fills(self, inputs: Inputs, k: int) -> NDArray[Any]:
-        import torch
-
+    def _fills(self, inputs: Inputs, k: int, cases: IntArray) -> NDArray[Any]:
         best = np.zeros((len(inputs.lengths), k), dtype=np.int32)
+        finite = np.ones(len(inputs.lengths), dtype=np.bool_)
 
         def use(rows: NDArray[np.int64], logits: Any) -> None:
             scores = logits[:, 0].float()
             # A few more than k, so that a tie at the edge shows; a wider tie is settled over the whole row.
-            values, ids = (t.cpu().numpy() for t in torch.topk(scores, min(k + 4, scores.shape[1])))
-            self._check(values[:, :k], rows, inputs)
+            values, ids = (t.cpu().numpy() for t in top_logits(scores, k + 4))
+            if scores.shape[1] < k:
+                raise SettingError(f"top_k is {k}, the vocabulary of {self._model.name} has {scores.shape[1]} items")
+            finite[rows] = np.isfinite(values[:, :k]).all(axis=1)
             best[rows] = top_ids(values, ids, k)
             for row in np.flatnonzero(values[:, k - 1] == values[:, -1]):
                 whole = scores[row].cpu().numpy()[None]
                 best[rows[row]] = top_ids(whole, np.arange(whole.shape[1])[None], k)[0]
 
         self.network.run(inputs, use)
+        _check_finite(finite[inputs.back], self._space, cases, self._model.name)
         return best[inputs.back]
 
     def _probabilities(self, inputs: Inputs, cases: IntArray) -> NDArray[Any]:
@@ -97,12 +107,12 @@ class CheckpointScorer:
         order = list(self._model.role.label_order)
 
         def use(rows: NDArray[np.int64], logits: Any) -> None:
-            values = logits.float().softmax(-1)[:, order].cpu().numpy()
-            self._check(values, rows, inputs)
-            found[rows] = values
+            found[rows] = logits.float().softmax(-1)[:, order].cpu().numpy()
 
         self.network.run(inputs, use)
-        return found[inputs.back]
+        answer = found[inputs.back]
+        _check_finite(np.asarray(np.isfinite(answer).all(axis=1)), self._space, cases, self._model.name)
+        return answer
 
     def _log_probabilities(self, inputs: Inputs, reads: TokenReads, cases: IntArray) -> NDArray[Any]:
         import torch
@@ -124,17 +134,8 @@ class CheckpointScorer:
 
         self.network.run(inputs, use)
         total = np.bincount(reads.case, weights=value, minlength=len(cases))
-        _check_finite(total[:, None], self._space, cases, self._model.name)
+        _check_finite(np.isfinite(total), self._space, cases, self._model.name)
         return total[:, None]
-
-    def _check(self, values: NDArray[Any], rows: NDArray[np.int64], inputs: Inputs) -> None:
-        bad = ~np.isfinite(values).all(axis=1)
-        if bad.any():
-            row = rows[int(np.argmax(bad))]
-            text = self._encoder.tokenizer.decode(inputs.ids[row, : inputs.lengths[row]])
-            raise ScoreError(
-                f"{self._model.name} gives NaN or infinite scores, first for {text!r}; nothing is measured with it"
-            )
 
 
 class ObjectScorer:
@@ -173,6 +174,8 @@ class ObjectScorer:
 
     def _fills(self, texts: list[str], cases: IntArray, k: int) -> NDArray[Any]:
         size = len(self._model.backend.vocabulary)
+        if size < k:
+            raise SettingError(f"top_k is {k}, the vocabulary of {self._model.name} has {size} items")
         best = np.zeros((len(texts), k), dtype=np.int32)
         ids = np.arange(size)[None]
         for start in range(0, len(texts), 64):
@@ -185,12 +188,14 @@ class ObjectScorer:
         array = np.asarray(answer, dtype=np.float64)
         if array.shape != shape:
             raise ScoreError(f"{self._model.name} answered with an array of the shape {array.shape}, expected {shape}")
-        _check_finite(array.reshape(len(cases), -1), self._space, cases, self._model.name)
+        _check_finite(
+            np.asarray(np.isfinite(array.reshape(len(cases), -1)).all(axis=1)), self._space, cases, self._model.name
+        )
         return array
 
 
-def _check_finite(values: NDArray[Any], space: CaseSpace, cases: IntArray, name: str) -> None:
-    bad = ~np.isfinite(values).all(axis=1)
-    if bad.any():
-        text = " / ".join(space.sentences(cases[[int(np.argmax(bad))]])[0])
+def _check_finite(finite: NDArray[np.bool_], space: CaseSpace, cases: IntArray, name: str) -> None:
+    """Raise for the first case whose scores are no finite numbers."""
+    if not finite.all():
+        text = " / ".join(space.sentences(cases[[int(np.argmin(finite))]])[0])
         raise ScoreError(f"{name} gives NaN or infinite scores, first for {text!r}; nothing is measured with it")

@@ -133,17 +133,16 @@ class Nli:
         for key, tau in _TAUS.items():
             values[key] = threshold(mean[seen] if options["unit"] == "word_pair" else p[:, NEUTRAL], tau)
         cluster = counts.by(premise, sizes[0])
+        items_of = f"words for {body.subjects[0]}"
         intervals: dict[str, Interval | None] = {}
         for key in self.statistics:
             sums, n = cluster[key], cluster["n"]
             if options["unit"] == "word_pair" and key in _TAUS:
                 sums = (seen & (mean > _TAUS[key])).reshape(sizes).sum(axis=1)
                 n = seen.reshape(sizes).sum(axis=1)
-            intervals[key] = clustered_mean_interval(sums, n, f"{body.subjects[0]}s", bounds=(0.0, 1.0))
+            intervals[key] = clustered_mean_interval(sums, n, items_of, bounds=(0.0, 1.0))
         reasons = {
-            k: f"the {body.subjects[0]}s that vary are too few among those scored"
-            for k, i in intervals.items()
-            if i is None
+            k: f"the {items_of} that vary are too few among those scored" for k, i in intervals.items() if i is None
         }
         records = _slices(body, options, space, columns, counts) + _extremes(options["top"], space, scores, p)
         labels = [word.label for name in body.subjects for word in space.words[name]]
