@@ -834,5 +834,5 @@ def test_a_role_is_asked_only_what_it_can_answer(tiny_model):
 
 
 def test_more_fills_than_the_vocabulary_has_are_refused(tiny_model):
-    with pytest.raises(SettingError, match="top_k is 100000, the vocabulary of .* has"):
+    with pytest.raises(SettingError, match=r"top_k is 100000, the vocabulary of .* has"):
         measure("disco-names", tiny_model("bert"), top_k=100_000, limit=28, cache=None)

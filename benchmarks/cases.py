@@ -1,0 +1,23 @@
+"""The cases that ``measure(suite, model, limit=...)`` scores, for the baselines."""
+
+from __future__ import annotations
+
+from pytest_genderbias import Suite
+from pytest_genderbias.scoring.engine import random_order
+from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.space import CaseSpace
+
+
+def space_of(suite: Suite) -> CaseSpace:
+    """Return all cases of a suite with its default options."""
+    space: CaseSpace = suite.family.space(
+        suite.body, resolve_options(suite.family.options, dict(suite.defaults), suite.name)
+    )
+    return space
+
+
+def sentences(suite: Suite, limit: int, mask: str = "[MASK]") -> list[tuple[str, ...]]:
+    """Return the sentences or pairs that are scored under a limit, in their order."""
+    space = space_of(suite)
+    units = random_order(space.n_units, suite.digest, 0)[: limit // space.cases_per_unit]
+    return space.sentences(space.cases_of(units), mask)

@@ -1,0 +1,60 @@
+"""DisCo: the same top-3 fills, by us and by the fill-mask pipeline of transformers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from cases import sentences
+from checkpoints import Shape, random_model
+from rows import Row, ratio
+from timing import medians
+
+from pytest_genderbias import load_suite, measure
+
+#: Shape, and how many times as fast as the pipeline in batches, and one a call, we want to be.
+_WANTED = ((Shape(4, 256, 4), 4.0, 15.0), (Shape(6, 384, 12), 2.5, 10.0))
+_BATCH = 64
+_TIE = 1e-5  #: scores nearer than this may come in either order
+
+
+def run(quick: bool) -> list[Row]:
+    """Measure both shapes."""
+    return [row for wanted in _WANTED for row in _compare(*wanted, quick)]
+
+
+def _compare(shape: Shape, batched: float, single: float, quick: bool) -> list[Row]:
+    from transformers import pipeline
+
+    model, suite = random_model(shape), load_suite("disco-names")
+    pipe = pipeline("fill-mask", model=model.backend.network, tokenizer=model.backend.tokenizer, device="cpu", top_k=3)
+    limit, alone = (280, 28) if quick else (4200, 140)
+    texts = [text for (text,) in sentences(suite, limit, model.backend.tokenizer.mask_token)]
+    times = medians(
+        {
+            "ours": lambda: measure(suite, model, limit=limit, cache=None),
+            "batches": lambda: pipe(texts, batch_size=_BATCH),
+            "one": lambda: [pipe(text) for text in texts[:alone]],
+        },
+        1 if quick else 3,
+    )
+    ours = len(texts) / times["ours"]
+    name, unit = f"DisCo, {shape}", "sentences/s"
+    fills = measure(suite, model, limit=limit, cache=None).items["fills"].reshape(len(texts), -1)
+    more = pipe(texts, batch_size=_BATCH, top_k=6)  # with the next ones, for a tie at the third
+    same = np.mean([_agree(mine, theirs) for mine, theirs in zip(fills, more, strict=True)])
+    return [
+        ratio(name, ours, len(texts) / times["batches"], f"fill-mask pipeline, batches of {_BATCH}", unit, batched),
+        ratio(name, ours, alone / times["one"], "fill-mask pipeline, one a call", unit, single),
+        Row(f"{name}: the same top-3 fills", len(texts), "sentences", 100.0 * float(same), "%", at_least=100.0),
+    ]
+
+
+def _agree(mine: Any, theirs: list[dict[str, Any]]) -> bool:
+    """Say whether the fills agree, rank by rank, apart from the order of ties."""
+    for fill, answer in zip(mine, theirs, strict=False):
+        if int(fill) != answer["token"] and not any(
+            int(fill) == other["token"] and abs(other["score"] / answer["score"] - 1) < _TIE for other in theirs
+        ):
+            return False
+    return True

@@ -1,0 +1,82 @@
+"""NLI pairs, end to end, beside the bare forward passes that this takes at least."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from cases import sentences
+from checkpoints import Shape, random_model
+from rows import Row, ratio
+from timing import medians
+
+from pytest_genderbias import load_suite, measure
+from pytest_genderbias.measurement import LabelWarning
+
+_SHAPE = Shape(4, 256, 4)
+_BATCH, _PADDED = 64, 128
+
+
+def run(quick: bool) -> list[Row]:
+    """Measure a sample of nli-occupation."""
+    model, suite = random_model(_SHAPE, classifier=True), load_suite("nli-occupation")
+    network, tokenizer = model.backend.network, model.backend.tokenizer
+    limit, padded, alone = (1000, 64, 32) if quick else (4096, 256, 256)
+    batches = _batches_of(network, lambda: _measure(suite, model, limit))
+    pairs = sentences(suite, padded)
+    times = medians(
+        {
+            "ours": lambda: _measure(suite, model, limit),
+            "bare": lambda: _forward_all(network, batches),
+            "padded": lambda: _padded(network, tokenizer, pairs),
+            "one": lambda: _one_a_call(network, tokenizer, pairs[:alone]),
+        },
+        1 if quick else 3,
+    )
+    name, unit, ours = f"NLI, {_SHAPE}", "pairs/s", limit / times["ours"]
+    return [
+        ratio(name, ours, limit / times["bare"], "bare forward passes, the same batches", unit, 0.9),
+        ratio(name, ours, padded / times["padded"], f"padded to {_PADDED}, batches of {_BATCH}", unit),
+        ratio(name, ours, alone / times["one"], "one a call", unit),
+    ]
+
+
+def _measure(suite: Any, model: Any, limit: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelWarning)  # random weights know no entailment
+        measure(suite, model, limit=limit, cache=None)
+
+
+def _batches_of(network: Any, call: Callable[[], None]) -> list[dict[str, Any]]:
+    """Return what the network is fed during a call (a few rows of it to check the labels and the short way)."""
+    fed: list[dict[str, Any]] = []
+    handle = network.register_forward_pre_hook(lambda module, args, kwargs: fed.append(dict(kwargs)), with_kwargs=True)
+    try:
+        call()
+    finally:
+        handle.remove()
+    return fed
+
+
+@torch.inference_mode()
+def _forward_all(network: Any, batches: list[dict[str, Any]]) -> None:
+    for fed in batches:
+        network(**fed)
+
+
+@torch.inference_mode()
+def _padded(network: Any, tokenizer: Any, pairs: list[tuple[str, ...]]) -> None:
+    for start in range(0, len(pairs), _BATCH):
+        premises, hypotheses = map(list, zip(*pairs[start : start + _BATCH], strict=True))
+        fed = tokenizer(
+            premises, hypotheses, padding="max_length", truncation=True, max_length=_PADDED, return_tensors="pt"
+        )
+        network(**fed).logits.softmax(-1)
+
+
+@torch.inference_mode()
+def _one_a_call(network: Any, tokenizer: Any, pairs: list[tuple[str, ...]]) -> None:
+    for premise, hypothesis in pairs:
+        network(**tokenizer(premise, hypothesis, return_tensors="pt")).logits.softmax(-1)

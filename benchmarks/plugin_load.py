@@ -1,0 +1,63 @@
+"""What the plugin costs a test suite that has nothing to do with it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rows import Row
+from timing import medians
+
+_HEAVY = ("torch", "transformers", "scipy", "numpy")
+_PROBE = f"""
+import sys
+
+def test_nothing():
+    assert "pytest_genderbias.plugin" in sys.modules
+    print("heavy:", sum(name in sys.modules for name in {_HEAVY}))
+"""
+
+
+def run(quick: bool) -> list[Row]:
+    """Run pytest with the plugin and without, in turn."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "test_unrelated.py").write_text("def test_nothing():\n    pass\n")
+        times = medians(
+            {"with": lambda: _pytest(folder), "without": lambda: _pytest(folder, "-p", "no:genderbias")},
+            3 if quick else 31,
+        )
+    ours, without = 1000 * times["with"], 1000 * times["without"]
+    return [
+        Row(
+            "an unrelated suite, with the plugin",
+            ours,
+            "ms",
+            ours - without,
+            "ms more",
+            "without",
+            without,
+            at_most=20.0,
+        ),
+        Row(
+            f"plugin load imports {', '.join(_HEAVY)}",
+            _heavy_imports(),
+            "of 4",
+            _heavy_imports(),
+            "imports",
+            at_most=0.0,
+        ),
+    ]
+
+
+def _pytest(folder: str, *arguments: str) -> str:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+def _heavy_imports() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "test_probe.py").write_text(_PROBE)
+        shown = _pytest(folder, "-s")
+    return int(shown.partition("heavy:")[2].split()[0])

@@ -1,0 +1,53 @@
+"""Timing: warm-up, repeats in turn, medians; and the facts about the machine that a time depends on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from statistics import median
+from typing import Any
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    """Return how long one call takes."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def medians(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """Return the median seconds of each call, after one call each to warm up.
+
+    The calls take turns, so that a machine that slows down for a while slows all of them.
+    """
+    for call in calls.values():
+        call()
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(repeats):
+        for name, call in calls.items():
+            times[name].append(seconds(call))
+    return {name: median(values) for name, values in times.items()}
+
+
+def machine() -> dict[str, str]:
+    """Return cores, threads and versions."""
+    import torch
+
+    facts = {
+        "machine": f"{platform.system()} {platform.machine()}",
+        "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
+        "torch threads": str(torch.get_num_threads()),
+        "device": "cpu",
+        "load": "/".join(f"{load:.1f}" for load in os.getloadavg()) if hasattr(os, "getloadavg") else "unknown",
+        "TOKENIZERS_PARALLELISM": os.environ.get("TOKENIZERS_PARALLELISM", "default"),
+        "python": platform.python_version(),
+    }
+    for package in ("torch", "transformers", "tokenizers", "numpy", "pytest", "pytest-genderbias"):
+        try:
+            facts[package] = version(package)
+        except PackageNotFoundError:
+            facts[package] = "not installed"
+    return facts
