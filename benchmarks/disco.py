@@ -36,7 +36,7 @@ def _compare(shape: Shape, batched: float, single: float, quick: bool) -> list[R
             "batches": lambda: pipe(texts, batch_size=_BATCH),
             "one": lambda: [pipe(text) for text in texts[:alone]],
         },
-        1 if quick else 3,
+        1 if quick else 2,
     )
     ours = len(texts) / times["ours"]
     name, unit = f"DisCo, {shape}", "sentences/s"
