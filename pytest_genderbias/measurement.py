@@ -160,7 +160,7 @@ def measure(
         "suite": suite.name,
         "digest": suite.digest,
         "definition": suite.family.definition,
-        "settings": {**chosen, "seed": seed},
+        "settings": {"seed": seed, **{k: v for k, v in chosen.items() if not suite.family.options[k].display}},
         "sample": {"n": n, "of": space.n_cases, "seed": seed if n < space.n_cases else None},
         "model": {"fingerprint": model.fingerprint, "spec": model.spec, **model.details},
         "versions": versions(),

@@ -302,3 +302,10 @@ def test_a_baseline_error_is_an_oserror(tmp_path: Path) -> None:
     measurement = measure("nli-religion", Neutral(0.5), limit=100, cache=None)
     with pytest.raises(BaselineError, match="cannot be"):
         write_entries(tmp_path, "m", "t.py", {"nli-religion": entry_of("nli-religion", measurement)})
+
+
+def test_options_that_only_change_what_is_shown_do_not_keep_from_comparing(gated: pytest.Pytester) -> None:
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    gated.runpytest(model(gated, "good"), "--bias-option=top=3", "--bias-option=slices=gendered").assert_outcomes(
+        passed=1
+    )

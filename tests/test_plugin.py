@@ -216,6 +216,18 @@ def test_settings_come_from_ini_keys(project: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["bias: m; seed 7*at most 100 cases*", "*| 100 of 264 *"])
 
 
+def test_paths_in_the_ini_file_start_at_the_root_directory(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.makeini("[pytest]\nbias_suite = tiny-nli.yaml\nbias_json = report.json")
+    below = project.mkdir("below")
+    monkeypatch.chdir(below)
+    project.runpytest(
+        model(project, "good"), "--rootdir", str(project.path), "-c", str(project.path / "tox.ini")
+    ).assert_outcomes(passed=1)
+    assert (project.path / "report.json").is_file()
+
+
 def test_fixtures_run_once_for_every_model(project: pytest.Pytester) -> None:
     project.makepyfile(
         """

@@ -101,6 +101,10 @@ def read_settings(config: pytest.Config) -> Settings:
             value = config.getini(_ini(flag))
         return value or None
 
+    def base(flag: str) -> Path:
+        """A path on the command line starts where the user is, one in the ini file at the root directory."""
+        return config.rootpath if config.getoption(_dest(flag)) is None else config.invocation_params.dir
+
     try:
         models = tuple(parse_specs(given("--bias-model") or []))
     except ModelError as error:
@@ -110,7 +114,7 @@ def read_settings(config: pytest.Config) -> Settings:
             "--bias-update and --bias-update-new exclude each other; --bias-update accepts new entries too"
         )
     update = "all" if given("--bias-update") else "new" if given("--bias-update-new") else "no"
-    suites = _suites(given("--bias-suite") or [], config)
+    suites = _suites(given("--bias-suite") or [], base("--bias-suite"))
     dtype = given("--bias-dtype") or "float32"
     if dtype not in DTYPES:
         raise pytest.UsageError(f"--bias-dtype: expected one of {', '.join(DTYPES)}, got {dtype!r}")
@@ -129,10 +133,10 @@ def read_settings(config: pytest.Config) -> Settings:
         dtype=dtype,
         labels=tuple(part.strip() for part in labels.split(",")) if labels else None,
         trust_remote_code=bool(given("--bias-trust-remote-code")),
-        cache=_cache(given("--bias-cache"), bool(given("--bias-no-cache")), config),
+        cache=_cache(given("--bias-cache"), bool(given("--bias-no-cache")), base("--bias-cache")),
         baseline=baseline,
         update=update,
-        json=None if given("--bias-json") is None else config.invocation_params.dir / given("--bias-json"),
+        json=None if given("--bias-json") is None else base("--bias-json") / given("--bias-json"),
         strict=bool(given("--bias-strict")),
         all_suites="all" in _split(given("--bias-suite") or []),
         options=tuple(_option(text) for text in given("--bias-option") or []),
@@ -143,12 +147,12 @@ def _split(texts: list[str]) -> list[str]:
     return [part.strip() for text in texts for part in text.split(",") if part.strip()]
 
 
-def _suites(texts: list[str], config: pytest.Config) -> tuple[str, ...]:
+def _suites(texts: list[str], base: Path) -> tuple[str, ...]:
     known = packaged.names("fixtures")
     found: list[str] = []
     for name in _split(texts):
         if name.endswith((".yaml", ".yml")):
-            path = config.invocation_params.dir / Path(name).expanduser()
+            path = base / Path(name).expanduser()
             if not path.is_file():
                 raise pytest.UsageError(f"--bias-suite: no file {path}")
             found.append(str(path))
@@ -184,11 +188,11 @@ def _option(text: str) -> tuple[str, str, Any]:
         raise pytest.UsageError(f"--bias-option: {value!r} is no value; put it in quotes") from None
 
 
-def _cache(folder: str | None, off: bool, config: pytest.Config) -> Path | None:
+def _cache(folder: str | None, off: bool, base: Path) -> Path | None:
     if off:
         return None
     if folder is not None:
-        return config.invocation_params.dir / Path(folder).expanduser()
+        return base / Path(folder).expanduser()
     from pytest_genderbias.folders import default_cache
 
     return default_cache()

@@ -72,8 +72,9 @@ class Nli:
             _SLICES,
             lambda v: v is None or isinstance(v, str),
             "slices in the records; none: both subjects together, then every slot",
+            display=True,
         ),
-        "top": whole(10, "pairs with the largest entailment, and contradiction, in the records", least=0),
+        "top": whole(10, "pairs with the largest entailment, and contradiction, in the records", least=0, display=True),
     }
 
     def read(self, data: LocatedMap, beside: Path) -> Body:

@@ -12,12 +12,16 @@ from pytest_genderbias.errors import SettingError, UnknownNameError
 
 @dataclass(frozen=True)
 class Option:
-    """One option: its default (the paper's definition), what it may be, and what it does."""
+    """One option: its default (the paper's definition), what it may be, and what it does.
+
+    ``display``: it changes what is shown and no statistic, so it does not keep two measurements from being compared.
+    """
 
     default: Any
     expected: str
     accepts: Callable[[Any], bool]
     meaning: str
+    display: bool = False
 
 
 def one_of(default: str, *others: str, meaning: str) -> Option:
@@ -31,9 +35,11 @@ def flag(meaning: str) -> Option:
     return Option(False, "true or false", lambda v: isinstance(v, bool), meaning)
 
 
-def whole(default: int, meaning: str, least: int = 1) -> Option:
+def whole(default: int, meaning: str, least: int = 1, display: bool = False) -> Option:
     """Make an option that is a whole number of at least ``least``."""
-    return Option(default, f"a whole number of at least {least}", lambda v: type(v) is int and v >= least, meaning)
+    return Option(
+        default, f"a whole number of at least {least}", lambda v: type(v) is int and v >= least, meaning, display
+    )
 
 
 def letters(meaning: str) -> Option:
