@@ -309,3 +309,13 @@ def test_options_that_only_change_what_is_shown_do_not_keep_from_comparing(gated
     gated.runpytest(model(gated, "good"), "--bias-option=top=3", "--bias-option=slices=gendered").assert_outcomes(
         passed=1
     )
+
+
+def test_unused_entries_are_told_where_other_gates_do_not_apply(project: pytest.Pytester) -> None:  # noqa: F811
+    gates = project.path / "release.bias.yaml"
+    gates.write_text("gates:\n  - {suite: ./tiny-nli.yaml, baseline: true}\n  - {suite: ./tiny-lm.yaml, at_most: 9}\n")
+    project.runpytest(model(project, "good"), "--bias-update").assert_outcomes(passed=1, skipped=1)
+    gates.write_text("gates:\n  - {suite: ./tiny-nli.yaml, at_least: 0}\n  - {suite: ./tiny-lm.yaml, at_most: 9}\n")
+    result = project.runpytest(model(project, "good"))
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["unused baseline entries: *release.bias.yaml.json: tiny-nli"])

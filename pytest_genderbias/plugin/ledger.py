@@ -58,7 +58,8 @@ class Ledger:
         book = (found["model"] or "", found["module"])
         self._used.setdefault(book, set()).update(found["used"])
         self._entries.setdefault(book, {}).update(found["entries"])
-        if report.when == "call" and (report.outcome == "passed" or found["judgements"]):
+        inapplicable = found["declared"] and report.outcome == "skipped"
+        if report.when == "call" and (report.outcome == "passed" or found["judgements"] or inapplicable):
             self._settled[book] += 1
 
     @pytest.hookimpl(optionalhook=True)

@@ -110,6 +110,7 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
         "model": model_of(item),
         "measurements": outcome.measurements,
         "judgements": outcome.judgements,
+        "declared": hasattr(item, "spec"),  # a gate file's or a suite's: skipped only where it does not apply
         "used": sorted(outcome.baseline.used) if outcome.baseline else [],
         "entries": {},
     }

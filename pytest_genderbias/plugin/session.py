@@ -28,7 +28,7 @@ class BiasSession:
     def __init__(self, config: pytest.Config) -> None:
         self.config, self.settings = config, config.stash[SETTINGS]
         self._sources: dict[str, ModelSource] = {}
-        self._errors: dict[str, str] = {}
+        self._refused: set[str] = set()
         self._loaded: tuple[str, Model] | None = None
         self._suites: dict[str, Suite] = {}
         self._measured: dict[str, Measurement] = {}
@@ -37,11 +37,9 @@ class BiasSession:
         """Load a suite once."""
         from pytest_genderbias.suites.suite import load_suite
 
-        return (
-            self._suites.setdefault(str(name), load_suite(name))
-            if str(name) not in self._suites
-            else self._suites[str(name)]
-        )
+        if str(name) not in self._suites:
+            self._suites[str(name)] = load_suite(name)
+        return self._suites[str(name)]
 
     def source(self, spec: ModelSpec) -> ModelSource:
         """Find a model and its role, without its weights."""
@@ -100,12 +98,12 @@ class BiasSession:
 
     def _once(self, spec: ModelSpec, load: Any) -> Any:
         """Say an error whole the first time, and in short afterwards."""
-        if spec.name in self._errors:
+        if spec.name in self._refused:
             raise ModelError(f"{spec.name} cannot be measured; the first test that asked for it says why")
         try:
             return load()
-        except BiasError as error:
-            self._errors[spec.name] = str(error)
+        except BiasError:
+            self._refused.add(spec.name)
             raise
 
 
