@@ -23,9 +23,8 @@ ROAD = [
     "reports",
     "plugin",
 ]
-FILES = sorted(
-    path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE / "demo" and path != PACKAGE / "__init__.py"
-)
+DATA = {"demo", "fixtures", "wordlists"}  # an installed wheel holds all three, a checkout only the first
+FILES = sorted(p for p in PACKAGE.rglob("*.py") if p.parent.name not in DATA and p != PACKAGE / "__init__.py")
 
 
 def imported(tree: ast.AST) -> list[str]:
