@@ -207,9 +207,8 @@ def _first_disagreement(space: CaseSpace, encoder: SentenceEncoder, blocks: Sequ
             for s in slots
         }
         shares = {s: rng.permutation(np.arange(users[s].index(t), len(space.words[s]), len(users[s]))) for s in slots}
-        n = max(
-            [1, *(len(share) for share in shares.values())]
-        )  # fewer words than templates leave some without a share
+        # Fewer words than templates leave some templates without a share.
+        n = max([1, *(len(share) for share in shares.values())])
         index = {
             s: np.resize(share, n) if len(share) else rng.integers(len(space.words[s]), size=n)
             for s, share in shares.items()

@@ -88,10 +88,10 @@ class CheckpointScorer:
 
         def use(rows: NDArray[np.int64], logits: Any) -> None:
             scores = logits[:, 0].float()
-            # A few more than k, so that a tie at the edge shows; a wider tie is settled over the whole row.
-            values, ids = (t.cpu().numpy() for t in top_logits(scores, k + 4))
             if scores.shape[1] < k:
                 raise SettingError(f"top_k is {k}, the vocabulary of {self._model.name} has {scores.shape[1]} items")
+            # A few more than k, so that a tie at the edge shows; a wider tie is settled over the whole row.
+            values, ids = (t.cpu().numpy() for t in top_logits(scores, k + 4))
             finite[rows] = np.isfinite(values[:, :k]).all(axis=1)
             best[rows] = top_ids(values, ids, k)
             for row in np.flatnonzero(values[:, k - 1] == values[:, -1]):

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import DataFileError, UnknownNameError
@@ -179,8 +178,3 @@ def read_groups(data: LocatedMap, default: tuple[str, ...] | None = None) -> tup
             f"{data.file}:{data.lines['groups']}: 'groups' should be two or more different labels, got {list(groups)}"
         )
     return tuple(groups)
-
-
-def as_indices(values: list[int]) -> IntArray:
-    """Return a list of indices as an array."""
-    return np.asarray(values, dtype=np.int64)
