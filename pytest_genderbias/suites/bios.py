@@ -36,7 +36,7 @@ from pytest_genderbias.statistics.group_gaps import (
 from pytest_genderbias.statistics.intervals import clustered_mean_interval
 from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, Question
-from pytest_genderbias.suites.family import Context, Figures, Record, Statistic, Summary
+from pytest_genderbias.suites.family import Context, Family, Figures, Record, Statistic, Summary
 from pytest_genderbias.suites.labelled import BIOGRAPHIES, COLUMNS
 from pytest_genderbias.suites.options import Option, table, text
 from pytest_genderbias.suites.persons import (
@@ -96,7 +96,7 @@ def _two_names(value: Any) -> bool:
     )
 
 
-class Bios:
+class Bios(Family):
     """Gaps between women and men in a classifier's rates, and how far their distributions are apart."""
 
     name: ClassVar[str] = "bios"

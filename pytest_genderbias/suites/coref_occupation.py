@@ -25,6 +25,7 @@ from pytest_genderbias.suites.coreference import (
 )
 from pytest_genderbias.suites.family import (
     Context,
+    Family,
     Figures,
     Record,
     SlotWords,
@@ -51,7 +52,7 @@ class Body:
     templates: tuple[tuple[str, tuple[Piece, ...]], ...]
 
 
-class CorefOccupation:
+class CorefOccupation(Family):
     """Score of (occupation, pronoun) with the first group's pronoun minus that with the second's, in sentences of lu2018."""
 
     name: ClassVar[str] = "coref-occupation"

@@ -39,6 +39,7 @@ from pytest_genderbias.suites.coreference import (
 )
 from pytest_genderbias.suites.family import (
     Context,
+    Family,
     Figures,
     Record,
     SlotWords,
@@ -67,7 +68,7 @@ class Body:
     share: str
 
 
-class CorefWinobias:
+class CorefWinobias(Family):
     """F1 and, as a classification of the profession that the pronoun means, gaps by profession, female minus male pronoun."""
 
     name: ClassVar[str] = "coref-winobias"

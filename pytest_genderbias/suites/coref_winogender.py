@@ -27,7 +27,7 @@ from pytest_genderbias.suites.coreference import (
     scorer_note,
     verdicts_of,
 )
-from pytest_genderbias.suites.family import Context, Figures, Record, Statistic, Summary
+from pytest_genderbias.suites.family import Context, Family, Figures, Record, Statistic, Summary
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import CoreferenceScores, StoredPredictions
 from pytest_genderbias.text.located_yaml import LocatedMap
@@ -35,7 +35,7 @@ from pytest_genderbias.text.located_yaml import LocatedMap
 _FEW = "the occupations that vary are too few among those scored"
 
 
-class CorefWinogender:
+class CorefWinogender(Family):
     """Likelihood that the pronoun means the occupation, by occupation and gender of the pronoun.
 
     The likelihood is edge-probe's probability; of other scorers the softmax of the two scores, unless they give log-odds or

@@ -29,7 +29,7 @@ from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
 from pytest_genderbias.suites.counting import EXCERPT_WORDS, FIXED, INFINITE, Body, Counted, Counting
-from pytest_genderbias.suites.family import Context, Figures, Statistic, Summary, read_groups
+from pytest_genderbias.suites.family import Context, Family, Figures, Statistic, Summary, read_groups
 from pytest_genderbias.suites.options import Option, flag, one_of, share, text, whole
 from pytest_genderbias.suites.query import BesideText, BlockLogLikelihood, GeneratedTokens, StoredText
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
@@ -39,7 +39,7 @@ _NO_INTERVAL = "the words of one text depend on each other: no interval is known
 _EVALUATION = "wikitext2"  #: the text for the perplexity, where it is there
 
 
-class Corpus:
+class Corpus(Family):
     """bias(w) = ln( P(w | first group) / P(w | second group) ) of the words of a text, and how much of it a model took over."""
 
     name: ClassVar[str] = "corpus"

@@ -21,6 +21,7 @@ from pytest_genderbias.statistics.contingency import (
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.family import (
     Context,
+    Family,
     Record,
     SlotWords,
     Statistic,
@@ -50,7 +51,7 @@ class Body:
     templates: tuple[tuple[str, tuple[Piece, ...]], ...]
 
 
-class DisCo:
+class DisCo(Family):
     """Persons by group in templates with one mask: how many fills go to one group more than to another."""
 
     name: ClassVar[str] = "disco"

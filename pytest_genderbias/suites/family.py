@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.errors import DataFileError, UnknownNameError
 from pytest_genderbias.statistics.intervals import Interval
+from pytest_genderbias.statistics.moments import FloatArray, Moments
 from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.options import Option
@@ -82,6 +83,7 @@ class Family(Protocol):
     keys: ClassVar[tuple[str, ...]]  #: keys of its suite files beside the head
     statistics: ClassVar[Mapping[str, Statistic]]
     options: ClassVar[Mapping[str, Option]]
+    null_control: ClassVar[str] = ""  #: what :meth:`null` shuffles, in words; empty where no shuffle is natural
 
     def read(self, data: LocatedMap, beside: Path) -> Any:
         """Read and check the family's part of a suite file."""
@@ -98,6 +100,31 @@ class Family(Protocol):
 
     def summarise(self, body: Any, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
         """Return statistics, intervals, records and item statistics."""
+
+    def unit_scores(self, statistic: str, options: Mapping[str, Any], answer: Answer) -> FloatArray | None:
+        """Return the score of each unit that was answered, between 0 and 1, if the statistic is their mean over all units.
+
+        ``answer`` is that to the main question. Shape (n,), in its order. ``None`` where the statistic is no such mean: it is then
+        exact for the whole suite, or unknown.
+        """
+        return None
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return the sums of each item that give a statistic, from ``Summary.items`` (or from a baseline's, which are the same).
+
+        Raises:
+            UndefinedError: this statistic is not made of items, or these lack what it needs.
+        """
+        raise UndefinedError(f"no comparison item by item is known for {statistic}")
+
+    def null(
+        self, body: Any, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return the values of statistics after each of ``repeats`` shuffles of what :attr:`null_control` names, shape (repeats,).
+
+        From the answers at hand: nothing is asked of the model again. NaN where a shuffle leaves a statistic undefined.
+        """
+        return {}
 
 
 class Figures:

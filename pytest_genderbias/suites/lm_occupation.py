@@ -15,6 +15,7 @@ from pytest_genderbias.statistics.score_bias import aggregate_bias, score_bias, 
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.family import (
     Context,
+    Family,
     Record,
     SlotWords,
     Statistic,
@@ -39,7 +40,7 @@ class Body:
     prefixes: tuple[Mapping[str, tuple[str, tuple[Piece, ...]]], ...]
 
 
-class LmOccupation:
+class LmOccupation(Family):
     """ln P(occupation | prefix) for the first group minus that for the second."""
 
     name: ClassVar[str] = "lm-occupation"

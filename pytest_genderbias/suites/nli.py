@@ -25,7 +25,16 @@ from pytest_genderbias.statistics.neutrality import (
     threshold,
 )
 from pytest_genderbias.suites.cases import Answer, IntArray, Question, TextCases
-from pytest_genderbias.suites.family import Context, Record, SlotWords, Statistic, Summary, read_slot, read_template
+from pytest_genderbias.suites.family import (
+    Context,
+    Family,
+    Record,
+    SlotWords,
+    Statistic,
+    Summary,
+    read_slot,
+    read_template,
+)
 from pytest_genderbias.suites.options import Option, flag, one_of, whole
 from pytest_genderbias.suites.query import PairProbabilities, VerbalisedProbabilities
 from pytest_genderbias.suites.space import Axis, CaseSpace, Template
@@ -53,7 +62,7 @@ class Body:
     combine: Mapping[str, tuple[Mapping[str, Mapping[str, Any]], ...]]
 
 
-class Nli:
+class Nli(Family):
     """Sentence pairs (premise, hypothesis) with one subject each: how neutral is the classifier.
 
     With the option ``verbaliser`` a causal LM is asked in words: the probability of a label is that of its answer among the three.

@@ -23,7 +23,7 @@ from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.statistics.intervals import Interval, clustered_mean_interval
 from pytest_genderbias.statistics.preference import TIE, choices, mean_difference, stereotype_share
 from pytest_genderbias.suites.cases import Answer, Question, Spans, TextCases
-from pytest_genderbias.suites.family import Context, Figures, Record, Statistic, Summary
+from pytest_genderbias.suites.family import Context, Family, Figures, Record, Statistic, Summary
 from pytest_genderbias.suites.options import Option, one_of, table, whole
 from pytest_genderbias.suites.query import PseudoLogLikelihood
 from pytest_genderbias.text.located_yaml import LocatedMap
@@ -38,7 +38,7 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 _FEW = "the {} that vary are too few among those scored"
 
 
-class PairsPll:
+class PairsPll(Family):
     """Score of the stereotypical sentence of each pair minus that of the other.
 
     The score of Nangia et al. is the sum of ln P over the words that both sentences share, each token masked alone: what the pair

@@ -16,7 +16,7 @@ from pytest_genderbias.statistics.code_length import OnlineCode, online_code, sh
 from pytest_genderbias.statistics.intervals import restart_interval
 from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
-from pytest_genderbias.suites.family import Context, Figures, Record, Statistic, Summary
+from pytest_genderbias.suites.family import Context, Family, Figures, Record, Statistic, Summary
 from pytest_genderbias.suites.labelled import BIOGRAPHIES, COLUMNS, read_texts
 from pytest_genderbias.suites.options import Option, flag, one_of, table, whole
 from pytest_genderbias.suites.query import NETWORKS, TextVectors
@@ -35,7 +35,7 @@ class Body:
     professions: str
 
 
-class Probe:
+class Probe(Family):
     """Online code of a label, given frozen vectors; beside it the code of shuffled labels, and of an untrained network."""
 
     name: ClassVar[str] = "probe"

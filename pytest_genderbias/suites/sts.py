@@ -17,6 +17,7 @@ from pytest_genderbias.statistics.intervals import clustered_mean_interval
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
 from pytest_genderbias.suites.family import (
     Context,
+    Family,
     Figures,
     Record,
     SlotWords,
@@ -47,7 +48,7 @@ class Body:
     templates: tuple[str, ...]
 
 
-class Sts:
+class Sts(Family):
     """Similarity to the sentence with a woman minus that to the one with a man, against the share of women."""
 
     name: ClassVar[str] = "sts"

@@ -21,7 +21,7 @@ from pytest_genderbias.statistics.subspace import (
 )
 from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, Question
-from pytest_genderbias.suites.family import Context, Figures, Record, SlotWords, Statistic, Summary, read_slot
+from pytest_genderbias.suites.family import Context, Family, Figures, Record, SlotWords, Statistic, Summary, read_slot
 from pytest_genderbias.suites.options import Option, flag
 from pytest_genderbias.suites.query import NETWORKS, TextVectors
 from pytest_genderbias.suites.words import bare_words, have_vectors, layer, missing_note
@@ -45,7 +45,7 @@ class Body:
     train: tuple[str, ...]
 
 
-class Subspace:
+class Subspace(Family):
     """Singular values of a set of words, and the cosine of its first component with the learned direction."""
 
     name: ClassVar[str] = "subspace"

@@ -17,7 +17,7 @@ from pytest_genderbias.statistics.association import association, ceat, effect_s
 from pytest_genderbias.statistics.subspace import unit_vectors
 from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
-from pytest_genderbias.suites.family import Context, Figures, Record, SlotWords, Statistic, Summary, read_slot
+from pytest_genderbias.suites.family import Context, Family, Figures, Record, SlotWords, Statistic, Summary, read_slot
 from pytest_genderbias.suites.options import Option, flag, text, whole
 from pytest_genderbias.suites.query import NETWORKS, TextVectors
 from pytest_genderbias.suites.words import bare_words, have_vectors, layer, missing_note
@@ -62,7 +62,7 @@ class Body:
 Sets = dict[str, WordSet]
 
 
-class _Associations:
+class _Associations(Family):
     """What both families share: their suite files."""
 
     keys: ClassVar[tuple[str, ...]] = ("targets", "attributes", "others")
