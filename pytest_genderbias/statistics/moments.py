@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from pytest_genderbias.statistics.undefined import UndefinedError
 
 FloatArray = NDArray[np.float64]
+Sums = NDArray[np.floating[Any]]
+Value = Callable[[FloatArray], FloatArray]
+
+_MOST_BLOCKS = 200
 
 
 @dataclass(frozen=True)
@@ -26,14 +33,19 @@ class Moments:
         over: what an item is, in the plural, for tables.
         smooth: whether small changes of the sums change the statistic a little. Not so for a count of significant tests.
         ratio: whether the statistic is the first sum's total divided by the second's, and nothing else.
+        columns: names of the sums, all different, where two models may have different ones (as the fills that they supply);
+            what a model has no sum for is 0. ``None``: both have the same sums.
+        value_of: from the names of sums to ``value`` for sums of these names; only with ``columns``.
     """
 
     labels: NDArray[np.str_]
-    sums: FloatArray
-    value: Callable[[FloatArray], FloatArray]
+    sums: Sums
+    value: Value
     over: str
     smooth: bool = True
     ratio: bool = False
+    columns: tuple[str, ...] | None = None
+    value_of: Callable[[tuple[str, ...]], Value] | None = None
 
     def __post_init__(self) -> None:
         """Refuse sums without, or with equal, labels."""
@@ -41,11 +53,15 @@ class Moments:
             raise ValueError("expected a label for each row of sums")
         if len(set(self.labels.tolist())) != len(self.labels):
             raise ValueError("the labels of items should differ")
+        if (self.columns is None) != (self.value_of is None):
+            raise ValueError("names of sums and value_of go together")
+        if self.columns is not None and not len(self.columns) == len(set(self.columns)) == self.sums.shape[1]:
+            raise ValueError("expected a name of its own for each sum")
 
     @property
     def total(self) -> float:
         """The statistic over all items."""
-        return float(self.value(self.sums.sum(axis=0)))
+        return float(self.value(self.sums.sum(axis=0, dtype=np.float64)))
 
 
 def mean_moments(
@@ -69,3 +85,102 @@ def mean_moments(
 def _ratio(totals: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(totals[..., 0] / totals[..., 1])
+
+
+def named_moments(
+    labels: NDArray[np.str_],
+    sums: Sums,
+    columns: tuple[str, ...],
+    value_of: Callable[[tuple[str, ...]], Value],
+    over: str,
+    smooth: bool = True,
+) -> Moments:
+    """Return moments whose sums have names, so that two models may have different ones (see :func:`align`)."""
+    return Moments(labels, sums, value_of(columns), over, smooth, columns=columns, value_of=value_of)
+
+
+def align(then: Moments, now: Moments) -> tuple[Moments, Moments]:
+    """Return both with the same items and the same sums, each in the same order.
+
+    Items are those that both have, sorted by label. Sums with names are those that either has, sorted by name; one that a
+    side lacks is 0 for all its items there.
+
+    Args:
+        then: moments of one model.
+        now: those of the same statistic on another.
+
+    Raises:
+        UndefinedError: they have no item in common.
+        ValueError: they are not of one statistic: other items, or another number of sums without names.
+
+    Example:
+        One has the items a and b and the sum "dance", the other has b and c and "fight": both have b left.
+
+        >>> both = lambda columns: lambda totals: totals.sum(axis=-1)
+        >>> then = named_moments(np.array(["a", "b"]), np.array([[1.0], [2.0]]), ("dance",), both, "persons")
+        >>> now = named_moments(np.array(["c", "b"]), np.array([[4.0], [5.0]]), ("fight",), both, "persons")
+        >>> [(m.labels.tolist(), m.columns, m.sums.tolist(), m.total) for m in align(then, now)]
+        [(['b'], ('dance', 'fight'), [[2.0, 0.0]], 2.0), (['b'], ('dance', 'fight'), [[0.0, 5.0]], 5.0)]
+    """
+    if then.over != now.over or (then.columns is None) != (now.columns is None):
+        raise ValueError(f"moments over {then.over} and over {now.over} are not of one statistic")
+    labels, rows_then, rows_now = np.intersect1d(then.labels, now.labels, assume_unique=True, return_indices=True)
+    if not len(labels):
+        raise UndefinedError(f"the two have none of the {then.over} in common")
+    if then.columns is None or now.columns is None:
+        if then.sums.shape[1] != now.sums.shape[1]:
+            raise ValueError(f"{then.sums.shape[1]} sums and {now.sums.shape[1]} are not of one statistic")
+        return (
+            replace(then, labels=labels, sums=then.sums[rows_then]),
+            replace(now, labels=labels, sums=now.sums[rows_now]),
+        )
+    columns = tuple(sorted({*then.columns, *now.columns}))
+    return _restrict(then, labels, rows_then, columns), _restrict(now, labels, rows_now, columns)
+
+
+def _restrict(moments: Moments, labels: NDArray[np.str_], rows: NDArray[np.intp], columns: tuple[str, ...]) -> Moments:
+    assert moments.columns is not None and moments.value_of is not None  # __post_init__ sees to it
+    place = {name: i for i, name in enumerate(columns)}
+    sums = np.zeros((len(rows), len(columns)), dtype=moments.sums.dtype)
+    sums[:, [place[name] for name in moments.columns]] = moments.sums[rows]
+    return replace(moments, labels=labels, sums=sums, columns=columns, value=moments.value_of(columns))
+
+
+def distinct(names: ArrayLike) -> NDArray[np.str_]:
+    """Return names that all differ: the second of equal ones gets " (2)", and so on. Shape (n,).
+
+    >>> distinct(["a", "b", "a"]).tolist()
+    ['a', 'b', 'a (2)']
+    """
+    taken: set[str] = set()
+    found = []
+    for name in np.asarray(names, dtype=np.str_).tolist():
+        chosen, number = name, 1
+        while chosen in taken:
+            number += 1
+            chosen = f"{name} ({number})"
+        taken.add(chosen)
+        found.append(chosen)
+    return np.asarray(found, dtype=np.str_)
+
+
+def blocks_of(n: int, what: str) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
+    """Return at most 200 blocks of n consecutive cases, as items of what has thousands of cases.
+
+    Neighbours in a data set are often alike (three pairs of SNLI share a premise), which single cases would hide.
+
+    Args:
+        n: number of cases.
+        what: what a case is, in the plural.
+
+    Returns:
+        The name of each block, and the block of each case, shape (n,).
+
+    >>> labels, block = blocks_of(500, "pairs")
+    >>> len(labels), str(labels[1]), block[:7].tolist()
+    (167, 'pairs 3-5', [0, 0, 0, 1, 1, 1, 2])
+    """
+    size = -(-n // _MOST_BLOCKS) or 1
+    starts = range(0, n, size)
+    labels = [f"{what} {start}-{min(start + size, n) - 1}" for start in starts]
+    return np.asarray(labels, dtype=np.str_), np.arange(n, dtype=np.int64) // size
