@@ -1,0 +1,56 @@
+"""Corrections of p values for the number of tests."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def holm(p: ArrayLike) -> NDArray[np.float64]:
+    """Return p values adjusted so that the chance of any false rejection stays within the level (Holm 1979, step-down).
+
+    The smallest of m p values is multiplied by m, the next by m - 1, and so on; none falls below one before it. It needs no
+    independence, and rejects whatever :func:`bonferroni` rejects.
+
+    Args:
+        p: p values of the whole family, shape (m,), in any order.
+
+    Returns:
+        Adjusted p values, shape (m,), in the given order, at most 1.
+
+    Example:
+        .01 x 3, .03 x 2, and .04 x 1, which is raised to the one before it.
+
+        >>> holm([0.04, 0.01, 0.03]).round(6).tolist()
+        [0.06, 0.03, 0.06]
+    """
+    given = _p_values(p)
+    order = np.argsort(given, kind="stable")
+    left = np.arange(len(given), 0, -1)
+    adjusted = np.empty_like(given)
+    adjusted[order] = np.minimum(np.maximum.accumulate(left * given[order]), 1.0)
+    return adjusted
+
+
+def bonferroni(p: ArrayLike, family: int) -> NDArray[np.float64]:
+    """Return p values times the number of tests in the family, at most 1 (Dunn 1961).
+
+    Unlike Holm's, each needs only itself and the number: the others may still be to come.
+
+    Args:
+        p: p values, any shape.
+        family: number of tests, 1 or more.
+
+    >>> bonferroni([0.01, 0.3], 5).tolist()
+    [0.05, 1.0]
+    """
+    if family < 1:
+        raise ValueError(f"a family has at least one test, got {family}")
+    return np.minimum(_p_values(p) * family, 1.0)
+
+
+def _p_values(p: ArrayLike) -> NDArray[np.float64]:
+    given = np.asarray(p, dtype=np.float64)
+    if not ((given >= 0) & (given <= 1)).all():
+        raise ValueError("p values lie between 0 and 1")
+    return given

@@ -1,0 +1,348 @@
+"""How much worse a model is than another on the same items, and within which bounds for other items of the same kind.
+
+Measured coverage stands in ``docs/coverage-paired.md`` and is recomputed in a small version by ``tests/test_paired.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pytest_genderbias.statistics.moments import FloatArray, Moments
+from pytest_genderbias.statistics.undefined import UndefinedError
+
+Distance = Callable[[FloatArray], FloatArray]
+
+_RESAMPLES = 9999  #: so that p values go down to .0001, and survive a correction for many gates
+_EXCHANGES = 999
+_SEED = 1999  #: the bounds of a comparison are always the same
+_BLOCK = 2_000_000  #: figures held at a time
+_FEWEST = 5  #: all of four items move the same way by chance in one case of 16, more than 5 %
+_STEP = 1e-3  #: of an item's standard deviation, by which totals are moved to find a derivative
+
+_SAME = "the same in every item"
+_RANGE = "range of the items' changes: too few vary for a bound of their mean"
+_BOOTSTRAP = "bootstrap-t over items"
+_EXCHANGE = "exchange of then and now at random, item by item"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much worse now is than then.
+
+    Attributes:
+        value: the worsening, distance(now) - distance(then), in units of the statistic; positive is worse.
+        low: lower one-sided bound of the worsening for other items of the same kind.
+        high: upper one-sided bound.
+        p: one-sided p value of "the worsening is at most the tolerance".
+        p_better: one-sided p value of "the worsening is at least minus the tolerance".
+        items: items compared.
+        moved: those whose sums differ by more than the noise.
+        method: how the bounds were made.
+        over: what an item is, in the plural.
+        changes: what each item contributed to the worsening, shape (items,); about their sum is ``value``.
+        labels: names of the items, shape (items,).
+    """
+
+    value: float
+    low: float
+    high: float
+    p: float
+    p_better: float
+    items: int
+    moved: int
+    method: str
+    over: str
+    changes: FloatArray
+    labels: NDArray[np.str_]
+
+
+def compare_items(
+    then: Moments,
+    now: Moments,
+    distance: Distance,
+    tolerance: float = 0.0,
+    level: float = 0.95,
+    noise: float = 1e-6,
+) -> Difference:
+    """Return how much worse ``now`` is than ``then`` on the items that both have, with bounds for other items.
+
+    Args:
+        then: the baseline.
+        now: what is held against it; its statistic is the same function of the totals.
+        distance: how bad a value of the statistic is, larger is worse; from shape (...) to (...).
+        tolerance: the worsening that is allowed, 0 or more, in units of the statistic.
+        level: of each bound, one-sided.
+        noise: sums that differ by less count as equal; times the count where the statistic is a mean.
+
+    Raises:
+        UndefinedError: fewer than five items in common, of which some moved, or no value on them.
+
+    Example:
+        All of five items are worse by .1: a mean of other items is too, and chance does that in one case of 32.
+
+        >>> from pytest_genderbias.statistics.moments import mean_moments
+        >>> labels, ones = np.array(list("abcde")), np.ones(5)
+        >>> then = mean_moments(labels, np.array([0.1, 0.2, 0.3, 0.4, 0.5]), ones, "letters")
+        >>> now = mean_moments(labels, np.array([0.2, 0.3, 0.4, 0.5, 0.6]), ones, "letters")
+        >>> found = compare_items(then, now, lambda v: v)
+        >>> round(found.low, 3), round(found.value, 3), round(found.high, 3), found.p
+        (0.1, 0.1, 0.1, 0.03125)
+    """
+    labels, rows_then, rows_now = np.intersect1d(then.labels, now.labels, assume_unique=True, return_indices=True)
+    if not len(labels):
+        raise UndefinedError(f"no {now.over} in common")
+    pair = _Pair(then, now, distance, (rows_then, rows_now), noise)
+    value, moved, items = pair.worsening, int(pair.moved.sum()), len(labels)
+    if not np.isfinite(value):
+        raise UndefinedError(f"the statistic has no value on the {items} {now.over} in common")
+    if not moved:
+        return Difference(0.0, 0.0, 0.0, 1.0, 1.0, items, 0, _SAME, now.over, np.zeros(items), labels)
+    if items < _FEWEST:
+        raise UndefinedError(f"{items} {now.over} in common say nothing of others, {_FEWEST} are needed")
+    changes = pair.contributions()
+    if not now.smooth:
+        method, bounds = _EXCHANGE, _exchange(pair, tolerance, level)
+    elif (found := _bootstrap_t(pair, tolerance, level)) is not None:
+        method, bounds = _BOOTSTRAP, found
+    else:
+        method, bounds = _RANGE, _range(pair.own(changes), tolerance)
+    return Difference(value, *bounds, items, moved, method, now.over, changes, labels)
+
+
+class _Pair:
+    """The sums of the same items then and now, and the worsening as a function of totals."""
+
+    def __init__(
+        self,
+        then: Moments,
+        now: Moments,
+        distance: Distance,
+        rows: tuple[NDArray[np.intp], NDArray[np.intp]],
+        noise: float,
+    ) -> None:
+        before: FloatArray = np.asarray(then.sums[rows[0]], dtype=np.float64)
+        after: FloatArray = np.asarray(now.sums[rows[1]], dtype=np.float64)
+        self.of_then, self.of_now, self.distance, self.ratio = then.value, now.value, distance, now.ratio
+        self.then, self.now = before, after
+        self.moved: NDArray[np.bool_] = np.ones(len(after), dtype=np.bool_)
+        if before.shape[1] == after.shape[1]:
+            allowed = noise * (np.abs(after[:, 1:]) if self.ratio else np.ones(1))
+            self.moved = np.asarray((np.abs(after - before) > allowed).any(axis=1), dtype=np.bool_)
+            self.now = np.where(self.moved[:, None], after, before)
+        elif not now.smooth:
+            raise UndefinedError("the sums of then and now count different things")
+        self.worsening = float(self.bad_now(self.now.sum(axis=0)) - self.bad_then(self.then.sum(axis=0)))
+
+    def bad_then(self, totals: FloatArray) -> FloatArray:
+        """Return the distance of what totals of then give."""
+        return np.asarray(self.distance(self.of_then(totals)), dtype=np.float64)
+
+    def bad_now(self, totals: FloatArray) -> FloatArray:
+        """Return the distance of what totals of now give."""
+        return np.asarray(self.distance(self.of_now(totals)), dtype=np.float64)
+
+    def contributions(self) -> FloatArray:
+        """Return what each item contributed: the effect of exchanging it alone, then in now and now in then, on average."""
+        then, now = self.then.sum(axis=0), self.now.sum(axis=0)
+        bad_then, bad_now = self.bad_then(then), self.bad_now(now)
+        found = np.zeros(len(self.now))
+        rows = np.flatnonzero(self.moved)
+        for part in np.array_split(rows, 1 + self.now.shape[1] * len(rows) // _BLOCK):
+            step = self.now[part] - self.then[part]
+            found[part] = (bad_now - self.bad_now(now - step) + self.bad_then(then + step) - bad_then) / 2
+        return np.nan_to_num(found)
+
+    def own(self, changes: FloatArray) -> FloatArray:
+        """Return the worsening of each item by itself, in units of the statistic: its contribution over its weight."""
+        if not self.ratio:
+            return changes * len(changes)
+        counts = self.then[:, 1] + self.now[:, 1]
+        return np.asarray(changes * counts.sum() / counts, dtype=np.float64)
+
+
+def _exchange(pair: _Pair, tolerance: float, level: float) -> tuple[float, float, float, float]:
+    """Return bounds and p values from the worsening between halves: each item then or now, at random, against the rest."""
+    rng = np.random.default_rng(_SEED)
+    both, step = pair.then.sum(axis=0) + pair.now.sum(axis=0), pair.now - pair.then
+    found = []
+    for size in _blocks(_EXCHANGES, max(step.shape)):
+        kept = rng.integers(2, size=(size, len(step))).astype(np.float64)
+        totals = pair.then.sum(axis=0) + kept @ step
+        found.append(pair.bad_now(totals) - pair.bad_then(both - totals))
+    chance = np.concatenate(found)
+    if np.isnan(chance).any():
+        raise UndefinedError("exchanging then and now leaves the statistic without a value")
+    reach = float(np.sort(np.abs(chance))[_rank(_EXCHANGES, 2 * level - 1)])
+    tiny = 1e-9 * max(1.0, abs(pair.worsening))
+    p = (1 + (chance >= pair.worsening - tolerance - tiny).sum()) / (_EXCHANGES + 1)
+    p_better = (1 + (chance <= pair.worsening + tolerance + tiny).sum()) / (_EXCHANGES + 1)
+    return pair.worsening - reach, pair.worsening + reach, float(p), float(p_better)
+
+
+def _bootstrap_t(pair: _Pair, tolerance: float, level: float) -> tuple[float, float, float, float] | None:
+    """Return bounds and p values, or ``None`` where so few items vary that a bound of the resamples is infinite."""
+    items = len(pair.now)
+    value, error = (float(x[0]) for x in _estimate(pair, np.ones((1, items))))
+    if not error > 1e-9 * max(abs(value), float(np.abs(pair.own(pair.contributions())).max())):
+        return None
+    rng = np.random.default_rng(_SEED)
+    found = []
+    for size in _blocks(_RESAMPLES, items):
+        drawn = rng.integers(items, size=(size, items)) + items * np.arange(size)[:, None]
+        weights = np.bincount(drawn.ravel(), minlength=size * items).reshape(size, items).astype(np.float64)
+        values, errors = _estimate(pair, weights)
+        flat = errors <= 1e-9 * error  # the same item over and over: no error to divide by
+        t = (values - value) / np.where(flat, 1e-9 * error, errors)
+        t[flat & (t > 1.0)], t[flat & (t < -1.0)] = np.inf, -np.inf
+        found.append(t)
+    t = np.concatenate(found)
+    # a resample without a value may lie on either side
+    above, below = np.sort(np.where(np.isnan(t), np.inf, t)), np.sort(np.where(np.isnan(t), -np.inf, t))
+    low = value - above[_rank(_RESAMPLES, level)] * error
+    high = value - below[_RESAMPLES - 1 - _rank(_RESAMPLES, level)] * error
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return None
+    p = (1 + (above >= (value - tolerance) / error).sum()) / (_RESAMPLES + 1)
+    p_better = (1 + (below <= (value + tolerance) / error).sum()) / (_RESAMPLES + 1)
+    return float(low), float(high), float(p), float(p_better)
+
+
+def _estimate(pair: _Pair, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the worsening with items of these weights, (R, G), and its standard error by the infinitesimal jackknife.
+
+    An item's influence is the derivative of the worsening along the item's sums (Efron 1982, The Jackknife, section 6.3);
+    for a mean over cases the error is :func:`~pytest_genderbias.statistics.intervals.clustered_mean_error`.
+    """
+    after, influence_after = _influences(pair.bad_now, pair.now, weights)
+    before, influence_before = _influences(pair.bad_then, pair.then, weights)
+    influence = influence_after - influence_before
+    items = weights.shape[1]
+    centred = influence - (weights * influence).sum(axis=1, keepdims=True) / items
+    error = np.sqrt((weights * np.square(centred)).sum(axis=1) * items / (items - 1))
+    return after - before, error
+
+
+def _influences(
+    bad: Callable[[FloatArray], FloatArray], sums: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the distance at the weighted totals, (R,), and its derivative along the sums of each item, (R, G)."""
+    totals = weights @ sums
+    steps = _STEP * sums.std(axis=0)
+    slopes = np.zeros_like(totals)
+    for k in np.flatnonzero(steps):
+        ahead, behind = totals.copy(), totals.copy()
+        ahead[:, k] += steps[k]
+        behind[:, k] -= steps[k]
+        slopes[:, k] = (bad(ahead) - bad(behind)) / (2 * steps[k])
+    return bad(totals), slopes @ (sums - sums.mean(axis=0)).T
+
+
+def _range(own: FloatArray, tolerance: float) -> tuple[float, float, float, float]:
+    """Return the range of the items' own changes; the p values are those of the sign test where all are on one side."""
+    chance = 0.5 ** len(own)
+    low, high = float(own.min()), float(own.max())
+    return low, high, chance if low > tolerance else 1.0, chance if high < -tolerance else 1.0
+
+
+def _blocks(repeats: int, width: int) -> Iterator[int]:
+    """Split repeats so that no block is large."""
+    size = max(1, _BLOCK // width)
+    return (min(size, repeats - done) for done in range(0, repeats, size))
+
+
+def _rank(repeats: int, level: float) -> int:
+    """Return the index of the sorted repeats that bounds a share of ``level``."""
+    return min(int(np.ceil((repeats + 1) * level - 1e-9)), repeats) - 1
+
+
+def compare_restarts(
+    then: ArrayLike, now: ArrayLike, distance: Distance, tolerance: float = 0.0, level: float = 0.95
+) -> Difference:
+    """Return how much worse restarts of a training are than those of another, with bounds for other seeds (Welch 1947).
+
+    The worsening is the difference of the mean distances. It says nothing of other examples or items.
+
+    Args:
+        then: the statistic of each restart of the baseline, shape (n,).
+        now: the same of what is held against it, shape (m,).
+        distance: as in :func:`compare_items`.
+        tolerance: as in :func:`compare_items`.
+        level: of each bound, one-sided.
+
+    Raises:
+        UndefinedError: fewer than two restarts on a side, or a value that is no finite number.
+
+    Example:
+        Means 2 and 5, errors 1 / sqrt(3) each: t = 3 / .8165 = 3.674 with four degrees of freedom.
+
+        >>> found = compare_restarts([1.0, 2.0, 3.0], [4.0, 5.0, 6.0], lambda v: v)
+        >>> found.value, round(found.low, 3), round(found.p, 4)
+        (3.0, 1.259, 0.0107)
+    """
+    from scipy import stats
+
+    sides = [np.asarray(distance(np.asarray(x, dtype=np.float64)), dtype=np.float64) for x in (then, now)]
+    if min(map(len, sides)) < 2:
+        raise UndefinedError("one restart says nothing of others; two on each side are needed, five are better")
+    if not all(np.isfinite(x).all() for x in sides):
+        raise UndefinedError("the statistic has no value in one of the restarts")
+    value = float(sides[1].mean() - sides[0].mean())
+    squares = np.array([x.var(ddof=1) / len(x) for x in sides])
+    error, restarts = float(np.sqrt(squares.sum())), len(sides[1])
+    nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
+    if error <= 1e-12 * max(1.0, *(float(np.abs(x).max()) for x in sides)):
+        p, p_better = float(value <= tolerance), float(value >= -tolerance)
+        return Difference(
+            value,
+            value,
+            value,
+            p,
+            p_better,
+            restarts,
+            int(value != 0),
+            "the same in every restart",
+            "restarts",
+            *nothing,
+        )
+    freedom = squares.sum() ** 2 / sum(v**2 / (len(x) - 1) for v, x in zip(squares, sides, strict=True))
+    reach = float(stats.t.ppf(level, freedom)) * error
+    p = float(stats.t.sf((value - tolerance) / error, freedom))
+    p_better = float(stats.t.cdf((value + tolerance) / error, freedom))
+    return Difference(
+        value,
+        value - reach,
+        value + reach,
+        p,
+        p_better,
+        restarts,
+        restarts,
+        "Welch's t over restarts",
+        "restarts",
+        *nothing,
+    )
+
+
+def items_to_decide(difference: Difference, tolerance: float) -> int | None:
+    """Return about how many items would decide between worse and no worse, if the worsening stays where it is.
+
+    Bounds come nearer with the square root of the number of items. ``None`` where the worsening is the tolerance itself.
+
+    Example:
+        .02 short of the tolerance with .04 of uncertainty: four times the items.
+
+        >>> nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
+        >>> items_to_decide(Difference(0.0, -0.04, 0.04, 0.5, 0.5, 25, 25, "", "items", *nothing), 0.02)
+        100
+    """
+    room = tolerance - difference.value
+    reach = difference.high - difference.value if room > 0 else difference.value - difference.low
+    if difference.method == _RANGE:
+        spread = float(difference.changes.std(ddof=1)) * difference.items
+        reach = max(1.645 * spread / np.sqrt(difference.items), 2 * abs(room) / np.sqrt(max(1, difference.moved)))
+    if abs(room) <= 1e-12 * max(1.0, abs(tolerance)):
+        return None
+    return max(2, int(np.ceil(round(difference.items * (reach / room) ** 2, 6))))
