@@ -5,8 +5,9 @@ from __future__ import annotations
 import platform
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,17 @@ from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.engine import Progress, ScoreSettings, answer
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.statistics.intervals import Interval
+from pytest_genderbias.statistics.moments import Moments
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
-from pytest_genderbias.suites.family import Context, Record, Statistic
+from pytest_genderbias.suites.family import Context, Family, Record, Statistic
 from pytest_genderbias.suites.options import resolve_options
 from pytest_genderbias.suites.query import PairProbabilities
 from pytest_genderbias.suites.space import Axis, CaseSpace, Template
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.template import Word, parse_template
+
+
+_SUITE = "the suite's cases"
 
 
 class LabelWarning(UserWarning):
@@ -42,12 +47,17 @@ class Measurement:
     ``values`` has the same keys for every model; the first is the main statistic. A value, or an interval, that cannot be
     had is ``None``, and ``reasons`` says why. ``n`` of ``n_total`` cases were scored. ``signature`` holds what must be equal
     for two measurements to be compared (suite, digest, definition, settings, sample), and what may differ (model).
+
+    Two questions are kept apart. ``intervals`` say what other items of the same kind would give (occupations, names, seeds).
+    ``whole_suite`` says what the suite's own cases give on this model: the value itself where all were scored; for a sample of a
+    mean the bounds of a confidence sequence, which hold at whatever moment scoring stopped; ``None`` for a sample of anything else.
     """
 
     suite: str
     model: str
     values: Mapping[str, float | None]
     intervals: Mapping[str, Interval | None]
+    whole_suite: Mapping[str, Interval | None]
     reasons: Mapping[str, str]
     statistics: Mapping[str, Statistic]
     n: int
@@ -55,7 +65,21 @@ class Measurement:
     records: list[Record] = field(repr=False)
     items: Mapping[str, Any] = field(repr=False)
     signature: Mapping[str, Any] = field(repr=False)
+    family: Family = field(repr=False)
     notes: tuple[str, ...] = ()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether scoring ended before its limit, because every gate was decided. Such a measurement is no baseline."""
+        return bool(self.signature["sample"].get("stopped", False))
+
+    def moments(self, statistic: str, items: Mapping[str, Any] | None = None) -> Moments:
+        """Return the sums of each item that give a statistic, of these items or of those that a baseline stored.
+
+        Raises:
+            UndefinedError: the statistic is not made of items, or these lack what it needs.
+        """
+        return self.family.moments(statistic, self.signature["settings"], self.items if items is None else items)
 
     @property
     def main(self) -> str:
@@ -105,6 +129,7 @@ class Measurement:
             "model": self.model,
             "values": dict(self.values),
             "intervals": {k: None if i is None else vars(i).copy() for k, i in self.intervals.items()},
+            "whole_suite": {k: None if i is None else vars(i).copy() for k, i in self.whole_suite.items()},
             "reasons": dict(self.reasons),
             "statistics": {k: vars(s).copy() for k, s in self.statistics.items()},
             "n": self.n,
@@ -167,6 +192,7 @@ def measure(
     cache: str | Path | None = "default",
     data: str | Path | None = None,
     progress: Progress | None = None,
+    until: Until | None = None,
     **options: Any,
 ) -> Measurement:
     """Measure a suite on a model.
@@ -180,6 +206,7 @@ def measure(
         cache: folder of the score cache; ``"default"`` is the user's cache folder, ``None`` keeps nothing.
         data: folder of the user's data sets (``--bias-data``), in the layout of docs/data.md.
         progress: shows how far scoring is.
+        until: stop as soon as these statistics are decided; :func:`~pytest_genderbias.gates.limits.decided_by` makes it of limits.
         options: options of the suite's family, as ``test="fisher"``; the paper's definition is the default.
 
     Raises:
@@ -191,26 +218,25 @@ def measure(
     folder = default_cache() if cache == "default" else None if cache is None else Path(cache)
     settings = ScoreSettings(limit, seed, batch_tokens, folder, progress)
     model = load_model(model) if isinstance(model, str) else model if isinstance(model, Model) else wrap_object(model)
-    return carry_out(plan_measurement(suite, model.name, model.role, options, data, seed), model, settings)
+    plan = plan_measurement(suite, model.name, model.role, options, data, seed)
+    return carry_out(plan, model, settings, until)
 
 
-def carry_out(plan: Plan, model: Model, settings: ScoreSettings) -> Measurement:
+#: For each gated statistic: is it decided, if its value over the whole suite lies between these bounds?
+Until = Mapping[str, Callable[[float, float], bool]]
+
+
+def carry_out(plan: Plan, model: Model, settings: ScoreSettings, until: Until | None = None) -> Measurement:
     """Put a plan's questions to a model and summarise the answers. Errors as :func:`measure`."""
     suite = plan.suite
     doubt = label_warning(model)
-    answers: dict[str, Answer] = {}
-    notes: list[str] = []
-    for name, question in plan.questions.items():
-        label = f"{suite.name} on {model.name}" + (f" ({name})" if answers else "")
-        # Texts that were read have an order, and scores, of their own: two suites share the accuracy on one data set.
-        digest = question.cases.digest() if isinstance(question.cases, TextCases) else suite.digest
-        answers[name], said = answer(question, model, digest, settings, label)
-        notes += [note for note in said if note not in notes]
+    answers, notes = _answers(plan, model, settings, until)
     summary = suite.family.summarise(suite.body, plan.options, answers, settings.seed)
     if doubt is not None:
         warnings.warn(doubt, LabelWarning, stacklevel=3)
         notes = [doubt, *notes]
     main = next(iter(answers.values()))
+    left_out = dict.fromkeys(plan.questions.keys() - answers.keys(), "not asked: the gates were decided without it")
     signature = {
         "suite": suite.name,
         "digest": suite.digest,
@@ -219,7 +245,7 @@ def carry_out(plan: Plan, model: Model, settings: ScoreSettings) -> Measurement:
             "seed": settings.seed,
             **{k: v for k, v in plan.options.items() if not suite.family.options[k].display},
         },
-        "sample": {"n": main.n, "of": main.n_total, "seed": settings.seed if main.n < main.n_total else None},
+        "sample": _sample(main, settings.seed),
         "data": {
             **{k: q.data_digest[:16] for k, q in plan.questions.items() if q.data_digest is not None},
             **summary.data,
@@ -228,10 +254,81 @@ def carry_out(plan: Plan, model: Model, settings: ScoreSettings) -> Measurement:
         "versions": versions(),
     }
     return Measurement(
-        suite.name, model.name, summary.values, summary.intervals, summary.reasons, suite.family.statistics,
-        summary.count or main.n, summary.count or main.n_total, summary.records, summary.items, signature,
-        (*summary.notes, *notes),
+        suite.name, model.name, summary.values, summary.intervals, _whole_suite(plan, answers, summary.values),
+        {**summary.reasons, **left_out}, suite.family.statistics, summary.count or main.n, summary.count or main.n_total,
+        summary.records, summary.items, signature, suite.family, (*summary.notes, *notes),
     )  # fmt: skip
+
+
+def _answers(
+    plan: Plan, model: Model, settings: ScoreSettings, until: Until | None
+) -> tuple[dict[str, Answer], list[str]]:
+    """Ask every question; after a main one that stopped early, none that only concerns a statistic without a gate."""
+    suite = plan.suite
+    answers: dict[str, Answer] = {}
+    notes: list[str] = []
+    for name, question in plan.questions.items():
+        first = next(iter(answers.values()), None)
+        if first is not None and first.stopped and name in suite.family.statistics and name not in (until or {}):
+            continue
+        label = f"{suite.name} on {model.name}" + (f" ({name})" if answers else "")
+        # Texts that were read have an order, and scores, of their own: two suites share the accuracy on one data set.
+        digest = question.cases.digest() if isinstance(question.cases, TextCases) else suite.digest
+        enough = None if answers or not until else partial(_enough, plan, until)
+        answers[name], said = answer(question, model, digest, settings, label, enough)
+        notes += [note for note in said if note not in notes]
+    return answers, notes
+
+
+def _enough(plan: Plan, until: Until, answer: Answer) -> bool:
+    """Tell whether every gate on a sampled statistic is decided by what was answered so far."""
+    for name, decided in until.items():
+        if _asked_by_itself(plan, name):
+            continue
+        bounds = _sample_bounds(plan, name, answer)
+        if bounds is None or not decided(bounds.low, bounds.high):
+            return False
+    return True
+
+
+def _asked_by_itself(plan: Plan, statistic: str) -> bool:
+    """Tell whether a statistic has a question of its own, which is answered whole."""
+    question = plan.questions.get(statistic)
+    return question is not None and question.whole
+
+
+def _sample_bounds(plan: Plan, statistic: str, answer: Answer) -> Interval | None:
+    """Return the bounds of a mean over all units from those that were answered; ``None`` for what is no such mean."""
+    family = plan.suite.family
+    scores = family.unit_scores(statistic, plan.options, answer)
+    if scores is None:
+        return None
+    from pytest_genderbias.statistics.sequences import mean_bounds
+
+    low, high = mean_bounds(scores, answer.cases.n_units)
+    return Interval(low, high, 0.95, _SUITE, "betting, without replacement, at any time", len(scores))
+
+
+def _whole_suite(
+    plan: Plan, answers: Mapping[str, Answer], values: Mapping[str, float | None]
+) -> dict[str, Interval | None]:
+    """Return what is known of each value over the whole suite: all of it, bounds, or nothing."""
+    main = next(iter(answers.values()))
+    found: dict[str, Interval | None] = {}
+    for name, value in values.items():
+        if value is None:
+            found[name] = None
+        elif main.n == main.n_total or _asked_by_itself(plan, name):
+            found[name] = Interval(value, value, 1.0, _SUITE, "all cases")
+        else:
+            found[name] = _sample_bounds(plan, name, main)
+    return found
+
+
+def _sample(main: Answer, seed: int) -> dict[str, Any]:
+    sampled = main.n < main.n_total
+    sample = {"n": main.n, "of": main.n_total, "seed": seed if sampled else None}
+    return {**sample, "stopped": True} if main.stopped else sample
 
 
 def versions() -> dict[str, str]:

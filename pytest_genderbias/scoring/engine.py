@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.models.model import Model
@@ -22,7 +24,11 @@ from pytest_genderbias.suites.query import BesideText, GeneratedTokens, Query, S
 #: Cases that are sorted by length, stripped of repeats and batched together; a window is the least that is lost. A query whose
 #: cases take long has a ``window`` of its own.
 WINDOW = 4096
+FIRST_LOOK = 64  #: cases before it is first asked whether they are enough
 _KEEP_EVERY = 5.0  #: seconds of scoring between two writes to the cache
+
+#: Told what was answered so far; says whether that is enough.
+Enough = Callable[[Answer], bool]
 
 
 class Progress(Protocol):
@@ -62,10 +68,26 @@ def random_order(n_units: int, digest: str, seed: int) -> IntArray:
     return np.random.default_rng([int(digest[:16], 16), seed]).permutation(n_units)
 
 
+def looks(n_units: int, cases_per_unit: int) -> Iterator[int]:
+    """Yield the numbers of units after which it is asked whether that is enough: 64 cases, and an eighth more each time.
+
+    They are fixed, so that a run that is answered from the cache stops where one that scores would.
+
+    >>> list(looks(1000, 1))[:12]
+    [64, 128, 192, 256, 320, 384, 448, 512, 576, 640, 704, 768]
+    """
+    step = max(1, FIRST_LOOK // cases_per_unit)
+    at = step
+    while at < n_units:
+        yield at
+        at += max(step, at // 8 // step * step)
+    yield n_units
+
+
 def answer(
-    question: Question, model: Model, digest: str, settings: ScoreSettings, label: str
+    question: Question, model: Model, digest: str, settings: ScoreSettings, label: str, enough: Enough | None = None
 ) -> tuple[Answer, list[str]]:
-    """Return the answer to a question, and notes on how it was made."""
+    """Return the answer to a question, and notes on how it was made. ``enough`` may stop it early."""
     if question.cases is None:
         content: Any = question.query if isinstance(question.query, BesideText) else model.backend
         count = len(content.ids) if isinstance(question.query, StoredPredictions) else 1
@@ -74,7 +96,7 @@ def answer(
         units = np.arange(question.cases.n_units, dtype=np.int64)
         nothing = np.zeros((len(units), question.cases.cases_per_unit, 0))
         return Answer(question.cases, units, nothing, content=model.backend), []
-    return score_suite(question.cases, question.query, model, digest, settings, label, question.whole)
+    return score_suite(question.cases, question.query, model, digest, settings, label, question.whole, enough)
 
 
 def score_suite(
@@ -85,60 +107,78 @@ def score_suite(
     settings: ScoreSettings,
     label: str,
     whole: bool = False,
+    enough: Enough | None = None,
 ) -> tuple[Answer, list[str]]:
     """Return the scores of a prefix of the random order (of all cases if ``whole``), and notes on how they were made.
 
-    An interruption keeps what was scored, in the cache, and is passed on.
+    ``enough`` is asked at :func:`looks` and can stop it before. An interruption keeps what was scored, in the cache, and is passed on.
     """
     limit = None if whole else settings.limit
     n = cases.n_units if limit is None else min(cases.n_units, max(1, limit // cases.cases_per_unit))
     units = random_order(cases.n_units, digest, settings.seed)[:n]
     values = np.zeros((n, cases.cases_per_unit, answer_width(query, model)), dtype=query.dtype)
     store = ScoreStore(settings.cache if model.fingerprint else None, _key(cases, query, model, digest, settings))
-    scorer: Scorer | None = None
+    window = max(1, getattr(query, "window", WINDOW) // cases.cases_per_unit)
     with store.locked():
-        done = store.read(values)
-        if done < n:
-            scorer = make_scorer(cases, query, model, settings.batch_tokens, settings.cache)
-            show = (
-                settings.progress(label, n * cases.cases_per_unit, done * cases.cases_per_unit)
-                if settings.progress
-                else None
-            )
-            with show or nullcontext(lambda count: None) as advance:
-                step = max(1, getattr(query, "window", WINDOW) // cases.cases_per_unit)
-                _score_from(done, units, values, cases, scorer, store, advance, step)
-    vocabulary = vocabulary_texts(model, map(int, np.unique(values))) if isinstance(query, TopFills) else {}
-    content = sampled_texts(model, values[:, 0]) if isinstance(query, GeneratedTokens) else None
-    notes = [note for note in (*(scorer.notes if scorer else ()), store.note) if note]
-    return Answer(cases, units, values, vocabulary, content), notes
+        run = _Run(cases, units, values, store, window, store.read(values))
+        make = partial(make_scorer, cases, query, model, settings.batch_tokens, settings.cache)
+        stop = run.score(make, partial(_show, settings, label, n, cases), enough)
+    kept = Answer(cases, units[:stop], values[:stop], stopped=stop < n)
+    vocabulary = vocabulary_texts(model, map(int, np.unique(kept.values))) if isinstance(query, TopFills) else {}
+    content = sampled_texts(model, kept.values[:, 0]) if isinstance(query, GeneratedTokens) else None
+    notes = [note for note in (*run.notes, store.note) if note]
+    return replace(kept, vocabulary=vocabulary, content=content), notes
 
 
-def _score_from(
-    done: int,
-    units: IntArray,
-    values: Any,
-    cases: Cases,
-    scorer: Scorer,
-    store: ScoreStore,
-    advance: Callable[[int], object],
-    step: int,
-) -> None:
-    """Score the units from ``done`` on, in windows of ``step``, which begin at fixed places, so that a resumed run makes the same batches."""
-    kept, since = done, time.monotonic()
-    at = done
-    try:
-        while at < len(units):
-            stop = min(len(units), (at // step + 1) * step)
-            found = scorer.score(cases.cases_of(units[at:stop]))
-            values[at:stop] = found.reshape(values[at:stop].shape)
-            advance((stop - at) * cases.cases_per_unit)
-            at = stop
-            if time.monotonic() - since > _KEEP_EVERY:
-                store.write(kept, values[kept:at])
-                kept, since = at, time.monotonic()
-    finally:
-        store.write(kept, values[kept:at])
+def _show(settings: ScoreSettings, label: str, n: int, cases: Cases, done: int) -> Any:
+    if settings.progress is None:
+        return nullcontext(lambda count: None)
+    return settings.progress(label, n * cases.cases_per_unit, done * cases.cases_per_unit)
+
+
+@dataclass
+class _Run:
+    """The scoring of the units of one question, of which ``done`` are there."""
+
+    cases: Cases
+    units: IntArray
+    values: NDArray[Any]
+    store: ScoreStore
+    window: int
+    done: int
+    notes: Sequence[str] = ()
+
+    def score(self, make: Callable[[], Scorer], show: Callable[[int], Any], enough: Enough | None) -> int:
+        """Score until it is enough; return how many units that took. What was scored is kept every few seconds, and at the end."""
+        with ExitStack() as shown:
+            scorer: Scorer | None = None
+            kept, since = self.done, time.monotonic()
+            try:
+                for look in looks(len(self.units), self.cases.cases_per_unit) if enough else (len(self.units),):
+                    while self.done < look:
+                        if scorer is None:
+                            scorer = make()
+                            advance = shown.enter_context(show(self.done))
+                        advance(self._score_window(scorer, look))
+                        if time.monotonic() - since > _KEEP_EVERY:
+                            self.store.write(kept, self.values[kept : self.done])
+                            kept, since = self.done, time.monotonic()
+                    if enough is not None and enough(
+                        Answer(self.cases, self.units[:look], self.values[:look], stopped=look < len(self.units))
+                    ):
+                        return look
+                return len(self.units)
+            finally:
+                self.store.write(kept, self.values[kept : self.done])
+                self.notes = scorer.notes if scorer else ()
+
+    def _score_window(self, scorer: Scorer, look: int) -> int:
+        """Score one window, which ends at a fixed place so that a resumed run makes the same batches; return its number of cases."""
+        stop = min(look, (self.done // self.window + 1) * self.window)
+        found = scorer.score(self.cases.cases_of(self.units[self.done : stop]))
+        self.values[self.done : stop] = found.reshape(self.values[self.done : stop].shape)
+        scored, self.done = (stop - self.done) * self.cases.cases_per_unit, stop
+        return scored
 
 
 def _key(cases: Cases, query: Query, model: Model, digest: str, settings: ScoreSettings) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def pearson_interval(x: ArrayLike, y: ArrayLike, over: str, level: float = 0.95)
     if found is None:
         return None
     low, high = (float(np.tanh(bound)) for bound in found)
-    return Interval(low, high, level, over, "symmetric bootstrap-t on Fisher's z")
+    return Interval(low, high, level, over, "symmetric bootstrap-t on Fisher's z", np.size(x))
 
 
 def slope_interval(x: ArrayLike, y: ArrayLike, over: str, level: float = 0.95) -> Interval | None:
@@ -114,7 +114,7 @@ def slope_interval(x: ArrayLike, y: ArrayLike, over: str, level: float = 0.95) -
         UndefinedError: as :func:`slope`.
     """
     found = _symmetric_bootstrap_t(_centred(x, "x"), _centred(y, None), _slope, level)
-    return None if found is None else Interval(*found, level, over, "symmetric bootstrap-t, HC3")
+    return None if found is None else Interval(*found, level, over, "symmetric bootstrap-t, HC3", np.size(x))
 
 
 def _centred(values: ArrayLike, must_vary: str | None) -> FloatArray:

@@ -17,13 +17,14 @@ _BLOCK = 2_000_000  #: resampled clusters held at a time
 
 @dataclass(frozen=True)
 class Interval:
-    """A two-sided confidence interval: its bounds, its level, what varies, and how it was made."""
+    """A two-sided confidence interval: its bounds, its level, what varies, how it was made, and of how many items (0: not said)."""
 
     low: float
     high: float
     level: float
     over: str
     method: str
+    items: int = 0
 
 
 def clustered_mean_error(
@@ -96,7 +97,7 @@ def clustered_mean_interval(
         return None
     if bounds is not None:
         low, high = max(low, bounds[0]), min(high, bounds[1])
-    return Interval(low, high, level, over, "bootstrap-t over clusters")
+    return Interval(low, high, level, over, "bootstrap-t over clusters", len(n))
 
 
 def _resampled(y: NDArray[np.float64], n: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -133,4 +134,4 @@ def restart_interval(values: ArrayLike, over: str = "restarts", level: float = 0
     if len(x) < 3 or float(np.ptp(x)) == 0.0:
         return None
     half = float(stats.t.ppf((1 + level) / 2, len(x) - 1)) * float(x.std(ddof=1)) / float(np.sqrt(len(x)))
-    return Interval(float(x.mean()) - half, float(x.mean()) + half, level, over, "t over restarts")
+    return Interval(float(x.mean()) - half, float(x.mean()) + half, level, over, "t over restarts", len(x))

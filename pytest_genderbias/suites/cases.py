@@ -125,7 +125,8 @@ class Answer:
 
     ``units``: numbers of the scored units, shape (n,). ``values``: shape (n, cases_per_unit, width), as the query says.
     ``vocabulary``: for fills, the text of each token id that occurs. ``content``: what a query without cases gave, with
-    ``count`` as its number of cases; or the texts of generated tokens. ``cases`` are those of the question.
+    ``count`` as its number of cases; or the texts of generated tokens. ``cases`` are those of the question. ``stopped``: scoring
+    ended before its limit, because it was enough.
     """
 
     cases: Any
@@ -134,6 +135,7 @@ class Answer:
     vocabulary: Mapping[int, str] = field(default_factory=dict)
     content: Any = None
     count: int = 0
+    stopped: bool = False
 
     @property
     def n(self) -> int:
