@@ -352,3 +352,95 @@ def test_words_and_token_ids_are_matched_alike_in_nearly_all_pairs(shared_data, 
                 parted += 1
                 break
     assert parted == 1
+
+
+# Units, items and the null control
+
+
+def answered(differences, units=None, **facts):
+    """Return the answer with these differences, and its family's options."""
+    n = len(differences)
+    known = {
+        "pair": [f"p{i}" for i in range(n)], "group": ["gender"] * n, "direction": [""] * n, "stereotypical": [True] * n,
+        "comparable": [True] * n, "cluster": [f"p{i}" for i in range(n)], "over": ["pairs"] * n,
+    }  # fmt: skip
+    columns = {name: np.repeat(np.asarray(column), 2) for name, column in (known | facts).items()}
+    cases = TextCases([(f"{i}",) for i in range(2 * n)], (), columns, 2)
+    units = np.arange(n) if units is None else np.asarray(units)
+    scores = np.stack([np.asarray(differences, dtype=float), np.zeros(n)], axis=1)
+    return Answer(cases, units, np.stack([scores, np.ones((n, 2))], axis=2)[units])
+
+
+def made(answer, **options):
+    family = PairsPll()
+    resolved = resolve_options(family.options, options, "x")
+    return family, resolved, family.summarise(None, resolved, {"pairs": answer}, 0)
+
+
+def test_units_and_items_give_the_statistics():
+    differences = np.random.default_rng(0).normal(0.3, 2, 40).round(1)
+    answer = answered(differences, np.random.default_rng(1).permutation(40))
+    family, options, found = made(answer)
+    assert family.unit_scores("stereotype_share", options, answer).mean() == pytest.approx(
+        found.values["stereotype_share"]
+    )
+    assert family.unit_scores("mean_difference", options, answer) is None
+    for statistic, value in found.values.items():
+        moments = family.moments(statistic, options, found.items)
+        assert moments.total == pytest.approx(value, rel=1e-9)
+        assert moments.over == "pairs"
+        assert len(moments.labels) == 40
+        without = moments.value(moments.sums.sum(axis=0) - moments.sums)
+        left_out = [np.delete(differences, int(label[1:])) for label in moments.labels]
+        expected = [stereotype_share(d) if statistic == "stereotype_share" else d.mean() for d in left_out]
+        assert without == pytest.approx(expected)
+
+
+def test_professions_are_the_items_of_bec_pro():
+    names = [f"{job} / {i}" for job in ("nurse", "pilot") for i in range(3)]
+    facts = {"pair": names, "cluster": [n.partition(" / ")[0] for n in names], "over": ["professions"] * 6}
+    judged = [True] * 5 + [False]
+    answer = answered([1, 2, 3, -1, -2, 50], stereotypical=judged, **facts)
+    family, options, found = made(answer, pairs="bec_pro")
+    moments = family.moments("mean_difference", options, found.items)
+    assert moments.labels.tolist() == ["nurse", "pilot"]
+    assert moments.sums.tolist() == [[6, 3], [-3, 2]]
+    assert moments.over == "professions"
+    assert moments.total == found.values["mean_difference"]
+    assert family.unit_scores("stereotype_share", options, answer) is None  # one pair has no stereotype
+
+
+def test_what_is_not_there_has_no_units_and_no_items():
+    answer = answered([1.0, 2.0], comparable=[True, False])
+    family, options, found = made(answer)
+    assert family.unit_scores("stereotype_share", options, answer) is None
+    assert family.moments("stereotype_share", options, found.items).total == 1.0
+    nothing = {"pair": np.asarray(["a"]), "difference": np.ones(1), "stereotypical": np.zeros(1, np.int8)}
+    for items, reason in ((nothing, "no pair with a stereotype"), ({}, "not stored")):
+        with pytest.raises(UndefinedError, match=reason):
+            family.moments("stereotype_share", options, items)
+
+
+def test_the_null_flips_the_stereotype_by_cluster():
+    family, options, _ = made(answered([1.0, 2.0, -4.0], cluster=["a", "a", "b"]))
+    answers = {"pairs": answered([1.0, 2.0, -4.0], cluster=["a", "a", "b"])}
+    null = family.null(None, options, answers, 3, 400)
+    assert {round(v, 6) for v in null["mean_difference"]} == {round(v / 3, 6) for v in (7, 1, -1, -7)}
+    assert {round(v, 6) for v in null["stereotype_share"]} == {0.0, 0.333333, 0.666667, 1.0}
+    again = family.null(None, options, answers, 3, 400)
+    assert all((null[key] == again[key]).all() and null[key].shape == (400,) for key in null)
+    assert (family.null(None, options, answers, 4, 400)["mean_difference"] != null["mean_difference"]).any()
+
+
+def test_a_value_without_bias_lies_inside_the_null_and_a_biased_one_outside():
+    noise = np.random.default_rng(5).normal(size=200)
+    for shift, inside in ((0.0, True), (1.0, False)):
+        family, options, found = made(answered(noise + shift))
+        null = family.null(None, options, {"pairs": answered(noise + shift)}, 0, 500)
+        for statistic, value in found.values.items():
+            low, high = np.quantile(null[statistic], (0.01, 0.99))
+            assert (low <= value <= high) == inside
+            assert abs(null[statistic].mean() - family.statistics[statistic].neutral) < 0.02
+    assert np.isnan(
+        family.null(None, options, {"pairs": answered([1.0], stereotypical=[False])}, 0, 3)["mean_difference"]
+    ).all()

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.statistics.undefined import UndefinedError
 
+_BLOCK = 1 << 22  #: flips held at once
 TIE = 1e-4  #: nats; sums of single-precision log-probabilities are good for no more
 
 
@@ -55,6 +56,40 @@ def mean_difference(differences: ArrayLike) -> float:
     1.25
     """
     return _mean(np.asarray(differences, dtype=np.float64))
+
+
+def flipped_means(
+    values: ArrayLike, clusters: ArrayLike, centre: float, repeats: int, seed: int
+) -> NDArray[np.float64]:
+    """Return the mean over pairs after each of ``repeats`` random choices of the sentence that is called the stereotype.
+
+    Calling the other sentence the stereotype turns a score of v into 2 centre - v. The pairs of a cluster are flipped together,
+    as scores of one profession depend on each other.
+
+    Args:
+        values: the score of each pair: :func:`choices` (centre 1/2) or differences (centre 0), shape (pairs,).
+        clusters: what is flipped together, any labels, shape (pairs,).
+        centre: the score of a pair whose sentences are equal.
+        repeats: number of flips.
+        seed: of the flips.
+
+    Returns:
+        Shape (repeats,), NaN where there is no pair.
+
+    Example:
+        One cluster: the mean, 3/4, or its mirror.
+
+        >>> set(flipped_means([1.0, 0.5], ["a", "a"], 0.5, 50, seed=0).tolist()) == {0.75, 0.25}
+        True
+    """
+    above = np.asarray(values, dtype=np.float64) - centre
+    if not len(above):
+        return np.full(repeats, np.nan)
+    _, index = np.unique(np.asarray(clusters), return_inverse=True)
+    sums = np.bincount(index.ravel(), weights=above)
+    rng, rows = np.random.default_rng(seed), max(1, _BLOCK // len(sums))
+    signs = (rng.integers(2, size=(min(rows, repeats - at), len(sums))) for at in range(0, repeats, rows))
+    return centre + np.concatenate([(2.0 * one - 1) @ sums for one in signs]) / len(above)
 
 
 def _mean(values: NDArray[np.float64]) -> float:

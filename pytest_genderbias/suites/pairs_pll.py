@@ -21,7 +21,9 @@ from pytest_genderbias.datasets.sentence_pairs import (
 )
 from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.statistics.intervals import Interval, clustered_mean_interval
-from pytest_genderbias.statistics.preference import TIE, choices, mean_difference, stereotype_share
+from pytest_genderbias.statistics.moments import FloatArray, Moments, mean_moments
+from pytest_genderbias.statistics.preference import TIE, choices, flipped_means, mean_difference, stereotype_share
+from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, Question, Spans, TextCases
 from pytest_genderbias.suites.family import Context, Family, Figures, Record, Statistic, Summary
 from pytest_genderbias.suites.options import Option, one_of, table, whole
@@ -49,6 +51,9 @@ class PairsPll(Family):
 
     name: ClassVar[str] = "pairs-pll"
     definition: ClassVar[str] = "pairs-pll/1"
+    null_control: ClassVar[str] = (
+        "which sentence of a pair is called the stereotype (for BEC-Pro: of all pairs of a profession together)"
+    )
     needs: ClassVar[str] = "a masked LM or a causal LM"
     roles: ClassVar[tuple[str, ...]] = ("masked-lm", "causal-lm")
     keys: ClassVar[tuple[str, ...]] = ()
@@ -92,7 +97,7 @@ class PairsPll(Family):
             "direction": [pair.direction for pair in pairs],
             "stereotypical": [pair.stereotypical is not None for pair in pairs],
             "comparable": [bool(both[0]) for both in spans] if shared else [True] * len(pairs),
-            "cluster": [pair.id.partition(" / ")[0] if of_professions else pair.id for pair in pairs],
+            "cluster": [_cluster(pair.id, of_professions) for pair in pairs],
             "over": ["professions" if of_professions else "pairs"] * len(pairs),
         }
         cases = TextCases(
@@ -107,12 +112,9 @@ class PairsPll(Family):
         """Compare both sentences of each pair; intervals over pairs, or over BEC-Pro's professions."""
         answer = answers["pairs"]
         cases: TextCases = answer.cases
-        scores, tokens = np.moveaxis(answer.values, 2, 0)
-        kept = np.asarray(cases.facts["comparable"])[2 * answer.units] & (tokens > 0).all(axis=1)
-        units = answer.units[kept]
-        facts = {name: np.asarray(column)[2 * units] for name, column in cases.facts.items()}
-        difference = (scores[:, 0] - scores[:, 1])[kept]
-        judged = facts["stereotypical"]
+        tokens = answer.values[:, :, 1]
+        kept, difference, facts = _compared(answer)
+        units, judged = answer.units[kept], facts["stereotypical"]
         figures = Figures(self.statistics)
         d, cluster = difference[judged], facts["cluster"][judged]
         over = str(facts["over"][0]) if len(units) else "pairs"
@@ -133,7 +135,7 @@ class PairsPll(Family):
         ]
         items = {
             "pair": facts["pair"],
-            "difference": difference.astype(np.float32),
+            "difference": difference,
             "stereotypical": judged.astype(np.int8),
         }
         ties = int((np.abs(d) < TIE).sum())
@@ -145,6 +147,52 @@ class PairsPll(Family):
         ]
         scored = "score: ln P of the words that both sentences share" if cases.spans else "score: ln P of all words"
         return figures.summary(records, items, [scored, *(f"{n} {text}" for n, text in notes if n)])
+
+    def unit_scores(self, statistic: str, options: Mapping[str, Any], answer: Answer) -> FloatArray | None:
+        """Return the choice in each pair; none where some pair of the data has no stereotype, or nothing to compare."""
+        known = answer.cases.facts
+        whole = np.asarray(known["comparable"]).all() and np.asarray(known["stereotypical"]).all()
+        kept, difference, _ = _compared(answer)
+        return choices(difference) if statistic == "stereotype_share" and whole and kept.all() else None
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return the sums of each pair, or of each of BEC-Pro's professions."""
+        if "difference" not in items:
+            raise UndefinedError("its pairs are not stored")
+        judged = items["stereotypical"].astype(bool)
+        if not judged.any():
+            raise UndefinedError("no pair with a stereotype is among those scored")
+        of_professions = options["pairs"] == "bec_pro"
+        names = [_cluster(name, of_professions) for name in items["pair"][judged].tolist()]
+        labels, index = np.unique(np.asarray(names), return_inverse=True)
+        values = items["difference"][judged].astype(np.float64)
+        values = choices(values) if statistic == "stereotype_share" else values
+        sums, counts = np.bincount(index, weights=values), np.bincount(index)
+        return mean_moments(labels, sums, counts, "professions" if of_professions else "pairs")
+
+    def null(
+        self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return both statistics with the stereotype of each pair chosen at random."""
+        _, difference, facts = _compared(answers["pairs"])
+        d, cluster = difference[facts["stereotypical"]], facts["cluster"][facts["stereotypical"]]
+        return {
+            "stereotype_share": flipped_means(choices(d), cluster, 0.5, repeats, seed),
+            "mean_difference": flipped_means(d, cluster, 0.0, repeats, seed),
+        }
+
+
+def _compared(answer: Answer) -> tuple[NDArray[np.bool_], NDArray[Any], dict[str, NDArray[Any]]]:
+    """Return which of the scored pairs have something to compare, their differences, and what is known of them."""
+    scores, tokens = np.moveaxis(answer.values, 2, 0)
+    kept = np.asarray(answer.cases.facts["comparable"])[2 * answer.units] & (tokens > 0).all(axis=1)
+    facts = {name: np.asarray(column)[2 * answer.units[kept]] for name, column in answer.cases.facts.items()}
+    return kept, (scores[:, 0] - scores[:, 1])[kept], facts
+
+
+def _cluster(name: str, of_professions: bool) -> str:
+    """Return what a pair belongs to: itself, or the profession that the id of a pair of BEC-Pro begins with."""
+    return name.partition(" / ")[0] if of_professions else name
 
 
 def shared_spans(more: str, less: str) -> tuple[Spans, Spans]:
