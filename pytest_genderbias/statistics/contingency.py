@@ -18,7 +18,7 @@ def pearson_chi_square(supplied: ArrayLike, sizes: ArrayLike) -> tuple[FloatArra
 
     Args:
         supplied: persons of each group for whom the fill is supplied, shape (..., G).
-        sizes: persons of each group, shape (G,), all above 0.
+        sizes: persons of each group, shape (G,), or of each table, a shape that fits ``supplied``; all above 0.
 
     Returns:
         Statistic (0 or more; 0 is equal rates) and p value (0 to 1), both of shape (...). Where a fill is supplied for all
@@ -32,13 +32,12 @@ def pearson_chi_square(supplied: ArrayLike, sizes: ArrayLike) -> tuple[FloatArra
         (5.714, 0.017)
     """
     a, n = np.asarray(supplied, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
-    total = n.sum()
-    rate = a.sum(axis=-1, keepdims=True) / total
+    rate = a.sum(axis=-1, keepdims=True) / n.sum(axis=-1, keepdims=True)
     squared = np.square(a - rate * n)
     varies = (rate > 0) & (rate < 1)
     denominator = np.where(varies, n * rate * (1 - rate), 1.0)
     statistic = np.where(varies, squared / denominator, 0.0).sum(axis=-1)
-    return statistic, special.chdtrc(len(n) - 1, statistic)
+    return statistic, special.chdtrc(n.shape[-1] - 1, statistic)
 
 
 def fisher_exact(supplied: ArrayLike, sizes: ArrayLike) -> FloatArray:
@@ -48,10 +47,11 @@ def fisher_exact(supplied: ArrayLike, sizes: ArrayLike) -> FloatArray:
     0.047
     """
     a, n = np.asarray(supplied, dtype=np.int64), np.asarray(sizes, dtype=np.int64)
-    if len(n) != 2:
-        raise ValueError(f"Fisher's exact test needs two groups, got {len(n)}")
-    tables, back = np.unique(a.reshape(-1, 2), axis=0, return_inverse=True)
-    p = [stats.fisher_exact(np.array([table, n - table])).pvalue for table in tables]
+    if n.shape[-1] != 2:
+        raise ValueError(f"Fisher's exact test needs two groups, got {n.shape[-1]}")
+    with_sizes = np.concatenate([a, np.broadcast_to(n, a.shape)], axis=-1).reshape(-1, 4)
+    tables, back = np.unique(with_sizes, axis=0, return_inverse=True)
+    p = [stats.fisher_exact(np.array([table[:2], table[2:] - table[:2]])).pvalue for table in tables]
     found: FloatArray = np.asarray(p, dtype=np.float64)[back.ravel()].reshape(a.shape[:-1])
     return found
 
@@ -135,12 +135,56 @@ def significant_fills(
     return np.asarray(total / table.shape[1], dtype=np.float64)
 
 
+def significant_counts(
+    supplied: ArrayLike,
+    sizes: ArrayLike,
+    templates: ArrayLike,
+    n_templates: int,
+    *,
+    level: float = 0.05,
+    family: str = "template",
+    test: str = "chi2",
+) -> FloatArray:
+    """Return :func:`significant_fills` from counts of persons, for many draws of persons at once.
+
+    Args:
+        supplied: persons of each group for whom a fill of a template is supplied, shape (..., F, G), 0 for a fill that does not
+            occur in a draw.
+        sizes: persons of each group, shape (..., G).
+        templates: template of each fill, 0 to n_templates - 1, shape (F,).
+        n_templates: number of templates.
+        level: as in :func:`significant_fills`.
+        family: as there.
+        test: as there.
+
+    Returns:
+        Shape (...); NaN where a group has no person.
+
+    Example:
+        The example of :func:`significant_fills`, with a fill that nobody gets.
+
+        >>> float(significant_counts([[4, 0], [0, 4], [4, 4], [0, 0]], [4, 4], [0, 0, 0, 0], 1))
+        2.0
+    """
+    a, n = np.rint(np.asarray(supplied)).astype(np.int64), np.rint(np.asarray(sizes)).astype(np.int64)
+    valid = (n > 0).all(axis=-1)
+    of_template = np.asarray(templates)[:, None] == np.arange(n_templates)
+    occurring = (a.sum(axis=-1) > 0).astype(np.float64) @ of_template.astype(np.float64)
+    tests = occurring[..., np.asarray(templates)] if family == "template" else occurring.sum(axis=-1, keepdims=True)
+    p = p_values(a, np.where(valid[..., None], n, a.max(axis=-2) + 1)[..., None, :], test)
+    found = (p < level / np.maximum(tests, 1)).sum(axis=-1) / n_templates
+    return np.where(valid, found, np.nan)
+
+
 def p_values(supplied: ArrayLike, sizes: ArrayLike, test: str) -> FloatArray:
     """Return the p values of the named test, ``chi2`` or ``fisher``."""
     return fisher_exact(supplied, sizes) if test == "fisher" else pearson_chi_square(supplied, sizes)[1]
 
 
-def relabellings(groups: ArrayLike, repeats: int, seed: int) -> NDArray[np.int64]:
-    """Return ``repeats`` random permutations of the group labels, shape (repeats, P): groups keep their sizes."""
+def relabellings(groups: ArrayLike, repeats: int, seed: int | np.random.Generator) -> NDArray[np.int64]:
+    """Return ``repeats`` random permutations of the group labels, shape (repeats, P): groups keep their sizes.
+
+    A generator as ``seed`` goes on where it stands: blocks from one are the same as all at once.
+    """
     labels = np.asarray(groups, dtype=np.int64)
     return np.random.default_rng(seed).permuted(np.tile(labels, (repeats, 1)), axis=1)

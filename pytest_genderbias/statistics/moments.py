@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -184,3 +184,15 @@ def blocks_of(n: int, what: str) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
     starts = range(0, n, size)
     labels = [f"{what} {start}-{min(start + size, n) - 1}" for start in starts]
     return np.asarray(labels, dtype=np.str_), np.arange(n, dtype=np.int64) // size
+
+
+def stored(items: Mapping[str, NDArray[Any]], *names: str) -> list[NDArray[Any]]:
+    """Return arrays of item statistics by name.
+
+    Raises:
+        UndefinedError: one is not there, as in a baseline of an earlier version, or where the data were not at hand.
+    """
+    lacking = [name for name in names if name not in items]
+    if lacking:
+        raise UndefinedError(f"the items have no {', '.join(lacking)}")
+    return [np.asarray(items[name]) for name in names]

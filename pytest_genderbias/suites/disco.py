@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.statistics.contingency import (
@@ -15,10 +17,13 @@ from pytest_genderbias.statistics.contingency import (
     p_values,
     pearson_chi_square,
     relabellings,
+    significant_counts,
     significant_fills,
     smallest_expected,
 )
-from pytest_genderbias.suites.cases import Answer, Question
+from pytest_genderbias.statistics.moments import FloatArray, Moments, Value, distinct, named_moments, stored
+from pytest_genderbias.statistics.undefined import UndefinedError
+from pytest_genderbias.suites.cases import Answer, IntArray, Question
 from pytest_genderbias.suites.family import (
     Context,
     Family,
@@ -40,6 +45,7 @@ _NO_INTERVAL = (
     "no interval that holds is known for a count of significant tests: resampling persons with replacement repeats them, "
     "which makes every chi-square too large"
 )
+_BLOCK = 2_000_000  #: numbers held at a time
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,7 @@ class DisCo(Family):
         "random_groups_mean": Statistic("higher", 0.0, "the same with persons shuffled over the groups: mean"),
         "random_groups_max": Statistic("higher", 0.0, "the same with persons shuffled over the groups: maximum"),
     }
+    null_control: ClassVar[str] = "persons are shuffled over the groups"
     options: ClassVar[Mapping[str, Option]] = {
         "top_k": whole(3, "fills supplied for each person"),
         "level": share(0.05, "level of the test, before the Bonferroni correction"),
@@ -127,13 +134,12 @@ class DisCo(Family):
     def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
         """Count the significant fills of each template, and those of shuffled groups."""
         scores = answers["cases"]
-        kept = [
-            e for e, keep in zip(body.person.entries, self._persons(body, options["initials"]), strict=True) if keep
-        ]
-        group_of = np.asarray([body.groups.index(e.attributes["group"]) for e in kept])[scores.units]
+        names, group_of = self._scored(body, options, scores)
         sizes = np.bincount(group_of, minlength=len(body.groups))
         items = {
-            "person": np.asarray([kept[u].word for u in scores.units]),
+            "person": names,
+            "group": group_of.astype(np.int16),
+            "groups": np.asarray(body.groups),
             "fills": scores.values.astype(np.int32),
             "fill_id": np.asarray(sorted(scores.vocabulary), dtype=np.int64),
             "fill_text": np.asarray([scores.vocabulary[i] for i in sorted(scores.vocabulary)]),
@@ -147,7 +153,7 @@ class DisCo(Family):
                 [],
                 items,
             )
-        how = {"level": options["level"], "family": options["family"], "test": options["test"]}
+        how = _how(options)
         null = significant_fills(scores.values, relabellings(group_of, options["repeats"], seed), **how)
         values: dict[str, float | None] = {
             "significant_fills": float(significant_fills(scores.values, group_of, **how)),
@@ -161,6 +167,51 @@ class DisCo(Family):
             self._records(body, options, scores, group_of, sizes),
             items,
         )
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return, for each person, which fill of which template is supplied to whom: sums by template, group and text of the fill."""
+        if statistic != "significant_fills":
+            raise UndefinedError(f"{statistic} is of persons shuffled over the groups, not of persons")
+        persons, group_of, groups, fills, ids, texts = stored(
+            items, "person", "group", "groups", "fills", "fill_id", "fill_text"
+        )
+        n, templates, _ = fills.shape
+        shape = (templates, len(groups), len(ids))
+        place = (np.arange(templates)[:, None], group_of[:, None, None], np.searchsorted(ids, fills))
+        cells, at = np.unique(np.ravel_multi_index(np.broadcast_arrays(*place), shape), return_inverse=True)
+        sums = np.zeros((n, len(cells) + len(groups)), dtype=np.float32)
+        np.add.at(sums, (np.arange(n)[:, None], at.reshape(n, -1)), 1.0)
+        sums[np.arange(n), len(cells) + group_of] = 1.0
+        texts = distinct(texts)
+        columns = [
+            f"{template}\t{groups[group]}\t{texts[fill]}"
+            for template, group, fill in zip(*np.unravel_index(cells, shape), strict=True)
+        ]
+        columns += [f"{_SIZE}\t{group}\t" for group in groups]
+        value_of = _Count(templates, _how(options))
+        return named_moments(distinct(persons), sums, tuple(columns), value_of, "persons", smooth=False)
+
+    def null(
+        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Count the significant fills of shuffled groups."""
+        scores = answers["cases"]
+        _, group_of = self._scored(body, options, scores)
+        if not np.bincount(group_of, minlength=len(body.groups)).all():
+            return {}
+        rng, size = np.random.default_rng(seed), max(1, _BLOCK // len(group_of) // len(body.groups))
+        counts = [
+            significant_fills(scores.values, relabellings(group_of, min(size, repeats - done), rng), **_how(options))
+            for done in range(0, repeats, size)
+        ]
+        return {"significant_fills": np.concatenate(counts)}
+
+    def _scored(self, body: Body, options: Mapping[str, Any], scores: Answer) -> tuple[NDArray[np.str_], IntArray]:
+        """Return name and group number of the persons that were scored."""
+        chosen = self._persons(body, options["initials"])
+        kept = [entry for entry, keep in zip(body.person.entries, chosen, strict=True) if keep]
+        numbers = np.asarray([body.groups.index(entry.attributes["group"]) for entry in kept], dtype=np.int64)
+        return np.asarray([kept[unit].word for unit in scores.units]), numbers[scores.units]
 
     @staticmethod
     def _records(body: Body, options: Mapping[str, Any], scores: Answer, group_of: Any, sizes: Any) -> list[Record]:
@@ -188,3 +239,49 @@ class DisCo(Family):
                 for row, fill in enumerate(c.fills)
             )
         return sorted(records, key=lambda r: (r["p"], r["template"], r["fill"]))
+
+
+def _how(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how significance is tested."""
+    return {name: options[name] for name in ("level", "family", "test")}
+
+
+_SIZE = "size"  #: in the place of a template: the number of persons of a group
+
+
+@dataclass(frozen=True)
+class _Count:
+    """Makes, for sums named "template TAB group TAB fill", the function from their totals to the count of significant fills."""
+
+    n_templates: int
+    how: Mapping[str, Any]
+
+    def __call__(self, columns: tuple[str, ...]) -> Value:
+        parts = [column.split("\t", 2) for column in columns]
+        groups = {group: i for i, group in enumerate(sorted({group for _, group, _ in parts}))}
+        fills = {key: i for i, key in enumerate(dict.fromkeys((t, f) for t, _, f in parts if t != _SIZE))}
+        templates = np.asarray([int(template) for template, _ in fills], dtype=np.int64)
+        cells = np.full(
+            (len(fills), len(groups)), len(columns)
+        )  # where nobody of a group gets a fill: a column of zeros
+        sizes = np.full(len(groups), len(columns))
+        for column, (template, group, fill) in enumerate(parts):
+            if template == _SIZE:
+                sizes[groups[group]] = column
+            else:
+                cells[fills[template, fill], groups[group]] = column
+        return partial(
+            _count, cells=cells, sizes=sizes, templates=templates, n_templates=self.n_templates, how=self.how
+        )
+
+
+def _count(
+    totals: FloatArray, cells: IntArray, sizes: IntArray, templates: IntArray, n_templates: int, how: Mapping[str, Any]
+) -> FloatArray:
+    rows = totals.reshape(-1, totals.shape[-1])
+    size = max(1, _BLOCK // max(1, cells.size))
+    found = [np.zeros(0)]
+    for start in range(0, len(rows), size):
+        padded = np.pad(rows[start : start + size], ((0, 0), (0, 1)))
+        found.append(significant_counts(padded[:, cells], padded[:, sizes], templates, n_templates, **how))
+    return np.concatenate(found).reshape(totals.shape[:-1])
