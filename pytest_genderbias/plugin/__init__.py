@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_genderbias.plugin.cache import keep_cache, pytest_cmdline_main
 from pytest_genderbias.plugin.fixtures import bias_baseline, bias_measure, bias_model, bias_suite
 from pytest_genderbias.plugin.ledger import Ledger
 from pytest_genderbias.plugin.options import (
@@ -19,7 +20,7 @@ from pytest_genderbias.plugin.options import (
 )
 from pytest_genderbias.plugin.outcomes import attach, listening, measures
 
-__all__ = ["bias_baseline", "bias_measure", "bias_model", "bias_suite"]
+__all__ = ["bias_baseline", "bias_measure", "bias_model", "bias_suite", "pytest_cmdline_main"]
 
 _LEDGER = pytest.StashKey[Ledger]()
 
@@ -33,6 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Read every setting, so that a wrong one is a usage error of one line."""
     config.addinivalue_line("markers", "bias: measures a model with pytest-genderbias (see --bias-model)")
     config.stash[SETTINGS] = read_settings(config)
+    keep_cache(config)
     config.stash[_LEDGER] = Ledger(config)
     config.pluginmanager.register(config.stash[_LEDGER], "genderbias-ledger")
 

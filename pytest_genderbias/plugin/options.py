@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +31,8 @@ class Settings:
     trust_remote_code: bool
     data: Path | None
     cache: Path | None
+    cache_size: int
+    cache_clear: bool
     baseline: Path
     update: str
     json: Path | None
@@ -60,6 +63,10 @@ _FLAGS: tuple[tuple[str, str, str, bool, str], ...] = (
      "folder of your data sets (STS-B, WinoBias, Winogender, GAP, biographies, corpora, ...), laid out as docs/data.md says"),
     ("--bias-cache", "value", "DIR", True, "folder of the score cache (default: pytest-genderbias in the user's cache folder)"),
     ("--bias-no-cache", "flag", "", True, "neither read nor write the score cache"),
+    ("--bias-cache-size", "value", "SIZE", True,
+     "size of the score cache, as 500MB, 2GB or 1GiB (default: 10GB): what was used least recently goes at the end of a run, not while it writes"),
+    ("--bias-cache-info", "flag", "", False, "show what the score cache holds, by suite and model, and run nothing"),
+    ("--bias-cache-clear", "flag", "", False, "remove all stored scores before the run, but for those that another process is using"),
     ("--bias-baseline", "value", "DIR", True, "folder of the baselines (default: bias_baselines in the root directory)"),
     ("--bias-update", "flag", "", False, "accept what is measured as the new baseline, and remove unused entries"),
     ("--bias-update-new", "flag", "", False, "accept what is measured where there is no baseline entry yet"),
@@ -123,6 +130,9 @@ def read_settings(config: pytest.Config) -> Settings:
     dtype = given("--bias-dtype") or "float32"
     if dtype not in DTYPES:
         raise pytest.UsageError(f"--bias-dtype: expected one of {', '.join(DTYPES)}, got {dtype!r}")
+    for flag in ("--bias-cache-info", "--bias-cache-clear"):
+        if given(flag) and given("--bias-no-cache"):
+            raise pytest.UsageError(f"{flag}: there is no score cache with --bias-no-cache; leave one of them out")
     labels = given("--bias-labels")
     seed = _whole("--bias-seed", given("--bias-seed"), 0)
     root = config.invocation_params.dir if taken_for_test_path(config) else config.rootpath
@@ -141,6 +151,8 @@ def read_settings(config: pytest.Config) -> Settings:
         trust_remote_code=bool(given("--bias-trust-remote-code")),
         data=_data(given("--bias-data"), base("--bias-data")),
         cache=_cache(given("--bias-cache"), bool(given("--bias-no-cache")), base("--bias-cache")),
+        cache_size=_size("--bias-cache-size", given("--bias-cache-size") or "10GB"),
+        cache_clear=bool(given("--bias-cache-clear")),
         baseline=baseline,
         update=update,
         json=None if given("--bias-json") is None else base("--bias-json") / given("--bias-json"),
@@ -196,6 +208,23 @@ def _whole(flag: str, text: Any, least: int) -> int | None:
     if not str(text).replace("_", "").isdigit() or int(str(text)) < least:
         raise pytest.UsageError(f"{flag}: expected a whole number of at least {least}, got {text!r}")
     return int(str(text))
+
+
+_UNITS = {
+    "": 1,
+    **{f"{p}b": 1000**n for n, p in enumerate(["", *"kmgt"])},
+    **{f"{p}ib": 1024**n for n, p in enumerate("kmgt", 1)},
+}
+
+
+def _size(flag: str, text: str) -> int:
+    """Return a size in bytes: ``500MB``, ``1.5 GiB``, ``1000``."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)", str(text).strip().lower())
+    if match is None or match[2] not in _UNITS:
+        raise pytest.UsageError(
+            f"{flag}: expected a size such as 500MB, 2GB or 1GiB, or a number of bytes, got {text!r}"
+        )
+    return int(float(match[1]) * _UNITS[match[2]])
 
 
 def _option(text: str) -> tuple[str, str, Any]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,36 +20,56 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.scoring import SCORING_VERSION
+from pytest_genderbias.scoring.entries import ABOUT, LOCK, sweep
+
+_ATTEMPTS = 5  #: to lock an entry that others remove
 
 
 class ScoreStore:
-    """The scores of one key. Without a folder nothing is kept."""
+    """The scores of one key. Without a folder nothing is kept.
 
-    def __init__(self, root: Path | None, key: dict[str, Any]) -> None:
+    ``about`` is told to whoever asks what the cache holds, and is no part of the key: ``suite`` (and question), ``model``,
+    ``cases_per_unit``, and ``cases`` in all.
+    """
+
+    def __init__(self, root: Path | None, key: dict[str, Any], about: Mapping[str, Any] | None = None) -> None:
         text = json.dumps({**key, "version": SCORING_VERSION}, sort_keys=True)
         self.folder = None if root is None else root / hashlib.sha256(text.encode()).hexdigest()[:32]
         self.note: str | None = None
+        self._about = about
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the key: a second process waits, and then finds the first one's scores."""
+        """Hold the key: a second process waits, and then finds the first one's scores.
+
+        A process that was killed holds nothing. Where no lock can be had, stored scores are read (each file is whole and checked),
+        and none are written.
+        """
         if self.folder is None:
             yield
             return
-        from filelock import FileLock
-
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.folder / ".lock")
-            lock.acquire()
-        except OSError as error:
+            lock = _acquire(self.folder)
+        except (OSError, NotImplementedError) as error:
             self._give_up(error)
             yield
             return
         try:
+            self._begin(self.folder)
             yield
         finally:
             lock.release()
+
+    def _begin(self, folder: Path) -> None:
+        """Sweep what a killed writer left, say what the entry is, and mark it as used."""
+        sweep(folder)
+        with suppress(OSError):  # the scores do not hang on it
+            if self._about is not None:
+                content = json.dumps(dict(self._about), sort_keys=True).encode()
+                path = folder / ABOUT
+                if not path.is_file() or path.read_bytes() != content:
+                    write_whole(path, content)
+            os.utime(folder)
 
     def read(self, scores: NDArray[Any]) -> int:
         """Fill ``scores`` (units, cases, width) from the front with what is stored; return the number of units filled."""
@@ -73,7 +94,7 @@ class ScoreStore:
 
     def write(self, start: int, values: NDArray[Any]) -> None:
         """Keep the scores of consecutive units. A cache that cannot be written is given up with a note, and the run goes on."""
-        if self.folder is None or not len(values):
+        if self.folder is None or self.note is not None or not len(values):
             return
         buffer = io.BytesIO()
         np.save(buffer, values, allow_pickle=False)
@@ -87,14 +108,28 @@ class ScoreStore:
 
     def _files(self) -> Iterator[tuple[int, int, Path]]:
         assert self.folder is not None
-        for path in self.folder.glob("*.npy"):
-            start, _, stop = path.stem.partition("-")
-            if start.isdigit() and stop.isdigit():
-                yield int(start), int(stop), path
+        with suppress(OSError):
+            for path in self.folder.iterdir():
+                start, _, stop = path.stem.partition("-")
+                if path.suffix == ".npy" and start.isdecimal() and stop.isdecimal():
+                    yield int(start), int(stop), path
 
-    def _give_up(self, error: OSError) -> None:
-        self.note = f"scores not cached: {error.strerror or error} ({self.folder})"
-        self.folder = None
+    def _give_up(self, error: OSError | NotImplementedError) -> None:
+        """Write nothing from here on, and say why."""
+        self.note = f"scores not cached: {getattr(error, 'strerror', None) or error} ({self.folder})"
+
+
+def _acquire(folder: Path) -> Any:
+    """Make an entry's folder and wait for its lock. An entry that is cleared in between is made anew."""
+    from filelock import FileLock
+
+    for _ in range(_ATTEMPTS):
+        with suppress(FileNotFoundError):
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(folder / LOCK)
+            lock.acquire()
+            return lock
+    raise OSError("others remove its folder again and again")
 
 
 def _read_checked(path: Path) -> NDArray[Any] | None:

@@ -1,0 +1,158 @@
+"""What a user does with the score cache: look into it, clear it, and keep it within bounds."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_genderbias.plugin.options import SETTINGS, Settings, read_settings
+
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
+
+    from pytest_genderbias.scoring.entries import Entry, Removal
+
+_HEADERS = ("suite", "model", "entries", "size", "cases", "last used")
+_LONGEST = 80  #: characters of a name that are shown
+
+
+def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
+    """Print what the score cache holds, and run nothing, where that was asked for."""
+    if not config.getoption("genderbias_cache_info"):
+        return None
+    settings = read_settings(config)
+    assert settings.cache is not None, "read_settings refuses this"
+    if settings.cache_clear:
+        print(_clear(settings.cache))
+    print(describe(settings.cache, settings.cache_size))
+    return pytest.ExitCode.OK
+
+
+class CacheKeeper:
+    """Clears the cache before a run and bounds it after. A plugin of the controller's own: workers of xdist have none."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._cleared = self._bounded = ""
+
+    def pytest_configure(self) -> None:
+        """Clear the cache, before any worker starts."""
+        if self._settings.cache_clear and self._settings.cache is not None:
+            self._cleared = _clear(self._settings.cache)
+
+    def pytest_report_header(self) -> list[str]:
+        """Say what was cleared."""
+        return [f"bias: {self._cleared}"] if self._cleared else []
+
+    def pytest_sessionfinish(self) -> None:
+        """Remove what was used least recently, if this run measured and the cache is too large."""
+        cache, models = self._settings.cache, self._settings.models
+        if cache is None or not models:
+            return
+        from pytest_genderbias.scoring.entries import bound
+
+        removal = bound(cache, self._settings.cache_size)
+        if removal.removed or removal.held:
+            self._bounded = (
+                f"score cache: {_told(removal, 'the least recently used ')} to keep {cache} within "
+                f"{show_size(self._settings.cache_size)} (--bias-cache-size)"
+            )
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        """Say what was removed."""
+        if self._bounded:
+            terminalreporter.write_line(f"note: {self._bounded}")
+
+
+def keep_cache(config: pytest.Config) -> None:
+    """Register what clears and bounds the cache, unless this is a worker of xdist."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(CacheKeeper(config.stash[SETTINGS]), "genderbias-cache")
+
+
+def describe(cache: Path, most: int) -> str:
+    """Return a text on what a cache holds, by suite and model, safe to print."""
+    from tabulate import tabulate
+
+    from pytest_genderbias.scoring.entries import list_entries
+
+    entries = list_entries(cache)
+    if not entries:
+        return f"score cache: {_safe(str(cache), None)} {'is empty' if cache.is_dir() else 'does not exist yet'}"
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault((_safe(entry.suite), _safe(entry.model)), []).append(entry)
+    rows = [(*names, *_row(group)) for names, group in sorted(groups.items())]
+    align = ("left", "left", "right", "right", "right", "left")
+    return (
+        f"score cache: {_safe(str(cache), None)}\n"
+        f"{_counted(len(entries))}, {show_size(sum(entry.size for entry in entries))} "
+        f"(bounded to {show_size(most)} at the end of a run)\n\n"
+        + tabulate(rows, _HEADERS, tablefmt="simple", disable_numparse=True, colalign=align)
+    )
+
+
+def show_size(size: int) -> str:
+    """Return a size for people.
+
+    >>> show_size(999), show_size(1500), show_size(10_000_000_000)
+    ('999 bytes', '1.5 kB', '10.0 GB')
+    """
+    if size < 1000:
+        return f"{size} byte" if size == 1 else f"{size} bytes"
+    value, units = size / 1000, iter(("kB", "MB", "GB", "TB"))
+    unit = next(units)
+    while value >= 999.95 and unit != "TB":
+        value, unit = value / 1000, next(units)
+    return f"{value:,.1f} {unit}"
+
+
+def _row(group: list[Entry]) -> tuple[str, str, str, str]:
+    stored = [entry.cases for entry in group if entry.cases is not None]
+    cases = f"{sum(stored):,}" if stored else "unknown"
+    if len(group) == 1 and stored and group[0].cases_total is not None and group[0].cases_total > stored[0]:
+        cases += f" of {group[0].cases_total:,}"
+    used = time.strftime("%Y-%m-%d %H:%M", time.localtime(max(entry.used for entry in group)))
+    return f"{len(group):,}", show_size(sum(entry.size for entry in group)), cases, used
+
+
+def _clear(cache: Path) -> str:
+    from pytest_genderbias.scoring.entries import clear
+
+    return f"score cache: {_told(clear(cache), '')} of {_safe(str(cache), None)}"
+
+
+def _told(removal: Removal, which: str) -> str:
+    """Say what went and what could not.
+
+    >>> from pytest_genderbias.scoring.entries import Removal
+    >>> _told(Removal(2, 1500, 1), "")
+    'removed 2 entries (1.5 kB), left 1 entry that another process holds or that cannot be locked'
+    """
+    said = f"removed {which}{_counted(removal.removed)} ({show_size(removal.size)})"
+    return said + (
+        f", left {_counted(removal.held)} that another process holds or that cannot be locked" if removal.held else ""
+    )
+
+
+def _counted(count: int) -> str:
+    return f"{count:,} entry" if count == 1 else f"{count:,} entries"
+
+
+def _safe(text: str | None, longest: int | None = _LONGEST) -> str:
+    r"""Return a text that moves no cursor and sets no colour.
+
+    >>> _safe("a\x1b[31m\u202eb"), _safe(None)
+    ('a\\x1b[31m\\u202eb', 'unknown')
+    """
+    if text is None:
+        return "unknown"
+    shown = "".join(_safe_character(c) for c in text)
+    return shown if longest is None or len(shown) <= longest else f"{shown[: longest - 3]}..."
+
+
+def _safe_character(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
