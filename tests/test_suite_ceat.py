@@ -17,7 +17,10 @@ from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.datasets.contexts import draw_contexts, read_sentences
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
-from pytest_genderbias.statistics.association import ceat, permutation_test
+from pytest_genderbias.statistics.association import ceat, permutation_test, shuffled_combined_effects
+from pytest_genderbias.statistics.undefined import UndefinedError
+from pytest_genderbias.suites.cases import Answer, TextCases
+from pytest_genderbias.suites.options import resolve_options
 
 # Sentences
 
@@ -334,6 +337,56 @@ def test_static_vectors_have_no_contexts(tmp_path):
     corpus(tmp_path, "she 1 2\nhe 2 1\n", "small.txt")
     with pytest.raises(NotApplicableError, match="ceat needs a network with hidden states"):
         measure("ceat", load_model(str(tmp_path / "small.txt")), cache=None)
+
+
+def answered(suite, bias, contexts=4, without=()):
+    """Return options, and answers with random vectors that ``bias`` moves X and A, and Y and B, towards each other."""
+    words = [(word, s.role) for s in suite.body.sets for word in s.words]
+    number = np.asarray([i for i, (word, _) in enumerate(words) for _ in range(contexts) if word not in without])
+    rng = np.random.default_rng(3)
+    towards = np.asarray([{"X": 1, "A": 1, "Y": -1, "B": -1}.get(words[i][1], 0) for i in number])
+    vectors = rng.normal(size=(len(number), 12)) + bias * towards[:, None] * np.eye(12)[0]
+    cases = TextCases([("x",)] * len(number), facts={"word": number})
+    units = rng.permutation(len(number))
+    options = resolve_options(suite.family.options, {"draws": 200}, "ceat")
+    return options, {"cases": Answer(cases, units, vectors[units][:, None])}
+
+
+def test_the_null_shuffles_words_over_their_sets_with_all_their_contexts():
+    suite = load_suite("ceat")
+    for bias, inside in ((0.0, True), (2.0, False)):
+        options, answers = answered(suite, bias)
+        value = suite.family.summarise(suite.body, options, answers, 0).values["combined_effect_size"]
+        null = suite.family.null(suite.body, options, answers, 0, 300)["combined_effect_size"]
+        low, high = np.quantile(null, (0.005, 0.995))
+        assert (low <= value <= high) == inside
+        assert null.shape == (300,)
+        assert (suite.family.null(suite.body, options, answers, 0, 300)["combined_effect_size"] == null).all()
+        assert (suite.family.null(suite.body, options, answers, 1, 300)["combined_effect_size"] != null).any()
+    options, answers = answered(suite, 0.0, without=suite.body.sets[0].words)
+    assert np.isnan(suite.family.null(suite.body, options, answers, 0, 3)["combined_effect_size"]).all()
+
+
+def test_a_shuffle_gives_what_ceat_gives_of_the_exchanged_words():
+    rng = np.random.default_rng(0)
+    sets = [[rng.normal(size=(3, 6)) for _ in range(2)] for _ in range(4)]
+    found = shuffled_combined_effects(*sets, 60, draws=50, seed=4)
+    value = ceat(*sets, draws=50, seed=4).combined_effect_size
+    assert len(set(found.round(9))) == 6  # splits of four words into two and two
+    assert round(value, 9) in found.round(9)
+    assert round(-value, 9) in found.round(9)
+    with pytest.raises(UndefinedError, match="empty"):
+        shuffled_combined_effects([], *sets[1:], 3)
+
+
+@pytest.mark.parametrize(
+    ("statistic", "reason"),
+    [("combined_effect_size", "no function of sums"), ("p_value", "no bias"), ("word_p_value", "no bias")],
+)
+def test_nothing_is_compared_item_by_item(statistic, reason):
+    family = load_suite("ceat").family
+    with pytest.raises(UndefinedError, match=reason):
+        family.moments(statistic, {}, {})
 
 
 @pytest.mark.slow

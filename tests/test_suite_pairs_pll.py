@@ -416,7 +416,7 @@ def test_what_is_not_there_has_no_units_and_no_items():
     assert family.unit_scores("stereotype_share", options, answer) is None
     assert family.moments("stereotype_share", options, found.items).total == 1.0
     nothing = {"pair": np.asarray(["a"]), "difference": np.ones(1), "stereotypical": np.zeros(1, np.int8)}
-    for items, reason in ((nothing, "no pair with a stereotype"), ({}, "not stored")):
+    for items, reason in ((nothing, "no pair with a stereotype"), ({}, "no pair, difference")):
         with pytest.raises(UndefinedError, match=reason):
             family.moments("stereotype_share", options, items)
 

@@ -13,6 +13,10 @@ from tiny_checkpoints import CAUSAL, MASKED, tokenizer
 from pytest_genderbias import load_model, load_suite, load_wordlist, measure
 from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError, SettingError
 from pytest_genderbias.models.loading import wrap_object
+from pytest_genderbias.statistics.association import effect_size, shuffled_effect_sizes
+from pytest_genderbias.statistics.undefined import UndefinedError
+from pytest_genderbias.suites.cases import Answer
+from pytest_genderbias.suites.options import resolve_options
 from pytest_genderbias.suites.words import bare_words, missing_note
 
 WEAT = load_suite("weat")
@@ -297,6 +301,70 @@ def test_vectors_of_a_wrong_dimension_are_refused(tmp_path):
 
 
 # Real vectors and models
+
+
+def answered(vectors, **chosen):
+    """Return the options, and the answers with these vectors; a word without one has NaN."""
+    options = resolve_options(WEAT.family.options, chosen, "weat")
+    words = [word for words in SETS.values() for word in words]
+    rows = np.asarray([vectors.get(word, np.full(10, np.nan)) for word in words])
+    return options, {"cases": Answer(bare_words(words), np.arange(len(words)), rows[:, None])}
+
+
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_sums_over_target_words_give_the_effect_size(tmp_path, exchanged):
+    vectors = random_vectors(bias=0.7)
+    found = measure("weat", vectors_file(tmp_path, vectors), cache=None, exchanged=exchanged)
+    moments = WEAT.family.moments("effect_size", {}, found.items)
+    assert moments.total == pytest.approx(found.value, rel=1e-9)
+    assert moments.over == "target words"
+    x, y = ("A", "B") if exchanged else ("X", "Y")
+    assert sorted(moments.labels) == sorted(SETS[x] + SETS[y])
+    s = dict(zip(found.items["word"].tolist(), found.items["association"].tolist(), strict=True))
+    without = moments.value(moments.sums.sum(axis=0) - moments.sums)
+    for left_out, value in zip(moments.labels, without, strict=True):
+        sets = [[s[word] for word in SETS[role] if word != left_out] for role in (x, y)]
+        assert value == pytest.approx(effect_size(*sets), rel=1e-6)
+
+
+def test_sums_without_an_effect_size(tmp_path):
+    found = measure("weat", vectors_file(tmp_path, random_vectors()), cache=None)
+    moments = WEAT.family.moments("effect_size", {}, found.items)
+    only_x = moments.sums[moments.sums[:, 0] == 1]
+    totals = [only_x.sum(axis=0), 3 * only_x[0] + 0 * only_x[1], np.zeros(5)]
+    assert np.isnan(moments.value(np.asarray(totals))).all()
+    with pytest.raises(UndefinedError, match="measures no bias"):
+        WEAT.family.moments("p_value", {}, found.items)
+    with pytest.raises(UndefinedError, match="no role"):
+        WEAT.family.moments("effect_size", {}, {"word": found.items["word"], "association": found.items["association"]})
+    options, answers = answered(random_vectors())
+    assert WEAT.family.unit_scores("effect_size", options, answers["cases"]) is None
+
+
+def test_the_null_shuffles_words_over_their_sets():
+    for bias, inside in ((0.0, True), (2.0, False)):
+        options, answers = answered(random_vectors(bias=bias))
+        value = WEAT.family.summarise(WEAT.body, options, answers, 0).values["effect_size"]
+        null = WEAT.family.null(WEAT.body, options, answers, 0, 700)["effect_size"]
+        low, high = np.quantile(null, (0.005, 0.995))
+        assert (low <= value <= high) == inside
+        assert null.shape == (700,)
+        assert abs(null.mean()) < 0.1
+        assert (WEAT.family.null(WEAT.body, options, answers, 0, 700)["effect_size"] == null).all()
+        assert (WEAT.family.null(WEAT.body, options, answers, 1, 700)["effect_size"] != null).any()
+    options, answers = answered({word: np.ones(10) for word in SETS["X"]})
+    assert np.isnan(WEAT.family.null(WEAT.body, options, answers, 0, 3)["effect_size"]).all()
+
+
+def test_shuffles_are_the_splits_of_a_walk_over_them():
+    x, y = [0.9, 0.5], [0.4, 0.1, -0.3]
+    words = np.asarray(x + y)
+    splits = [
+        round(effect_size(words[list(one)], np.delete(words, one)), 9) for one in itertools.combinations(range(5), 2)
+    ]
+    found = shuffled_effect_sizes(x, y, 4000, seed=2).round(9)
+    assert set(found.tolist()) == set(splits)
+    assert found.std() == pytest.approx(np.std(splits), rel=0.05)
 
 
 @pytest.fixture(scope="module")

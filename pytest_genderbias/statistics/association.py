@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from pytest_genderbias.statistics.moments import Moments
 from pytest_genderbias.statistics.subspace import unit_vectors
 from pytest_genderbias.statistics.undefined import UndefinedError
 
@@ -81,6 +82,72 @@ def _effects(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         raise UndefinedError("all target words have the same association")
     effects = (x.mean(axis=-1) - y.mean(axis=-1)) / deviation
     return np.asarray(effects), np.asarray(np.square(deviation))
+
+
+def effect_size_moments(words: ArrayLike, associations: ArrayLike, in_x: ArrayLike) -> Moments:
+    """Return :func:`effect_size` as a function of sums over target words: of X their number and s, of Y the same, and s squared.
+
+    The attribute words stay as they are: other attribute words would change every association.
+
+    Args:
+        words: the target words, all different, shape (n,).
+        associations: s of each, shape (n,).
+        in_x: whether each is one of X, shape (n,); the others are of Y.
+
+    Example:
+        As in :func:`effect_size`; without the third word the mean of Y is 0, the deviation .2 and the effect .3 / .2.
+
+        >>> found = effect_size_moments(["a", "b", "c", "d"], [.4, .2, .2, .0], [True, True, False, False])
+        >>> round(found.total, 4), round(float(found.value(found.sums.sum(axis=0) - found.sums[2])), 4)
+        (1.2247, 1.5)
+    """
+    s, x = np.asarray(associations, dtype=np.float64), np.asarray(in_x, dtype=np.float64)
+    sums = np.stack([x, x * s, 1 - x, (1 - x) * s, s * s], axis=1)
+    return Moments(np.asarray(words, dtype=np.str_), sums, _effect_of_sums, "target words")
+
+
+def _effect_of_sums(totals: FloatArray) -> FloatArray:
+    n_x, s_x, n_y, s_y, square = np.moveaxis(totals, -1, 0)
+    n = n_x + n_y
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rest = square - np.square(s_x + s_y) / n
+        deviation = np.sqrt(np.where(rest > _TIE * square, rest, np.nan) / (n - 1))
+        effect = (s_x / n_x - s_y / n_y) / deviation
+    return np.where(np.isfinite(effect), effect, np.nan)
+
+
+def shuffled_effect_sizes(x: ArrayLike, y: ArrayLike, repeats: int, seed: int) -> FloatArray:
+    """Return :func:`effect_size` after each of ``repeats`` shuffles of the words over the two sets, which keep their sizes.
+
+    Args:
+        x: associations s of the target words X, shape (n_x,).
+        y: associations s of the target words Y, shape (n_y,).
+        repeats: number of shuffles.
+        seed: of the shuffles.
+
+    Returns:
+        Shape (repeats,), in standard deviations; about 0 on average.
+
+    Raises:
+        UndefinedError: as :func:`effect_size`.
+
+    Example:
+        One word each: 1 and 0, or 0 and 1, and the deviation is the square root of 1/2.
+
+        >>> set(shuffled_effect_sizes([1.0], [0.0], 50, seed=0).round(3).tolist()) == {1.414, -1.414}
+        True
+    """
+    first, second = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    _effects(first, second)
+    weights = _shuffled_weights(len(first), len(second), repeats, seed)
+    values = np.concatenate([first, second])
+    return np.asarray(weights @ values / values.std(ddof=1), dtype=np.float64)
+
+
+def _shuffled_weights(n_x: int, n_y: int, repeats: int, seed: int) -> FloatArray:
+    """Return 1 / n_x for the words that a shuffle puts into X and -1 / n_y for the others, shape (repeats, n_x + n_y)."""
+    weights = np.tile(np.repeat([1 / n_x, -1 / n_y], [n_x, n_y]), (repeats, 1))
+    return np.asarray(np.random.default_rng(seed).permuted(weights, axis=1, out=weights))
 
 
 @dataclass(frozen=True)
@@ -229,15 +296,21 @@ def combine_effects(effects: ArrayLike, variances: ArrayLike, *, two_sided: bool
         raise UndefinedError("fewer than two effects cannot be combined")
     if not (np.isfinite(e).all() and np.isfinite(within).all() and (within > 0).all()):
         raise UndefinedError("an effect is not finite, or its variance is not above 0")
-    weights = 1.0 / within
-    total = weights.sum()
-    q = float(weights @ np.square(e - weights @ e / total))
-    tau2 = max(0.0, (q - (len(e) - 1)) / float(total - weights @ weights / total))
-    v = 1.0 / (within + tau2)
-    effect, error = float(v @ e / v.sum()), float(1.0 / np.sqrt(v.sum()))
+    effect, error, tau2 = (float(found) for found in _combined(e, within))
     z = effect / error
     p = 2.0 * special.ndtr(-abs(z)) if two_sided else special.ndtr(-z)
     return CombinedEffect(effect, error, tau2, z, float(p))
+
+
+def _combined(effects: FloatArray, within: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return effect, standard error and tau2 over the last axis of the effects, (..., n), which share their variances, (n,)."""
+    weights = 1.0 / within
+    total = weights.sum()
+    q = np.square(effects - (effects @ weights / total)[..., None]) @ weights
+    tau2 = np.maximum(0.0, (q - (len(weights) - 1)) / (total - weights @ weights / total))
+    v = 1.0 / (within + tau2[..., None])
+    sums = v.sum(axis=-1)
+    return (v * effects).sum(axis=-1) / sums, 1.0 / np.sqrt(sums), tau2
 
 
 @dataclass(frozen=True)
@@ -302,6 +375,64 @@ def ceat(
         >>> round(found.combined_effect_size, 4), round(found.standard_error, 4), found.tau2
         (1.4142, 0.5, 0.0)
     """
+    s = _drawn_associations(x, y, a, b, draws, seed)
+    effects, variances = _effects(s[:, : len(x)], s[:, len(x) :])
+    combined = combine_effects(effects, variances, two_sided=two_sided)
+    return Ceat(
+        combined.effect, combined.standard_error, combined.p_value, combined.tau2, draws, effects, s.mean(axis=0)
+    )
+
+
+def shuffled_combined_effects(
+    x: Sequence[ArrayLike],
+    y: Sequence[ArrayLike],
+    a: Sequence[ArrayLike],
+    b: Sequence[ArrayLike],
+    repeats: int,
+    *,
+    draws: int = 10_000,
+    seed: int = 0,
+) -> FloatArray:
+    """Return the combined effect size of :func:`ceat` after each of ``repeats`` shuffles of the target words over X and Y.
+
+    The draws of contexts are those of :func:`ceat` with the same seed; a word takes all its contexts along.
+
+    Args:
+        x, y, a, b: as in :func:`ceat`.
+        repeats: number of shuffles.
+        draws: as in :func:`ceat`.
+        seed: of the draws and of the shuffles.
+
+    Returns:
+        Shape (repeats,), in standard deviations; about 0 on average.
+
+    Raises:
+        UndefinedError: as :func:`ceat`.
+
+    Example:
+        One context each: the words stay where they are, or change places.
+
+        >>> found = shuffled_combined_effects([[[1.0, 0.0]]], [[[0.0, 1.0]]], [[[2.0, 0.0]]], [[[0.0, 3.0]]], 50, draws=8)
+        >>> set(found.round(4).tolist()) == {1.4142, -1.4142}
+        True
+    """
+    s = _drawn_associations(x, y, a, b, draws, seed)
+    _, variances = _effects(s[:, : len(x)], s[:, len(x) :])
+    weights, rows = _shuffled_weights(len(x), len(y), repeats, seed), max(1, _CHUNK // draws)
+    deviation = np.sqrt(variances)
+    parts = (weights[at : at + rows] @ s.T / deviation for at in range(0, repeats, rows))
+    return np.concatenate([_combined(effects, variances)[0] for effects in parts])
+
+
+def _drawn_associations(
+    x: Sequence[ArrayLike],
+    y: Sequence[ArrayLike],
+    a: Sequence[ArrayLike],
+    b: Sequence[ArrayLike],
+    draws: int,
+    seed: int,
+) -> FloatArray:
+    """Return s of each target word in each draw, shape (draws, n_x + n_y)."""
     if not (x and y and a and b):
         raise UndefinedError("a set of words is empty")
     rng = np.random.default_rng(seed)
@@ -314,11 +445,7 @@ def ceat(
         chunk = slice(start, start + rows)
         direction = signs @ attributes[drawn_attributes[chunk]]  # mean of A - mean of B, as in association()
         s[chunk] = (targets[drawn_targets[chunk]] @ direction[..., None])[..., 0]
-    effects, variances = _effects(s[:, : len(x)], s[:, len(x) :])
-    combined = combine_effects(effects, variances, two_sided=two_sided)
-    return Ceat(
-        combined.effect, combined.standard_error, combined.p_value, combined.tau2, draws, effects, s.mean(axis=0)
-    )
+    return s
 
 
 def _draw_contexts(

@@ -21,7 +21,7 @@ from pytest_genderbias.datasets.sentence_pairs import (
 )
 from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.statistics.intervals import Interval, clustered_mean_interval
-from pytest_genderbias.statistics.moments import FloatArray, Moments, mean_moments
+from pytest_genderbias.statistics.moments import FloatArray, Moments, mean_moments, stored
 from pytest_genderbias.statistics.preference import TIE, choices, flipped_means, mean_difference, stereotype_share
 from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, Question, Spans, TextCases
@@ -157,15 +157,14 @@ class PairsPll(Family):
 
     def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
         """Return the sums of each pair, or of each of BEC-Pro's professions."""
-        if "difference" not in items:
-            raise UndefinedError("its pairs are not stored")
-        judged = items["stereotypical"].astype(bool)
+        pairs, difference, stereotypical = stored(items, "pair", "difference", "stereotypical")
+        judged = stereotypical.astype(bool)
         if not judged.any():
             raise UndefinedError("no pair with a stereotype is among those scored")
         of_professions = options["pairs"] == "bec_pro"
-        names = [_cluster(name, of_professions) for name in items["pair"][judged].tolist()]
+        names = [_cluster(name, of_professions) for name in pairs[judged].tolist()]
         labels, index = np.unique(np.asarray(names), return_inverse=True)
-        values = items["difference"][judged].astype(np.float64)
+        values = difference[judged].astype(np.float64)
         values = choices(values) if statistic == "stereotype_share" else values
         sums, counts = np.bincount(index, weights=values), np.bincount(index)
         return mean_moments(labels, sums, counts, "professions" if of_professions else "pairs")

@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.contexts import draw_contexts
 from pytest_genderbias.datasets.folder import DATA_SETS, MissingDataError, data_set_of, own_path
 from pytest_genderbias.errors import DataFileError, SettingError
-from pytest_genderbias.statistics.association import association, ceat, effect_size, permutation_test
+from pytest_genderbias.statistics.association import (
+    association,
+    ceat,
+    effect_size,
+    effect_size_moments,
+    permutation_test,
+    shuffled_combined_effects,
+    shuffled_effect_sizes,
+)
+from pytest_genderbias.statistics.moments import Moments, stored
 from pytest_genderbias.statistics.subspace import unit_vectors
 from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
@@ -33,6 +42,7 @@ _P_VALUE = (
     "one model of twenty, so gate the effect size"
 )
 _NO_INTERVAL = "a p value has no interval"
+_NO_COMPARISON = "a p value measures no bias: compare the effect size"
 _EXCHANGED = flag("exchange targets and attributes (career and family, then names), as the text of orgad2022 has them")
 _WHERE = layer("last")
 
@@ -66,6 +76,7 @@ class _Associations(Family):
     """What both families share: their suite files."""
 
     keys: ClassVar[tuple[str, ...]] = ("targets", "attributes", "others")
+    null_control: ClassVar[str] = "which of the two sets each target word is in, for the effect size"
 
     def read(self, data: LocatedMap, beside: Path) -> Body:
         """Read two sets of targets, two of attributes, and other sets."""
@@ -132,9 +143,7 @@ class Weat(_Associations):
 
     def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
         """Return the effect size, its permutation p, and the association of each target word."""
-        found = answers["cases"].in_order().astype(np.float64)
-        words = [word for word_set in body.sets for word in word_set.words]
-        vectors = {word: v for word, v, there in zip(words, found, have_vectors(found), strict=True) if there}
+        vectors = _vectors(body, answers["cases"])
         figures = Figures(self.statistics)
         sets, notes = _known(body.roles(options["exchanged"]), vectors, "no vector")
         try:
@@ -155,6 +164,27 @@ class Weat(_Associations):
         )
         records, items = _by_word(sets, s)
         return figures.summary(records, items, [*notes, *_means(sets, s)])
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return the sums of each target word."""
+        if statistic != "effect_size":
+            raise UndefinedError(_NO_COMPARISON)
+        words, role, s = stored(items, "word", "role", "association")
+        target = role != "other"
+        return effect_size_moments(words[target], s[target], role[target] == "X")
+
+    def null(
+        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return the effect size with the target words shuffled over their sets."""
+        vectors = _vectors(body, answers["cases"])
+        sets, _ = _known(body.roles(options["exchanged"]), vectors, "no vector")
+        try:
+            s = _associations(sets, vectors)
+            found = shuffled_effect_sizes(s[sets["X"].label], s[sets["Y"].label], repeats, seed)
+        except UndefinedError:
+            found = np.full(repeats, np.nan)
+        return {"effect_size": found}
 
 
 class Ceat(_Associations):
@@ -257,6 +287,26 @@ class Ceat(_Associations):
         )
         return figures.summary(records, items, [*notes, *_means(sets, s)])
 
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Refuse: a draw has a context of every word, and the weight of each draw depends on all draws."""
+        if statistic != "combined_effect_size":
+            raise UndefinedError(_NO_COMPARISON)
+        raise UndefinedError("effects are combined over draws of contexts, and are no function of sums over words")
+
+    def null(
+        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return the combined effect size with the target words shuffled over their sets, in the same draws of contexts."""
+        vectors = _by_context(body, answers["cases"])
+        sets, _ = _known(body.roles(options["exchanged"]), vectors, "no context")
+        try:
+            _refuse_empty(sets, "context")
+            x, y, a, b = ([vectors[word] for word in sets[role].words] for role in "XYAB")
+            found = shuffled_combined_effects(x, y, a, b, repeats, draws=options["draws"], seed=seed)
+        except UndefinedError:
+            found = np.full(repeats, np.nan)
+        return {"combined_effect_size": found}
+
 
 def _corpus(chosen: str | None, context: Context) -> Path:
     """Return the path of the corpus."""
@@ -276,6 +326,13 @@ def _corpus(chosen: str | None, context: Context) -> Path:
             missing.append(str(error))
     others = ", ".join(DATA_SETS[name].title for name in CORPORA[1:])
     raise MissingDataError(f"{missing[0]}; nor is there {others}; a text of your own is given as corpus=PATH")
+
+
+def _vectors(body: Body, answer: Answer) -> dict[str, FloatArray]:
+    """Return the vector of each word that has one."""
+    found = answer.in_order().astype(np.float64)
+    words = [word for word_set in body.sets for word in word_set.words]
+    return {word: v for word, v, there in zip(words, found, have_vectors(found), strict=True) if there}
 
 
 def _by_context(body: Body, answer: Answer) -> dict[str, NDArray[Any]]:
@@ -343,6 +400,7 @@ def _by_word(
     items = {
         "word": np.asarray([word for word, _ in words]),
         "set": np.asarray([label for _, label in words]),
+        "role": np.asarray([s.role for s in _shown(sets) for _ in s.words]),
         "association": values,
     }
     return sorted(records, key=lambda r: (-abs(r["above_mean"]), r["word"])), items
