@@ -11,6 +11,8 @@ from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.statistics.code_length import online_code
+from pytest_genderbias.statistics.undefined import UndefinedError
+from pytest_genderbias.suites import probe
 from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.options import resolve_options
@@ -23,7 +25,7 @@ def options(**chosen):
     return resolve_options(SUITE.family.options, {"seeds": 3, **chosen}, "probe-compression")
 
 
-def summary(labels, vectors, untrained=None, order=None, **chosen):
+def answered(labels, vectors, untrained=None, order=None):
     n = len(labels)
     facts = {"label": np.asarray(labels)} | ({} if order is None else {"order": np.asarray(order)})
     cases = TextCases([("x",)] * n, facts=facts)
@@ -33,6 +35,11 @@ def summary(labels, vectors, untrained=None, order=None, **chosen):
         "cases": Answer(cases, units, vectors[units][:, None]),
         "random encoder": Answer(cases, units, untrained[units][:, None]),
     }
+    return answers, units
+
+
+def summary(labels, vectors, untrained=None, order=None, **chosen):
+    answers, units = answered(labels, vectors, untrained, order)
     return SUITE.family.summarise(SUITE.body, options(**chosen), answers, seed=0), units
 
 
@@ -85,6 +92,52 @@ def test_too_few_texts():
     found, _ = summary(labels, vectors)
     assert found.values["compression"] is None
     assert "too few" in found.reasons["compression"]
+
+
+def test_the_shuffles_of_the_examples_give_the_statistics():
+    vectors, labels = planted(300)
+    noise = np.random.default_rng(9).normal(size=vectors.shape).astype(np.float32)
+    found, _ = summary(labels, vectors, noise)
+    for statistic, value in found.values.items():
+        moments = SUITE.family.moments(statistic, options(), found.items)
+        assert moments.total == pytest.approx(value, rel=1e-12)
+        assert (moments.over, moments.ratio, len(moments.labels)) == ("shuffles", True, 3)
+        assert SUITE.family.unit_scores(statistic, options(), answered(labels, vectors)[0]["cases"]) is None
+    by_shuffle = found.records[0]["by_shuffle"]
+    moments = SUITE.family.moments("compression", options(), found.items)
+    assert (moments.sums[:, 0] / moments.sums[:, 1]).tolist() == by_shuffle
+    nothing, _ = summary(["female"] * 300, vectors)
+    with pytest.raises(UndefinedError, match="no compression"):
+        SUITE.family.moments("compression", options(), nothing.items)
+
+
+def test_the_null_shuffles_labels(monkeypatch):
+    vectors, labels = planted(300)
+    noise = np.random.default_rng(9).normal(size=vectors.shape).astype(np.float32)
+    for features, inside in ((vectors, False), (noise, True)):
+        answers, _ = answered(labels, features)
+        values = SUITE.family.summarise(SUITE.body, options(), answers, 0).values
+        null = SUITE.family.null(SUITE.body, options(), answers, 0, 19)
+        for statistic in ("compression", "accuracy"):
+            assert null[statistic].shape == (19,)
+            assert (null[statistic].min() <= values[statistic] <= null[statistic].max()) == inside
+        again = SUITE.family.null(SUITE.body, options(), answers, 0, 19)
+        assert all((again[key] == null[key]).all() for key in null)
+        assert (SUITE.family.null(SUITE.body, options(), answers, 1, 19)["accuracy"] != null["accuracy"]).any()
+    few, _ = answered(labels[:20], vectors[:20])
+    assert np.isnan(SUITE.family.null(SUITE.body, options(), few, 0, 2)["compression"]).all()
+    monkeypatch.setattr(probe, "_MOST_WORK", 1000)
+    assert SUITE.family.null(SUITE.body, options(), answers, 0, 19) == {}
+
+
+def test_the_null_keeps_groups_of_one_label_together():
+    names = np.repeat([f"p{i}" for i in range(30)], 10)
+    labels = np.where(np.arange(300) < 150, "female", "male")
+    vectors = np.repeat(np.random.default_rng(4).normal(size=(30, 8)), 10, axis=0).astype(np.float32)
+    answers, _ = answered(labels, vectors, order=names)
+    together = SUITE.family.null(SUITE.body, options(), answers, 0, 20)["accuracy"]
+    alone = SUITE.family.null(SUITE.body, options(), answered(labels, vectors)[0], 0, 20)["accuracy"]
+    assert together.std() > 1.5 * alone.std()  # a probe knows a profession, or does not
 
 
 def test_mixed_units_are_named_and_never_neutral_at_one():

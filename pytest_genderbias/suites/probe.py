@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.mentions import without_determiner, words_of
 from pytest_genderbias.datasets.winobias import read_winobias
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.statistics.code_length import OnlineCode, online_code, shuffled
 from pytest_genderbias.statistics.intervals import restart_interval
+from pytest_genderbias.statistics.moments import FloatArray, Moments, mean_moments, stored
 from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
 from pytest_genderbias.suites.family import Context, Family, Figures, Record, Statistic, Summary
@@ -24,6 +26,7 @@ from pytest_genderbias.text.located_yaml import LocatedMap, take
 from pytest_genderbias.text.wordlist import load_wordlist
 
 _SETS = (*BIOGRAPHIES, "winobias")
+_MOST_WORK = 10_000_000_000  #: numbers that all probes of a null control are given: a few minutes
 _FEW = "fewer than three shuffles, or all alike"
 
 
@@ -40,6 +43,10 @@ class Probe(Family):
 
     name: ClassVar[str] = "probe"
     definition: ClassVar[str] = "probe/1"
+    null_control: ClassVar[str] = (
+        "labels over examples (over professions, where these have them), the probes trained anew; none where that would take "
+        "more than a few minutes: compression_shuffled is one such shuffle"
+    )
     needs: ClassVar[str] = "a checkpoint with hidden states"
     roles: ClassVar[tuple[str, ...]] = NETWORKS
     keys: ClassVar[tuple[str, ...]] = ("data", "professions")
@@ -131,12 +138,15 @@ class Probe(Family):
             "compression_random_encoder": lambda: online_code(untrained, labels, **how),
         }
         figures, records = Figures(self.statistics), []
+        items: dict[str, NDArray[Any]] = {}
         for key, code in codes.items():
             found = _take(figures, key, code)
             if found is not None:
                 records.append(_record(key, found))
+                items[key] = found.compressions
             if key == "compression":
                 _take_accuracy(figures, found)
+                items |= {} if found is None else {"accuracy": found.accuracy}
         names, counts = np.unique(labels, return_counts=True)
         records += [{"slice": "label", "value": str(n), "examples": int(c)} for n, c in zip(names, counts, strict=True)]
         share = counts / counts.sum()
@@ -144,8 +154,32 @@ class Probe(Family):
         notes = [
             f"the shares of the labels alone give compression {prior:.3f} and accuracy {share.max():.3f} (always {str(names[share.argmax()])!r})"
         ]
-        items = {r["value"]: np.asarray(r["by_shuffle"]) for r in records if "by_shuffle" in r}
         return figures.summary(records, items, notes)
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return the value of each shuffle of the examples, a mean over one; of the same data and seed, they are the same shuffles."""
+        (values,) = stored(items, statistic)
+        names = np.asarray([f"shuffle {i}" for i in range(len(values))])
+        return mean_moments(names, values, np.ones(len(values)), "shuffles")
+
+    def null(
+        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return compression and accuracy with the labels shuffled, each the mean over as many shuffles of examples as measured."""
+        answer = answers["cases"]
+        facts = {name: column[answer.units] for name, column in answer.cases.facts.items()}
+        labels, groups, vectors = facts["label"], facts.get("order"), answer.values[:, 0]
+        if vectors.size * len(set(labels.tolist())) * options["seeds"] * repeats > _MOST_WORK:
+            return {}
+        how = {"seeds": options["seeds"], "seed": seed, "mixed_units": options["mixed_units"], "groups": groups}
+        found = np.full((repeats, 2), np.nan)
+        for i, stream in enumerate(np.random.SeedSequence(seed).generate_state(repeats).tolist()):
+            try:
+                code = online_code(vectors, _control(labels, groups, stream), **how)
+            except UndefinedError:
+                continue
+            found[i] = code.compressions.mean(), code.accuracy.mean()
+        return {"compression": found[:, 0], "accuracy": found[:, 1]}
 
 
 def _take(figures: Figures, key: str, code: Callable[[], OnlineCode]) -> OnlineCode | None:
