@@ -15,6 +15,7 @@ from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.inference import LABELS, read_inference
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.statistics.intervals import Interval, clustered_mean_interval
+from pytest_genderbias.statistics.moments import FloatArray, Moments, blocks_of, distinct, mean_moments, stored
 from pytest_genderbias.statistics.neutrality import (
     CONTRADICTION,
     ENTAILMENT,
@@ -204,19 +205,54 @@ class Nli(Family):
             "premise": np.asarray(labels[: sizes[0]]),
             "hypothesis": np.asarray(labels[sizes[0] :]),
             **{
-                key: value.reshape(sizes).astype(np.float32 if key == "net_neutral" else np.int32)
+                key: value.reshape(sizes).astype(np.float64 if key == "net_neutral" else np.int32)
                 for key, value in item.items()
             },
+            **_accuracy_items(answers.get("accuracy")),
         }
         return Summary(values, intervals, reasons, records, items)
+
+    def unit_scores(self, statistic: str, options: Mapping[str, Any], answer: Answer) -> FloatArray | None:
+        """Return the scores of the pairs; not for thresholds that count pairs of words, nor for the accuracy on other pairs."""
+        if statistic == "accuracy" or (statistic in _TAUS and options["unit"] == "word_pair"):
+            return None
+        return np.clip(np.asarray(_Counts(answer.values[:, 0, :]).columns[statistic], dtype=np.float64), 0.0, 1.0)
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return sums by premise word, or of the accuracy by block of consecutive pairs."""
+        if statistic == "accuracy":
+            labels, right, n = stored(items, "accuracy_pairs", "accuracy_right", "accuracy_n")
+            return mean_moments(labels, right, n, "blocks of sentence pairs")
+        premise, n, sums = stored(items, "premise", "n", statistic)
+        if statistic in _TAUS and options["unit"] == "word_pair":
+            (neutral,) = stored(items, "net_neutral")
+            sums, n = (n > 0) & (neutral / np.maximum(n, 1) > _TAUS[statistic]), n > 0
+        return mean_moments(distinct(premise), sums.sum(axis=1), n.sum(axis=1), "premise words")
 
 
 def _accuracy(answer: Answer | None) -> tuple[float | None, Interval | None, str]:
     if answer is None:
         return None, None, "SNLI is not there: name its folder with --bias-data (docs/data.md)"
-    right = answer.in_order().argmax(axis=1) == answer.cases.facts["gold"]
+    right = _right(answer)
     interval = clustered_mean_interval(right, np.ones(len(right)), "sentence pairs", bounds=(0.0, 1.0))
     return float(right.mean()), interval, "" if interval else "all pairs are right, or all wrong"
+
+
+def _right(answer: Answer) -> NDArray[np.bool_]:
+    return np.asarray(answer.in_order().argmax(axis=1) == answer.cases.facts["gold"])
+
+
+def _accuracy_items(answer: Answer | None) -> dict[str, NDArray[Any]]:
+    """Return how many pairs are right in each block of consecutive pairs."""
+    if answer is None:
+        return {}
+    right = _right(answer)
+    labels, block = blocks_of(len(right), "pairs")
+    return {
+        "accuracy_pairs": labels,
+        "accuracy_right": np.bincount(block, right).astype(np.int32),
+        "accuracy_n": np.bincount(block).astype(np.int32),
+    }
 
 
 class _Counts:
