@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from pytest_genderbias.statistics.moments import Moments, distinct, mean_moments
+
+_BLOCK = 4_000_000  #: signs held at a time
 
 
 def score_bias(male: ArrayLike, female: ArrayLike) -> NDArray[np.float64]:
@@ -38,3 +43,72 @@ def signed_bias(bias: ArrayLike) -> float:
     0.5
     """
     return float(np.mean(np.asarray(bias, dtype=np.float64)))
+
+
+def exchanged(
+    differences: ArrayLike, of: ArrayLike, n: int, repeats: int, seed: int, block: int = _BLOCK
+) -> NDArray[np.float64]:
+    """Add differences up by item after each was turned round or left at random: the null of two groups that are called alike.
+
+    Without bias it is chance which instance of a pair has the first group in it, and a difference is as likely to be -d as d.
+
+    Args:
+        differences: of each pair of instances, shape (m,) or (m, K): all K of a pair are turned together.
+        of: item of each pair, 0 to n - 1, shape (m,).
+        n: number of items.
+        repeats: number of draws R.
+        seed: of the draws.
+        block: signs that are held at a time.
+
+    Returns:
+        Sums, shape (R, n) or (R, n, K).
+
+    Example:
+        Two pairs of one item, 1 and 2: the sum is 3, 1, -1 or -3.
+
+        >>> sorted(set(exchanged([1.0, 2.0], [0, 0], 1, repeats=50, seed=0)[:, 0].tolist()))
+        [-3.0, -1.0, 1.0, 3.0]
+    """
+    table, item = np.asarray(differences, dtype=np.float64), np.asarray(of, dtype=np.int64)
+    m, rest = len(table), table.shape[1:]
+    columns = int(np.prod(rest))
+    flat = np.arange(columns) + item[:, None] * columns
+    rows = np.repeat(np.arange(m), columns)
+    weights = sparse.csr_array((table.ravel(), (flat.ravel(), rows)), shape=(n * columns, m))
+    rng, size = np.random.default_rng(seed), max(1, block // max(1, m))
+    sums = np.zeros((repeats, n * columns))
+    for start in range(0, repeats, size):
+        signs = rng.integers(0, 2, (min(size, repeats - start), m), dtype=np.int8) * 2 - 1
+        sums[start : start + size] = (weights @ signs.T.astype(np.float64)).T
+    return sums.reshape(repeats, n, *rest)
+
+
+def exchanged_biases(male: ArrayLike, female: ArrayLike, repeats: int, seed: int) -> NDArray[np.float64]:
+    """Return B(o) after the two groups were exchanged at random in each template of each occupation.
+
+    Args:
+        male: scores of the male instances, shape (occupations, templates).
+        female: scores of the female instances, same shape.
+        repeats: number of draws R.
+        seed: of the draws.
+
+    Returns:
+        Shape (R, occupations).
+
+    >>> sorted(set(exchanged_biases([[-1.0, -2.0]], [[-2.0, -4.0]], repeats=50, seed=0)[:, 0].tolist()))
+    [-1.5, -0.5, 0.5, 1.5]
+    """
+    difference = np.asarray(male, dtype=np.float64) - np.asarray(female, dtype=np.float64)
+    n, templates = difference.shape
+    sums = exchanged(difference.ravel(), np.repeat(np.arange(n), templates), n, repeats, seed)
+    return np.asarray(sums / templates)
+
+
+def bias_moments(labels: ArrayLike, bias: ArrayLike, absolute: bool) -> Moments:
+    """Return the moments of :func:`aggregate_bias` (``absolute``), or of :func:`signed_bias`, over occupations.
+
+    >>> bias_moments(["nurse", "pilot"], [1.5, -0.5], absolute=True).total
+    1.0
+    """
+    values = np.asarray(bias, dtype=np.float64)
+    return mean_moments(distinct(labels), np.abs(values) if absolute else values, np.ones(len(values)), "occupations")

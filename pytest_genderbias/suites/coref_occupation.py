@@ -9,11 +9,19 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.mentions import with_determiner
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.statistics.intervals import clustered_mean_interval
-from pytest_genderbias.statistics.score_bias import aggregate_bias, score_bias, signed_bias
+from pytest_genderbias.statistics.moments import FloatArray, Moments, stored
+from pytest_genderbias.statistics.score_bias import (
+    aggregate_bias,
+    bias_moments,
+    exchanged_biases,
+    score_bias,
+    signed_bias,
+)
 from pytest_genderbias.suites.cases import Answer, Question, Spans, TextCases
 from pytest_genderbias.suites.coreference import (
     NEEDS,
@@ -66,6 +74,7 @@ class CorefOccupation(Family):
         ),
         "signed_bias": Statistic("away", 0.0, "mean B(o), in units of this model's score; positive = the first group"),
     }
+    null_control: ClassVar[str] = "the two pronouns are exchanged at random in each template of each occupation"
     options: ClassVar[Mapping[str, Option]] = OPTIONS
 
     def read(self, data: LocatedMap, beside: Path) -> Body:
@@ -104,7 +113,7 @@ class CorefOccupation(Family):
     def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
         """Return AOB and signed AOB with intervals over occupations."""
         answer = answers["cases"]
-        scores = answer.values[:, :, 0].reshape(len(answer.units), len(body.templates), 2)
+        scores = _by_group(body, answer)
         bias = score_bias(scores[:, :, 0], scores[:, :, 1])
         labels = [word.label for word in body.occupation.words()]
         labels, ones = [labels[unit] for unit in answer.units], np.ones(len(bias))
@@ -131,6 +140,24 @@ class CorefOccupation(Family):
         notes = [scorer_note(answer.cases), "raw scores: to be compared within one model, its mitigated forms included"]
         items = {"occupation": np.asarray(labels), "bias": bias}
         return figures.summary(sorted(records, key=lambda r: (-abs(r["bias"]), r["occupation"])), items, notes)
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return bias, or its absolute value, by occupation."""
+        occupation, bias = stored(items, "occupation", "bias")
+        return bias_moments(occupation, bias, absolute=statistic == "aggregate_bias")
+
+    def null(
+        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return AOB and signed AOB of exchanged groups."""
+        scores = _by_group(body, answers["cases"])
+        bias = exchanged_biases(scores[:, :, 0], scores[:, :, 1], repeats, seed)
+        return {"aggregate_bias": np.abs(bias).mean(axis=1), "signed_bias": bias.mean(axis=1)}
+
+
+def _by_group(body: Body, answer: Answer) -> FloatArray:
+    """Return the scores by occupation, template and group."""
+    return np.asarray(answer.values[:, :, 0].reshape(len(answer.units), len(body.templates), 2), dtype=np.float64)
 
 
 def _case(word: Word, pieces: tuple[Piece, ...], pronoun: str) -> tuple[str, Spans]:

@@ -8,10 +8,18 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.statistics.intervals import Interval, clustered_mean_interval
-from pytest_genderbias.statistics.score_bias import aggregate_bias, score_bias, signed_bias
+from pytest_genderbias.statistics.moments import FloatArray, Moments, stored
+from pytest_genderbias.statistics.score_bias import (
+    aggregate_bias,
+    bias_moments,
+    exchanged_biases,
+    score_bias,
+    signed_bias,
+)
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.family import (
     Context,
@@ -52,6 +60,7 @@ class LmOccupation(Family):
         "aggregate_bias": Statistic("higher", 0.0, "mean |B(o)| over occupations, in nats (AOB)"),
         "signed_bias": Statistic("away", 0.0, "mean B(o) over occupations, in nats; positive = the first group"),
     }
+    null_control: ClassVar[str] = "the two groups are exchanged at random in each prefix of each occupation"
     options: ClassVar[Mapping[str, Option]] = {
         "single_word_only": flag("leave out occupations of several words, as lu2018 does"),
     }
@@ -106,7 +115,7 @@ class LmOccupation(Family):
         """Return AOB and signed AOB with intervals over occupations."""
         scores = answers["cases"]
         space: CaseSpace = scores.cases
-        by_prefix = scores.values[:, :, 0].reshape(len(scores.units), len(body.prefixes), 2)
+        by_prefix = _by_group(body, scores)
         bias = score_bias(by_prefix[:, :, 0], by_prefix[:, :, 1])
         labels = [space.words["occupation"][u].label for u in scores.units]
         ones = np.ones(len(bias))
@@ -130,3 +139,21 @@ class LmOccupation(Family):
             sorted(records, key=lambda r: (-abs(r["bias"]), r["occupation"])),
             {"occupation": np.asarray(labels), "bias": bias, "by_prefix": by_prefix.astype(np.float32)},
         )
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return bias, or its absolute value, by occupation."""
+        occupation, bias = stored(items, "occupation", "bias")
+        return bias_moments(occupation, bias, absolute=statistic == "aggregate_bias")
+
+    def null(
+        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return AOB and signed AOB of exchanged groups."""
+        scores = _by_group(body, answers["cases"])
+        bias = exchanged_biases(scores[:, :, 0], scores[:, :, 1], repeats, seed)
+        return {"aggregate_bias": np.abs(bias).mean(axis=1), "signed_bias": bias.mean(axis=1)}
+
+
+def _by_group(body: Body, answer: Answer) -> FloatArray:
+    """Return the scores by occupation, prefix and group."""
+    return np.asarray(answer.values[:, :, 0].reshape(len(answer.units), len(body.prefixes), 2), dtype=np.float64)
