@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.statistics.intervals import Interval
+from pytest_genderbias.statistics.moments import Moments
 from pytest_genderbias.statistics.undefined import UndefinedError
 
 FloatArray = NDArray[np.float64]
@@ -63,6 +64,59 @@ def slope(x: ArrayLike, y: ArrayLike) -> float:
         1.0
     """
     return float(_slope(_centred(x, "x"), _centred(y, None))[0])
+
+
+def product_sums(x: ArrayLike, y: ArrayLike, counted: ArrayLike = True) -> FloatArray:
+    """Return 1, x, y, x^2, y^2, xy of each item, whose totals give Pearson's r and the slope; 0 for items not ``counted``.
+
+    >>> product_sums([1, 2], [3, 4]).tolist()
+    [[1.0, 1.0, 3.0, 1.0, 9.0, 3.0], [1.0, 2.0, 4.0, 4.0, 16.0, 8.0]]
+    """
+    a, b = np.broadcast_arrays(np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64))
+    found = np.stack([np.ones_like(a), a, b, a * a, b * b, a * b], axis=-1)
+    return np.where(np.asarray(counted)[..., None], found, 0.0)
+
+
+def pearson_of_sums(totals: FloatArray) -> FloatArray:
+    """Return Pearson's r of totals of :func:`product_sums`: shape (..., 6) to (...); NaN where :func:`pearson` has no value.
+
+    >>> float(pearson_of_sums(product_sums([1, 2, 3], [1, 3, 2]).sum(axis=0)))
+    0.5
+    """
+    xx, yy, xy = _centred_products(totals)
+    return np.asarray(np.clip(xy / np.sqrt(xx * yy), -1.0, 1.0))
+
+
+def slope_of_sums(totals: FloatArray) -> FloatArray:
+    """Return the slope of y on x of totals of :func:`product_sums`: shape (..., 6) to (...); NaN where :func:`slope` has no value.
+
+    >>> float(slope_of_sums(product_sums([1, 2, 3], [1, 5, 3]).sum(axis=0)))
+    1.0
+    """
+    xx, _, xy = _centred_products(totals)
+    return np.asarray(xy / xx)
+
+
+def correlation_moments(labels: NDArray[np.str_], x: ArrayLike, y: ArrayLike, over: str) -> Moments:
+    """Return the moments of :func:`pearson` over items; shapes as there, with a label for each item."""
+    return Moments(labels, product_sums(x, y), pearson_of_sums, over)
+
+
+def slope_moments(labels: NDArray[np.str_], x: ArrayLike, y: ArrayLike, over: str) -> Moments:
+    """Return the moments of :func:`slope` over items; shapes as there, with a label for each item."""
+    return Moments(labels, product_sums(x, y), slope_of_sums, over)
+
+
+def _centred_products(totals: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return n times the sums of squares about the means, and of products; NaN where there are too few items or none varies."""
+    n, x, y, xx, yy, xy = np.moveaxis(np.asarray(totals, dtype=np.float64), -1, 0)
+    enough = n > 2.5
+    squares = (n * xx - x * x, n * yy - y * y)
+    varying = [
+        np.where(enough & (about > 1e-12 * n * raw), about, np.nan)
+        for about, raw in zip(squares, (xx, yy), strict=True)
+    ]
+    return varying[0], varying[1], np.where(enough, n * xy - x * y, np.nan)
 
 
 def pearson_interval(x: ArrayLike, y: ArrayLike, over: str, level: float = 0.95) -> Interval | None:

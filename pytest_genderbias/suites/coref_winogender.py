@@ -11,15 +11,28 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.winogender import GENDERS, WinogenderSentence, read_winogender
-from pytest_genderbias.statistics.correlation import pearson, pearson_interval, slope, slope_interval
+from pytest_genderbias.statistics.correlation import (
+    correlation_moments,
+    pearson,
+    pearson_interval,
+    pearson_of_sums,
+    product_sums,
+    slope,
+    slope_interval,
+    slope_moments,
+    slope_of_sums,
+)
 from pytest_genderbias.statistics.intervals import Interval, clustered_mean_interval
+from pytest_genderbias.statistics.moments import FloatArray, Moments, mean_moments, stored
+from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.undefined import UndefinedError
-from pytest_genderbias.suites.cases import Answer, Question, TextCases
+from pytest_genderbias.suites.cases import Answer, IntArray, Question, TextCases
 from pytest_genderbias.suites.coreference import (
     NEEDS,
     OPTIONS,
     PREDICTIONS,
     SCORING_ROLES,
+    Verdicts,
     coreference_query,
     genitive_fact,
     likelihoods,
@@ -32,6 +45,7 @@ from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import CoreferenceScores, StoredPredictions
 from pytest_genderbias.text.located_yaml import LocatedMap
 
+_SHE_HE = ("female", "male")
 _FEW = "the occupations that vary are too few among those scored"
 
 
@@ -56,6 +70,7 @@ class CorefWinogender(Family):
         "accuracy_gap": Statistic("away", 0.0, "accuracy on sentences with she minus accuracy on those with he"),
         "accuracy": Statistic("lower", 1.0, "share of sentences with she or he whose pronoun is resolved right"),
     }
+    null_control: ClassVar[str] = "the sentences with she and with he are exchanged at random in each template"
     options: ClassVar[Mapping[str, Option]] = {
         **OPTIONS,
         "likelihood": one_of(
@@ -88,14 +103,9 @@ class CorefWinogender(Family):
         """Correlate the likelihood by occupation with the share of women; intervals over occupations."""
         answer = answers["cases"]
         cases: TextCases = answer.cases
-        numbers = cases.cases_of(answer.units)
-        facts = {name: np.asarray(column)[numbers] for name, column in cases.facts.items()}
-        verdicts = verdicts_of(answer)
-        how = options["likelihood"]
-        if how == "auto":
-            how = "score" if cases.facts["scorer"][0] == "edge-probe" else "softmax"
-        likelihood = likelihoods(verdicts.scores, how)[:, 0]
-        right = (verdicts.chosen == facts["gold"]).astype(np.float64)
+        facts, verdicts = _facts(answer), verdicts_of(answer)
+        how = _how(options, cases)
+        likelihood, right = _judged(facts, verdicts, how)
         names, which = np.unique(facts["occupation"], return_inverse=True)
         tables = {
             gender: _by_occupation(which, facts["gender"] == gender, likelihood, right, len(names))
@@ -113,8 +123,77 @@ class CorefWinogender(Family):
             "occupation": names[seen],
             "likelihood": tables["female"].mean_likelihood[seen],
             "share": share[seen],
+            "resolved": names,
+            "sentences": np.stack([tables[gender].n for gender in _SHE_HE], axis=1).astype(np.int32),
+            "right": np.stack([tables[gender].right for gender in _SHE_HE], axis=1).astype(np.int32),
         }
         return figures.summary(_records(names, tables, share), items, notes)
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return sums by occupation."""
+        if statistic in ("pearson_r", "slope"):
+            names, x, y = stored(items, "occupation", "share", "likelihood")
+            return (correlation_moments if statistic == "pearson_r" else slope_moments)(names, x, y, "occupations")
+        names, n, right = stored(items, "resolved", "sentences", "right")
+        if statistic == "accuracy":
+            return mean_moments(names, right.sum(axis=1), n.sum(axis=1), "occupations")
+        sums = np.concatenate([right, n], axis=1).astype(np.float64)
+        return Moments(names, sums, _accuracy_gap, "occupations")
+
+    def null(
+        self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a template."""
+        answer = answers["cases"]
+        facts = _facts(answer)
+        likelihood, right = _judged(facts, verdicts_of(answer), _how(options, answer.cases))
+        she, he = _versions(facts)
+        if not len(she):
+            return {}
+        is_she = facts["gender"] == "female"
+        _, first, which = np.unique(facts["occupation"][is_she], return_index=True, return_inverse=True)
+        half = (likelihood[she] - likelihood[he]) / 2
+        place = which[np.searchsorted(np.flatnonzero(is_she), she)]
+        kept = np.bincount(which, likelihood[is_she]) - np.bincount(place, half, len(first))
+        y = (kept + exchanged(half, place, len(first), repeats, seed)) / np.bincount(which)
+        totals = product_sums(facts["women_share"][is_she][first] / 100, y).sum(axis=1)
+        turned = (right[she] - right[he]) / 2
+        moved = exchanged(turned, np.zeros(len(she)), 1, repeats, seed)[:, 0] - turned.sum()
+        is_he = facts["gender"] == "male"
+        gap = (right[is_she].sum() + moved) / is_she.sum() - (right[is_he].sum() - moved) / is_he.sum()
+        return {"pearson_r": pearson_of_sums(totals), "slope": slope_of_sums(totals), "accuracy_gap": gap}
+
+
+def _facts(answer: Answer) -> dict[str, NDArray[Any]]:
+    """Return the facts of the sentences that were scored."""
+    numbers = answer.cases.cases_of(answer.units)
+    return {name: np.asarray(column)[numbers] for name, column in answer.cases.facts.items()}
+
+
+def _how(options: Mapping[str, Any], cases: TextCases) -> str:
+    """Return what makes a likelihood of scores."""
+    auto = "score" if cases.facts["scorer"][0] == "edge-probe" else "softmax"
+    return auto if options["likelihood"] == "auto" else str(options["likelihood"])
+
+
+def _judged(facts: Mapping[str, NDArray[Any]], verdicts: Verdicts, how: str) -> tuple[FloatArray, FloatArray]:
+    """Return the likelihood of the occupation, and whether the answer is right (1 or 0), of each sentence."""
+    return likelihoods(verdicts.scores, how)[:, 0], (verdicts.chosen == facts["gold"]).astype(np.float64)
+
+
+def _versions(facts: Mapping[str, NDArray[Any]]) -> tuple[IntArray, IntArray]:
+    """Return the sentences with she, and those with he in the same template, in the same order."""
+    template = np.asarray([name.rsplit(".", 2)[0] for name in facts["id"].tolist()])
+    she, he = (np.flatnonzero(facts["gender"] == gender) for gender in _SHE_HE)
+    _, at_she, at_he = np.intersect1d(template[she], template[he], return_indices=True)
+    return she[at_she], he[at_he]
+
+
+def _accuracy_gap(totals: FloatArray) -> FloatArray:
+    """Return the gap from totals of right answers with she and he, and of sentences; NaN where one has none."""
+    right, n = totals[..., :2], totals[..., 2:]
+    accuracy = np.where(n > 0, right, np.nan) / np.where(n > 0, n, 1.0)
+    return np.asarray(accuracy[..., 0] - accuracy[..., 1])
 
 
 class _Table:

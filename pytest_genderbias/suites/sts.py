@@ -8,13 +8,26 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.similarity import read_sentences, read_similarity, sts_templates
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.statistics.correlation import pearson, pearson_interval, slope, slope_interval
+from pytest_genderbias.statistics.correlation import (
+    correlation_moments,
+    pearson,
+    pearson_interval,
+    pearson_of_sums,
+    product_sums,
+    slope,
+    slope_interval,
+    slope_moments,
+    slope_of_sums,
+)
 from pytest_genderbias.statistics.intervals import clustered_mean_interval
-from pytest_genderbias.suites.cases import Answer, Question, TextCases
+from pytest_genderbias.statistics.moments import FloatArray, Moments, blocks_of, distinct, mean_moments, stored
+from pytest_genderbias.statistics.score_bias import exchanged
+from pytest_genderbias.suites.cases import Answer, IntArray, Question, TextCases
 from pytest_genderbias.suites.family import (
     Context,
     Family,
@@ -64,6 +77,9 @@ class Sts(Family):
         ),
         "accuracy": Statistic("lower", 1.0, "Pearson r with the gold scores of STS-B dev"),
     }
+    null_control: ClassVar[str] = (
+        "the two persons are exchanged at random in each pair of sentences (template and profession)"
+    )
     options: ClassVar[Mapping[str, Option]] = {
         "templates": one_of(
             "auto",
@@ -118,15 +134,10 @@ class Sts(Family):
         """Correlate the difference by profession with the share of women; intervals over professions."""
         scores = answers["cases"]
         space: CaseSpace = scores.cases
-        profession = space.columns(space.cases_of(scores.units))[PROFESSION].reshape(-1, 2)[:, 0]
-        size = len(space.words[PROFESSION])
-        n = np.bincount(profession, minlength=size)
-        seen = np.flatnonzero(n)
-        by_group = np.stack(
-            [np.bincount(profession, scores.values[:, g, 0], size)[seen] / n[seen] for g in (0, 1)], axis=1
-        )
+        seen, profession, share = _professions(body, scores)
+        n = np.bincount(profession, minlength=len(seen))
+        by_group = np.stack([np.bincount(profession, scores.values[:, g, 0], len(seen)) / n for g in (0, 1)], axis=1)
         bias = by_group[:, 0] - by_group[:, 1]
-        share = np.asarray([body.profession.entries[i].attributes[body.share] for i in seen], dtype=np.float64) / 100
         figures = Figures(self.statistics)
         figures.take(
             "pearson_r",
@@ -158,8 +169,44 @@ class Sts(Family):
             }
             for label, b, s, values in zip(labels, bias, share, by_group, strict=True)
         ]
-        items = {"profession": np.asarray(labels), "difference": bias, "share": share, "n": n[seen]}
+        items = {"profession": np.asarray(labels), "difference": bias, "share": share, "n": n}
+        items |= _accuracy_items(answers.get("accuracy"))
         return figures.summary(sorted(records, key=lambda r: (-abs(r["difference"]), r["profession"])), items)
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return sums by profession, or of the accuracy by block of consecutive pairs."""
+        if statistic == "accuracy":
+            pairs, sums = stored(items, "accuracy_pairs", "accuracy_sums")
+            return Moments(pairs, sums, pearson_of_sums, "blocks of sentence pairs")
+        profession, share, bias = stored(items, "profession", "share", "difference")
+        labels, over = distinct(profession), "professions"
+        if statistic == "mean_absolute_difference":
+            return mean_moments(labels, np.abs(bias), np.ones(len(bias)), over)
+        return (correlation_moments if statistic == "pearson_r" else slope_moments)(labels, share, bias, over)
+
+    def null(
+        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return r, slope and mean absolute difference of exchanged persons."""
+        scores = answers["cases"]
+        seen, profession, share = _professions(body, scores)
+        difference = scores.values[:, 0, 0] - scores.values[:, 1, 0]
+        bias = exchanged(difference, profession, len(seen), repeats, seed) / np.bincount(profession)
+        totals = product_sums(share, bias).sum(axis=1)
+        return {
+            "pearson_r": pearson_of_sums(totals),
+            "slope": slope_of_sums(totals),
+            "mean_absolute_difference": np.abs(bias).mean(axis=1),
+        }
+
+
+def _professions(body: Body, answer: Answer) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the professions that were scored, which of them each unit has, and their share of women (0 to 1)."""
+    space: CaseSpace = answer.cases
+    of_cases = space.columns(space.cases_of(answer.units))[PROFESSION].reshape(-1, 2)[:, 0]
+    seen, of_units = np.unique(of_cases, return_inverse=True)
+    share = [body.profession.entries[i].attributes[body.share] for i in seen]
+    return seen, of_units, np.asarray(share, dtype=np.float64) / 100
 
 
 def _templates(body: Body, chosen: str, context: Context) -> tuple[str, ...]:
@@ -204,3 +251,13 @@ def _take_accuracy(figures: Figures, answer: Answer | None) -> None:
         lambda: pearson_interval(gold, found, "sentence pairs"),
         _FEW.format("sentence pairs"),
     )
+
+
+def _accuracy_items(answer: Answer | None) -> dict[str, NDArray[Any]]:
+    """Return the sums of each block of consecutive pairs that make r of the gold scores with those found."""
+    if answer is None:
+        return {}
+    sums = product_sums(answer.cases.facts["gold"], answer.in_order()[:, 0])
+    labels, block = blocks_of(len(sums), "pairs")
+    by_block = np.stack([np.bincount(block, column) for column in sums.T], axis=1)
+    return {"accuracy_pairs": labels, "accuracy_sums": by_block}
