@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
 from pytest_genderbias.statistics.intervals import Interval
+from pytest_genderbias.statistics.moments import Moments
+from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.undefined import UndefinedError
 
 FloatArray = NDArray[np.float64]
@@ -297,3 +299,54 @@ def _percentiles(values: FloatArray, over: str, level: float) -> Interval | None
         return None
     ordered, cut = np.sort(values), round((_RESAMPLES + 1) * (1 - level) / 2)
     return Interval(float(ordered[cut - 1]), float(ordered[_RESAMPLES - cut]), level, over, "percentile bootstrap")
+
+
+def f1_moments(labels: NDArray[np.str_], counts: ArrayLike, over: str) -> Moments:
+    """Return the moments of :func:`conll_f1` of summed counts.
+
+    Args:
+        labels: names of the items, shape (n,).
+        counts: of each item, shape (n, metrics, 4).
+        over: what an item is, in the plural.
+    """
+    table = np.asarray(counts, dtype=np.float64)
+    return Moments(labels, table.reshape(len(table), -1), _f1_of_totals, over)
+
+
+def f1_gap_moments(labels: NDArray[np.str_], pro: ArrayLike, anti: ArrayLike, over: str) -> Moments:
+    """Return the moments of :func:`f1_gap`; ``pro`` and ``anti`` as there, partners in the same order, shape (n, metrics, 4).
+
+    >>> f1_gap_moments(np.array(["a", "b"]), [[[1, 1, 1, 1]], [[1, 1, 1, 1]]], [[[1, 1, 1, 1]], [[0, 1, 0, 1]]], "pairs").total
+    0.5
+    """
+    table = np.stack([np.asarray(pro), np.asarray(anti)], axis=1).astype(np.float64)
+    return Moments(labels, table.reshape(len(table), -1), _f1_gap_of_totals, over)
+
+
+def exchanged_f1_gaps(pro: ArrayLike, anti: ArrayLike, repeats: int, seed: int) -> FloatArray:
+    """Return :func:`f1_gap` after the partners of each pair were exchanged at random: shape (repeats,).
+
+    NaN where a denominator is 0.
+
+    >>> sorted(set(exchanged_f1_gaps([[[1, 1, 1, 1]]], [[[0, 1, 0, 1]]], repeats=50, seed=0).tolist()))
+    [-1.0, 1.0]
+    """
+    first, second = np.asarray(pro, dtype=np.float64), np.asarray(anti, dtype=np.float64)
+    n = len(first)
+    half = ((first - second) / 2).reshape(n, -1)
+    moved = exchanged(half, np.zeros(n), 1, repeats, seed)[:, 0]
+    middle = ((first + second) / 2).reshape(n, -1).sum(axis=0)
+    return _f1_gap_of_totals(np.concatenate([middle + moved, middle - moved], axis=1))
+
+
+def _f1_of_totals(totals: FloatArray) -> FloatArray:
+    """Return the mean F1 from totals, shape (..., metrics * 4) to (...); NaN where a denominator is 0."""
+    counts = totals.reshape(*totals.shape[:-1], -1, 4)
+    defined = np.asarray(counts[..., [1, 3]].min(axis=(-1, -2)) > 0)
+    return np.where(defined, conll_f1(np.where(defined[..., None, None], counts, 1.0)), np.nan)
+
+
+def _f1_gap_of_totals(totals: FloatArray) -> FloatArray:
+    sides = totals.reshape(*totals.shape[:-1], 2, -1)
+    f1 = _f1_of_totals(sides)
+    return np.asarray(f1[..., 0] - f1[..., 1])

@@ -12,8 +12,16 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.winobias import WinoBiasSentence, read_winobias
 from pytest_genderbias.errors import DataFileError, SettingError
-from pytest_genderbias.statistics.coreference import conll_f1, f1_gap, f1_gap_interval, f1_interval
-from pytest_genderbias.statistics.correlation import pearson, pearson_interval
+from pytest_genderbias.statistics.coreference import (
+    conll_f1,
+    exchanged_f1_gaps,
+    f1_gap,
+    f1_gap_interval,
+    f1_gap_moments,
+    f1_interval,
+    f1_moments,
+)
+from pytest_genderbias.statistics.correlation import pearson, pearson_interval, pearson_of_sums
 from pytest_genderbias.statistics.distances import distance_gap, distance_sum, independence, separation, sufficiency
 from pytest_genderbias.statistics.group_gaps import (
     ClassGaps,
@@ -23,8 +31,17 @@ from pytest_genderbias.statistics.group_gaps import (
     class_gaps,
     confusion_tables,
 )
+from pytest_genderbias.statistics.moments import FloatArray, Moments, stored
+from pytest_genderbias.statistics.rate_counts import (
+    gap_pearson_of_counts,
+    gap_products,
+    gap_sum_of_counts,
+    gaps_of_counts,
+    rate_counts,
+)
+from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.undefined import UndefinedError
-from pytest_genderbias.suites.cases import Answer, Question, TextCases
+from pytest_genderbias.suites.cases import Answer, IntArray, Question, TextCases
 from pytest_genderbias.suites.coreference import (
     NEEDS,
     OPTIONS,
@@ -88,6 +105,10 @@ class CorefWinobias(Family):
         },
         "accuracy": Statistic("lower", 1.0, "F1 on all sentences"),
     }
+    null_control: ClassVar[str] = (
+        "the sentence for the stereotype and the one against it, which differ in the gender of the pronoun, are exchanged at random "
+        "in each pair"
+    )
     options: ClassVar[Mapping[str, Option]] = {
         **OPTIONS,
         "shares": one_of(
@@ -123,11 +144,8 @@ class CorefWinobias(Family):
         """Compare both sides, and both genders of each profession; intervals over pairs of sentences and over professions."""
         answer = answers["cases"]
         cases: TextCases = answer.cases
-        numbers = cases.cases_of(answer.units)
-        facts = {name: np.asarray(column)[numbers] for name, column in cases.facts.items()}
-        verdicts = verdicts_of(answer)
-        by_side = verdicts.counts.reshape(-1, 2, *verdicts.counts.shape[1:])
-        pro, anti = by_side[:, 0], by_side[:, 1]
+        facts, verdicts = _facts(answer), verdicts_of(answer)
+        pro, anti = _sides(verdicts)
         figures = Figures(self.statistics)
         figures.take(
             "f1_gap",
@@ -141,7 +159,7 @@ class CorefWinobias(Family):
             lambda: f1_interval(pro + anti, "pairs of sentences"),
             "all pairs of sentences are answered alike",
         )
-        names = np.unique([facts["profession"], facts["other"]])
+        names = _names(facts)
         tables = _tables(names, facts, verdicts)
         shares = _shares(body, options["shares"], names)
         gaps = {key: _gaps(tables, rate) for key, rate in _RATES.items()}
@@ -160,8 +178,84 @@ class CorefWinobias(Family):
             *_distances(tables),
         ]
         right = (verdicts.chosen == 0).astype(np.float64).reshape(-1, 2)
-        items = {"pair": facts["id"][::2], "difference": right[:, 0] - right[:, 1]}
+        items = {
+            "pair": facts["id"][::2],
+            "difference": right[:, 0] - right[:, 1],
+            "f1_counts": np.stack([pro, anti], axis=1),
+            "profession": names,
+            **{key: codes.astype(np.int16).reshape(-1, 2) for key, codes in _codes(names, facts, verdicts).items()},
+            "share_of": np.asarray(list(shares), dtype=np.int16),
+            "share": np.asarray(list(shares.values()), dtype=np.float64),
+        }
         return figures.summary(records, items, notes)
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return sums by pair of sentences; of the correlations with the share of women, by profession."""
+        pairs, over = stored(items, "pair")[0], "pairs of sentences"
+        if statistic in ("f1_gap", "accuracy"):
+            (counts,) = stored(items, "f1_counts")
+            pro, anti = counts[:, 0], counts[:, 1]
+            return (
+                f1_gap_moments(pairs, pro, anti, over) if statistic == "f1_gap" else f1_moments(pairs, pro + anti, over)
+            )
+        names, answer, gold, gender = stored(items, "profession", "answer", "gold", "gender")
+        counts = rate_counts(answer.ravel(), gold.ravel(), gender.ravel(), len(names))
+        shape = counts.shape[1:]
+        by_pair = counts.reshape(len(pairs), 2, -1).sum(axis=1)
+        rate = _RATES[statistic.split("_")[0]]
+        if statistic.endswith("_sum"):
+            return Moments(
+                pairs, by_pair, lambda totals: gap_sum_of_counts(totals.reshape(*totals.shape[:-1], *shape), rate), over
+            )
+        share_of, share = stored(items, "share_of", "share")
+        if not len(share):
+            raise UndefinedError(_NO_SHARES)
+        gaps = gaps_of_counts(by_pair.sum(axis=0).reshape(shape), rate)
+        return Moments(names[share_of], gap_products(gaps, share_of, share), pearson_of_sums, "professions")
+
+    def null(
+        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return the gaps after the sentences of pairs were exchanged."""
+        facts, verdicts = _facts(answers["cases"]), verdicts_of(answers["cases"])
+        names = _names(facts)
+        shares = _shares(body, options["shares"], names)
+        share_of, share = np.asarray(list(shares), dtype=np.int64), np.asarray(list(shares.values()))
+        counts = _exchanged_counts(_codes(names, facts, verdicts), len(names), repeats, seed)
+        found = {"f1_gap": exchanged_f1_gaps(*_sides(verdicts), repeats, seed)}
+        for key, rate in _RATES.items():
+            found[f"{key}_gap_sum"] = gap_sum_of_counts(counts, rate)
+            found[f"{key}_gap_pearson"] = gap_pearson_of_counts(counts, rate, share_of, share)
+        return found
+
+
+def _facts(answer: Answer) -> dict[str, NDArray[Any]]:
+    """Return the facts of the sentences that were scored."""
+    numbers = answer.cases.cases_of(answer.units)
+    return {name: np.asarray(column)[numbers] for name, column in answer.cases.facts.items()}
+
+
+def _sides(verdicts: Verdicts) -> tuple[FloatArray, FloatArray]:
+    """Return the counts of the sentences for the stereotype, and of those against it."""
+    by_side = verdicts.counts.reshape(-1, 2, *verdicts.counts.shape[1:])
+    return by_side[:, 0], by_side[:, 1]
+
+
+def _names(facts: Mapping[str, NDArray[Any]]) -> NDArray[np.str_]:
+    """Return the professions of the sentences, each once."""
+    return np.unique([facts["profession"], facts["other"]])
+
+
+def _exchanged_counts(codes: Mapping[str, IntArray], n_classes: int, repeats: int, seed: int) -> FloatArray:
+    """Return totals of counts after the pronouns' genders were exchanged in pairs, where they are female and male."""
+    counts = rate_counts(codes["answer"], codes["gold"], codes["gender"], n_classes)
+    genders = codes["gender"].reshape(-1, 2)
+    differ = (genders >= 0).all(axis=1) & (genders[:, 0] != genders[:, 1])
+    by_pair = counts.reshape(len(genders), 2, *counts.shape[1:]).sum(axis=1)
+    half = np.where(differ[:, None, None, None], by_pair - by_pair[:, :, ::-1], 0.0) / 2
+    moved = exchanged(half.reshape(len(half), -1), np.zeros(len(half)), 1, repeats, seed)
+    totals = (by_pair - half).sum(axis=0) + moved.reshape(repeats, *counts.shape[1:])
+    return np.asarray(np.rint(totals), dtype=np.float64)
 
 
 def _in_pairs(paths: tuple[Path, ...]) -> list[WinoBiasSentence]:
@@ -200,13 +294,19 @@ def _cases(sentences: list[WinoBiasSentence], query: CoreferenceScores | StoredP
     )
 
 
-def _tables(names: NDArray[Any], facts: Mapping[str, NDArray[Any]], verdicts: Verdicts) -> NDArray[np.int64]:
-    """Count sentences by gender of the pronoun, right profession and chosen one; the last answer is neither or both."""
-    kept = np.isin(facts["gender"], _GENDERS)
+def _codes(names: NDArray[Any], facts: Mapping[str, NDArray[Any]], verdicts: Verdicts) -> dict[str, IntArray]:
+    """Return the chosen profession of each sentence (the last code: neither or both), the right one, and the gender (-1: another)."""
     gold, other = (np.searchsorted(names, facts[key]) for key in ("profession", "other"))
     answer = np.select([verdicts.chosen == 0, verdicts.chosen == 1], [gold, other], len(names))
-    male = (facts["gender"] == "male").astype(np.int64)
-    return confusion_tables(answer[kept], gold[kept], male[kept], len(names), n_answers=len(names) + 1)
+    gender = np.select([facts["gender"] == name for name in _GENDERS], range(len(_GENDERS)), -1)
+    return {"answer": answer, "gold": gold, "gender": gender}
+
+
+def _tables(names: NDArray[Any], facts: Mapping[str, NDArray[Any]], verdicts: Verdicts) -> NDArray[np.int64]:
+    """Count sentences by gender of the pronoun, right profession and chosen one; the last answer is neither or both."""
+    answer, gold, gender = _codes(names, facts, verdicts).values()
+    kept = gender >= 0
+    return confusion_tables(answer[kept], gold[kept], gender[kept], len(names), n_answers=len(names) + 1)
 
 
 def _shares(body: Body, source: str, names: NDArray[Any]) -> dict[int, float]:
