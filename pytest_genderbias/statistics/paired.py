@@ -6,6 +6,7 @@ Measured coverage stands in ``docs/coverage-paired.md`` and is recomputed in a s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,7 +107,7 @@ def compare_items(
     changes = pair.contributions()
     if not now.smooth:
         method, bounds = _EXCHANGE, _exchange(pair, tolerance, level)
-    elif (found := _bootstrap_t(pair, tolerance, level)) is not None:
+    elif (found := _smooth(pair, tolerance, level)) is not None:
         method, bounds = _BOOTSTRAP, found
     else:
         method, bounds = _RANGE, _range(pair.own(changes), tolerance)
@@ -144,6 +145,23 @@ class _Pair:
     def bad_now(self, totals: FloatArray) -> FloatArray:
         """Return the distance of what totals of now give."""
         return np.asarray(self.distance(self.of_now(totals)), dtype=np.float64)
+
+    def sides(self) -> tuple[tuple[Distance, FloatArray], tuple[Distance, FloatArray]]:
+        """Return the statistic and the sums, of then and of now."""
+        return (self.of_then, self.then), (self.of_now, self.now)
+
+    def without_distance(self) -> _Pair:
+        """Return the same items with the change of the statistic itself in place of the worsening."""
+        found = copy(self)
+        found.distance = lambda value: value
+        found.worsening = float(found.bad_now(self.now.sum(axis=0)) - found.bad_then(self.then.sum(axis=0)))
+        return found
+
+    def jackknife_error(self) -> float:
+        """Return the standard error of the worsening from leaving out one item at a time (Efron 1982, section 3.1)."""
+        without = self.bad_now(self.now.sum(axis=0) - self.now) - self.bad_then(self.then.sum(axis=0) - self.then)
+        items = len(without)
+        return float(np.sqrt((items - 1) / items * np.square(without - without.mean()).sum()))
 
     def contributions(self) -> FloatArray:
         """Return what each item contributed: the effect of exchanging it alone, then in now and now in then, on average."""
@@ -183,11 +201,47 @@ def _exchange(pair: _Pair, tolerance: float, level: float) -> tuple[float, float
     return pair.worsening - reach, pair.worsening + reach, float(p), float(p_better)
 
 
+def _smooth(pair: _Pair, tolerance: float, level: float) -> tuple[float, float, float, float] | None:
+    """Return bounds and p values of a smooth statistic, or ``None`` as :func:`_bootstrap_t`.
+
+    Near its neutral value a statistic seems farther away from it than it is, for chance moves it away on either side. Where the
+    side is in doubt, the worsening is bounded by the change of the statistic itself, which it cannot exceed.
+    """
+    found = _bootstrap_t(pair, tolerance, level)
+    bends = [_bends(pair.distance, *_value_and_error(of, sums)) for of, sums in pair.sides()]
+    if found is None or not any(bends):
+        return found
+    plain = _bootstrap_t(pair.without_distance(), 0.0, level)
+    if plain is None:
+        return None
+    low, high, p, p_better = found
+    most = max(plain[1], -plain[0])
+    if bends[0]:
+        high, p_better = max(high, most), 1.0
+    if bends[1]:
+        low, p = min(low, -most), 1.0
+    return low, high, p, p_better
+
+
+def _bends(distance: Distance, value: float, error: float) -> bool:
+    """Return whether a convex distance has a kink within two errors of the value."""
+    low, middle, high = distance(value + error * np.array([-2.0, 0.0, 2.0]))
+    return bool((low + high) / 2 - middle > 1e-6 * error)
+
+
+def _value_and_error(of: Distance, sums: FloatArray) -> tuple[float, float]:
+    """Return the statistic of one model and its standard error."""
+    ones = np.ones((1, len(sums)))
+    value, influence = _influences(of, sums, ones)
+    return float(value[0]), float(_spread(influence, ones)[0])
+
+
 def _bootstrap_t(pair: _Pair, tolerance: float, level: float) -> tuple[float, float, float, float] | None:
     """Return bounds and p values, or ``None`` where so few items vary that a bound of the resamples is infinite."""
     items = len(pair.now)
-    value, error = (float(x[0]) for x in _estimate(pair, np.ones((1, items))))
-    if not error > 1e-9 * max(abs(value), float(np.abs(pair.own(pair.contributions())).max())):
+    value, flat_error = (float(x[0]) for x in _estimate(pair, np.ones((1, items))))
+    error = pair.jackknife_error()
+    if not flat_error > 1e-9 * float(np.abs(pair.own(pair.contributions())).max()):
         return None
     rng = np.random.default_rng(_SEED)
     found = []
@@ -195,8 +249,8 @@ def _bootstrap_t(pair: _Pair, tolerance: float, level: float) -> tuple[float, fl
         drawn = rng.integers(items, size=(size, items)) + items * np.arange(size)[:, None]
         weights = np.bincount(drawn.ravel(), minlength=size * items).reshape(size, items).astype(np.float64)
         values, errors = _estimate(pair, weights)
-        flat = errors <= 1e-9 * error  # the same item over and over: no error to divide by
-        t = (values - value) / np.where(flat, 1e-9 * error, errors)
+        flat = errors <= 1e-9 * flat_error  # the same item over and over: no error to divide by
+        t = (values - value) / np.where(flat, 1e-9 * flat_error, errors)
         t[flat & (t > 1.0)], t[flat & (t < -1.0)] = np.inf, -np.inf
         found.append(t)
     t = np.concatenate(found)
@@ -219,11 +273,14 @@ def _estimate(pair: _Pair, weights: FloatArray) -> tuple[FloatArray, FloatArray]
     """
     after, influence_after = _influences(pair.bad_now, pair.now, weights)
     before, influence_before = _influences(pair.bad_then, pair.then, weights)
-    influence = influence_after - influence_before
+    return after - before, _spread(influence_after - influence_before, weights)
+
+
+def _spread(influence: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the standard error that influences of items give, (R,)."""
     items = weights.shape[1]
     centred = influence - (weights * influence).sum(axis=1, keepdims=True) / items
-    error = np.sqrt((weights * np.square(centred)).sum(axis=1) * items / (items - 1))
-    return after - before, error
+    return np.asarray(np.sqrt((weights * np.square(centred)).sum(axis=1) * items / (items - 1)), dtype=np.float64)
 
 
 def _influences(
