@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pytest_genderbias.errors import BiasError, GateFailure, NotApplicableError
-    from pytest_genderbias.gates.assertions import assert_at_least, assert_at_most, assert_no_regression, assert_within
+    from pytest_genderbias.gates.assertions import (
+        assert_at_least,
+        assert_at_most,
+        assert_no_regression,
+        assert_no_worse,
+        assert_within,
+    )
     from pytest_genderbias.gates.baseline import Baseline
+    from pytest_genderbias.gates.limits import Limit, decided_by
     from pytest_genderbias.measurement import Measurement, measure
     from pytest_genderbias.models.loading import load_model
     from pytest_genderbias.models.model import Model
@@ -27,7 +34,10 @@ _HOMES = {
     "assert_at_least": "gates.assertions",
     "assert_at_most": "gates.assertions",
     "assert_no_regression": "gates.assertions",
+    "assert_no_worse": "gates.assertions",
     "assert_within": "gates.assertions",
+    "Limit": "gates.limits",
+    "decided_by": "gates.limits",
     "Baseline": "gates.baseline",
     "Measurement": "measurement",
     "measure": "measurement",
@@ -43,6 +53,7 @@ __all__ = [
     "Baseline",
     "BiasError",
     "GateFailure",
+    "Limit",
     "Measurement",
     "Model",
     "NotApplicableError",
@@ -50,7 +61,9 @@ __all__ = [
     "assert_at_least",
     "assert_at_most",
     "assert_no_regression",
+    "assert_no_worse",
     "assert_within",
+    "decided_by",
     "load_model",
     "load_suite",
     "load_wordlist",

@@ -32,8 +32,8 @@ from pytest_genderbias.suites.space import Axis, CaseSpace, Template
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.template import Word, parse_template
 
-
 _SUITE = "the suite's cases"
+RESTART = "restart."  #: items of a measurement over restarts are its values, under this and the statistic's name
 
 
 class LabelWarning(UserWarning):
@@ -72,6 +72,11 @@ class Measurement:
     def stopped(self) -> bool:
         """Whether scoring ended before its limit, because every gate was decided. Such a measurement is no baseline."""
         return bool(self.signature["sample"].get("stopped", False))
+
+    @property
+    def restarts(self) -> int:
+        """Over how many restarts of a training the values are means; 0 where nothing was repeated."""
+        return int(self.signature["settings"].get("restarts", 0))
 
     def moments(self, statistic: str, items: Mapping[str, Any] | None = None) -> Moments:
         """Return the sums of each item that give a statistic, of these items or of those that a baseline stored.
@@ -147,6 +152,11 @@ class Plan:
     suite: Suite
     options: Mapping[str, Any]
     questions: Mapping[str, Question]
+
+    @property
+    def trains(self) -> bool:
+        """Whether something is trained on the way (a head on frozen vectors), so that another seed gives another figure."""
+        return any(getattr(question.query, "training", None) is not None for question in self.questions.values())
 
 
 def plan_measurement(
@@ -329,6 +339,11 @@ def _sample(main: Answer, seed: int) -> dict[str, Any]:
     sampled = main.n < main.n_total
     sample = {"n": main.n, "of": main.n_total, "seed": seed if sampled else None}
     return {**sample, "stopped": True} if main.stopped else sample
+
+
+def restarts_of(items: Mapping[str, Any], statistic: str) -> Any:
+    """Return the values of a statistic by restart, from the items of a measurement with ``seeds``; ``None`` of any other."""
+    return items.get(f"{RESTART}{statistic}")
 
 
 def versions() -> dict[str, str]:

@@ -12,7 +12,7 @@ from test_plugin import model, project  # noqa: F401 - the fixture
 
 from pytest_genderbias import Baseline, assert_no_regression, measure
 from pytest_genderbias.errors import BaselineError, GateError, GateFailure
-from pytest_genderbias.gates.baseline import MOST_ITEM_BYTES, entry_of, pack_items, write_entries
+from pytest_genderbias.gates.book import MOST_ITEM_BYTES, entry_of, pack_items, write_entries
 
 TEST = """
 from pytest_genderbias import assert_no_regression

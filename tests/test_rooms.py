@@ -20,6 +20,7 @@ ROAD = [
     "models",
     "scoring",
     "measurement",
+    "restarts",
     "gates",
     "reports",
     "plugin",

@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
+import warnings
+
 from pytest_genderbias.errors import GateFailure
 from pytest_genderbias.gates.baseline import Baseline
-from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.judgement import INCONCLUSIVE, STALE, Judgement
 from pytest_genderbias.gates.limits import Limit, judge_limit
+from pytest_genderbias.gates.regression import judge_no_worse
 from pytest_genderbias.measurement import Measurement
 
 
-def assert_at_most(measurement: Measurement, limit: float, statistic: str | None = None) -> Judgement:
-    """Assert that a statistic, the main one by default, is at most ``limit``, literally.
+class GateWarning(UserWarning):
+    """A gate is undecided, or its baseline is out of date, and the run is set to go on."""
+
+
+def assert_at_most(
+    measurement: Measurement, limit: float, statistic: str | None = None, generalise: bool = False
+) -> Judgement:
+    """Assert with 95 % confidence that a statistic, the main one by default, is at most ``limit``, literally.
+
+    What is judged is the figure of the whole suite on this model: exact where all cases were scored, the bounds of a confidence
+    sequence for a sample of a mean. With ``generalise`` it is the figure for other items of the same kind, by the clustered interval.
 
     Raises:
-        GateFailure: it is larger, or has no value.
+        GateFailure: it is larger, has no value, or the bounds do not decide (unless ``--bias-inconclusive=warn``).
         GateError: it is worse on either side of neutral; use :func:`assert_within`.
     """
-    return settle(judge_limit(measurement, Limit(at_most=limit), statistic))
+    return settle(judge_limit(measurement, Limit(at_most=limit), statistic, generalise))
 
 
-def assert_at_least(measurement: Measurement, limit: float, statistic: str | None = None) -> Judgement:
-    """Assert that a statistic, the main one by default, is at least ``limit``, literally. Errors as :func:`assert_at_most`."""
-    return settle(judge_limit(measurement, Limit(at_least=limit), statistic))
+def assert_at_least(
+    measurement: Measurement, limit: float, statistic: str | None = None, generalise: bool = False
+) -> Judgement:
+    """Assert that a statistic, the main one by default, is at least ``limit``, literally. All else as :func:`assert_at_most`."""
+    return settle(judge_limit(measurement, Limit(at_least=limit), statistic, generalise))
 
 
-def assert_within(measurement: Measurement, distance: float, statistic: str | None = None) -> Judgement:
+def assert_within(
+    measurement: Measurement, distance: float, statistic: str | None = None, generalise: bool = False
+) -> Judgement:
     """Assert that a statistic, the main one by default, lies at most ``distance`` from its neutral value, on either side."""
-    return settle(judge_limit(measurement, Limit(within=distance), statistic))
+    return settle(judge_limit(measurement, Limit(within=distance), statistic, generalise))
 
 
 def assert_no_regression(
@@ -36,7 +52,7 @@ def assert_no_regression(
     statistic: str | None = None,
     name: str | None = None,
 ) -> Judgement:
-    """Assert that a statistic is not worse than the stored baseline by more than ``tolerance``.
+    """Assert that a statistic is not worse than the stored baseline by more than ``tolerance``, for other items of the same kind.
 
     Args:
         measurement: what was measured now.
@@ -46,13 +62,26 @@ def assert_no_regression(
         name: name of the entry, where one test module measures a suite in two ways; the suite's name by default.
 
     Raises:
-        GateFailure: it is worse, it has no value, there is no baseline, or the baseline is of something else.
+        GateFailure: it is worse, or its bounds do not decide, it has no value, there is no baseline, or it is of something else.
     """
     return settle(baseline.judge(measurement, tolerance, statistic, name))
 
 
+def assert_no_worse(
+    measurement: Measurement,
+    reference: Measurement,
+    tolerance: float = 0.0,
+    statistic: str | None = None,
+    comparisons: int = 1,
+) -> Judgement:
+    """Assert that a model is not worse than another on the same suite, item by item. Arguments as :func:`judge_no_worse`."""
+    return settle(judge_no_worse(measurement, reference, tolerance, statistic, comparisons))
+
+
 def settle(judgement: Judgement) -> Judgement:
-    """Raise if the judgement fails its test."""
+    """Raise if the judgement fails its test; warn where it would, were the run not set to go on."""
     if judgement.failed:
         raise GateFailure(judgement.text)
+    if judgement.verdict in (INCONCLUSIVE, STALE):
+        warnings.warn(judgement.text.partition("\n")[0], GateWarning, stacklevel=3)
     return judgement

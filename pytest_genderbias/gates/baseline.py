@@ -1,160 +1,192 @@
-"""Baselines: what a model of this name gave when it was last accepted.
-
-One JSON file a model name and test module: ``DIR/NAME/MODULE.json``, sorted, one entry a block. Beside it, for each entry,
-the statistics of its items, ``MODULE.ENTRY.npz``, without pickle and at most 512 KiB.
-"""
+"""Baselines: what a model of this name gave when it was last accepted."""
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
-from pytest_genderbias.errors import BaselineError, DataFileError, GateError
-from pytest_genderbias.folders import write_whole
+from pytest_genderbias.errors import DataFileError, GateError
+from pytest_genderbias.gates.book import (
+    Entry,
+    book_path,
+    count_entries,
+    entry_of,
+    items_path,
+    read_book,
+    read_items,
+)
 from pytest_genderbias.gates.judgement import (
     MISSING,
-    NO_VALUE,
     NOT_COMPARABLE,
-    PASS,
     REGRESSED,
-    STALE,
     UPDATED,
+    Finding,
     Judgement,
     format_number,
     make_judgement,
 )
+from pytest_genderbias.gates.regression import (
+    FLOAT_NOISE,
+    MUST_AGREE,
+    Before,
+    check_tolerance,
+    different,
+    find_regression,
+    worsening,
+)
 from pytest_genderbias.measurement import Measurement
 from pytest_genderbias.models.predictions import same_ids
 
-SCHEMA = 1
-MOST_ITEM_BYTES = 512 * 1024
-#: Differences this small come from batches and threads, not from a model.
-FLOAT_NOISE = 1e-6
-_MUST_AGREE = {"digest": "suite", "definition": "definition", "settings": "setting", "data": "data", "sample": "sample"}
 _MAY_DIFFER = ("architecture", "tokenizer", "pooling", "max_length", "dtype", "device")
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One accepted measurement, as it is stored; ``items`` are the bytes of its item file."""
-
-    name: str
-    content: Mapping[str, Any]
-    items: bytes | None = None
 
 
 @dataclass
 class Baseline:
     """The baselines of one model name and one test module.
 
-    ``update``: ``"no"`` judges; ``"new"`` accepts what has no entry yet; ``"all"`` accepts everything. What was measured
-    collects in ``measured``; it is written by :func:`write_entries`, never by a test.
+    ``update``: ``"no"`` judges; ``"new"`` accepts what has no entry yet; ``"all"`` accepts everything, what is worse only with a
+    ``reason``. ``family``: the comparisons that ``regressed`` is corrected for: the entries of the ``"model"`` or of the
+    ``"module"``, ``"none"``, or a number. What was measured collects in ``measured``; it is written by
+    :func:`~pytest_genderbias.gates.book.write_entries`, never by a test.
     """
 
     directory: Path
     model: str
     module: str
     update: str = "no"
-    measured: dict[str, Entry] = field(default_factory=dict)
+    reason: str | None = None
+    family: str | int = "model"
+    measured: dict[str, Measurement] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
+    refused: set[str] = field(default_factory=set)
+    accepted: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     @property
     def path(self) -> Path:
         """The JSON file."""
         return book_path(self.directory, self.model, self.module)
 
-    def has(self, name: str) -> bool:
-        """Tell whether there is a stored entry of this name."""
-        return name in read_book(self.path)
+    def stored(self, name: str) -> Mapping[str, Any] | None:
+        """Return the content of a stored entry."""
+        found: Mapping[str, Any] | None = read_book(self.path).get(name)
+        return found
+
+    def entries(self) -> dict[str, Entry]:
+        """Return what was measured as entries, but for what was refused."""
+        return {
+            name: entry_of(name, measurement, self.accepted.get(name, ()))
+            for name, measurement in self.measured.items()
+            if name not in self.refused
+        }
 
     def judge(
         self, measurement: Measurement, tolerance: float = 0.0, statistic: str | None = None, name: str | None = None
     ) -> Judgement:
-        """Compare a statistic with the stored one."""
-        if not isinstance(tolerance, (int, float)) or isinstance(tolerance, bool) or not 0 <= tolerance < float("inf"):
-            raise GateError(f"a tolerance should be a number of 0 or more, got {tolerance!r}")
+        """Compare a statistic with the stored one, item by item."""
+        tolerance = check_tolerance(tolerance)
         statistic, name = measurement.statistic(statistic), name or measurement.suite
+        if measurement.stopped:
+            raise GateError(
+                f"{measurement.suite} was scored only until other gates were decided; a baseline needs a measurement without until="
+            )
         self._claim(name, measurement)
-        stored = read_book(self.path).get(name)
-        if self.update == "all" or (self.update == "new" and stored is None):
-            return self._accept(name, measurement, statistic, stored)
-        if stored is None:
-            finding = (
+        return make_judgement(measurement, statistic, self._find(measurement, tolerance, statistic, name))
+
+    def _find(self, measurement: Measurement, tolerance: float, statistic: str, name: str) -> Finding:
+        stored = self.stored(name)
+        if stored is None and self.update == "no":
+            text = (
                 f"no baseline entry {name!r} in {self.path}; run with --bias-update-new to accept what is measured now"
             )
-            return make_judgement(measurement, statistic, "no baseline", MISSING, finding)
-        return _compare(measurement, statistic, stored, float(tolerance), self.path, items_path(self.path, name))
+            return Finding(MISSING, "no baseline", text)
+        if stored is None:
+            return self._accept(measurement, statistic, name, {}, tolerance)
+        if self.update == "all":
+            comparable = not different(measurement, statistic, stored, MUST_AGREE)
+            return self._accept(measurement, statistic, name, stored if comparable else {}, tolerance)
+        return self._compare(measurement, statistic, name, stored, tolerance)
+
+    def _compare(
+        self, measurement: Measurement, statistic: str, name: str, stored: Mapping[str, Any], tolerance: float
+    ) -> Finding:
+        if unlike := different(measurement, statistic, stored, MUST_AGREE):
+            if any(text.startswith("data: ") for text in unlike):
+                unlike += _other_examples(items_path(self.path, name), measurement)
+            text = f"the baseline in {self.path} is of something else ({'; '.join(unlike)}); run with --bias-update to accept what is measured now"
+            return Finding(NOT_COMPARABLE, "baseline", text)
+        tests, family = self._tests()
+        spec = measurement.signature["model"].get("spec") or measurement.model
+        before = Before(
+            "baseline", stored["values"], read_items(self.path, name, stored), _changes(stored, measurement), tests, family,
+            f"pytest --bias-model={measurement.model}={spec} --bias-update",
+        )  # fmt: skip
+        found = find_regression(measurement, statistic, before, tolerance)
+        return _with_accepted(found, stored.get("accepted", ()))
+
+    def _tests(self) -> tuple[int, str]:
+        """Return how many comparisons ``regressed`` is corrected for: what is stored, and not what happens to run."""
+        if isinstance(self.family, int):
+            return self.family, "comparisons (--bias-family)"
+        if self.family == "none":
+            return 1, ""
+        module = self.module if self.family == "module" else None
+        where = f"of {self.module}" if module else f"of {self.model}"
+        return max(1, count_entries(self.directory, self.model, module)), f"baseline entries {where}"
 
     def _claim(self, name: str, measurement: Measurement) -> None:
         """Refuse two different measurements under one entry."""
         other = self.measured.get(name)
-        if other is not None and any(other.content[key] != measurement.signature[key] for key in _MUST_AGREE):
+        if other is not None and any(other.signature[key] != measurement.signature[key] for key in MUST_AGREE):
             raise GateError(
                 f"two measurements of {self.module} claim the baseline entry {name!r}; give one of them another name="
             )
         self.used.add(name)
-        self.measured.setdefault(name, entry_of(name, measurement))
+        self.measured.setdefault(name, measurement)
 
     def _accept(
-        self, name: str, measurement: Measurement, statistic: str, stored: Mapping[str, Any] | None
-    ) -> Judgement:
-        new, old = measurement.values[statistic], (stored or {}).get("values", {}).get(statistic)
-        bound = f"was {format_number(old)}" if stored is not None else "new"
-        return make_judgement(
-            measurement, statistic, bound, UPDATED, f"{statistic} {format_number(old)} -> {format_number(new)} accepted"
+        self, measurement: Measurement, statistic: str, name: str, stored: Mapping[str, Any], tolerance: float
+    ) -> Finding:
+        """Accept a value; one that is worse than allowed only with a reason, which stays with the entry as long as it is worse."""
+        old, new = stored.get("values", {}).get(statistic), measurement.values[statistic]
+        worse = worsening(measurement, statistic, stored.get("values", {}))
+        notes = self.accepted.setdefault(
+            name, [one for one in stored.get("accepted", ()) if _in_force(one, measurement)]
         )
+        if worse is not None and worse > tolerance + FLOAT_NOISE:
+            if not self.reason:
+                self.refused.add(name)
+                found = self._compare(measurement, statistic, name, stored, tolerance)
+                return _refusal(found, statistic, old, new, worse)
+            today = datetime.date.today().isoformat()
+            notes.append({"statistic": statistic, "date": today, "old": old, "new": new, "reason": self.reason})
+        why = f" because: {self.reason}" if worse is not None and worse > tolerance + FLOAT_NOISE else ""
+        text = f"{statistic} {format_number(old)} -> {format_number(new)} accepted{why}"
+        bound = f"was {format_number(old)}" if stored else "new"
+        return _with_accepted(Finding(UPDATED, bound, text), notes)
 
 
-def _compare(
-    measurement: Measurement, statistic: str, stored: Mapping[str, Any], tolerance: float, path: Path, items: Path
-) -> Judgement:
-    then = {**stored, "data": _data_of(stored.get("data", {}), statistic, measurement)}
-    now = {**measurement.signature, "data": _data_of(measurement.signature["data"], statistic, measurement)}
-    different = [
-        f"{word}: {_short(then.get(key))} stored, {_short(now[key])} now"
-        for key, word in _MUST_AGREE.items()
-        if then.get(key) != now[key]
-    ]
-    if different:
-        if then["data"] != now["data"]:
-            different += _other_examples(items, measurement)
-        finding = f"the baseline in {path} is of something else ({'; '.join(different)}); run with --bias-update to accept what is measured now"
-        return make_judgement(measurement, statistic, "baseline", NOT_COMPARABLE, finding)
-    old, new = stored["values"].get(statistic), measurement.values[statistic]
-    bound = f"baseline {format_number(old)} + {tolerance:g}"
-    if old is None or new is None:
-        return make_judgement(
-            measurement,
-            statistic,
-            bound,
-            NO_VALUE,
-            f"{statistic} has no value {'now' if new is None else 'in the baseline'}",
-        )
-    about = measurement.statistics[statistic]
-    worse = about.distance(new) - about.distance(old)
-    changes = _changes(stored, measurement)
-    moved = f"{statistic} {old:.6g} -> {new:.6g}, {abs(worse):.3g} {'worse' if worse > 0 else 'better'}, tolerance {tolerance:g}{changes}"
-    if worse > tolerance + FLOAT_NOISE:
-        return make_judgement(
-            measurement, statistic, bound, REGRESSED, f"{moved}; to accept it, run with --bias-update"
-        )
-    if worse < -tolerance - FLOAT_NOISE:
-        return make_judgement(
-            measurement, statistic, bound, STALE, f"{moved}; the baseline is out of date: refresh it with --bias-update"
-        )
-    return make_judgement(measurement, statistic, bound, PASS, moved)
+def _refusal(found: Finding, statistic: str, old: float | None, new: float | None, worse: float) -> Finding:
+    """Return the finding on a worse value that nobody gave a reason for."""
+    text = (
+        f"{statistic} {format_number(old)} -> {format_number(new)} is {worse:.3g} worse and is not accepted without a reason: "
+        '--bias-update --bias-reason="why"'
+    )
+    return replace(found, verdict=REGRESSED, text=text)
 
 
-def _data_of(data: Mapping[str, Any], statistic: str, measurement: Measurement) -> dict[str, Any]:
-    """Return the data that a statistic is of: those named like another statistic (accuracy, perplexity) are only that one's."""
-    return {name: value for name, value in data.items() if name == statistic or name not in measurement.statistics}
+def _with_accepted(found: Finding, accepted: Sequence[Mapping[str, Any]]) -> Finding:
+    return replace(found, accepted=tuple(accepted))
+
+
+def _in_force(accepted: Mapping[str, Any], measurement: Measurement) -> bool:
+    """Tell whether a value is still worse than the one that stood before it was accepted."""
+    statistic = accepted["statistic"]
+    worse = worsening(measurement, statistic, {statistic: accepted["old"]}) if statistic in measurement.values else None
+    return worse is not None and worse > FLOAT_NOISE
 
 
 def _other_examples(stored_items: Path, measurement: Measurement) -> list[str]:
@@ -184,93 +216,3 @@ def _changes(stored: Mapping[str, Any], measurement: Measurement) -> str:
     old, new = stored.get("model", {}), measurement.signature["model"]
     changed = [f"{key} {old.get(key)} -> {new.get(key)}" for key in _MAY_DIFFER if old.get(key) != new.get(key)]
     return f" (changed: {', '.join(changed)})" if changed else ""
-
-
-def _short(value: Any) -> str:
-    return value[:12] if isinstance(value, str) else json.dumps(value, sort_keys=True)
-
-
-def entry_of(name: str, measurement: Measurement) -> Entry:
-    """Return a measurement as a baseline entry."""
-    items = pack_items(measurement.items)
-    content = {
-        "suite": measurement.suite,
-        **{key: measurement.signature[key] for key in _MUST_AGREE},
-        "model": dict(measurement.signature["model"]),
-        "values": dict(measurement.values),
-        "items_sha256": None if items is None else hashlib.sha256(items).hexdigest(),
-    }
-    return Entry(name, json.loads(json.dumps(content)), items)
-
-
-def pack_items(items: Mapping[str, Any]) -> bytes | None:
-    """Return item statistics as a compressed npz, or ``None`` if that takes more than 512 KiB."""
-    import numpy as np
-
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **dict(sorted(items.items())))
-    return buffer.getvalue() if buffer.tell() <= MOST_ITEM_BYTES else None
-
-
-def book_path(directory: Path, model: str, module: str) -> Path:
-    """Return the JSON file of a model name and test module."""
-    return directory / model / f"{module.replace('/', '.')}.json"
-
-
-def items_path(book: Path, name: str) -> Path:
-    """Return the item file of an entry."""
-    return book.with_name(f"{book.stem}.{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}.npz")
-
-
-def read_book(path: Path) -> dict[str, Any]:
-    """Return the stored entries by name; none if there is no file.
-
-    Raises:
-        BaselineError: the file cannot be read, is no baseline, or was written by a later version.
-    """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise BaselineError(
-            f"{path} cannot be read: {error}; restore it from version control, or delete it and run with --bias-update"
-        ) from None
-    if not isinstance(data, dict) or not isinstance(data.get("entries"), dict):
-        raise BaselineError(
-            f"{path} is no baseline; restore it from version control, or delete it and run with --bias-update"
-        )
-    if data.get("schema") != SCHEMA:
-        raise BaselineError(
-            f"{path} has the schema {data.get('schema')!r}, this version reads {SCHEMA}; install a later version, or delete it and run with --bias-update"
-        )
-    return dict(data["entries"])
-
-
-def write_entries(
-    directory: Path, model: str, module: str, entries: Mapping[str, Entry], remove: frozenset[str] = frozenset()
-) -> Path:
-    """Write accepted entries into a baseline file, and remove others. Each file is written whole.
-
-    Raises:
-        BaselineError: the disk is full or the folder cannot be written; what was there is still there.
-    """
-    path = book_path(directory, model, module)
-    stored = {name: content for name, content in read_book(path).items() if name not in remove}
-    stored.update({name: dict(entry.content) for name, entry in entries.items()})
-    text = json.dumps({"schema": SCHEMA, "model": model, "module": module, "entries": stored}, indent=1, sort_keys=True)
-    try:
-        for entry in entries.values():
-            if entry.items is not None:
-                write_whole(items_path(path, entry.name), entry.items)
-        if stored:
-            write_whole(path, (text + "\n").encode())
-        else:
-            path.unlink(missing_ok=True)
-        for name in remove:
-            items_path(path, name).unlink(missing_ok=True)
-    except OSError as error:
-        raise BaselineError(
-            f"{path} cannot be written: {error.strerror or error}; nothing that was there is lost"
-        ) from None
-    return path

@@ -2,22 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_genderbias.gates.listening import LISTENER
+from pytest_genderbias.gates.listening import LISTENER, POLICY
 from pytest_genderbias.measurement import Measurement
 from pytest_genderbias.statistics.intervals import Interval
 
-PASS, REGRESSED, STALE, NOT_COMPARABLE, MISSING, NO_VALUE, UPDATED = (
-    "pass", "regressed", "stale", "not comparable", "missing", "no value", "updated",
+PASS, REGRESSED, INCONCLUSIVE, STALE, NOT_COMPARABLE, MISSING, NO_VALUE, UPDATED = (
+    "pass", "regressed", "inconclusive", "stale", "not comparable", "missing", "no value", "updated",
 )  # fmt: skip
-FAILING = frozenset({REGRESSED, NOT_COMPARABLE, MISSING, NO_VALUE})
+_ALWAYS_FAIL = frozenset({REGRESSED, NOT_COMPARABLE, MISSING, NO_VALUE})
+
+#: The questions that a gate can answer.
+WHOLE_SUITE = "the suite's cases"
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a comparison came to, before it is told: the verdict, why, and the bounds that it rests on.
+
+    ``over``: what varies between the bounds, which says the question that was answered: the suite's cases on this model (whole, or
+    as far as they were scored), or other items or restarts. ``settled_by``: what would settle an inconclusive one. ``p``: of the
+    hypothesis that it is not worse than allowed, where there is one; ``tests``: how many such tests ``regressed`` is corrected for.
+    """
+
+    verdict: str
+    bound: str
+    text: str
+    low: float | None = None
+    high: float | None = None
+    over: str = ""
+    settled_by: str = ""
+    p: float | None = None
+    tests: int = 1
+    difference: float | None = None
+    lines: Sequence[str] = ()
+    accepted: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a gate found. ``bound`` is the limit or baseline in short, for the table; ``text`` explains it whole."""
+    """What a gate found. ``bound`` is the limit or baseline in short, for the table; ``text`` explains it whole.
+
+    ``interval`` has the bounds that decided, ``over`` what varies between them. ``failed``: whether the test that holds this gate
+    fails. ``accepted``: worse values that were accepted with a reason, still in force.
+    """
 
     suite: str
     model: str
@@ -29,23 +62,60 @@ class Judgement:
     bound: str
     verdict: str
     text: str
-
-    @property
-    def failed(self) -> bool:
-        """Whether the test that holds this gate fails."""
-        return self.verdict in FAILING
+    failed: bool
+    over: str = ""
+    settled_by: str = ""
+    p: float | None = None
+    tests: int = 1
+    difference: float | None = None
+    accepted: Sequence[Mapping[str, Any]] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain JSON values."""
         interval = None if self.interval is None else vars(self.interval).copy()
-        return {**vars(self), "interval": interval}
+        return {**vars(self), "interval": interval, "accepted": [dict(one) for one in self.accepted]}
 
 
-def make_judgement(measurement: Measurement, statistic: str, bound: str, verdict: str, finding: str) -> Judgement:
+def decide(low: float, high: float, least: float, most: float) -> str:
+    """Return the verdict on a figure between two bounds that should lie from ``least`` to ``most``: one rule for every gate.
+
+    >>> decide(0.1, 0.2, 0.0, 0.3), decide(0.4, 0.5, 0.0, 0.3), decide(0.2, 0.4, 0.0, 0.3)
+    ('pass', 'regressed', 'inconclusive')
+    """
+    if least <= low and high <= most:
+        return PASS
+    return REGRESSED if high < least or low > most else INCONCLUSIVE
+
+
+def more_that_settle(n: int, reach: float, distance: float, most: int | None = None) -> int | None:
+    """Return about how many cases, or items, would bring a bound to the limit if the figure stays where it is.
+
+    ``reach``: from the figure to the bound that crosses the limit; ``distance``: from the figure to the limit. Bounds close as one
+    over the root of n. ``None`` where no number would.
+
+    >>> more_that_settle(100, 0.2, 0.1), more_that_settle(100, 0.2, 0.1, most=250)
+    (400, 250)
+    """
+    if distance <= 0 or not math.isfinite(reach):
+        return most
+    wanted = n * max(1.0, reach / distance) ** 2
+    unit = 10 ** max(0, math.floor(math.log10(wanted)) - 1)  # two figures: it is an estimate
+    rounded = int(math.ceil(wanted / unit) * unit)
+    return rounded if most is None else min(most, rounded)
+
+
+def make_judgement(measurement: Measurement, statistic: str, finding: Finding) -> Judgement:
     """Make a judgement and tell the listener."""
+    policy = POLICY.get()
+    warned = {INCONCLUSIVE: policy.inconclusive, STALE: policy.stale}
+    bounds = None
+    if finding.low is not None and finding.high is not None:
+        bounds = Interval(finding.low, finding.high, LEVEL, finding.over, "")
     judgement = Judgement(
-        measurement.suite, measurement.model, statistic, measurement.values[statistic], measurement.intervals[statistic],
-        measurement.n, measurement.n_total, bound, verdict, explain(measurement, statistic, verdict, finding),
+        measurement.suite, measurement.model, statistic, measurement.values[statistic], bounds, measurement.n, measurement.n_total,
+        finding.bound, finding.verdict, explain(measurement, statistic, finding),
+        finding.verdict in _ALWAYS_FAIL or warned.get(finding.verdict) == "fail",
+        finding.over, finding.settled_by, finding.p, finding.tests, finding.difference, list(finding.accepted),
     )  # fmt: skip
     listener = LISTENER.get()
     if listener is not None:
@@ -53,16 +123,21 @@ def make_judgement(measurement: Measurement, statistic: str, bound: str, verdict
     return judgement
 
 
-def explain(measurement: Measurement, statistic: str, verdict: str, finding: str) -> str:
-    """Return the whole text: finding, value, interval, direction, n, notes, and the worst records."""
+def explain(measurement: Measurement, statistic: str, finding: Finding) -> str:
+    """Return the whole text: finding, value, intervals, direction, n, what to do, notes, and the worst records."""
     value, about = measurement.values[statistic], measurement.statistics[statistic]
     reason = measurement.reasons.get(statistic, "")
+    scored = f"{measurement.n:,} of {measurement.n_total:,} cases scored"
+    if measurement.stopped:
+        scored += ": that decided every gate on this suite"
     lines = [
-        f"{verdict}: {measurement.suite} on {measurement.model}: {finding}",
+        f"{finding.verdict}: {measurement.suite} on {measurement.model}: {finding.text}",
         f"  {statistic} = {format_number(value)}" + (f" ({reason})" if value is None else ""),
-        f"  95 % interval: {format_interval(measurement.intervals[statistic]) or 'none: ' + (reason or 'not available')}",
+        *([f"  to settle it: {finding.settled_by}"] if finding.settled_by else ()),
+        *finding.lines,
+        f"  95 % interval for other items: {format_interval(measurement.intervals[statistic]) or 'none: ' + (reason or 'not available')}",
         f"  {about.meaning}; {direction_in_words(about.direction)} is worse, neutral is {about.neutral:g}",
-        f"  {measurement.n:,} of {measurement.n_total:,} cases scored",
+        f"  {scored}",
         *(f"  note: {note}" for note in measurement.notes),
     ]
     if measurement.records:

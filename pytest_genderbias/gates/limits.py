@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pytest_genderbias.errors import GateError
-from pytest_genderbias.gates.judgement import NO_VALUE, PASS, REGRESSED, Judgement, make_judgement
-from pytest_genderbias.measurement import Measurement
+from pytest_genderbias.gates.judgement import (
+    INCONCLUSIVE,
+    NO_VALUE,
+    PASS,
+    REGRESSED,
+    WHOLE_SUITE,
+    Finding,
+    Judgement,
+    decide,
+    make_judgement,
+    more_that_settle,
+)
+from pytest_genderbias.measurement import Measurement, Until
+from pytest_genderbias.statistics.intervals import Interval
 from pytest_genderbias.suites.family import Statistic
 
 
@@ -49,26 +63,106 @@ class Limit:
         ]
         return " and ".join(part for part in parts if part)
 
-    def holds(self, value: float, about: Statistic) -> bool:
-        """Tell whether a value keeps the limit."""
+    def range(self, about: Statistic) -> tuple[float, float]:
+        """Return the least and the greatest value that keep the limit."""
         if self.within is not None:
-            return abs(value - about.neutral) <= self.within
-        return (self.at_most is None or value <= self.at_most) and (self.at_least is None or value >= self.at_least)
+            return about.neutral - self.within, about.neutral + self.within
+        least, most = self.at_least, self.at_most
+        return -math.inf if least is None else least, math.inf if most is None else most
+
+    def decided(self, about: Statistic) -> Callable[[float, float], bool]:
+        """Return what tells whether bounds decide this limit."""
+        least, most = self.range(about)
+        return lambda low, high: decide(low, high, least, most) != INCONCLUSIVE
 
 
-def judge_limit(measurement: Measurement, limit: Limit, statistic: str | None = None) -> Judgement:
-    """Judge a statistic, the main one by default, against a limit.
+def decided_by(limits: Iterable[tuple[str, Limit]], statistics: Mapping[str, Statistic]) -> Until:
+    """Return what ``measure(until=...)`` takes: stop when all these limits on these statistics are decided.
+
+    Args:
+        limits: pairs of a statistic's name and its limit; a statistic may have several.
+        statistics: those of the suite's family.
+    """
+    tests: dict[str, list[Callable[[float, float], bool]]] = {}
+    for name, limit in limits:
+        limit.check_direction(name, statistics[name])
+        tests.setdefault(name, []).append(limit.decided(statistics[name]))
+    return {name: partial(_all_decided, some) for name, some in tests.items()}
+
+
+def _all_decided(tests: Sequence[Callable[[float, float], bool]], low: float, high: float) -> bool:
+    return all(test(low, high) for test in tests)
+
+
+def judge_limit(
+    measurement: Measurement, limit: Limit, statistic: str | None = None, generalise: bool = False
+) -> Judgement:
+    """Judge a statistic, the main one by default, against a limit, by its bounds and not by the point.
+
+    The bounds are those of the whole suite on this model (exact where all cases were scored). With ``generalise`` they are those
+    for other items of the same kind: the clustered interval of the measurement; and those of a measurement with ``seeds`` are always
+    for other restarts.
 
     Raises:
         GateError: the limit does not fit the statistic.
         UnknownNameError: the suite has no such statistic.
     """
     name = measurement.statistic(statistic)
+    limit.check_direction(name, measurement.statistics[name])
+    return make_judgement(measurement, name, _find(measurement, limit, name, generalise or bool(measurement.restarts)))
+
+
+def _find(measurement: Measurement, limit: Limit, name: str, generalise: bool) -> Finding:
     about, value = measurement.statistics[name], measurement.values[name]
-    limit.check_direction(name, about)
-    bound = limit.describe(about)
+    bound = limit.describe(about) + (
+        f" for other {'restarts' if measurement.restarts else 'items'}" if generalise else ""
+    )
     if value is None:
-        return make_judgement(measurement, name, bound, NO_VALUE, f"{name} should be {bound}, but it has no value")
-    holds = limit.holds(value, about)
-    finding = f"{name} is {value:.6g}, {'and should be' if holds else 'expected'} {bound}"
-    return make_judgement(measurement, name, bound, PASS if holds else REGRESSED, finding)
+        return Finding(NO_VALUE, bound, f"{name} should be {bound}, but it has no value")
+    bounds = measurement.intervals[name] if generalise else measurement.whole_suite[name]
+    if bounds is None:
+        return _without_bounds(measurement, name, bound, generalise)
+    least, most = limit.range(about)
+    verdict = decide(bounds.low, bounds.high, least, most)
+    said = {PASS: "and should be", REGRESSED: "expected", INCONCLUSIVE: "which does not decide whether it is"}[verdict]
+    exact = bounds.low == bounds.high
+    figure = f"{value:.6g}" if exact else f"{value:.4g}, 95 % bounds {bounds.low:.4g} to {bounds.high:.4g}"
+    over = f"{bounds.over}{', all of them' if exact else ''}"
+    settled = _settled_by(measurement, bounds, value, (least, most), generalise) if verdict == INCONCLUSIVE else ""
+    return Finding(
+        verdict, bound, f"{name} is {figure} over {over}, {said} {bound}", bounds.low, bounds.high, over, settled
+    )
+
+
+def _without_bounds(measurement: Measurement, name: str, bound: str, generalise: bool) -> Finding:
+    if generalise:
+        why = measurement.reasons.get(name, "not available")
+        text = f"{name} should be {bound}, but there is no interval for other items: {why}"
+        return Finding(
+            INCONCLUSIVE, bound, text, over="other items", settled_by="nothing; gate the suite's own cases instead"
+        )
+    text = (
+        f"{name} should be {bound}, but only {measurement.n:,} of {measurement.n_total:,} cases were scored, "
+        "and what a sample of it says about all of them is not known"
+    )
+    return Finding(
+        INCONCLUSIVE, bound, text, over=WHOLE_SUITE, settled_by=f"all {measurement.n_total:,} cases (no limit)"
+    )
+
+
+def _settled_by(
+    measurement: Measurement, bounds: Interval, value: float, edges: tuple[float, float], generalise: bool
+) -> str:
+    """Say how many cases or items would decide, if the value stays where it is."""
+    n, most = (bounds.items, None) if generalise else (measurement.n, measurement.n_total)
+    if not n:
+        return "more items, or a limit farther away"
+    needed = [
+        more_that_settle(n, bounds.high - value if value <= edge else value - bounds.low, abs(value - edge), most)
+        for edge in edges
+        if bounds.low <= edge <= bounds.high
+    ]
+    if None in needed:
+        return "no number of items, if the value stays on the limit"
+    what = bounds.over if generalise else "cases"
+    return f"about {max(n for n in needed if n is not None):,} {what}, if the value stays where it is"

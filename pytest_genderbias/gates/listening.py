@@ -1,13 +1,25 @@
-"""Who hears of judgements. Apart from ``judgement`` so that it can be imported without numpy."""
+"""Who hears of judgements, and how strict they are. Apart from ``judgement`` so that it can be imported without numpy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.judgement import Judgement
 
+
+@dataclass(frozen=True)
+class Policy:
+    """What fails a test beside ``regressed``: ``"fail"`` or ``"warn"`` for ``inconclusive`` and for ``stale``."""
+
+    inconclusive: str = "fail"
+    stale: str = "warn"
+
+
 #: Whoever wants to hear of every judgement (the plugin does, for its table) sets this for the time of a test.
 LISTENER: ContextVar[Callable[[Judgement], None] | None] = ContextVar("genderbias_listener", default=None)
+#: The plugin sets this from ``--bias-inconclusive`` and ``--bias-stale``.
+POLICY: ContextVar[Policy] = ContextVar("genderbias_policy", default=Policy())  # noqa: B039 - frozen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_genderbias.errors import DataFileError, ModelError
@@ -41,6 +41,8 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _OBJECT = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*(?:\.\w+)*")
 
 
+SEED = "{seed}"  #: stands in a spec for the number of a restart
+
 @dataclass(frozen=True)
 class ModelSpec:
     """A model's name (for tables and baselines), and where it comes from.
@@ -53,6 +55,19 @@ class ModelSpec:
     spec: str
     kind: str
     target: str
+
+    @property
+    def seeded(self) -> bool:
+        """Whether the spec holds ``{seed}``: one checkpoint a restart of a training, as ``runs/seed-{seed}``."""
+        return SEED in self.spec
+
+    def for_seed(self, seed: int) -> ModelSpec:
+        """Return the spec of one restart, under the same name.
+
+        Raises:
+            ModelError: there is none.
+        """
+        return replace(parse_spec(self.spec.replace(SEED, str(seed))), name=self.name)
 
 
 def parse_spec(text: str) -> ModelSpec:
@@ -75,6 +90,9 @@ def parse_spec(text: str) -> ModelSpec:
         return ModelSpec(name or spec, spec, "hub", ALIASES[spec])
     if spec.startswith("text:"):
         return _parse_text(name, spec)
+    if SEED in spec:  # the first restart shows what it is
+        first = parse_spec(spec.replace(SEED, "0"))
+        return replace(first, name=name or _safe(Path(spec).name.replace(SEED, "")), spec=spec)
     path = Path(spec).expanduser()
     if path.is_dir():
         _check_directory(path)

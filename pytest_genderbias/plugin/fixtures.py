@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +13,7 @@ from pytest_genderbias.plugin.session import NO_MODEL, bias_session, measure_or_
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.baseline import Baseline
+    from pytest_genderbias.gates.limits import Limit
     from pytest_genderbias.measurement import Measurement
     from pytest_genderbias.models.model import Model
     from pytest_genderbias.suites.suite import Suite
@@ -35,12 +36,17 @@ def bias_suite(request: pytest.FixtureRequest) -> Callable[[str], Suite]:
 
 @pytest.fixture
 def bias_measure(request: pytest.FixtureRequest, bias_model: Model) -> Callable[..., Measurement]:
-    """Measure a suite on the model under test: ``bias_measure("nli-occupation", limit=3000)``. Computed once a run and model."""
+    """Measure a suite on the model under test: ``bias_measure("nli-occupation", limit=3000)``. Computed once a run and model.
 
-    def measure(suite: str | Suite, **settings: Any) -> Measurement:
+    With ``until=Limit(at_least=0.6)``, or ``until={"fraction_neutral": Limit(...)}``, scoring stops as soon as that is decided.
+    """
+
+    def measure(suite: str | Suite, until: Limit | Mapping[str, Limit] | None = None, **settings: Any) -> Measurement:
         config = request.config
         loaded = bias_session(config).suite(suite) if isinstance(suite, str) else suite
-        measurement = measure_or_skip(config, loaded, request.node.callspec.params["bias_model"], settings)
+        limits = until if isinstance(until, Mapping) else {} if until is None else {loaded.main_statistic: until}
+        spec = request.node.callspec.params["bias_model"]
+        measurement = measure_or_skip(config, loaded, spec, settings, tuple(limits.items()))
         outcomes.record_measurement(request.node, measurement)
         return measurement
 

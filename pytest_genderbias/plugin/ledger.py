@@ -127,7 +127,7 @@ class Ledger:
         return found
 
     def _write_baselines(self, session: pytest.Session, unused: dict[Path, set[str]], whole: bool) -> None:
-        from pytest_genderbias.gates.baseline import Entry, book_path, read_book, write_entries
+        from pytest_genderbias.gates.book import Entry, book_path, read_book, write_entries
 
         if not whole:
             self._say("the run was cut short: no baseline was written", "yellow")
@@ -174,6 +174,16 @@ class Ledger:
         except OSError as error:
             self._fail(session, f"--bias-json: {self._settings.json} cannot be written: {error.strerror or error}")
 
+    def _accepted(self) -> list[str]:
+        """Return the worse values that somebody accepted, and why, as long as they stand."""
+        return list(
+            dict.fromkeys(
+                f"accepted on {a['date']}: {j['suite']}.{a['statistic']} on {j['model']} {_number(a['old'])} -> {_number(a['new'])}: {a['reason']}"
+                for j in self._judgements
+                for a in j["accepted"]
+            )
+        )
+
     def _fail(self, session: pytest.Session, text: str) -> None:
         self._say(text, "red")
         if session.exitstatus == pytest.ExitCode.OK:
@@ -200,8 +210,10 @@ class Ledger:
             where = f" on {model}" if model else ""
             terminalreporter.write_line(f"skipped{where}: {', '.join(suites)}: {reason}")
         for one in self._judgements:
-            if one["verdict"] == "stale":
+            if one["verdict"] in ("stale", "inconclusive") and not one["failed"]:
                 terminalreporter.write_line(one["text"].splitlines()[0], yellow=True)
+        for line in self._accepted():
+            terminalreporter.write_line(line, yellow=True)
         for line, markup in self._lines:
             terminalreporter.write_line(line, **({markup: True} if markup else {}))
 

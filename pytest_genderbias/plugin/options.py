@@ -35,6 +35,11 @@ class Settings:
     cache_clear: bool
     baseline: Path
     update: str
+    reason: str | None
+    inconclusive: str
+    stale: str
+    family: str | int
+    seeds: int | None
     json: Path | None
     strict: bool
     all_suites: bool
@@ -69,7 +74,15 @@ _FLAGS: tuple[tuple[str, str, str, bool, str], ...] = (
     ("--bias-cache-clear", "flag", "", False, "remove all stored scores before the run, but for those that another process is using"),
     ("--bias-baseline", "value", "DIR", True, "folder of the baselines (default: bias_baselines in the root directory)"),
     ("--bias-update", "flag", "", False, "accept what is measured as the new baseline, and remove unused entries"),
+    ("--bias-reason", "value", "TEXT", False, "why a worse value is accepted (with --bias-update); stored with it, and listed while it is in force"),
     ("--bias-update-new", "flag", "", False, "accept what is measured where there is no baseline entry yet"),
+    ("--bias-inconclusive", "value", "fail|warn", True, "what a gate does whose bounds decide neither way (default: fail)"),
+    ("--bias-stale", "value", "fail|warn", True, "what a gate does whose model is better than its baseline beyond the tolerance (default: warn)"),
+    ("--bias-family", "value", "model|module|none|N", True,
+     "the comparisons with a baseline that 'regressed' is corrected for: all entries of the model (default), those of the test's module, none, "
+     "or a number"),
+    ("--bias-seeds", "value", "N", True,
+     "restarts of what is trained: heads of suites that train one, and models whose SPEC holds {seed}, as runs/seed-{seed}"),
     ("--bias-json", "value", "FILE", True, "write everything that was measured and judged to FILE"),
     ("--bias-strict", "flag", "", True, "a suite that does not apply to a model, or no model named, is a failure and not a skip"),
 )  # fmt: skip
@@ -127,9 +140,7 @@ def read_settings(config: pytest.Config) -> Settings:
         )
     update = "all" if given("--bias-update") else "new" if given("--bias-update-new") else "no"
     suites = _suites(given("--bias-suite") or [], base("--bias-suite"))
-    dtype = given("--bias-dtype") or "float32"
-    if dtype not in DTYPES:
-        raise pytest.UsageError(f"--bias-dtype: expected one of {', '.join(DTYPES)}, got {dtype!r}")
+    dtype = _choice("--bias-dtype", given("--bias-dtype") or "float32", DTYPES)
     for flag in ("--bias-cache-info", "--bias-cache-clear"):
         if given(flag) and given("--bias-no-cache"):
             raise pytest.UsageError(f"{flag}: there is no score cache with --bias-no-cache; leave one of them out")
@@ -155,6 +166,11 @@ def read_settings(config: pytest.Config) -> Settings:
         cache_clear=bool(given("--bias-cache-clear")),
         baseline=baseline,
         update=update,
+        reason=_reason(given("--bias-reason"), update),
+        inconclusive=_choice("--bias-inconclusive", given("--bias-inconclusive") or "fail", ("fail", "warn")),
+        stale=_choice("--bias-stale", given("--bias-stale") or "warn", ("fail", "warn")),
+        family=_family(given("--bias-family") or "model"),
+        seeds=_whole("--bias-seeds", given("--bias-seeds"), 2),
         json=None if given("--bias-json") is None else base("--bias-json") / given("--bias-json"),
         strict=bool(given("--bias-strict")),
         all_suites="all" in _split(given("--bias-suite") or []),
@@ -225,6 +241,29 @@ def _size(flag: str, text: str) -> int:
             f"{flag}: expected a size such as 500MB, 2GB or 1GiB, or a number of bytes, got {text!r}"
         )
     return int(float(match[1]) * _UNITS[match[2]])
+
+
+def _choice(flag: str, text: str, choices: tuple[str, ...]) -> str:
+    if text not in choices:
+        raise pytest.UsageError(f"{flag}: expected {' or '.join(choices)}, got {text!r}")
+    return text
+
+
+def _family(text: str) -> str | int:
+    if str(text).isdigit() and int(text) > 0:
+        return int(text)
+    if text not in ("model", "module", "none"):
+        raise pytest.UsageError(
+            f"--bias-family: expected model, module, none, or a whole number of at least 1, got {text!r}"
+        )
+    return text
+
+
+def _reason(text: str | None, update: str) -> str | None:
+    reason = " ".join((text or "").split())
+    if reason and update != "all":
+        raise pytest.UsageError("--bias-reason: goes with --bias-update, which accepts what is worse")
+    return reason or None
 
 
 def _option(text: str) -> tuple[str, str, Any]:

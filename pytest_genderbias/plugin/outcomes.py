@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_genderbias.gates.listening import LISTENER
+from pytest_genderbias.gates.listening import LISTENER, POLICY, Policy
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.baseline import Baseline
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement import Measurement
+    from pytest_genderbias.models.spec import ModelSpec
 
 _REPORTED_RECORDS = 10  #: worst records of a measurement that go into the JSON report
 ATTRIBUTE = "genderbias"  #: attribute of a test report
@@ -80,12 +81,18 @@ def listening(item: pytest.Item) -> Iterator[None]:
         name = f"bias.{judgement.suite}.{judgement.statistic}"
         item.user_properties.append((f"{name}.verdict", judgement.verdict))
         item.user_properties.append((f"{name}.bound", judgement.bound))
+        if judgement.over:
+            item.user_properties.append((f"{name}.over", judgement.over))
+        if judgement.settled_by:
+            item.user_properties.append((f"{name}.settled_by", judgement.settled_by))
 
-    token = LISTENER.set(hear)
+    settings = item.config.stash[SETTINGS]
+    token, rule = LISTENER.set(hear), POLICY.set(Policy(settings.inconclusive, settings.stale))
     try:
         yield
     finally:
         LISTENER.reset(token)
+        POLICY.reset(rule)
 
 
 def baseline_of(item: pytest.Item, model: str, settings: Settings) -> Baseline:
@@ -94,8 +101,21 @@ def baseline_of(item: pytest.Item, model: str, settings: Settings) -> Baseline:
 
     outcome = outcome_of(item)
     if outcome.baseline is None:
-        outcome.baseline = Baseline(settings.baseline, model, module_of(item), settings.update)
+        outcome.baseline = Baseline(
+            settings.baseline, model, module_of(item), settings.update, settings.reason, settings.family
+        )
     return outcome.baseline
+
+
+def as_far_as(item: pytest.Item, spec: ModelSpec | None, names: Iterable[str]) -> int | None:
+    """Return how many cases the largest of some stored entries had, where that was a sample and nobody set another limit."""
+    settings = item.config.stash[SETTINGS]
+    if spec is None or settings.limit is not None or settings.update == "all":
+        return None
+    baseline = baseline_of(item, spec.name, settings)
+    found = [stored["sample"] for name in names if (stored := baseline.stored(name)) is not None]
+    most = max(found, key=lambda sample: int(sample["n"]), default=None)
+    return int(most["n"]) if most is not None and most["n"] < most["of"] else None
 
 
 def attach(item: pytest.Item, report: pytest.TestReport) -> None:
@@ -120,6 +140,6 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
                 "content": entry.content,
                 "items": None if entry.items is None else base64.b64encode(entry.items).decode(),
             }
-            for name, entry in outcome.baseline.measured.items()
+            for name, entry in outcome.baseline.entries().items()
         }
     setattr(report, ATTRIBUTE, found)

@@ -38,10 +38,12 @@ class SuiteItem(pytest.Item):
         """Measure, report, and judge against a stored entry, or make one where that is asked for."""
         from pytest_genderbias.gates.assertions import settle
 
-        measurement = measure_or_skip(self.config, bias_session(self.config).suite(self.suite), self.spec, {})
+        settings, suite = self.config.stash[SETTINGS], bias_session(self.config).suite(self.suite)
+        n = outcomes.as_far_as(self, self.spec, [suite.name])
+        measurement = measure_or_skip(self.config, suite, self.spec, {} if n is None else {"limit": n})
         outcomes.record_measurement(self, measurement)
-        baseline = outcomes.baseline_of(self, measurement.model, self.config.stash[SETTINGS])
-        if baseline.update != "no" or baseline.has(measurement.suite):
+        baseline = outcomes.baseline_of(self, measurement.model, settings)
+        if baseline.update != "no" or baseline.stored(measurement.suite) is not None:
             settle(baseline.judge(measurement))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: str | None = None) -> str:

@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from pytest_genderbias.errors import BiasError, ModelError, NotApplicableError
+from pytest_genderbias.errors import BiasError, ModelError, NotApplicableError, SettingError
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.progress import TerminalProgress
 
 if TYPE_CHECKING:
-    from pytest_genderbias.measurement import Measurement
+    from pytest_genderbias.gates.limits import Limit
+    from pytest_genderbias.measurement import Measurement, Plan
     from pytest_genderbias.models.loading import LoadSettings, ModelSource
     from pytest_genderbias.models.model import Model
+    from pytest_genderbias.scoring.engine import ScoreSettings
     from pytest_genderbias.suites.suite import Suite
+
+    Limits = tuple[tuple[str, Limit], ...]
+
+_RUN = ("limit", "seed", "batch_tokens")  #: settings of the scoring, and not of the suite
 
 
 class BiasSession:
@@ -29,7 +35,7 @@ class BiasSession:
         self.config, self.settings = config, config.stash[SETTINGS]
         self._sources: dict[str, ModelSource] = {}
         self._refused: set[str] = set()
-        self._loaded: tuple[str, Model] | None = None
+        self._loaded: tuple[ModelSpec, Model] | None = None
         self._suites: dict[str, Suite] = {}
         self._measured: dict[str, Measurement] = {}
 
@@ -45,18 +51,18 @@ class BiasSession:
         """Find a model and its role, without its weights."""
         from pytest_genderbias.models.loading import inspect
 
-        if spec.name not in self._sources:
-            self._sources[spec.name] = self._once(spec, lambda: inspect(spec, self._load_settings()))
-        return self._sources[spec.name]
+        if spec.target not in self._sources:
+            self._sources[spec.target] = self._once(spec, lambda: inspect(spec, self._load_settings()))
+        return self._sources[spec.target]
 
     def model(self, spec: ModelSpec) -> Model:
         """Load a model; the one before it leaves the memory first."""
         from pytest_genderbias.models.loading import load
 
-        if self._loaded is None or self._loaded[0] != spec.name:
+        if self._loaded is None or self._loaded[0] != spec:
             self.release()
             _share_cores()
-            self._loaded = spec.name, self._once(spec, lambda: load(self.source(spec), self._load_settings()))
+            self._loaded = spec, self._once(spec, lambda: load(self.source(spec), self._load_settings()))
         return self._loaded[1]
 
     def release(self) -> None:
@@ -65,24 +71,80 @@ class BiasSession:
             self._loaded = None
             gc.collect()
 
-    def measure(self, suite: Suite, spec: ModelSpec, settings: Mapping[str, Any]) -> Measurement:
-        """Measure a suite, or return what was measured with these settings before."""
-        from pytest_genderbias.measurement import carry_out, plan_measurement
+    def measure(self, suite: Suite, spec: ModelSpec, settings: Mapping[str, Any], until: Limits = ()) -> Measurement:
+        """Measure a suite, or return what was measured with these settings before; ``until`` these limits are decided."""
+        chosen = self._settings_for(suite, settings)
+        key = repr((suite.digest, suite.name, spec.name, sorted(chosen.items()), until))
+        if key not in self._measured:
+            seeds = self._seeds(suite, spec, chosen)
+            self._measured[key] = (
+                self._once_measured(suite, spec, chosen, until)
+                if seeds is None
+                else self._over_restarts(suite, spec, chosen, seeds)
+            )
+        return self._measured[key]
+
+    def _seeds(self, suite: Suite, spec: ModelSpec, chosen: dict[str, Any]) -> int | None:
+        """Take the number of restarts out of the settings; ``None`` where nothing is repeated, or the suite repeats by itself."""
+        if "seeds" in suite.family.options:
+            return None
+        asked = chosen.pop("seeds", None)
+        seeds = self.settings.seeds if asked is None else asked
+        if seeds is None and spec.seeded:
+            raise SettingError(
+                f"{spec.name}={spec.spec} is one checkpoint a seed; say how many: --bias-seeds=5, or seeds: 5 in the gate's settings"
+            )
+        if seeds is None:
+            return None
+        if type(seeds) is not int or seeds < 2:
+            raise SettingError(f"seeds should be a whole number of at least 2, got {seeds!r}")
+        if spec.seeded or self._plan(suite, spec, chosen).trains:
+            return seeds
+        if asked is not None:
+            raise SettingError(
+                f"{suite.name} trains nothing on {spec.name}, so that every seed gives the same; leave seeds out, or name one checkpoint "
+                "a restart: --bias-model=NAME=runs/seed-{seed}"
+            )
+        return None
+
+    def _once_measured(self, suite: Suite, spec: ModelSpec, chosen: Mapping[str, Any], until: Limits) -> Measurement:
+        from pytest_genderbias.gates.limits import decided_by
+        from pytest_genderbias.measurement import carry_out
+
+        stop = decided_by(until, suite.family.statistics) if until else None
+        return carry_out(self._plan(suite, spec, chosen), self.model(spec), self._score_settings(chosen), stop)
+
+    def _over_restarts(self, suite: Suite, spec: ModelSpec, chosen: Mapping[str, Any], seeds: int) -> Measurement:
+        """Measure each restart: of the model where its spec names one a seed, and of what the suite itself trains."""
+        from pytest_genderbias.measurement import carry_out
+        from pytest_genderbias.restarts import combine_restarts
+
+        specs = [spec.for_seed(k) for k in range(seeds)] if spec.seeded else [spec] * seeds
+        trains = self._plan(suite, specs[0], chosen).trains
+        found = []
+        for k, one in enumerate(specs):
+            of_seed = {**chosen, "seed": chosen["seed"] + k} if trains else dict(chosen)
+            found.append(carry_out(self._plan(suite, one, of_seed), self.model(one), self._score_settings(of_seed)))
+        return combine_restarts(found, range(seeds) if spec.seeded else range(chosen["seed"], chosen["seed"] + seeds))
+
+    def _plan(self, suite: Suite, spec: ModelSpec, chosen: Mapping[str, Any]) -> Plan:
+        from pytest_genderbias.measurement import plan_measurement
+
+        options = {name: value for name, value in chosen.items() if name not in _RUN}
+        return plan_measurement(suite, spec.name, self.source(spec).role, options, self.settings.data, chosen["seed"])
+
+    def _score_settings(self, chosen: Mapping[str, Any]) -> ScoreSettings:
         from pytest_genderbias.scoring.engine import ScoreSettings
 
-        chosen = self._settings_for(suite, settings)
-        key = repr((suite.digest, suite.name, spec.name, sorted(chosen.items())))
-        if key not in self._measured:
-            run = {name: chosen.pop(name) for name in ("limit", "seed", "batch_tokens")}
-            plan = plan_measurement(suite, spec.name, self.source(spec).role, chosen, self.settings.data, run["seed"])
-            how = ScoreSettings(**run, cache=self.settings.cache, progress=TerminalProgress(self.config))
-            self._measured[key] = carry_out(plan, self.model(spec), how)
-        return self._measured[key]
+        run = {name: chosen[name] for name in _RUN}
+        return ScoreSettings(**run, cache=self.settings.cache, progress=TerminalProgress(self.config))
 
     def _settings_for(self, suite: Suite, settings: Mapping[str, Any]) -> dict[str, Any]:
         run = self.settings
         asked = {name: value for wanted, name, value in run.options if self._is_for(wanted, name, suite)}
-        return {"limit": run.limit, "seed": run.seed, "batch_tokens": run.batch_tokens, **asked, **settings}
+        known = {"limit": run.limit, "seed": run.seed, "batch_tokens": run.batch_tokens, **asked, **settings}
+        repeats = run.seeds is not None and "seeds" in suite.family.options  # it repeats its training by itself
+        return {"seeds": run.seeds, **known} if repeats else known
 
     @staticmethod
     def _is_for(wanted: str, option: str, suite: Suite) -> bool:
@@ -127,13 +189,13 @@ NO_MODEL = "no model named: give one with --bias-model=[NAME=]SPEC, as --bias-mo
 
 
 def measure_or_skip(
-    config: pytest.Config, suite: Suite, spec: ModelSpec | None, settings: Mapping[str, Any]
+    config: pytest.Config, suite: Suite, spec: ModelSpec | None, settings: Mapping[str, Any], until: Limits = ()
 ) -> Measurement:
     """Measure; where the suite does not apply, skip or fail."""
     if spec is None:
         refuse_or_skip(config, NO_MODEL)
     try:
-        return bias_session(config).measure(suite, spec, settings)
+        return bias_session(config).measure(suite, spec, settings, until)
     except NotApplicableError as error:
         reason = str(error)
     refuse_or_skip(config, reason)  # behind the handler, so that a failure is shown without what it was made of

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +15,54 @@ from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.packaged import error_text
-from pytest_genderbias.plugin.session import bias_session, measure_or_skip
+from pytest_genderbias.plugin.session import bias_session, measure_or_skip, refuse_or_skip
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, read_yaml, refuse_unknown, take
 
 if TYPE_CHECKING:
+    from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.gates.limits import Limit
+    from pytest_genderbias.measurement import Measurement
     from pytest_genderbias.suites.suite import Suite
 
-_KEYS = ("suite", "statistic", "at_most", "at_least", "within", "baseline", "tolerance", "settings", "name", "models")
-_RUN_SETTINGS = ("limit", "seed", "batch_tokens")
+_KEYS = (
+    "suite", "statistic", "at_most", "at_least", "within", "generalise", "baseline", "no_worse_than", "tolerance", "settings", "name",
+    "models",
+)  # fmt: skip
+_RUN_SETTINGS = ("limit", "seed", "batch_tokens", "seeds")
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One gate as its file has it. ``tolerance`` is that of the comparison with a baseline, or with the model ``against``."""
+
+    name: str
+    suite: Suite
+    statistic: str
+    settings: Mapping[str, Any]
+    limit: Limit | None
+    generalise: bool
+    baseline: bool
+    against: str | None
+    tolerance: float
+    label: str | None
+    models: Sequence[str] | None
+    line: int
+
+    @property
+    def measurement(self) -> str:
+        """What makes two gates judge the same measurement."""
+        return repr((str(self.suite.path), self.suite.digest, sorted(self.settings.items())))
+
+    @property
+    def entry(self) -> str:
+        """The name of its baseline entry."""
+        return self.label or self.suite.name
+
+    def is_for(self, spec: ModelSpec | None) -> bool:
+        """Tell whether it judges this model."""
+        if spec is None:
+            return True
+        return (self.models is None or spec.name in self.models) and spec.name != self.against
 
 
 class GateFile(pytest.File):
@@ -33,66 +74,81 @@ class GateFile(pytest.File):
         refuse_unknown(data, ("gates",), "a gate file")
         gates = take(data, "gates", LocatedList, "the gate file")
         models: tuple[ModelSpec | None, ...] = self.config.stash[SETTINGS].models or (None,)
-        names: dict[str, int] = {}
+        names: Counter[str] = Counter()
         parsed = []
-        for number, gate in enumerate(gates):
-            if not isinstance(gate, LocatedMap):
+        for number, one in enumerate(gates):
+            if not isinstance(one, LocatedMap):
                 raise DataFileError(
-                    f"{self.path}:{gates.lines[number]}: expected a gate (suite, statistic, limit), got {gate!r}"
+                    f"{self.path}:{gates.lines[number]}: expected a gate (suite, statistic, limit), got {one!r}"
                 )
-            item_name, arguments = self._read(gate)
-            names[item_name] = names.get(item_name, 0) + 1
-            parsed.append((item_name if names[item_name] == 1 else f"{item_name}-{names[item_name]}", arguments))
+            gate = self._read(one)
+            names[gate.name] += 1
+            parsed.append(gate if names[gate.name] == 1 else replace(gate, name=f"{gate.name}-{names[gate.name]}"))
+        comparisons = sum(gate.is_for(spec) for gate in parsed if gate.against for spec in models)
         for spec in models:
-            for item_name, arguments in parsed:
-                if spec is None or arguments["models"] is None or spec.name in arguments["models"]:
-                    rest = {key: value for key, value in arguments.items() if key != "models"}
-                    yield GateItem.from_parent(
-                        self, name=f"{item_name}:{spec.name if spec else 'no-model'}", spec=spec, **rest
-                    )
+            mine = [gate for gate in parsed if gate.is_for(spec)]
+            for gate in mine:
+                beside = tuple(other for other in mine if other.measurement == gate.measurement)
+                name = f"{gate.name}:{spec.name if spec else 'no-model'}"
+                yield GateItem.from_parent(
+                    self, name=name, gate=gate, beside=beside, comparisons=comparisons, spec=spec
+                )
 
-    def _read(self, gate: LocatedMap) -> tuple[str, dict[str, Any]]:
-        from pytest_genderbias.gates.limits import Limit
-
+    def _read(self, gate: LocatedMap) -> Gate:
         refuse_unknown(gate, _KEYS, "a gate")
         suite = self._suite(gate)
         statistic = take(gate, "statistic", str, "the gate", default=suite.main_statistic)
-        where = f"{self.path}:{gate.lines.get('statistic', gate.line)}"
         if statistic not in suite.family.statistics:
-            raise DataFileError(
-                f"{where}: {suite.name} has no statistic {statistic!r}; it has {', '.join(suite.family.statistics)}"
+            raise self._wrong(
+                gate,
+                "statistic",
+                f"{suite.name} has no statistic {statistic!r}; it has {', '.join(suite.family.statistics)}",
             )
         settings = dict(take(gate, "settings", LocatedMap, "the gate", default={}))
-        unknown = set(settings) - set(suite.family.options) - set(_RUN_SETTINGS)
-        if unknown:
+        if unknown := set(settings) - set(suite.family.options) - set(_RUN_SETTINGS):
             known = ", ".join([*_RUN_SETTINGS, *suite.family.options])
-            raise DataFileError(
-                f"{self.path}:{gate.lines['settings']}: unknown setting {min(unknown)!r}; {suite.name} takes {known}"
-            )
+            raise self._wrong(gate, "settings", f"unknown setting {min(unknown)!r}; {suite.name} takes {known}")
         bounds = {
             key: take(gate, key, (int, float), "the gate", default=None) for key in ("at_most", "at_least", "within")
         }
-        on_baseline = take(gate, "baseline", bool, "the gate", default=False)
+        baseline = take(gate, "baseline", bool, "the gate", default=False)
+        against = take(gate, "no_worse_than", str, "the gate", default=None)
         tolerance = take(gate, "tolerance", (int, float), "the gate", default=0.0)
-        models = take(gate, "models", LocatedList, "the gate", default=None)
-        limit: Limit | None = None
+        if "tolerance" in gate and (not (baseline or against) or tolerance < 0):
+            raise self._wrong(
+                gate, "tolerance", "'tolerance' is 0 or more, and goes with 'baseline: true' or 'no_worse_than'"
+            )
+        limit = self._limit(gate, bounds, suite, statistic, needed=not (baseline or against))
+        generalise = take(gate, "generalise", bool, "the gate", default=False)
+        if "generalise" in gate and limit is None:
+            raise self._wrong(
+                gate, "generalise", "'generalise' goes with a limit; a comparison is for other items anyway"
+            )
+        kinds = [key for key, value in bounds.items() if value is not None]
+        kinds += ["baseline"] if baseline else []
+        kinds += [f"no_worse_than_{against}"] if against else []
+        label = take(gate, "name", str, "the gate", default=None)
+        return Gate(
+            ".".join([label or suite.name, statistic, *kinds]), suite, statistic, settings, limit, generalise, baseline, against,
+            float(tolerance), label, take(gate, "models", LocatedList, "the gate", default=None), gate.line,
+        )  # fmt: skip
+
+    def _limit(
+        self, gate: LocatedMap, bounds: Mapping[str, float | None], suite: Suite, statistic: str, needed: bool
+    ) -> Limit | None:
+        from pytest_genderbias.gates.limits import Limit
+
+        if not needed and all(value is None for value in bounds.values()):
+            return None
         try:
-            if any(v is not None for v in bounds.values()) or not on_baseline:
-                limit = Limit(**bounds)
-                limit.check_direction(statistic, suite.family.statistics[statistic])
+            limit = Limit(**bounds)
+            limit.check_direction(statistic, suite.family.statistics[statistic])
         except BiasError as error:
             raise DataFileError(f"{self.path}:{gate.line}: {error}") from None
-        if "tolerance" in gate and (not on_baseline or tolerance < 0):
-            raise DataFileError(
-                f"{self.path}:{gate.lines['tolerance']}: 'tolerance' is 0 or more, and goes with 'baseline: true'"
-            )
-        kinds = [key for key, value in bounds.items() if value is not None] + (["baseline"] if on_baseline else [])
-        label = take(gate, "name", str, "the gate", default=None)
-        name = ".".join([label or suite.name, statistic, *kinds])
-        return name, {
-            "suite": suite, "statistic": statistic, "limit": limit, "settings": settings, "models": models, "entry": label,
-            "tolerance": float(tolerance) if on_baseline else None, "line": gate.line,
-        }  # fmt: skip
+        return limit
+
+    def _wrong(self, gate: LocatedMap, key: str, text: str) -> DataFileError:
+        return DataFileError(f"{self.path}:{gate.lines.get(key, gate.line)}: {text}")
 
     def _suite(self, gate: LocatedMap) -> Suite:
         name = take(gate, "suite", str, "the gate")
@@ -111,37 +167,66 @@ class GateFile(pytest.File):
 
 
 class GateItem(pytest.Item):
-    """One gate on one model."""
+    """One gate on one model. ``beside``: all gates of the file on the same measurement, this one among them."""
 
     def __init__(
-        self, *, suite: Suite, statistic: str, limit: Limit | None, settings: dict[str, Any], entry: str | None,
-        tolerance: float | None, line: int, spec: ModelSpec | None, **kwargs: Any,
-    ) -> None:  # fmt: skip
+        self, *, gate: Gate, beside: tuple[Gate, ...], comparisons: int, spec: ModelSpec | None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
-        self.suite, self.statistic, self.limit, self.settings, self.entry = suite, statistic, limit, settings, entry
-        self.tolerance, self.line, self.spec = tolerance, line, spec
+        self.gate, self.beside, self.comparisons, self.spec = gate, beside, comparisons, spec
+        self.suite = gate.suite
 
     def runtest(self) -> None:
         """Measure and judge."""
         from pytest_genderbias.gates.assertions import settle
         from pytest_genderbias.gates.limits import judge_limit
 
-        measurement = measure_or_skip(self.config, self.suite, self.spec, self.settings)
-        outcomes.record_measurement(self, measurement)
+        gate = self.gate
+        measurement = self._measure(self.spec)
         judgements = []
-        if self.tolerance is not None:
+        if gate.baseline:
             baseline = outcomes.baseline_of(self, measurement.model, self.config.stash[SETTINGS])
-            judgements.append(baseline.judge(measurement, self.tolerance, self.statistic, self.entry))
-        if self.limit is not None:
-            judgements.append(judge_limit(measurement, self.limit, self.statistic))
+            judgements.append(baseline.judge(measurement, gate.tolerance, gate.statistic, gate.label))
+        if gate.against is not None:
+            judgements.append(self._compare(measurement, gate.against))
+        if gate.limit is not None:
+            judgements.append(judge_limit(measurement, gate.limit, gate.statistic, gate.generalise))
         for judgement in judgements:
             settle(judgement)
+
+    def _measure(self, spec: ModelSpec | None) -> Measurement:
+        """Measure as far as all gates beside this one need, whether or not they run too, so that no verdict hangs on that."""
+        settings, until = dict(self.gate.settings), self._until()
+        entries = [gate.entry for gate in self.beside if gate.baseline]
+        if "limit" not in settings and (n := outcomes.as_far_as(self, self.spec, entries)) is not None:
+            settings["limit"] = n
+        measurement = measure_or_skip(self.config, self.suite, spec, settings, until)
+        outcomes.record_measurement(self, measurement)
+        return measurement
+
+    def _until(self) -> tuple[tuple[str, Limit], ...]:
+        """Return the limits after which scoring stops; none where a gate needs all that can be had."""
+        if any(gate.baseline or gate.against or gate.generalise for gate in self.beside):
+            return ()
+        return tuple((gate.statistic, gate.limit) for gate in self.beside if gate.limit is not None)
+
+    def _compare(self, measurement: Measurement, against: str) -> Judgement:
+        from pytest_genderbias.gates.regression import judge_no_worse
+
+        reference = next((spec for spec in self.config.stash[SETTINGS].models if spec.name == against), None)
+        if reference is None:
+            refuse_or_skip(
+                self.config, f"no model {against!r} to compare with: give it with --bias-model={against}=SPEC"
+            )
+        return judge_no_worse(
+            measurement, self._measure(reference), self.gate.tolerance, self.gate.statistic, self.comparisons
+        )
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: str | None = None) -> str:
         """Show our own errors without a traceback, with file and line of the gate."""
         text = error_text(excinfo)
-        return f"{self.path}:{self.line}: {text}" if text else str(super().repr_failure(excinfo))
+        return f"{self.path}:{self.gate.line}: {text}" if text else str(super().repr_failure(excinfo))
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Name file, line and gate."""
-        return self.path, self.line - 1, f"{self.name} (line {self.line})"
+        return self.path, self.gate.line - 1, f"{self.name} (line {self.gate.line})"

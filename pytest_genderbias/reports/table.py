@@ -3,29 +3,51 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-HEADERS = ("suite", "model", "statistic", "value", "95 % interval", "cases", "limit or baseline", "verdict")
+HEADERS = ("suite", "model", "statistic", "value", "95 % interval", "over", "cases", "limit or baseline", "verdict")
+_P = "p (Holm)"  #: shown where something was compared with a baseline or another model
 
 
 def make_table(measurements: Iterable[Mapping[str, Any]], judgements: Iterable[Mapping[str, Any]]) -> str:
     """Return a markdown table: every judgement, and every statistic that was measured and not judged.
 
-    Both arguments are plain mappings, as ``to_dict()`` gives them. Texts are escaped for markdown.
+    Both arguments are plain mappings, as ``to_dict()`` gives them. Texts are escaped for markdown. ``over`` says what varies between
+    the bounds. Here all p values of the run are at hand: they are corrected for their number as Holm does.
     """
     from tabulate import tabulate
 
     judged = list(judgements)
     seen = {(j["suite"], j["model"], j["statistic"]) for j in judged}
-    rows = [_row(j, j["statistic"], j["value"], j["interval"], j["bound"], j["verdict"]) for j in judged]
+    corrected = _holm([j["p"] for j in judged])
+    rows = [_judged(j, p) for j, p in zip(judged, corrected, strict=True)]
     for m in measurements:
         for name, value in m["values"].items():
             if (m["suite"], m["model"], name) not in seen:
                 seen.add((m["suite"], m["model"], name))
                 rows.append(_row(m, name, value, m["intervals"][name], "", "measured"))
     rows.sort(key=lambda row: (row[1], row[0]))
-    return tabulate(rows, HEADERS, tablefmt="github", disable_numparse=True) if rows else ""
+    shown = len(HEADERS) + any(row[-1] for row in rows)
+    headers = (*HEADERS, _P)[:shown]
+    return tabulate([row[:shown] for row in rows], headers, tablefmt="github", disable_numparse=True) if rows else ""
+
+
+def _holm(p_values: Sequence[float | None]) -> list[str]:
+    """Return corrected p values as they are shown; nothing where there is none."""
+    from pytest_genderbias.statistics.multiple_tests import holm
+
+    given = [p for p in p_values if p is not None]
+    corrected = iter(holm(given)) if given else iter(())
+    return ["" if p is None else f"{next(corrected):.2g}" for p in p_values]
+
+
+def _judged(of: Mapping[str, Any], p: str) -> list[str]:
+    row = _row(of, of["statistic"], of["value"], of["interval"], of["bound"], of["verdict"], p)
+    if of["difference"] is not None and of["interval"] is not None:
+        low, high = of["interval"]["low"], of["interval"]["high"]
+        row[4] = f"worse by {of['difference']:.4f}, {low:.4f} to {high:.4f}"
+    return row
 
 
 def _row(
@@ -35,11 +57,17 @@ def _row(
     interval: Mapping[str, Any] | None,
     bound: str,
     verdict: str,
+    p: str = "",
 ) -> list[str]:
     cases = f"{of['n']:,}" if of["n"] == of["n_total"] else f"{of['n']:,} of {of['n_total']:,}"
     shown = "-" if value is None else f"{value:.4f}"
     between = "" if interval is None else f"{interval['low']:.4f} to {interval['high']:.4f}"
-    return [escape(text) for text in (of["suite"], of["model"], statistic, shown, between, cases, bound, verdict)]
+    if interval is not None and interval["low"] == interval["high"]:
+        between = "exact"
+    over = "" if interval is None else interval["over"]
+    return [
+        escape(text) for text in (of["suite"], of["model"], statistic, shown, between, over, cases, bound, verdict, p)
+    ]
 
 
 def escape(text: str) -> str:

@@ -1,0 +1,222 @@
+"""Whether a measurement is worse than an earlier one, or than another model's, on the same items."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pytest_genderbias.errors import GateError
+from pytest_genderbias.gates.judgement import (
+    INCONCLUSIVE,
+    LEVEL,
+    NO_VALUE,
+    NOT_COMPARABLE,
+    PASS,
+    REGRESSED,
+    STALE,
+    WHOLE_SUITE,
+    Finding,
+    Judgement,
+    format_number,
+    make_judgement,
+)
+from pytest_genderbias.measurement import Measurement, restarts_of
+from pytest_genderbias.statistics.moments import FloatArray, align
+from pytest_genderbias.statistics.paired import Difference, compare_items, compare_restarts, items_to_decide
+from pytest_genderbias.statistics.undefined import UndefinedError
+
+#: What two measurements must have in common, and how it is called.
+MUST_AGREE = {"digest": "suite", "definition": "definition", "settings": "setting", "data": "data", "sample": "sample"}
+#: Differences this small come from batches and threads, not from a model.
+FLOAT_NOISE = 1e-6
+_MOVED_MOST = 5
+
+
+@dataclass(frozen=True)
+class Before:
+    """What a measurement is held against.
+
+    ``name``: what it is called (``baseline``, or a model's name). ``items`` as in :class:`~pytest_genderbias.measurement.Measurement`;
+    ``None`` if they were not kept. ``changed``: what else differs and may (dtype, tokenizer), in words. ``tests``: how many such
+    comparisons ``regressed`` is corrected for, and ``family`` what these are.
+    """
+
+    name: str
+    values: Mapping[str, float | None]
+    items: Mapping[str, Any] | None
+    changed: str = ""
+    tests: int = 1
+    family: str = ""
+    accept: str = ""
+
+
+def check_tolerance(tolerance: float) -> float:
+    """Refuse a tolerance that is no number of 0 or more."""
+    if not isinstance(tolerance, (int, float)) or isinstance(tolerance, bool) or not 0 <= tolerance < float("inf"):
+        raise GateError(f"a tolerance should be a number of 0 or more, got {tolerance!r}")
+    return float(tolerance)
+
+
+def worsening(measurement: Measurement, statistic: str, before: Mapping[str, float | None]) -> float | None:
+    """Return how much worse a value is than before, in units of the statistic; ``None`` if either has no value."""
+    old, new = before.get(statistic), measurement.values[statistic]
+    about = measurement.statistics[statistic]
+    return None if old is None or new is None else about.distance(new) - about.distance(old)
+
+
+def find_regression(measurement: Measurement, statistic: str, before: Before, tolerance: float) -> Finding:
+    """Compare a statistic with what it was, by its bounds for other items (or restarts), the same items paired.
+
+    ``pass``: the upper bound of the worsening is at most the tolerance. ``stale``: it is below minus the tolerance. ``regressed``: the
+    worsening is above the tolerance, with a p value that holds for all ``before.tests``. Else ``inconclusive``. A statistic that no
+    items make up is compared as it is, where all cases were scored both times.
+    """
+    old, new = before.values.get(statistic), measurement.values[statistic]
+    bound = f"{before.name} {format_number(old)} + {tolerance:g}"
+    worse = worsening(measurement, statistic, before.values)
+    if worse is None:
+        text = f"{statistic} has no value {'now' if new is None else f'in the {before.name}'}"
+        return Finding(NO_VALUE, bound, text)
+    moved = (
+        f"{statistic} {old:.6g} -> {new:.6g}, {abs(worse):.3g} {'worse' if worse > 0 else 'better'}, "
+        f"tolerance {tolerance:g}{before.changed}"
+    )
+    try:
+        found = _difference(measurement, statistic, before, tolerance)
+    except UndefinedError as error:
+        return _as_a_whole(measurement, bound, worse, tolerance, before, moved, str(error))
+    verdict = _verdict(found, tolerance, before.tests)
+    lines = [_bounds_in_words(found, before), *_moved_most(found)]
+    settled = ""
+    if verdict == INCONCLUSIVE:
+        needed = items_to_decide(found, tolerance)
+        more = "" if needed is None else f"about {needed:,} {found.over}, if the difference stays where it is; or "
+        settled = f"{more}a tolerance of {_round_up(found.high):g}"
+    return Finding(
+        verdict, bound, moved + _advice(verdict, before), found.low, found.high, found.over, settled, found.p, before.tests, worse,
+        lines,
+    )  # fmt: skip
+
+
+def judge_no_worse(
+    measurement: Measurement,
+    reference: Measurement,
+    tolerance: float = 0.0,
+    statistic: str | None = None,
+    comparisons: int = 1,
+) -> Judgement:
+    """Judge whether a model is worse than another on the same suite, item by item.
+
+    Args:
+        measurement: of the model that should not be worse.
+        reference: of the other, with the same suite, settings and sample.
+        tolerance: how much worse, in units of the statistic, is accepted.
+        statistic: the main one by default.
+        comparisons: how many such comparisons ``regressed`` is corrected for.
+    """
+    name = measurement.statistic(statistic)
+    bound = f"no worse than {reference.model}"
+    if unlike := different(measurement, name, reference.signature, MUST_AGREE):
+        text = f"{reference.model} was measured on something else ({'; '.join(unlike)})".replace(
+            " stored", f" on {reference.model}"
+        )
+        return make_judgement(measurement, name, Finding(NOT_COMPARABLE, bound, text))
+    before = Before(
+        reference.model, reference.values, reference.items, tests=comparisons, family="comparisons of models"
+    )
+    found = find_regression(measurement, name, before, check_tolerance(tolerance))
+    return make_judgement(measurement, name, found)
+
+
+def _difference(measurement: Measurement, statistic: str, before: Before, tolerance: float) -> Difference:
+    about = measurement.statistics[statistic]
+    distance = _vectorised(about.distance)
+    if before.items is None:
+        raise UndefinedError("the statistics of its items take more than 512 KiB and were not stored")
+    now_restarts, then_restarts = restarts_of(measurement.items, statistic), restarts_of(before.items, statistic)
+    if now_restarts is not None and then_restarts is not None:
+        return compare_restarts(then_restarts, now_restarts, distance, tolerance, LEVEL)
+    then, now = align(measurement.moments(statistic, before.items), measurement.moments(statistic))
+    return compare_items(then, now, distance, tolerance, LEVEL, FLOAT_NOISE)
+
+
+def _vectorised(distance: Callable[[float], float]) -> Callable[[FloatArray], FloatArray]:
+    """A statistic's distance is arithmetic, which does for arrays what it does for a number."""
+    return distance  # type: ignore[return-value]
+
+
+def _verdict(found: Difference, tolerance: float, tests: int) -> str:
+    if found.high <= tolerance + FLOAT_NOISE:
+        return STALE if found.high < -tolerance - FLOAT_NOISE else PASS
+    return REGRESSED if found.low > tolerance and found.p <= (1 - LEVEL) / tests else INCONCLUSIVE
+
+
+def _as_a_whole(
+    measurement: Measurement, bound: str, worse: float, tolerance: float, before: Before, moved: str, why: str
+) -> Finding:
+    """Judge without items: the figures are exact for the suite's own cases if all were scored, and decide nothing else."""
+    if measurement.n < measurement.n_total and abs(worse) > FLOAT_NOISE:
+        return Finding(
+            INCONCLUSIVE, bound, f"{moved}; {why}, and {measurement.n:,} of {measurement.n_total:,} cases decide nothing without them",
+            over=WHOLE_SUITE, settled_by=f"all {measurement.n_total:,} cases (no limit), in a new baseline", difference=worse,
+        )  # fmt: skip
+    verdict = REGRESSED if worse > tolerance + FLOAT_NOISE else STALE if worse < -tolerance - FLOAT_NOISE else PASS
+    lines = [f"  compared as they are, on the suite's own cases, all of them, and no other items: {why}"]
+    over = f"{WHOLE_SUITE}, all of them"
+    text = moved + _advice(verdict, before)
+    return Finding(verdict, bound, text, worse, worse, over, difference=worse, lines=lines)
+
+
+def _advice(verdict: str, before: Before) -> str:
+    if not before.accept:
+        return ""
+    if verdict == STALE:
+        return "; the baseline is out of date: refresh it with --bias-update"
+    return f'; to accept it: {before.accept} --bias-reason="why"' if verdict in (REGRESSED, INCONCLUSIVE) else ""
+
+
+def _bounds_in_words(found: Difference, before: Before) -> str:
+    cut = (1 - LEVEL) / before.tests
+    corrected = f"{cut:.2g}" + (f", 0.05 for {before.tests} {before.family}" if before.tests > 1 else "")
+    return (
+        f"  worsening {found.value:.4g}, one-sided 95 % bounds {found.low:.4g} and {found.high:.4g} over {found.over} "
+        f"({found.items} of them, {found.moved} moved; {found.method}); p = {found.p:.2g} that it is within the tolerance, regressed at {corrected}"
+    )
+
+
+def _moved_most(found: Difference) -> list[str]:
+    order = np.argsort(-np.abs(found.changes), kind="stable")[:_MOVED_MOST]
+    moved = [f"{found.labels[i]} ({found.changes[i]:+.3g})" for i in order if found.changes[i]]
+    return [f"  {found.over} that moved most (+ is worse): {', '.join(moved)}"] if moved else []
+
+
+def _round_up(value: float) -> float:
+    """Return a number of two figures that is not below ``value``."""
+    if value <= 0:
+        return 0.0
+    unit = 10.0 ** (np.floor(np.log10(value)) - 1)
+    return float(np.ceil(value / unit - 1e-9) * unit)
+
+
+def different(measurement: Measurement, statistic: str, then: Mapping[str, Any], keys: Mapping[str, str]) -> list[str]:
+    """Return in words what keeps two signatures from being compared: ``keys`` are those that must agree."""
+    now = {**measurement.signature, "data": _data_of(measurement.signature["data"], statistic, measurement)}
+    was = {**then, "data": _data_of(then.get("data", {}), statistic, measurement)}
+    return [
+        f"{word}: {_short(was.get(key))} stored, {_short(now[key])} now"
+        for key, word in keys.items()
+        if was.get(key) != now[key]
+    ]
+
+
+def _data_of(data: Mapping[str, Any], statistic: str, measurement: Measurement) -> dict[str, Any]:
+    """Return the data that a statistic is of: those named like another statistic (accuracy, perplexity) are only that one's."""
+    return {name: value for name, value in data.items() if name == statistic or name not in measurement.statistics}
+
+
+def _short(value: Any) -> str:
+    return value[:12] if isinstance(value, str) else json.dumps(value, sort_keys=True)

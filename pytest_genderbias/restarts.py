@@ -1,0 +1,66 @@
+"""A measurement over several restarts of a training: their mean, and what other restarts would give."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pytest_genderbias.measurement import RESTART, Measurement
+from pytest_genderbias.statistics.intervals import Interval, restart_interval
+from pytest_genderbias.suites.family import Record
+
+_FEW = "fewer than three restarts, or all alike"
+
+
+def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int]) -> Measurement:
+    """Return the measurement over restarts: means as values, intervals over restarts, and the values of each among the items.
+
+    Args:
+        measurements: one a restart, of one suite, with the same settings but for the seed.
+        seeds: their seeds, for the notes.
+
+    A value that one of them lacks is lacking. The records of the first follow those of the restarts.
+    """
+    first = measurements[0]
+    values: dict[str, float | None] = {}
+    intervals: dict[str, Interval | None] = {}
+    reasons: dict[str, str] = {}
+    items: dict[str, Any] = {"seed": np.asarray(seeds, dtype=np.int64)}
+    records: list[Record] = []
+    for name in first.values:
+        found = [m.values[name] for m in measurements]
+        given = np.asarray([v for v in found if v is not None])
+        if len(given) < len(found):
+            lacking = next(i for i, v in enumerate(found) if v is None)
+            values[name], intervals[name] = None, None
+            reasons[name] = f"seed {seeds[lacking]}: {measurements[lacking].reasons.get(name, 'no value')}"
+            continue
+        values[name], intervals[name] = float(given.mean()), restart_interval(given)
+        if intervals[name] is None:
+            reasons[name] = _FEW
+        items[RESTART + name] = given
+        spread = float(given.std(ddof=1)) if len(given) > 1 else 0.0
+        records.append(
+            {"slice": "restarts", "statistic": name, "mean": values[name], "standard_deviation": spread, "by_seed": [float(v) for v in given]}
+        )  # fmt: skip
+    return replace(
+        first, values=values, intervals=intervals, whole_suite=dict.fromkeys(values), reasons=reasons, items=items,
+        records=[*records, *first.records], signature=_signature(measurements),
+        notes=(f"mean over {len(seeds)} restarts, seeds {', '.join(map(str, seeds))}", *first.notes),
+    )  # fmt: skip
+
+
+def _signature(measurements: Sequence[Measurement]) -> dict[str, Any]:
+    """Return the first one's, with the number of restarts and the fingerprint of all models."""
+    first = measurements[0].signature
+    prints = [str(m.signature["model"]["fingerprint"]) for m in measurements]
+    together = hashlib.sha256("\n".join(prints).encode()).hexdigest() if len(set(prints)) > 1 else prints[0]
+    return {
+        **first,
+        "settings": {**first["settings"], "restarts": len(measurements)},
+        "model": {**first["model"], "fingerprint": together},
+    }
