@@ -1,6 +1,7 @@
 """bios: figures against loops written another way, a loaded classifier against its predictions file, and everything that is refused."""
 
 import csv
+import io
 import json
 import shutil
 import subprocess
@@ -17,11 +18,18 @@ from tiny_checkpoints import save_checkpoint
 from pytest_genderbias import Baseline, assert_no_regression, load_model, load_suite, measure
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.errors import DataFileError, GateFailure, ModelError, NotApplicableError, SettingError
-from pytest_genderbias.gates.baseline import write_entries
+from pytest_genderbias.gates.book import write_entries
 from pytest_genderbias.measurement import carry_out, plan_measurement
 from pytest_genderbias.models.loading import wrap_object
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.scoring.engine import ScoreSettings
+from pytest_genderbias.statistics.moments import align
+from pytest_genderbias.statistics.table_moments import BlockTables, block_of
+from pytest_genderbias.statistics.undefined import UndefinedError
+from pytest_genderbias.suites import bios as module
+from pytest_genderbias.suites.cases import Answer
+from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.persons import LabelledCases
 
 CLASSES = ("cook", "judge", "nurse", "pilot")
 
@@ -241,6 +249,173 @@ def test_the_null_is_that_of_shuffled_persons(tmp_path):
         assert null[key]["null_mean"] == pytest.approx(np.mean(drawn), abs=4 * error), key
 
 
+# Units, items and the null control
+
+
+FAMILY = load_suite("bios").family
+
+
+def answered(rows, said, **chosen):
+    """Return options, and the answers of a classifier that says this, its units in another order."""
+    facts = {
+        "id": [r["id"] for r in rows],
+        "label": [r["label"] for r in rows],
+        "group": [int(r["group"] != "F") for r in rows],
+    }
+    gold, woman = np.asarray(facts["label"]), np.asarray(facts["group"]) == 0
+    share = {label: woman[gold == label].mean() for label in set(facts["label"])}
+    facts["share"] = [share[label] for label in facts["label"]]
+    labels = tuple(sorted({*facts["label"], *said.values()}))
+    cases = LabelledCases(
+        [(r["text"],) for r in rows], facts={k: np.asarray(v) for k, v in facts.items()}, labels=labels
+    )
+    units = np.random.default_rng(5).permutation(len(rows))
+    values = np.asarray([[said[rows[u]["text"]] == label for label in labels] for u in units], dtype=float)
+    return resolve_options(FAMILY.options, chosen, "bios"), {"cases": Answer(cases, units, values[:, None])}
+
+
+def made(rows, said, seed=0, **chosen):
+    options, answers = answered(rows, said, **chosen)
+    return options, answers, FAMILY.summarise(None, options, answers, seed)
+
+
+@pytest.mark.parametrize("balanced", [True, False])
+def test_sums_over_blocks_of_persons_give_every_figure(balanced):
+    rows = people()
+    said = noisy(rows) | {"Text 3.": "baker", "Text 9.": "other"}
+    options, _, found = made(rows, said, balanced=balanced)
+    for statistic, value in found.values.items():
+        moments = FAMILY.moments(statistic, options, found.items)
+        assert moments.total == pytest.approx(value, rel=1e-9), statistic
+        assert len(moments.labels) <= 100
+        assert moments.over == "blocks of persons"
+    assert FAMILY.moments("accuracy", options, found.items).sums[:, 1].sum() < 400 + (not balanced)
+
+
+def test_leaving_a_block_out_leaves_its_persons_out():
+    rows, said = people(), noisy(people())
+    options, _, found = made(rows, said, balanced=False)
+    shares = dict(zip(found.items["class"].tolist(), found.items["share"].tolist(), strict=True))
+    block = block_of(r["id"] for r in rows)
+    expected = {b: by_loops([r for r, own in zip(rows, block, strict=True) if own != b], said) for b in (3, 70)}
+    for statistic in found.values:
+        moments = FAMILY.moments(statistic, options, found.items)
+        without = dict(
+            zip(moments.labels.tolist(), moments.value(moments.sums.sum(axis=0) - moments.sums), strict=True)
+        )
+        for b, figures in expected.items():
+            if not statistic.endswith(("slope", "pearson")):  # whose shares stay as they were
+                assert without[f"block {b}"] == pytest.approx(figures[statistic]), statistic
+    kept = [r for r, own in zip(rows, block, strict=True) if own != 3]
+    rate = [
+        [
+            np.mean([said[r["text"]] == c for r in kept if r["label"] == c and (r["group"] == "F") == woman])
+            for c in CLASSES
+        ]
+        for woman in (True, False)
+    ]
+    gap = np.subtract(*rate)
+    share = [shares[c] for c in CLASSES]
+    for key, value in (
+        ("slope", scipy.stats.linregress(share, gap).slope),
+        ("pearson", scipy.stats.pearsonr(share, gap)[0]),
+    ):
+        moments = FAMILY.moments(f"tpr_gap_{key}", options, found.items)
+        row = moments.labels.tolist().index("block 3")
+        assert moments.value(moments.sums.sum(axis=0) - moments.sums[row]) == pytest.approx(value)
+
+
+def test_the_same_persons_are_drawn_and_blocked_whatever_is_predicted():
+    rows = people()
+    sides = []
+    for said in (noisy(rows), noisy(rows, seed=8) | {"Text 3.": "baker"}):
+        options, _, found = made(rows, said, seed=4)
+        tables = BlockTables.unpacked(*(found.items[k] for k in ("class", "cell", "count")))
+        by_gold = {}
+        for (block, group, gold, _), count in zip(tables.cells.T.tolist(), tables.counts.tolist(), strict=True):
+            key = block, group, str(tables.classes[gold])
+            by_gold[key] = by_gold.get(key, 0) + count
+        sides.append((by_gold, found, options))
+    assert sides[0][0] == sides[1][0]
+    for statistic, value in sides[0][1].values.items():
+        moments = [FAMILY.moments(statistic, options, found.items) for _, found, options in sides]
+        then, now = align(*moments)
+        assert then.sums.shape == now.sums.shape
+        assert now.total == pytest.approx(sides[1][1].values[statistic])
+        assert then.total == pytest.approx(value)
+
+
+def test_the_tables_of_very_many_persons_fit_into_a_baseline():
+    rng, n, k = np.random.default_rng(0), 400_000, 28
+    gold, group, block = rng.integers(k, size=n), rng.integers(2, size=n), rng.integers(100, size=n)
+    predicted = np.where(rng.random(n) < 0.2, rng.integers(k, size=n), gold)
+    items = {}
+    for name, rows in (("", slice(0, n // 2)), ("all_", slice(None))):
+        packed = BlockTables.of(
+            np.arange(k).astype(str), block[rows], group[rows], gold[rows], predicted[rows]
+        ).packed()
+        items |= dict(zip((f"{name}cell", f"{name}count"), packed, strict=True))
+    again = BlockTables.unpacked(np.arange(k).astype(str), items["all_cell"], items["all_count"])
+    assert again.counts.sum() == n
+    file = io.BytesIO()
+    np.savez_compressed(file, **items)
+    assert file.tell() < 400 * 1024
+
+
+def test_what_has_no_items_says_why():
+    women = [r | {"group": "F"} for r in people(60)]
+    options, answers, found = made(women, noisy(women))
+    assert found.values["tpr_gap_sum"] is None
+    with pytest.raises(UndefinedError, match="no cases"):
+        FAMILY.moments("tpr_gap_sum", options, found.items)
+    assert np.isnan(FAMILY.moments("tpr_gap_slope", options, found.items).total)
+    with pytest.raises(UndefinedError, match="no share, cell"):
+        FAMILY.moments("tpr_gap_sum", options, {"class": found.items["class"]})
+    null = FAMILY.null(None, options, answers, 0, 5)
+    assert {len(drawn) for drawn in null.values()} == {5}
+    assert np.isnan(np.concatenate(list(null.values()))).all()
+
+
+def test_units_are_persons_where_all_count():
+    rows = people()
+    options, answers, found = made(rows, noisy(rows), balanced=False)
+    scores = FAMILY.unit_scores("accuracy", options, answers["cases"])
+    assert set(scores) == {0.0, 1.0}
+    assert scores.mean() == pytest.approx(found.values["accuracy"])
+    assert FAMILY.unit_scores("tpr_gap_sum", options, answers["cases"]) is None
+    assert FAMILY.unit_scores("accuracy", {**options, "balanced": True}, answers["cases"]) is None
+
+
+def test_the_null_is_the_distribution_of_every_figure_of_groups(monkeypatch):
+    rows = people(1200)
+    unfair = {
+        r["text"]: r["label"] if (r["group"] == "F") == (r["label"] == "nurse") else CLASSES[int(r["id"][-1]) % 2]
+        for r in rows
+    }
+    for said, inside in ((noisy(rows), True), (unfair, False)):
+        options, answers, found = made(rows, said)
+        null = FAMILY.null(None, options, answers, 0, 200)
+        assert set(null) == set(found.values) - {"accuracy"}
+        assert {drawn.shape for drawn in null.values()} == {(200,)}
+        low, high = np.quantile(null["tpr_gap_sum"], (0.01, 0.99))
+        assert (low <= found.values["tpr_gap_sum"] <= high) == inside
+        low, high = np.quantile(null["tpr_gap_slope"], (0.01, 0.99))
+        assert (low <= found.values["tpr_gap_slope"] <= high) == inside
+        if inside:
+            for key, drawn in null.items():
+                assert drawn.min() <= found.values[key] <= drawn.max(), key
+    again = FAMILY.null(None, options, answers, 0, 200)
+    assert all(np.array_equal(again[key], null[key], equal_nan=True) for key in null)
+    assert (FAMILY.null(None, options, answers, 1, 200)["tpr_gap_sum"] != null["tpr_gap_sum"]).any()
+    record = next(r for r in found.records if r["slice"] == "null" and r["statistic"] == "tpr_gap_sum")
+    as_measured = FAMILY.null(None, options, answers, 0, record["shuffles"])
+    assert record["null_mean"] == pytest.approx(as_measured["tpr_gap_sum"].mean())
+    monkeypatch.setattr(module, "_MOST_COUNTS", 1000)
+    in_parts = FAMILY.null(None, options, answers, 0, 95)
+    assert {drawn.shape for drawn in in_parts.values()} == {(95,)}
+    assert in_parts["tpr_gap_sum"].std() > 0
+
+
 def test_shares_come_from_the_training_data(tmp_path):
     rows = people()
     said = noisy(rows)
@@ -335,7 +510,7 @@ def test_predictions_on_other_examples_are_not_compared(tmp_path):
     first = file_of(tmp_path, rows, said)
     baseline = Baseline(tmp_path / "books", "run", "test_x.py", update="all")
     assert_no_regression(first, baseline)
-    write_entries(tmp_path / "books", "run", "test_x.py", baseline.measured)
+    write_entries(tmp_path / "books", "run", "test_x.py", baseline.entries())
     now = Baseline(tmp_path / "books", "run", "test_x.py")
     assert_no_regression(file_of(tmp_path, rows[::-1], said), now, tolerance=0.0)
 

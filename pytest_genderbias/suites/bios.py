@@ -34,6 +34,16 @@ from pytest_genderbias.statistics.group_gaps import (
     slope_interval_over_persons,
 )
 from pytest_genderbias.statistics.intervals import clustered_mean_interval
+from pytest_genderbias.statistics.moments import Moments, stored
+from pytest_genderbias.statistics.table_moments import (
+    BlockTables,
+    GapFigure,
+    accuracy_moments,
+    block_of,
+    distance_moments,
+    gap_figure,
+    gap_moments,
+)
 from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.family import Context, Family, Figures, Record, Statistic, Summary
@@ -55,6 +65,7 @@ from pytest_genderbias.suites.query import ClassProbabilities, StoredPredictions
 from pytest_genderbias.text.located_yaml import LocatedMap
 
 _RATES: Mapping[str, Rate] = {"tpr": "true_positive", "fpr": "false_positive", "precision": "precision"}
+_GAP_FIGURES: Mapping[str, GapFigure] = {"sum": "sum", "pearson": "pearson", "slope": "slope"}
 _DISTANCES = {"independence": independence, "separation": separation, "sufficiency": sufficiency}
 _SHUFFLES = 999  #: of the groups, for the null control; fewer where the tables are large
 _MOST_COUNTS = 20_000_000  #: in all shuffled tables
@@ -101,6 +112,9 @@ class Bios(Family):
 
     name: ClassVar[str] = "bios"
     definition: ClassVar[str] = "bios/1"
+    null_control: ClassVar[str] = (
+        "groups over the persons of a gold class (independence: over all persons; sufficiency: over those of a predicted class)"
+    )
     needs: ClassVar[str] = "a text classifier, or a file of a classifier's predictions"
     roles: ClassVar[tuple[str, ...]] = ("text-classifier", "class-predictions")
     keys: ClassVar[tuple[str, ...]] = ()
@@ -142,8 +156,8 @@ class Bios(Family):
     def summarise(self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
         """Compare groups; intervals of sums and accuracy over persons, of r and slopes over classes."""
         groups, answer = compared_groups(options), next(iter(answers.values()))
-        stored = answer.cases is None
-        persons, left_out = stored_persons(answer.content, options) if stored else scored_persons(answer)
+        stored_ones = answer.cases is None
+        persons, left_out = _persons(options, answer)
         chosen, unbalanced = _balanced(persons, options, seed)
         tables, everybody, shares = persons.tables(chosen), persons.tables(), persons.shares()
         figures = Figures(self.statistics)
@@ -153,7 +167,8 @@ class Bios(Family):
         _take_accuracy(figures, tables)
         if unbalanced is not None:
             figures.miss(unbalanced, *(key for key in self.statistics if not key.endswith("_slope")))
-        null = _null_records(figures.values, _null(tables, seed) if tables.any() else {})
+        repeats = int(np.clip(_MOST_COUNTS // tables.size, 99, _SHUFFLES))
+        null = _null_records(figures.values, _null(tables, repeats, seed) if tables.any() else {})
         records = [
             *_class_records(tables, persons, groups, "class"),
             *(_class_records(everybody, persons, groups, "class, all persons") if options["balanced"] else ()),
@@ -169,7 +184,49 @@ class Bios(Family):
             *_null_notes(null),
         ]
         whole = answer.n == answer.n_total
-        return figures.summary(records, _items(persons, tables, whole), notes, digests(persons) if stored else {})
+        items = _items(persons, tables, whole) | _block_items(persons, chosen, options["balanced"])
+        return figures.summary(records, items, notes, digests(persons) if stored_ones else {})
+
+    def unit_scores(self, statistic: str, options: Mapping[str, Any], answer: Answer) -> FloatArray | None:
+        """Return who is classified right, where all persons count: balancing draws some, and others in another sample."""
+        if statistic != "accuracy" or options["balanced"] or answer.cases is None:
+            return None
+        predicted = np.asarray(answer.cases.labels)[answer.values[:, 0].argmax(axis=1)]
+        return np.asarray(predicted == answer.cases.facts["label"][answer.units], dtype=np.float64)
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return the sums of each block of persons."""
+        name, _, figure = statistic.partition("_gap_") if "_gap_" in statistic else statistic.partition("_")
+        of_all = options["balanced"] and figure == "slope"
+        classes, shares, cells, counts = stored(
+            items, "class", "share", *(("all_cell", "all_count") if of_all else ("cell", "count"))
+        )
+        tables = BlockTables.unpacked(classes, cells, counts)
+        if statistic == "accuracy":
+            return accuracy_moments(tables)
+        if name in _DISTANCES:
+            return distance_moments(tables, _DISTANCES[name], "sum" if figure == "sum" else "gap")
+        return gap_moments(tables, _RATES[name], np.where(shares < 0, np.nan, shares), _GAP_FIGURES[figure])
+
+    def null(
+        self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return sums, correlations, slopes and distances with the groups shuffled; accuracy knows no groups."""
+        persons, _ = _persons(options, next(iter(answers.values())))
+        chosen, _ = _balanced(persons, options, seed)
+        tables, everybody = persons.tables(chosen), persons.tables()
+        size = max(1, _MOST_COUNTS // tables.size)
+        parts = []
+        for number, start in enumerate(range(0, repeats, size)):
+            some = min(size, repeats - start)
+            lines = _null_lines(tables, everybody, _share_of_classes(persons), some, seed + number)
+            parts.append(lines | _null(tables, some, seed + number))
+        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+
+
+def _persons(options: Mapping[str, Any], answer: Answer) -> tuple[Persons, int]:
+    """Return who was classified, and the number of rows of other groups."""
+    return stored_persons(answer.content, options) if answer.cases is None else scored_persons(answer)
 
 
 def _balanced(persons: Persons, options: Mapping[str, Any], seed: int) -> tuple[IntArray, str | None]:
@@ -193,6 +250,27 @@ def _items(persons: Persons, tables: IntArray, whole: bool) -> dict[str, NDArray
     }
     ids = np.char.encode(persons.ids, "utf-8")
     return items | {"id": ids} if whole and np.char.str_len(ids).sum() <= _MOST_ID_BYTES else items
+
+
+def _block_items(persons: Persons, chosen: IntArray, balanced: bool) -> dict[str, NDArray[Any]]:
+    """Return tables by block of persons, of those chosen and, where that is fewer, of all; and shares, -1 where not known."""
+    block = block_of(persons.ids.tolist())
+
+    def packed(rows: Any) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        columns = (block, persons.group, persons.gold, persons.predicted)
+        return BlockTables.of(persons.labels, *(column[rows] for column in columns)).packed()
+
+    items = dict(zip(("cell", "count"), packed(chosen), strict=True))
+    if balanced:
+        items |= dict(zip(("all_cell", "all_count"), packed(slice(None)), strict=True))
+    shares = _share_of_classes(persons)
+    return {**items, "share": np.where(np.isfinite(shares), shares, -1.0)}
+
+
+def _share_of_classes(persons: Persons) -> FloatArray:
+    """Return the share of the first group by class, NaN where it is not known."""
+    known = persons.shares()
+    return np.asarray([known.get(c, np.nan) for c in range(len(persons.labels))])
 
 
 # Figures --------------------------------------------------------------------------------------------------------------
@@ -251,11 +329,25 @@ def _take_accuracy(figures: Figures, tables: IntArray) -> None:
     )
 
 
-def _null(tables: IntArray, seed: int) -> dict[str, FloatArray]:
+def _null_lines(
+    tables: IntArray, everybody: IntArray, shares: FloatArray, repeats: int, seed: int
+) -> dict[str, FloatArray]:
+    """Return correlations, and slopes over everybody, with groups shuffled within gold classes."""
+    found = {}
+    for figure, counts in (("pearson", tables), ("slope", everybody)):
+        shuffled = permuted_tables(counts, repeats, seed)
+        for name, rate in _RATES.items():
+            found[f"{name}_gap_{figure}"] = gap_figure(*hits_and_trials(shuffled, rate), shares, _GAP_FIGURES[figure])
+    return found
+
+
+def _null(tables: IntArray, repeats: int, seed: int) -> dict[str, FloatArray]:
     """Return sums and distances under shuffled groups: within gold classes, for independence anywhere, for sufficiency within
-    predicted classes.
+    predicted classes. NaN where there are no cases.
     """
-    repeats = int(np.clip(_MOST_COUNTS // tables.size, 99, _SHUFFLES))
+    if not tables.any():
+        sums = [key for key in Bios.statistics if key.endswith("_sum") or key.partition("_")[2] == "gap"]
+        return {key: np.full(repeats, np.nan) for key in sums}
     within_gold = permuted_tables(tables, repeats, seed)
     found = {f"{name}_gap_sum": absolute_gap_sums(within_gold, rate) for name, rate in _RATES.items()}
     anywhere = permuted_tables(tables.reshape(2, 1, -1), repeats, seed).reshape(repeats, *tables.shape)

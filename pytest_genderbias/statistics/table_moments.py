@@ -1,0 +1,241 @@
+"""Figures of a classifier as functions of sums over blocks of persons: gaps in rates, distances, accuracy.
+
+Persons are put into blocks by a hash of their ids, so that the same persons are in the same blocks whatever was predicted, and
+tables by block take little room. Shares of women stay as they are measured when persons are drawn again.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pytest_genderbias.statistics.distances import Distances
+from pytest_genderbias.statistics.group_gaps import Rate, hits_and_trials
+from pytest_genderbias.statistics.moments import FloatArray, Moments, Value, mean_moments, named_moments
+from pytest_genderbias.statistics.undefined import UndefinedError
+
+IntArray = NDArray[np.int64]
+GapFigure = Literal["sum", "pearson", "slope"]
+DistanceFigure = Literal["sum", "gap"]
+Measure = Callable[[FloatArray], Distances]
+
+BLOCKS = 100
+OVER = "blocks of persons"
+_BETWEEN = "\x1f"  #: stands in no label
+_FLAT = 1e-20  #: a variance below this is rounding: gaps and shares are at most 1
+
+
+def block_of(ids: Iterable[str]) -> IntArray:
+    """Return the block of each person, 0 to 99, by the CRC-32 of the id: whoever else is there. Shape (n,).
+
+    >>> block_of(["x001", "x002", "x001"])
+    array([98, 84, 98])
+    """
+    return np.asarray([zlib.crc32(name.encode()) % BLOCKS for name in ids], dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class BlockTables:
+    """Persons counted by block, group, gold class and prediction: the cells that occur.
+
+    ``classes``: names, shape (C,), in the order of the codes. ``cells``: codes of each cell, shape (4, N); two groups.
+    ``counts``: persons in each, above 0, shape (N,).
+    """
+
+    classes: NDArray[np.str_]
+    cells: IntArray
+    counts: IntArray
+
+    @classmethod
+    def of(
+        cls, classes: ArrayLike, blocks: ArrayLike, group: ArrayLike, gold: ArrayLike, predicted: ArrayLike
+    ) -> BlockTables:
+        """Count persons, one code each in every array."""
+        names = np.asarray(classes, dtype=np.str_)
+        codes = tuple(np.asarray(c, dtype=np.int64) for c in (blocks, group, gold, predicted))
+        flat, counts = np.unique(np.ravel_multi_index(codes, _shape(names)), return_counts=True)
+        return cls(names, np.stack(np.unravel_index(flat, _shape(names))), counts)
+
+    @classmethod
+    def unpacked(cls, classes: ArrayLike, flat: ArrayLike, counts: ArrayLike) -> BlockTables:
+        """Return the tables that :meth:`packed` cells and counts are of."""
+        names = np.asarray(classes, dtype=np.str_)
+        cells = np.unravel_index(np.asarray(flat, dtype=np.int64), _shape(names))
+        return cls(names, np.stack(cells), np.asarray(counts, dtype=np.int64))
+
+    def packed(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return each cell as one number, ascending, and the counts."""
+        flat = np.ravel_multi_index(tuple(self.cells), _shape(self.classes))
+        return flat.astype(np.int32), self.counts.astype(np.int32)
+
+    def by_block(self) -> tuple[NDArray[np.str_], IntArray]:
+        """Return the names of the blocks that have persons, and the number of each cell's block among them.
+
+        Raises:
+            UndefinedError: there are no persons.
+        """
+        present, index = np.unique(self.cells[0], return_inverse=True)
+        if not len(present):
+            raise UndefinedError("there are no cases")
+        return np.asarray([f"block {b}" for b in present.tolist()]), index.ravel()
+
+    def dense(self) -> IntArray:
+        """Return the table of each block that has persons, shape (B, 2, C, C)."""
+        labels, index = self.by_block()
+        found = np.zeros((len(labels), *_shape(self.classes)[1:]), dtype=np.int64)
+        found[(index, *self.cells[1:])] = self.counts
+        return found
+
+
+def _shape(classes: NDArray[np.str_]) -> tuple[int, int, int, int]:
+    return BLOCKS, 2, len(classes), len(classes)
+
+
+def gap_figure(hits: ArrayLike, trials: ArrayLike, shares: ArrayLike, figure: GapFigure) -> FloatArray:
+    """Return a figure of the gaps between two groups in a rate, for many tables at once.
+
+    Args:
+        hits: what the rate divides, by group and class, shape (..., 2, C), as from
+            :func:`~pytest_genderbias.statistics.group_gaps.hits_and_trials`.
+        trials: by what, same shape; a class in which a group has none has no gap.
+        shares: share of the first group in each class, NaN where it is not known, shape (C,).
+        figure: ``sum`` of the absolute gaps, ``pearson`` (r of gap and share), or ``slope`` of gap on share.
+
+    Returns:
+        Shape (...), NaN where it is undefined: no class has a gap, fewer than three have one and a share, or nothing varies.
+
+    Example:
+        Rates 3/4, 1/2, 1/2 against 1/4, 1/2, 3/4: gaps .5, 0, -.25.
+
+        >>> hits, trials, shares = [[3, 2, 2], [1, 2, 3]], [[4, 4, 4], [4, 4, 4]], [0.9, 0.5, 0.1]
+        >>> float(gap_figure(hits, trials, shares, "sum")), round(float(gap_figure(hits, trials, shares, "slope")), 4)
+        (0.75, 0.9375)
+    """
+    of, by = np.asarray(hits, dtype=np.float64), np.asarray(trials, dtype=np.float64)
+    there = (by > 0).all(axis=-2)
+    rates = of / np.where(by > 0, by, 1.0)
+    gaps = np.where(there, rates[..., 0, :] - rates[..., 1, :], 0.0)
+    if figure == "sum":
+        return np.where(there.any(axis=-1), np.abs(gaps).sum(axis=-1), np.nan)
+    share = np.asarray(shares, dtype=np.float64)
+    return _line(np.where(np.isfinite(share), share, 0.0), gaps, there & np.isfinite(share), figure)
+
+
+def _line(x: FloatArray, y: FloatArray, kept: NDArray[np.bool_], figure: GapFigure) -> FloatArray:
+    """Return r, or the slope, of y on x over the classes that are kept, along the last axis."""
+    n = kept.sum(axis=-1, keepdims=True)
+    dx, dy = (
+        np.where(kept, v - np.where(kept, v, 0.0).sum(axis=-1, keepdims=True) / np.maximum(n, 1), 0.0) for v in (x, y)
+    )
+    xx, yy, xy = (dx * dx).sum(axis=-1), (dy * dy).sum(axis=-1), (dx * dy).sum(axis=-1)
+    enough = (n[..., 0] >= 3) & (xx > _FLAT)
+    if figure == "slope":
+        return np.where(enough, xy / np.where(enough, xx, 1.0), np.nan)
+    enough &= yy > _FLAT
+    return np.where(enough, np.clip(xy / np.sqrt(np.where(enough, xx * yy, 1.0)), -1.0, 1.0), np.nan)
+
+
+def gap_moments(tables: BlockTables, rate: Rate, shares: ArrayLike, figure: GapFigure) -> Moments:
+    """Return a :func:`gap_figure` as a function of hits and trials by block of persons.
+
+    The sum of absolute gaps has kinks where a gap is 0, and drawing persons again makes it larger: it is not smooth.
+
+    Raises:
+        UndefinedError: there are no persons.
+    """
+    labels, _ = tables.by_block()
+    sums = np.stack(hits_and_trials(tables.dense(), rate), axis=1)
+    known = dict(zip(tables.classes.tolist(), np.asarray(shares, dtype=np.float64).tolist(), strict=True))
+    columns = tuple(
+        _BETWEEN.join((what, group, name)) for what in "ht" for group in "01" for name in tables.classes.tolist()
+    )
+
+    def value_of(names: tuple[str, ...]) -> Value:
+        parts = [name.split(_BETWEEN) for name in names]
+        classes = sorted({name for _, _, name in parts})
+        place = {name: i for i, name in enumerate(classes)}
+        at = np.zeros((2, 2, len(classes)), dtype=np.int64)
+        for i, (what, group, name) in enumerate(parts):
+            at["ht".index(what), int(group), place[name]] = i
+        share = np.asarray([known.get(name, np.nan) for name in classes])
+        return lambda totals: gap_figure(totals[..., at[0]], totals[..., at[1]], share, figure)
+
+    return named_moments(
+        labels, sums.reshape(len(labels), -1).astype(np.float64), columns, value_of, OVER, smooth=figure != "sum"
+    )
+
+
+def distance_figure(distances: Distances, figure: DistanceFigure) -> FloatArray:
+    """Return the ``sum`` of all distances, or the ``gap``, the sum over classes of the absolute difference, of many tables at once.
+
+    Returns:
+        Shape (...) for distances of shape (..., 2, C); NaN where a group has no cases (sum), or no class has both (gap).
+
+    >>> distance_figure(Distances(np.array([[0.5, 0.0], [0.25, 0.0]]), np.array([[True, False], [True, True]])), "gap")
+    array(0.25)
+    """
+    values, filled = distances.values, distances.filled
+    if figure == "sum":
+        return np.where(filled.any(axis=-1).all(axis=-1), values.sum(axis=(-2, -1)), np.nan)
+    apart = np.abs(values[..., 0, :] - values[..., 1, :]).sum(axis=-1)
+    return np.where(filled.all(axis=-2).any(axis=-1), apart, np.nan)
+
+
+def distance_moments(tables: BlockTables, measure: Measure, figure: DistanceFigure) -> Moments:
+    """Return a :func:`distance_figure` as a function of the cells of the tables by block of persons.
+
+    Like all distances of distributions with small cells it grows when persons are drawn again with replacement: not smooth.
+
+    Args:
+        tables: the counts.
+        measure: from tables, shape (..., 2, C, C), to distances: ``independence``, ``separation`` or ``sufficiency``.
+        figure: as in :func:`distance_figure`.
+
+    Raises:
+        UndefinedError: there are no persons.
+    """
+    labels, block = tables.by_block()
+    shape = _shape(tables.classes)[1:]
+    found, column = np.unique(np.ravel_multi_index(tuple(tables.cells[1:]), shape), return_inverse=True)
+    sums = np.zeros((len(labels), len(found)))
+    sums[block, column.ravel()] = tables.counts
+    group, gold, predicted = np.unravel_index(found, shape)
+    columns = tuple(
+        _BETWEEN.join((str(g), str(tables.classes[y]), str(tables.classes[r])))
+        for g, y, r in zip(group.tolist(), gold.tolist(), predicted.tolist(), strict=True)
+    )
+
+    def value_of(names: tuple[str, ...]) -> Value:
+        parts = [name.split(_BETWEEN) for name in names]
+        # the others' classes come last, where they part none of our own: sufficiency counts the steps between classes
+        others = {name for _, *both in parts for name in both} - set(tables.classes.tolist())
+        classes = [*tables.classes.tolist(), *sorted(others)]
+        place = {name: i for i, name in enumerate(classes)}
+        at = np.asarray([(int(g), place[y], place[r]) for g, y, r in parts]).T
+
+        def value(totals: FloatArray) -> FloatArray:
+            counts = np.zeros((*totals.shape[:-1], 2, len(classes), len(classes)))
+            counts[(..., *at)] = np.maximum(totals, 0.0)
+            if not counts.any():
+                return np.full(totals.shape[:-1], np.nan)
+            return distance_figure(measure(counts), figure)
+
+        return value
+
+    return named_moments(labels, sums, columns, value_of, OVER, smooth=False)
+
+
+def accuracy_moments(tables: BlockTables) -> Moments:
+    """Return the share of persons whose class is predicted, as a mean over blocks of persons.
+
+    Raises:
+        UndefinedError: there are no persons.
+    """
+    labels, block = tables.by_block()
+    right = np.where(tables.cells[2] == tables.cells[3], tables.counts, 0)
+    return mean_moments(labels, np.bincount(block, weights=right), np.bincount(block, weights=tables.counts), OVER)
