@@ -10,6 +10,11 @@ from sklearn.decomposition import PCA
 
 from pytest_genderbias import load_model, load_suite, load_wordlist, measure
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.statistics.subspace import principal_ratios, random_cosines, random_ratios
+from pytest_genderbias.statistics.undefined import UndefinedError
+from pytest_genderbias.suites.cases import Answer
+from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.words import bare_words
 
 GENDERED = [entry.word for entry in load_wordlist("dev2019-gendered").entries]
 DEMONYMS = {entry.word: entry.attributes["split"] for entry in load_wordlist("dev2019-demonyms").entries}
@@ -127,6 +132,71 @@ def test_a_network_gives_its_input_embeddings_unless_asked_for_others(tiny_model
     cosine = abs(direction @ full.components_[0]) / np.linalg.norm(direction)
     assert found.values["cosine"] == pytest.approx(cosine, abs=1e-4)
     assert measure("subspace", model, cache=None, where="last").value != pytest.approx(found.value)
+
+
+SUITE = load_suite("subspace")
+
+
+def answered(vectors, **chosen):
+    """Return options, and answers with these vectors, of any dimension; a word without one has NaN."""
+    words = [*GENDERED, "he", "she"]
+    rows = np.asarray([vectors.get(word, np.full(len(next(iter(vectors.values()))), np.nan)) for word in words])
+    answer = Answer(bare_words(words), np.arange(len(words)), rows[:, None])
+    return resolve_options(SUITE.family.options, chosen, "subspace"), {"cases": answer}
+
+
+def random_words(gender=0.0, d=60):
+    """Return random vectors, to which a common direction is added, to words of one sex and against those of the other."""
+    rng = np.random.default_rng(1)
+    sign = {word: 1 - 2 * (i % 2) for i, word in enumerate(GENDERED)} | {"he": 1, "she": -1}
+    return {word: rng.normal(size=d) + gender * sign[word] * np.eye(d)[0] for word in sign}
+
+
+@pytest.mark.parametrize("chosen", [{}, {"uncentred": True}, {"normalised": True}])
+def test_a_direction_in_common_lies_outside_the_null(chosen):
+    for gender, inside in ((0.0, True), (8.0, False)):
+        options, answers = answered(random_words(gender), **chosen)
+        values = SUITE.family.summarise(SUITE.body, options, answers, 0).values
+        null = SUITE.family.null(SUITE.body, options, answers, 0, 300)
+        assert {drawn.shape for drawn in null.values()} == {(300,)}
+        assert list(null) == list(values)
+        for statistic in ("ratio_2", "cosine"):
+            low, high = np.quantile(null[statistic], (0.003, 0.997))
+            assert (low <= values[statistic] <= high) == inside
+        again = SUITE.family.null(SUITE.body, options, answers, 0, 300)
+        other = SUITE.family.null(SUITE.body, options, answers, 1, 300)
+        assert all((again[key] == null[key]).all() and (other[key] != null[key]).any() for key in null)
+
+
+def test_a_null_without_values_is_nan():
+    vectors = random_words()
+    del vectors["he"]
+    null = SUITE.family.null(SUITE.body, *answered(vectors), 0, 4)
+    assert np.isfinite(null["ratio_2"]).all()
+    assert np.isnan(null["cosine"]).all()
+    null = SUITE.family.null(SUITE.body, *answered({"he": np.ones(5), "she": np.arange(5.0)}), 0, 4)
+    assert {drawn.shape for drawn in null.values()} == {(4,)}
+    assert np.isnan(np.concatenate(list(null.values()))).all()
+
+
+@pytest.mark.parametrize("n", [9, 30])
+def test_turned_vectors_against_a_plain_loop(n):
+    vectors = np.random.default_rng(0).normal(size=(n, 14)) * np.linspace(1, 3, n)[:, None] + 5.0
+    lengths = np.linalg.norm(vectors - vectors.mean(axis=0), axis=1)
+    found = random_ratios(vectors, 7, seed=3)
+    rng = np.random.default_rng(3)
+    for row in found:
+        drawn = rng.standard_normal((n, 14))
+        turned = [length * v / np.linalg.norm(v) for length, v in zip(lengths, drawn, strict=True)]
+        assert row == pytest.approx(principal_ratios(turned).ratios)
+    cosines = random_cosines(100, 4000, seed=0)
+    assert cosines.mean() == pytest.approx(np.sqrt(2 / (np.pi * 100)), rel=0.05)
+
+
+def test_ratios_are_not_compared_word_by_word():
+    for statistic in SUITE.family.statistics:
+        with pytest.raises(UndefinedError, match="all words together"):
+            SUITE.family.moments(statistic, {}, {})
 
 
 @pytest.mark.parametrize("kind", ["albert", "electra"])

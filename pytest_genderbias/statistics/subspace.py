@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from pytest_genderbias.statistics.undefined import UndefinedError
 
 FloatArray = NDArray[np.float64]
+_BLOCK = 1 << 23  #: numbers drawn at once: 64 MiB
 _ZERO = 1e-12  #: a length below this share of what it was made from is rounding
 
 
@@ -130,3 +131,56 @@ def pair_direction(she: ArrayLike, he: ArrayLike) -> FloatArray:
     if np.linalg.norm(difference) <= _ZERO:
         raise UndefinedError("the two words point the same way")
     return unit_vectors(difference)
+
+
+def random_ratios(
+    vectors: ArrayLike, repeats: int, seed: int, centred: bool = True, normalised: bool = False
+) -> FloatArray:
+    """Return the ratios of :func:`principal_ratios` after each vector has taken a random direction, ``repeats`` times.
+
+    A vector keeps its length (its distance from the mean, where ``centred``): only what the words have in common is lost.
+
+    Args:
+        vectors: as in :func:`principal_ratios`, shape (n, dim).
+        repeats: number of draws.
+        seed: of the draws.
+        centred: as in :func:`principal_ratios`.
+        normalised: as in :func:`principal_ratios`.
+
+    Returns:
+        Shape (repeats, 3): 2nd, 3rd and 4th singular value over the first. Real words whose ratios are lower have a direction in
+        common.
+
+    Raises:
+        UndefinedError: as :func:`principal_ratios`.
+
+    Example:
+        In many dimensions random directions are nearly at right angles, so that equal lengths make equal singular values.
+
+        >>> found = random_ratios(np.eye(6, 4000), 20, seed=0, centred=False)
+        >>> found.shape, bool(found.min() > 0.9)
+        ((20, 3), True)
+    """
+    principal_ratios(vectors, centred, normalised)
+    v = unit_vectors(vectors) if normalised else np.asarray(vectors, dtype=np.float64)
+    lengths = np.linalg.norm(v - v.mean(axis=0) if centred else v, axis=1, keepdims=True)
+    rng, rows = np.random.default_rng(seed), max(1, _BLOCK // v.size)
+    found = []
+    for at in range(0, repeats, rows):
+        turned = lengths * unit_vectors(rng.standard_normal((min(rows, repeats - at), *v.shape)))
+        turned -= turned.mean(axis=1, keepdims=True) if centred else 0.0
+        gram = turned @ turned.swapaxes(1, 2) if v.shape[0] <= v.shape[1] else turned.swapaxes(1, 2) @ turned
+        squares = np.maximum(np.linalg.eigvalsh(gram)[:, -4:], 0.0)
+        found.append(np.sqrt(squares[:, 2::-1] / squares[:, 3:]))
+    return np.concatenate(found)
+
+
+def random_cosines(dimensions: int, repeats: int, seed: int) -> FloatArray:
+    """Return the absolute cosine of one direction with each of ``repeats`` random ones, shape (repeats,).
+
+    >>> bool(random_cosines(1, 3, seed=0).tolist() == [1.0, 1.0, 1.0])
+    True
+    """
+    rng, rows = np.random.default_rng(seed), max(1, _BLOCK // dimensions)
+    sizes = [min(rows, repeats - at) for at in range(0, repeats, rows)]
+    return np.concatenate([np.abs(unit_vectors(rng.standard_normal((size, dimensions)))[:, 0]) for size in sizes])

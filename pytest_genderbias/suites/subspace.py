@@ -12,11 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.statistics.moments import Moments
 from pytest_genderbias.statistics.subspace import (
     PrincipalRatios,
     cosine_with,
     pair_direction,
     principal_ratios,
+    random_cosines,
+    random_ratios,
     unit_vectors,
 )
 from pytest_genderbias.statistics.undefined import UndefinedError
@@ -50,6 +53,10 @@ class Subspace(Family):
 
     name: ClassVar[str] = "subspace"
     definition: ClassVar[str] = "subspace/1"
+    null_control: ClassVar[str] = (
+        "directions: each word's vector from their mean keeps its length and takes a random direction; for the cosine the learned "
+        "direction is a random one"
+    )
     needs: ClassVar[str] = "word vectors, or a network with hidden states"
     roles: ClassVar[tuple[str, ...]] = ("vectors", *NETWORKS)
     keys: ClassVar[tuple[str, ...]] = ("words", "pair", "train")
@@ -95,9 +102,7 @@ class Subspace(Family):
 
     def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
         """Return the ratios, the cosine, and each word's place along the first component."""
-        found = answers["cases"].in_order().astype(np.float64)
-        words = _all_words(body)
-        vectors = {word: v for word, v, there in zip(words, found, have_vectors(found), strict=True) if there}
+        words, vectors = _all_words(body), _vectors(body, answers["cases"])
         notes = missing_note({"words": [word for word in words if word not in vectors]}, len(words), "no vector")
         figures = Figures(self.statistics)
         try:
@@ -112,6 +117,30 @@ class Subspace(Family):
         )
         return figures.summary(*_by_word(body, vectors, full, options), notes=notes)
 
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Refuse: the components of a set of words are those of all its vectors together."""
+        raise UndefinedError(
+            "singular values and components are of all words together, and no function of sums over words"
+        )
+
+    def null(
+        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return ratios of vectors turned at random, and cosines of the first component with random directions."""
+        vectors = _vectors(body, answers["cases"])
+        rows = [vectors[word] for word in body.words if word in vectors]
+        found = np.full((repeats, 4), np.nan)
+        try:
+            _component(body.words, vectors, options)
+            found[:, :3] = random_ratios(
+                rows, repeats, seed, centred=not options["uncentred"], normalised=options["normalised"]
+            )
+            _direction(body, vectors, options)  # without one there is no cosine to hold against others
+            found[:, 3] = random_cosines(len(rows[0]), repeats, seed)
+        except UndefinedError:
+            pass
+        return dict(zip(self.statistics, found.T, strict=True))
+
 
 def _texts(slot: SlotWords) -> tuple[str, ...]:
     return tuple(word.text for word in slot.words())
@@ -120,6 +149,12 @@ def _texts(slot: SlotWords) -> tuple[str, ...]:
 def _all_words(body: Body) -> list[str]:
     """Return each word once."""
     return list(dict.fromkeys([*body.words, *(body.pair or ()), *body.train]))
+
+
+def _vectors(body: Body, answer: Answer) -> dict[str, FloatArray]:
+    """Return the vector of each word that has one."""
+    found = answer.in_order().astype(np.float64)
+    return {word: v for word, v, there in zip(_all_words(body), found, have_vectors(found), strict=True) if there}
 
 
 def _component(
