@@ -57,7 +57,7 @@ class CacheKeeper:
         removal = bound(cache, self._settings.cache_size)
         if removal.removed or removal.held:
             self._bounded = (
-                f"score cache: {_told(removal, 'the least recently used ')} to keep {cache} within "
+                f"{_told(cache, removal)}; what is used least recently goes until the rest is within "
                 f"{show_size(self._settings.cache_size)} (--bias-cache-size)"
             )
 
@@ -122,17 +122,17 @@ def _row(group: list[Entry]) -> tuple[str, str, str, str]:
 def _clear(cache: Path) -> str:
     from pytest_genderbias.scoring.entries import clear
 
-    return f"score cache: {_told(clear(cache), '')} of {_safe(str(cache), None)}"
+    return _told(cache, clear(cache))
 
 
-def _told(removal: Removal, which: str) -> str:
+def _told(cache: Path, removal: Removal) -> str:
     """Say what went and what could not.
 
     >>> from pytest_genderbias.scoring.entries import Removal
-    >>> _told(Removal(2, 1500, 1), "")
-    'removed 2 entries (1.5 kB), left 1 entry that another process holds or that cannot be locked'
+    >>> _told(Path("c"), Removal(2, 1500, 1))
+    'score cache c: removed 2 entries (1.5 kB), left 1 entry that another process holds or that cannot be locked'
     """
-    said = f"removed {which}{_counted(removal.removed)} ({show_size(removal.size)})"
+    said = f"score cache {_safe(str(cache), None)}: removed {_counted(removal.removed)} ({show_size(removal.size)})"
     return said + (
         f", left {_counted(removal.held)} that another process holds or that cannot be locked" if removal.held else ""
     )
