@@ -127,7 +127,8 @@ class _Pair:
     ) -> None:
         before: FloatArray = np.asarray(then.sums[rows[0]], dtype=np.float64)
         after: FloatArray = np.asarray(now.sums[rows[1]], dtype=np.float64)
-        self.of_then, self.of_now, self.distance, self.ratio = then.value, now.value, distance, now.ratio
+        self.of_then, self.of_now, self.ratio = then.value, now.value, now.ratio
+        self.distance, self.distances = distance, (distance, distance)
         self.then, self.now = before, after
         self.moved: NDArray[np.bool_] = np.ones(len(after), dtype=np.bool_)
         if before.shape[1] == after.shape[1]:
@@ -140,20 +141,20 @@ class _Pair:
 
     def bad_then(self, totals: FloatArray) -> FloatArray:
         """Return the distance of what totals of then give."""
-        return np.asarray(self.distance(self.of_then(totals)), dtype=np.float64)
+        return np.asarray(self.distances[0](self.of_then(totals)), dtype=np.float64)
 
     def bad_now(self, totals: FloatArray) -> FloatArray:
         """Return the distance of what totals of now give."""
-        return np.asarray(self.distance(self.of_now(totals)), dtype=np.float64)
+        return np.asarray(self.distances[1](self.of_now(totals)), dtype=np.float64)
 
     def sides(self) -> tuple[tuple[Distance, FloatArray], tuple[Distance, FloatArray]]:
         """Return the statistic and the sums, of then and of now."""
         return (self.of_then, self.then), (self.of_now, self.now)
 
-    def without_distance(self) -> _Pair:
-        """Return the same items with the change of the statistic itself in place of the worsening."""
+    def with_distances(self, then: Distance, now: Distance) -> _Pair:
+        """Return the same items with other distances."""
         found = copy(self)
-        found.distance = lambda value: value
+        found.distances = then, now
         found.worsening = float(found.bad_now(self.now.sum(axis=0)) - found.bad_then(self.then.sum(axis=0)))
         return found
 
@@ -183,44 +184,62 @@ class _Pair:
 
 
 def _exchange(pair: _Pair, tolerance: float, level: float) -> tuple[float, float, float, float]:
-    """Return bounds and p values from the worsening between halves: each item then or now, at random, against the rest."""
+    """Return bounds and p values of a count of significant tests, from two kinds of chance worsening.
+
+    Exchanged: each item then or now, at random, against the rest; this is exact where nothing changed. Drawn again: items with
+    replacement, about the mean of the resamples; each count is too large then, and its spread with it, but the counts of then
+    and now are so alike. The wider of the two holds.
+    """
     rng = np.random.default_rng(_SEED)
-    both, step = pair.then.sum(axis=0) + pair.now.sum(axis=0), pair.now - pair.then
-    found = []
-    for size in _blocks(_EXCHANGES, max(step.shape)):
-        kept = rng.integers(2, size=(size, len(step))).astype(np.float64)
-        totals = pair.then.sum(axis=0) + kept @ step
-        found.append(pair.bad_now(totals) - pair.bad_then(both - totals))
-    chance = np.concatenate(found)
-    if np.isnan(chance).any():
+    then, now = pair.then.sum(axis=0), pair.now.sum(axis=0)
+    items, width = pair.now.shape
+    exchanged, drawn = [], []
+    for size in _blocks(_EXCHANGES, max(items, width)):
+        totals = then + rng.integers(2, size=(size, items)).astype(np.float64) @ (pair.now - pair.then)
+        exchanged.append(pair.bad_now(totals) - pair.bad_then(then + now - totals))
+        weights = _weights(rng, size, items)
+        drawn.append(pair.bad_now(weights @ pair.now) - pair.bad_then(weights @ pair.then))
+    chances = [np.concatenate(exchanged), np.concatenate(drawn)]
+    if np.isnan(chances).any():
         raise UndefinedError("exchanging then and now leaves the statistic without a value")
-    reach = float(np.sort(np.abs(chance))[_rank(_EXCHANGES, 2 * level - 1)])
-    tiny = 1e-9 * max(1.0, abs(pair.worsening))
-    p = (1 + (chance >= pair.worsening - tolerance - tiny).sum()) / (_EXCHANGES + 1)
-    p_better = (1 + (chance <= pair.worsening + tolerance + tiny).sum()) / (_EXCHANGES + 1)
-    return pair.worsening - reach, pair.worsening + reach, float(p), float(p_better)
+    chances[1] = chances[1] - chances[1].mean()
+    reach = max(float(np.sort(np.abs(chance))[_rank(_EXCHANGES, 2 * level - 1)]) for chance in chances)
+    p, p_better = (
+        max(
+            (1 + float((np.abs(chance) >= excess).sum()) / 2) / (_EXCHANGES + 1) if excess > 0 else 1.0
+            for chance in chances
+        )
+        for excess in (pair.worsening - tolerance - 1e-9, -pair.worsening - tolerance - 1e-9)
+    )
+    return pair.worsening - reach, pair.worsening + reach, p, p_better
 
 
 def _smooth(pair: _Pair, tolerance: float, level: float) -> tuple[float, float, float, float] | None:
     """Return bounds and p values of a smooth statistic, or ``None`` as :func:`_bootstrap_t`.
 
-    Near its neutral value a statistic seems farther away from it than it is, for chance moves it away on either side. Where the
-    side is in doubt, the worsening is bounded by the change of the statistic itself, which it cannot exceed.
+    Near its neutral value a statistic seems farther from it than it is, for chance moves it away on either side. Where the side
+    is in doubt, the worsening is bounded by the change of the statistic itself, which it cannot exceed, and the bounds hold for
+    the other side too: there the two distances lie on either side of neutral, and add up.
     """
     found = _bootstrap_t(pair, tolerance, level)
-    bends = [_bends(pair.distance, *_value_and_error(of, sums)) for of, sums in pair.sides()]
-    if found is None or not any(bends):
+    then_bends, now_bends = (_bends(pair.distance, *_value_and_error(of, sums)) for of, sums in pair.sides())
+    if found is None or not (then_bends or now_bends):
         return found
-    plain = _bootstrap_t(pair.without_distance(), 0.0, level)
-    if plain is None:
+    change = _bootstrap_t(pair.with_distances(_as_it_is, _as_it_is), 0.0, level)
+    apart = _bootstrap_t(pair.with_distances(lambda value: -pair.distance(value), pair.distance), tolerance, level)
+    if change is None or apart is None:
         return None
     low, high, p, p_better = found
-    most = max(plain[1], -plain[0])
-    if bends[0]:
-        high, p_better = max(high, most), 1.0
-    if bends[1]:
-        low, p = min(low, -most), 1.0
+    most = max(change[1], -change[0])
+    if then_bends:
+        low, high, p, p_better = min(low, apart[0]), max(high, most), max(p, apart[2]), 1.0
+    if now_bends:
+        low, high, p, p_better = min(low, -most), max(high, -apart[0]), 1.0, max(p_better, apart[2])
     return low, high, p, p_better
+
+
+def _as_it_is(value: FloatArray) -> FloatArray:
+    return value
 
 
 def _bends(distance: Distance, value: float, error: float) -> bool:
@@ -246,9 +265,7 @@ def _bootstrap_t(pair: _Pair, tolerance: float, level: float) -> tuple[float, fl
     rng = np.random.default_rng(_SEED)
     found = []
     for size in _blocks(_RESAMPLES, items):
-        drawn = rng.integers(items, size=(size, items)) + items * np.arange(size)[:, None]
-        weights = np.bincount(drawn.ravel(), minlength=size * items).reshape(size, items).astype(np.float64)
-        values, errors = _estimate(pair, weights)
+        values, errors = _estimate(pair, _weights(rng, size, items))
         flat = errors <= 1e-9 * flat_error  # the same item over and over: no error to divide by
         t = (values - value) / np.where(flat, 1e-9 * flat_error, errors)
         t[flat & (t > 1.0)], t[flat & (t < -1.0)] = np.inf, -np.inf
@@ -303,6 +320,12 @@ def _range(own: FloatArray, tolerance: float) -> tuple[float, float, float, floa
     chance = 0.5 ** len(own)
     low, high = float(own.min()), float(own.max())
     return low, high, chance if low > tolerance else 1.0, chance if high < -tolerance else 1.0
+
+
+def _weights(rng: np.random.Generator, repeats: int, items: int) -> FloatArray:
+    """Return how often each item is drawn, of as many draws with replacement as there are items, (repeats, items)."""
+    drawn = rng.integers(items, size=(repeats, items)) + items * np.arange(repeats)[:, None]
+    return np.bincount(drawn.ravel(), minlength=repeats * items).reshape(repeats, items).astype(np.float64)
 
 
 def _blocks(repeats: int, width: int) -> Iterator[int]:
