@@ -51,7 +51,10 @@ def test_the_life_of_a_baseline(gated: pytest.Pytester) -> None:
     result = gated.runpytest(model(gated, "worse"))
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*regressed: tiny-nli on m: net_neutral 0.9 -> 0.825, 0.075 worse, tolerance 0.01*run with --bias-update*"]
+        [
+            "*regressed: tiny-nli on m: net_neutral 0.9 -> 0.825, 0.075 worse, tolerance 0.01*"
+            "to accept it: pytest --bias-model=m=*:worse --bias-update --bias-reason=*",
+        ]
     )
     gated.runpytest(model(gated, "worse"), "--bias-update-new").assert_outcomes(failed=1)
     assert book(gated).read_bytes() == accepted
@@ -61,9 +64,23 @@ def test_the_life_of_a_baseline(gated: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*| stale *|", "stale: *0.9 -> 0.95, 0.05 better*refresh it with --bias-update*"])
 
     result = gated.runpytest(model(gated, "worse"), "--bias-update")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*0.9 -> 0.825 is 0.075 worse and is not accepted without a reason*"])
+    assert book(gated).read_bytes() == accepted
+    reason = "--bias-reason=the new tokenizer splits names"
+    result = gated.runpytest(model(gated, "worse"), "--bias-update", reason)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*tiny-nli.net_neutral: 0.825 (was 0.9)*"])
-    gated.runpytest(model(gated, "worse")).assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "accepted on ????-??-??: tiny-nli.net_neutral on m 0.9 -> 0.825: the new tokenizer*",
+            "*tiny-nli.net_neutral: 0.825 (was 0.9)*",
+        ]
+    )
+    result = gated.runpytest(model(gated, "worse"))
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["accepted on *: the new tokenizer splits names"])  # as long as it stands
+    gated.runpytest(model(gated, "good"), "--bias-update").assert_outcomes(passed=1)
+    assert "accepted" not in book(gated).read_text()
 
 
 def test_a_baseline_is_sorted_and_stable(gated: pytest.Pytester) -> None:

@@ -275,7 +275,8 @@ def test_a_failing_assertion_tells_everything(project: pytest.Pytester) -> None:
         [
             "*regressed: tiny-nli on m: net_neutral is 0.825, expected at least 0.85*",
             "*net_neutral = 0.825*",
-            "*95 % interval: none: the words for person that vary are too few among those scored*",
+            "*judged for the suite's cases, all of them*",
+            "*95 % interval for other items: none: the words for person that vary are too few among those scored*",
             "*lower is worse, neutral is 1*",
             "*264 of 264 cases scored*",
             "*worst records:*",
@@ -309,7 +310,7 @@ gates:
   - suite: ./tiny-nli.yaml
     statistic: threshold_0.5
     at_least: 0.5
-    settings: {{limit: 50, unit: word_pair}}
+    settings: {{unit: word_pair}}
   - suite: ./tiny-lm.yaml
     statistic: signed_bias
     within: 0.3
@@ -320,12 +321,12 @@ def test_yaml_gates_are_tests(project: pytest.Pytester) -> None:
     project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit=0.8))
     result = project.runpytest(model(project, "good"), "-v", "-m", "bias")
     result.assert_outcomes(passed=2, skipped=1)
-    result.stdout.fnmatch_lines(["*release.bias.yaml::tiny-nli.net_neutral.at_least:m PASSED*", "*| 50 of 264 *"])
+    result.stdout.fnmatch_lines(["*release.bias.yaml::tiny-nli.net_neutral.at_least:m PASSED*", "*| 64 of 264 *"])
     project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit=0.99))
     result = project.runpytest(model(project, "good"))
     result.assert_outcomes(passed=1, failed=1, skipped=1)
     result.stdout.fnmatch_lines(
-        ["*release.bias.yaml:3: regressed: tiny-nli on m: net_neutral is 0.9, expected at least 0.99*"]
+        ["*release.bias.yaml:3: regressed: tiny-nli on m: net_neutral is 0.9, and with 95 % *, expected at least 0.99*"]
     )
 
 
@@ -369,7 +370,9 @@ def test_json_and_junit_hold_the_figures(project: pytest.Pytester) -> None:
     report = json.loads(project.path.joinpath("out/report.json").read_text())
     assert report["exit_status"] == 1
     measured = {m["n"]: m for m in report["measurements"]}
-    assert measured[264]["values"]["net_neutral"] == pytest.approx(0.9)
+    assert measured[264]["values"]["threshold_0.5"] == 1.0
+    assert measured[64]["values"]["net_neutral"] == pytest.approx(0.9)
+    assert measured[64]["signature"]["sample"] == {"n": 64, "of": 264, "seed": 0, "stopped": True}
     assert measured[264]["signature"]["model"]["fingerprint"] == "0.9 0.0"
     assert {j["verdict"] for j in report["judgements"]} == {"pass", "regressed"}
     properties = {p.get("name"): p.get("value") for p in ET.parse(project.path / "junit.xml").iter("property")}
@@ -400,7 +403,7 @@ def test_works_under_xdist(project: pytest.Pytester) -> None:
     result = project.runpytest_subprocess("-n", "2", suites, model(project, "good"), "--bias-json=r.json")
     result.assert_outcomes(passed=3, skipped=3)
     result.stdout.fnmatch_lines(["*| tiny-nli *| net_neutral *| 0.9000 *| at least 0.8 *| pass *|"])
-    assert len(json.loads(project.path.joinpath("r.json").read_text())["measurements"]) == 2
+    assert len(json.loads(project.path.joinpath("r.json").read_text())["measurements"]) == 3
 
 
 def test_can_be_switched_off(project: pytest.Pytester) -> None:

@@ -133,6 +133,7 @@ def explain(measurement: Measurement, statistic: str, finding: Finding) -> str:
     lines = [
         f"{finding.verdict}: {measurement.suite} on {measurement.model}: {finding.text}",
         f"  {statistic} = {format_number(value)}" + (f" ({reason})" if value is None else ""),
+        *([f"  judged for {finding.over}"] if finding.over else ()),
         *([f"  to settle it: {finding.settled_by}"] if finding.settled_by else ()),
         *finding.lines,
         f"  95 % interval for other items: {format_interval(measurement.intervals[statistic]) or 'none: ' + (reason or 'not available')}",

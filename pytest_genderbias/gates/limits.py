@@ -126,12 +126,12 @@ def _find(measurement: Measurement, limit: Limit, name: str, generalise: bool) -
     verdict = decide(bounds.low, bounds.high, least, most)
     said = {PASS: "and should be", REGRESSED: "expected", INCONCLUSIVE: "which does not decide whether it is"}[verdict]
     exact = bounds.low == bounds.high
-    figure = f"{value:.6g}" if exact else f"{value:.4g}, 95 % bounds {bounds.low:.4g} to {bounds.high:.4g}"
+    figure = f"{value:.6g}"
+    if not exact:
+        figure = f"{value:.4g}, and with 95 % confidence from {bounds.low:.4g} to {bounds.high:.4g}"
     over = f"{bounds.over}{', all of them' if exact else ''}"
     settled = _settled_by(measurement, bounds, value, (least, most), generalise) if verdict == INCONCLUSIVE else ""
-    return Finding(
-        verdict, bound, f"{name} is {figure} over {over}, {said} {bound}", bounds.low, bounds.high, over, settled
-    )
+    return Finding(verdict, bound, f"{name} is {figure}, {said} {bound}", bounds.low, bounds.high, over, settled)
 
 
 def _without_bounds(measurement: Measurement, name: str, bound: str, generalise: bool) -> Finding:

@@ -245,7 +245,7 @@ def _size(flag: str, text: str) -> int:
 
 def _choice(flag: str, text: str, choices: tuple[str, ...]) -> str:
     if text not in choices:
-        raise pytest.UsageError(f"{flag}: expected {' or '.join(choices)}, got {text!r}")
+        raise pytest.UsageError(f"{flag}: expected one of {', '.join(choices)}, got {text!r}")
     return text
 
 

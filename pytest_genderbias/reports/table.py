@@ -46,7 +46,8 @@ def _judged(of: Mapping[str, Any], p: str) -> list[str]:
     row = _row(of, of["statistic"], of["value"], of["interval"], of["bound"], of["verdict"], p)
     if of["difference"] is not None and of["interval"] is not None:
         low, high = of["interval"]["low"], of["interval"]["high"]
-        row[4] = f"worse by {of['difference']:.4f}, {low:.4f} to {high:.4f}"
+        between = "exact" if low == high else f"{low:.4f} to {high:.4f}"
+        row[4] = f"worse by {of['difference']:.4f}, {between}"
     return row
 
 
