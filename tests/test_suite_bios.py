@@ -23,8 +23,8 @@ from pytest_genderbias.measurement import carry_out, plan_measurement
 from pytest_genderbias.models.loading import wrap_object
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.scoring.engine import ScoreSettings
-from pytest_genderbias.statistics.moments import align
-from pytest_genderbias.statistics.table_moments import BlockTables, block_of
+from pytest_genderbias.statistics.moments import align, block_of
+from pytest_genderbias.statistics.table_moments import BlockTables
 from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites import bios as module
 from pytest_genderbias.suites.cases import Answer

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import zlib
 from collections import Counter
 from types import SimpleNamespace
 
@@ -26,6 +27,7 @@ from pytest_genderbias.models.roles import CAUSAL_LM, Role
 from pytest_genderbias.scoring.engine import ScoreSettings, score_suite
 from pytest_genderbias.scoring.generation import Sampler, sampled_texts
 from pytest_genderbias.scoring.scorers import make_scorer
+from pytest_genderbias.statistics.cooccurrence import bias_moments, slope_moments, sums_by_block
 from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, TextCases
@@ -192,6 +194,40 @@ def test_a_text_against_itself_has_beta_one(tmp_path, random_texts):
     found = measured(documents(tmp_path / "b.jsonl", mirror), training=str(path))
     assert found.values["beta"] == pytest.approx(-1)
     assert found.records[0]["training_bias"] is not None
+
+
+FAMILY = load_suite(SUITE).family
+
+
+@pytest.mark.parametrize("outliers", [False, True])
+def test_sums_over_blocks_of_words_give_the_statistics(tmp_path, random_texts, outliers):
+    path = documents(tmp_path / "a.jsonl", random_texts)
+    half = documents(tmp_path / "b.jsonl", random_texts[: len(random_texts) // 2])
+    found = measured(half, training=str(path), outliers=outliers)
+    for statistic in KEYS[:-1]:
+        moments = FAMILY.moments(statistic, {}, found.items)
+        assert moments.total == pytest.approx(found.values[statistic], rel=1e-9)
+        assert moments.over == "blocks of words"
+    bias = dict(zip(found.items["word"].tolist(), found.items["bias"].astype(float), strict=True))
+    for statistic, figure in (("mu", lambda s: np.abs(s).mean()), ("sigma", lambda s: np.std(s, ddof=1))):
+        moments = FAMILY.moments(statistic, {}, found.items)
+        without = moments.value(moments.sums.sum(axis=0) - moments.sums)
+        for label, value in zip(moments.labels, without, strict=True):
+            kept = [s for word, s in bias.items() if f"block {zlib.crc32(word.encode()) % 100}" != label]
+            assert value == pytest.approx(figure(np.asarray(kept)), rel=1e-5)
+
+
+def test_sums_without_a_statistic(tmp_path):
+    found = measured(documents(tmp_path / "a.jsonl", SEWING))
+    for statistic, reason in (("beta", "no beta_sums"), ("perplexity", "no passage_log_probability")):
+        with pytest.raises(UndefinedError, match=reason):
+            FAMILY.moments(statistic, {}, found.items)
+    itself = measured(documents(tmp_path / "a.jsonl", SEWING), training=str(tmp_path / "a.jsonl"))
+    assert FAMILY.moments("beta", {}, itself.items).total == pytest.approx(1)
+    one = bias_moments(sums_by_block([3], [1.0], [1.0], [1.0]), "sigma")
+    same = slope_moments(sums_by_block([3, 4], [0.1] * 2, [1.0, 2.0], [0.01] * 2, [0.1, 0.2]))
+    assert np.isnan([one.total, same.total]).all()
+    assert FAMILY.unit_scores("mu", {}, None) is None
 
 
 def test_the_signature_knows_the_content_of_the_training_text_and_not_its_place(tmp_path):
@@ -549,6 +585,9 @@ def test_perplexity_by_word_and_by_token(tiny_model, tmp_path):
     blocks = [[model.backend.tokenizer.bos_token_id, *ids[at : at + 63]] for at in range(0, len(ids), 63)]
     total = sum(plain_log_probability(model, block) for block in blocks)
     assert found.values["perplexity"] == pytest.approx(math.exp(-total / (13 * 9)), rel=1e-4)
+    moments = FAMILY.moments("perplexity", {}, found.items)
+    assert moments.total == pytest.approx(found.values["perplexity"], rel=1e-9)
+    assert np.isnan(moments.value(np.asarray([[-1e6, 3.0], [0.0, 0.0]]))).all()
     by_token = math.exp(-total / len(ids))
     assert any(f"117 words ({len(ids)} tokens)" in n and f"{by_token:.2f} by token" in n for n in found.notes)
     assert set(found.signature["data"]) == {"texts", "perplexity", "tokens"}

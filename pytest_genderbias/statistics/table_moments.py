@@ -6,8 +6,7 @@ tables by block take little room. Shares of women stay as they are measured when
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.statistics.distances import Distances
 from pytest_genderbias.statistics.group_gaps import Rate, hits_and_trials
-from pytest_genderbias.statistics.moments import FloatArray, Moments, Value, mean_moments, named_moments
+from pytest_genderbias.statistics.moments import HASHED_BLOCKS, FloatArray, Moments, Value, mean_moments, named_moments
 from pytest_genderbias.statistics.undefined import UndefinedError
 
 IntArray = NDArray[np.int64]
@@ -24,19 +23,9 @@ GapFigure = Literal["sum", "pearson", "slope"]
 DistanceFigure = Literal["sum", "gap"]
 Measure = Callable[[FloatArray], Distances]
 
-BLOCKS = 100
 OVER = "blocks of persons"
 _BETWEEN = "\x1f"  #: stands in no label
 _FLAT = 1e-20  #: a variance below this is rounding: gaps and shares are at most 1
-
-
-def block_of(ids: Iterable[str]) -> IntArray:
-    """Return the block of each person, 0 to 99, by the CRC-32 of the id: whoever else is there. Shape (n,).
-
-    >>> block_of(["x001", "x002", "x001"])
-    array([98, 84, 98])
-    """
-    return np.asarray([zlib.crc32(name.encode()) % BLOCKS for name in ids], dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -93,7 +82,7 @@ class BlockTables:
 
 
 def _shape(classes: NDArray[np.str_]) -> tuple[int, int, int, int]:
-    return BLOCKS, 2, len(classes), len(classes)
+    return HASHED_BLOCKS, 2, len(classes), len(classes)
 
 
 def gap_figure(hits: ArrayLike, trials: ArrayLike, shares: ArrayLike, figure: GapFigure) -> FloatArray:

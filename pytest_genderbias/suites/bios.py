@@ -34,12 +34,11 @@ from pytest_genderbias.statistics.group_gaps import (
     slope_interval_over_persons,
 )
 from pytest_genderbias.statistics.intervals import clustered_mean_interval
-from pytest_genderbias.statistics.moments import Moments, stored
+from pytest_genderbias.statistics.moments import Moments, block_of, stored
 from pytest_genderbias.statistics.table_moments import (
     BlockTables,
     GapFigure,
     accuracy_moments,
-    block_of,
     distance_moments,
     gap_figure,
     gap_moments,

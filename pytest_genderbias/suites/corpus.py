@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.corpora import (
     TOKENS,
@@ -20,12 +21,15 @@ from pytest_genderbias.datasets.passages import corpus_sha256, read_passages
 from pytest_genderbias.errors import DataFileError, UnknownNameError
 from pytest_genderbias.statistics.cooccurrence import (
     bias_deviation,
+    bias_moments,
     bias_slope,
     bias_slope_interval,
     in_both,
     mean_absolute_bias,
+    slope_moments,
 )
-from pytest_genderbias.statistics.perplexity import perplexity
+from pytest_genderbias.statistics.moments import Moments, stored
+from pytest_genderbias.statistics.perplexity import perplexity, perplexity_moments
 from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
 from pytest_genderbias.suites.counting import EXCERPT_WORDS, FIXED, INFINITE, Body, Counted, Counting
@@ -157,10 +161,27 @@ class Corpus(Family):
             counting.against_share(found),
             *(counting.excerpts(generated, list(dict.fromkeys(shown)), found.split) if generated else ()),
         ]
-        summary = figures.summary(records, counting.items(found), [note for note in notes if note])
+        items = counting.items(found) | counting.sums(found, training) | _passages(answers.get("perplexity"))
+        summary = figures.summary(records, items, [note for note in notes if note])
         # Else another text could be split in another way, and the figures change with that, unseen by a baseline.
         data = {"tokens": found.split} if options["tokens"] == "auto" else {}
         return replace(summary, count=None if "texts" in answers else found.size.tokens, data=data)
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return the sums of each block of words, or of each block of passages for the perplexity."""
+        if statistic == "perplexity":
+            return perplexity_moments(*stored(items, "passage_log_probability", "passage_words"))
+        figure, _, infinite = statistic.partition("_")
+        context = f"_{infinite}" if infinite else ""
+        (sums,) = stored(items, f"{'beta' if figure == 'beta' else 'bias'}_sums{context}")
+        return slope_moments(sums) if figure == "beta" else bias_moments(sums, figure)
+
+
+def _passages(answer: Answer | None) -> dict[str, NDArray[Any]]:
+    """Return the items of the perplexity, if it was asked for."""
+    if answer is None:
+        return {}
+    return {"passage_log_probability": answer.in_order()[:, 0], "passage_words": answer.cases.facts["words"]}
 
 
 def _read_list(data: LocatedMap, key: str, beside: Path) -> list[Entry]:

@@ -18,9 +18,7 @@ from pytest_genderbias.datasets.corpora import (
     file_tokens,
 )
 from pytest_genderbias.datasets.vocabulary import Ids, Vocabulary, label_groups, scorable_words
-from pytest_genderbias.statistics.cooccurrence import (
-    bias_scores,
-)
+from pytest_genderbias.statistics.cooccurrence import bias_scores, in_both, sums_by_block, without_outliers
 from pytest_genderbias.statistics.cooccurrence_counts import (
     Cooccurrence,
     CooccurrenceCounter,
@@ -28,6 +26,7 @@ from pytest_genderbias.statistics.cooccurrence_counts import (
     InfiniteContext,
 )
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval
+from pytest_genderbias.statistics.moments import block_of
 from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.family import Record
 from pytest_genderbias.text.wordlist import Entry
@@ -182,6 +181,19 @@ class Counting:
             "bias": fixed[most].astype(np.float32),
             "bias_infinite": infinite[most].astype(np.float32),
         }
+
+    def sums(self, found: Counted, training: Counted | None) -> dict[str, NDArray[Any]]:
+        """Return sums of all scored words by block of words, for mu and sigma, and for beta where there is a training text."""
+        block = block_of(self._vocabulary.words)
+        items = {}
+        for context, (ids, bias) in found.scores.items():
+            items[f"bias_sums{context}"] = sums_by_block(block[ids], np.abs(bias), bias, bias * bias)
+            if training is not None and context in training.scores:
+                both, x, y = in_both(*training.scores[context], ids, bias)
+                kept = np.ones(len(x), dtype=np.bool_) if self._options["outliers"] else without_outliers(x, y)
+                x, y = x[kept], y[kept]
+                items[f"beta_sums{context}"] = sums_by_block(block[both[kept]], x, y, x * x, x * y)
+        return items
 
     def _counters(self) -> dict[str, CooccurrenceCounter]:
         options = self._options
