@@ -94,7 +94,16 @@ def test_cases_are_counted_as_far_as_they_go_without_a_gap(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "content", [None, b"", b"[1]", b"{}", b"\xff", b'{"suite": 3, "model": null, "cases": true}', b"[" * 100_000]
+    "content",
+    [
+        None,
+        b"",
+        b"[1]",
+        b"{}",
+        b"\xff",
+        b'{"suite": 3, "model": null, "cases": true, "cases_per_unit": ' + b"9" * 30 + b"}",
+        b"[" * 100_000,
+    ],
 )
 def test_an_entry_that_does_not_say_what_it_is_is_unknown_and_used_all_the_same(
     tmp_path: Path, content: bytes | None
@@ -352,7 +361,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         capture_output=True,
         text=True,
         env=environment,
-        timeout=170,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
@@ -476,6 +485,14 @@ def test_info_shows_suites_and_models_and_runs_nothing(project: pytest.Pytester)
     )
     assert "\x1b[31m" not in result.stdout.str()
     assert "passed" not in result.stdout.str()
+
+
+def test_info_can_be_printed_anywhere(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    add(project.path / "cache", about={**ABOUT, "model": "modèle"})
+    result = project.runpytest_subprocess(*INFO)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines([r"*mod\xe8le*"[:5] + "*"])
 
 
 def test_clear_comes_before_the_run_and_says_what_it_did(project: pytest.Pytester, holder: Any) -> None:

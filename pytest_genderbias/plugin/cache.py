@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,8 +27,8 @@ def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
     settings = read_settings(config)
     assert settings.cache is not None, "read_settings refuses this"
     if settings.cache_clear:
-        print(_clear(settings.cache))
-    print(describe(settings.cache, settings.cache_size))
+        _print(_clear(settings.cache))
+    _print(describe(settings.cache, settings.cache_size))
     return pytest.ExitCode.OK
 
 
@@ -117,6 +118,11 @@ def _row(group: list[Entry]) -> tuple[str, str, str, str]:
         cases += f" of {group[0].cases_total:,}"
     used = time.strftime("%Y-%m-%d %H:%M", time.localtime(max(entry.used for entry in group)))
     return f"{len(group):,}", show_size(sum(entry.size for entry in group)), cases, used
+
+
+def _print(text: str) -> None:
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def _clear(cache: Path) -> str:
