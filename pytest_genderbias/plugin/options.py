@@ -40,6 +40,8 @@ class Settings:
     stale: str
     family: str | int
     seeds: int | None
+    compare: bool
+    no_worse_than: str | None
     json: Path | None
     strict: bool
     all_suites: bool
@@ -83,6 +85,12 @@ _FLAGS: tuple[tuple[str, str, str, bool, str], ...] = (
      "or a number"),
     ("--bias-seeds", "value", "N", True,
      "restarts of what is trained: heads of suites that train one, and models whose SPEC holds {seed}, as runs/seed-{seed}"),
+    ("--bias-compare", "flag", "", False,
+     "compare the models on every suite that was measured on two or more, item by item, each with the first-named one: which is better, by "
+     "how much, within which bounds, with corrected p values"),
+    ("--bias-no-worse-than", "value", "NAME", True,
+     "every suite of --bias-suite is a gate: no model may be worse than the one of this name, item by item. The tolerance is 0; "
+     "'no_worse_than' in a gate file takes a tolerance"),
     ("--bias-json", "value", "FILE", True, "write everything that was measured and judged to FILE"),
     ("--bias-strict", "flag", "", True, "a suite that does not apply to a model, or no model named, is a failure and not a skip"),
 )  # fmt: skip
@@ -171,6 +179,8 @@ def read_settings(config: pytest.Config) -> Settings:
         stale=_choice("--bias-stale", given("--bias-stale") or "warn", ("fail", "warn")),
         family=_family(given("--bias-family") or "model"),
         seeds=_whole("--bias-seeds", given("--bias-seeds"), 2),
+        compare=_compare(bool(given("--bias-compare")), models),
+        no_worse_than=_reference(given("--bias-no-worse-than"), models),
         json=None if given("--bias-json") is None else base("--bias-json") / given("--bias-json"),
         strict=bool(given("--bias-strict")),
         all_suites="all" in _split(given("--bias-suite") or []),
@@ -257,6 +267,31 @@ def _family(text: str) -> str | int:
             f"--bias-family: expected model, module, none, or a whole number of at least 1, got {text!r}"
         )
     return text
+
+
+def _compare(asked: bool, models: tuple[ModelSpec, ...]) -> bool:
+    if asked and len(models) < 2:
+        given = f"got {models[0].name}" if models else "got none"
+        raise pytest.UsageError(
+            f"--bias-compare: needs two models or more, {given}; name each with a --bias-model=[NAME=]SPEC"
+        )
+    return asked
+
+
+def _reference(name: str | None, models: tuple[ModelSpec, ...]) -> str | None:
+    """Check the name of the model that no other may be worse than: without it, or another, a gate would silently be none."""
+    if name is None:
+        return None
+    names = [spec.name for spec in models]
+    if name not in names:
+        raise pytest.UsageError(
+            f"--bias-no-worse-than: no model {name!r}; the run has {', '.join(names) or 'none'}. Give it with --bias-model={name}=SPEC"
+        )
+    if len(names) < 2:
+        raise pytest.UsageError(
+            f"--bias-no-worse-than: {name} is the only model; name another to compare with it: --bias-model=[NAME=]SPEC"
+        )
+    return name
 
 
 def _reason(text: str | None, update: str) -> str | None:
