@@ -30,7 +30,9 @@ from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.statistics.cooccurrence import bias_moments, slope_moments, sums_by_block
 from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.undefined import UndefinedError
+from pytest_genderbias.suites import counting
 from pytest_genderbias.suites.cases import Answer, TextCases
+from pytest_genderbias.suites.options import resolve_options
 from pytest_genderbias.suites.query import BlockLogLikelihood, GeneratedTokens
 
 SUITE = "corpus-cooccurrence"
@@ -228,6 +230,61 @@ def test_sums_without_a_statistic(tmp_path):
     same = slope_moments(sums_by_block([3, 4], [0.1] * 2, [1.0, 2.0], [0.01] * 2, [0.1, 0.2]))
     assert np.isnan([one.total, same.total]).all()
     assert FAMILY.unit_scores("mu", {}, None) is None
+
+
+def null_of(path, repeats, seed=0, training=None, **chosen):
+    suite = load_suite(SUITE)
+    options = resolve_options(suite.family.options, chosen, SUITE)
+    answers = {"text": Answer(None, None, None, content=SimpleNamespace(path=path))}
+    if training:
+        answers["training"] = Answer(None, None, None, content=SimpleNamespace(paths=(str(training),)))
+    return suite.family.null(suite.body, options, answers, seed, repeats)
+
+
+def test_the_null_exchanges_pairs_as_a_text_with_exchanged_words_has_it(tmp_path):
+    rng = np.random.default_rng(0)
+    words = ["she", "he", "woman", "man", "sews", "saws", "reads", "and"]
+    texts = [" ".join(rng.choice(words, size=30)) for _ in range(20)]
+    path = documents(tmp_path / "a.jsonl", texts)
+    null = null_of(path, 60, training=path)
+    expected = {key: set() for key in KEYS[:-1]}
+    for pairs in ([], ["she"], ["woman"], ["she", "woman"]):
+        swap = {"she": {"she": "he", "he": "she"}, "woman": {"woman": "man", "man": "woman"}}
+        to = {a: b for pair in pairs for a, b in swap[pair].items()}
+        flipped = documents(tmp_path / "b.jsonl", [" ".join(to.get(w, w) for w in t.split()) for t in texts])
+        found = measured(flipped, training=str(path))
+        for key in expected:
+            expected[key].add(round(found.values[key], 8))
+    for key, values in expected.items():
+        assert set(null[key].round(8)) == values, key
+
+
+def test_a_text_without_bias_lies_inside_the_null_and_a_biased_one_outside(tmp_path, monkeypatch):
+    rng = np.random.default_rng(2)
+    pairs = [("she", "he"), ("woman", "man"), ("girl", "boy"), ("mother", "father"), ("queen", "king"), ("aunt", "uncle"), ("wife", "husband"), ("sister", "brother")]  # fmt: skip
+    for bias, inside in ((0.5, True), (0.9, False)):
+        texts = []
+        for _ in range(2500):
+            side = int(rng.integers(2))
+            word = f"w{rng.integers(10)}{side if rng.random() < bias else 1 - side}"
+            texts.append(f"{pairs[rng.integers(8)][side]} {word} .")
+        path = documents(tmp_path / "a.jsonl", texts)
+        values = measured(path, group_share=False).values
+        null = null_of(path, 300, group_share=False)
+        assert set(null) == set(KEYS[:4])
+        assert {drawn.shape for drawn in null.values()} == {(300,)}
+        for statistic in ("mu", "sigma"):
+            low, high = np.quantile(null[statistic], (0.01, 0.985))
+            assert (low <= values[statistic] <= high) == inside
+    again = null_of(path, 300, group_share=False)
+    assert all((again[key] == null[key]).all() for key in null)
+    assert (null_of(path, 300, seed=1, group_share=False)["mu"] != null["mu"]).any()
+    monkeypatch.setattr(counting, "_MOST_BIASES", 1000)
+    in_parts = null_of(path, 300, group_share=False)
+    assert all(in_parts[key] == pytest.approx(null[key]) for key in null)
+    empty = null_of(documents(tmp_path / "c.jsonl", ["nobody is here"]), 4)
+    assert {len(drawn) for drawn in empty.values()} == {4}
+    assert np.isnan(np.concatenate(list(empty.values()))).all()
 
 
 def test_the_signature_knows_the_content_of_the_training_text_and_not_its_place(tmp_path):

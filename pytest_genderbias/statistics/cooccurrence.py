@@ -19,6 +19,42 @@ _OVER = "blocks of words"
 _FLAT = 1e-14  #: a variance below this share of the mean square is rounding
 
 
+def flipped_biases(
+    pairs: ArrayLike, groups: ArrayLike, scorable: ArrayLike, flips: ArrayLike, *, by_group_share: bool = True
+) -> FloatArray:
+    """Return :func:`bias_scores` with the words of some pairs counted for the other group, for many choices of pairs at once.
+
+    Args:
+        pairs: c(w, g) by pair of gendered words, first its words of the first group, then those of the second: shape (V, P, 2).
+        groups: c(g) in the same way, shape (P, 2).
+        scorable: as in :func:`bias_scores`, shape (V,).
+        flips: which pairs are exchanged, booleans, shape (R, P).
+        by_group_share: as in :func:`bias_scores`.
+
+    Returns:
+        Shape (R, V), NaN where a word has no score.
+
+    Example:
+        As there: 3 to 1 and 1 to 3; with the only pair exchanged the signs turn.
+
+        >>> flipped_biases([[[3.0, 1.0]], [[1.0, 3.0]]], [[2, 2]], [True, True], [[False], [True]]).round(3)
+        array([[ 1.099, -1.099],
+               [-1.099,  1.099]])
+    """
+    c, by_group = np.asarray(pairs, dtype=np.float64), np.asarray(groups, dtype=np.float64)
+    turned = np.asarray(flips, dtype=np.bool_)
+    first = np.stack([~turned, turned], axis=2).reshape(len(turned), -1).astype(np.float64)
+    sides = np.stack([first, 1 - first])  # which of the 2 P columns each group has: (2, R, 2 P)
+    counts = sides @ c.reshape(len(c), -1).T
+    scored = np.asarray(scorable, dtype=np.bool_) & (counts > 0).all(axis=0)
+    totals = np.where(scored, counts, 0.0).sum(axis=-1, keepdims=True)
+    shares = (sides @ by_group.ravel())[..., None] if by_group_share else np.ones((2, 1, 1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(counts) - np.log(totals) - np.log(shares)
+        bias = logs[0] - logs[1]
+    return np.where(scored & np.isfinite(bias), bias, np.nan)
+
+
 def word_given_group(pairs: ArrayLike, groups: ArrayLike, words: ArrayLike) -> FloatArray:
     """Return P(w | g) = [c(w, g) / sum_i c(w_i, g)] / [c(g) / sum_i c(w_i)] (bordia2019, section 3.3.1).
 

@@ -28,7 +28,7 @@ from pytest_genderbias.statistics.cooccurrence import (
     mean_absolute_bias,
     slope_moments,
 )
-from pytest_genderbias.statistics.moments import Moments, stored
+from pytest_genderbias.statistics.moments import FloatArray, Moments, stored
 from pytest_genderbias.statistics.perplexity import perplexity, perplexity_moments
 from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
@@ -48,6 +48,9 @@ class Corpus(Family):
 
     name: ClassVar[str] = "corpus"
     definition: ClassVar[str] = "corpus/1"
+    null_control: ClassVar[str] = (
+        "which group the words of a pair are counted for (she for he, and he for she), the text counted once more"
+    )
     needs: ClassVar[str] = "a text (text:FILE) or a causal LM"
     roles: ClassVar[tuple[str, ...]] = ("text", "causal-lm")
     keys: ClassVar[tuple[str, ...]] = ("groups", "pairs", "stop_words", "words", "share")
@@ -137,8 +140,7 @@ class Corpus(Family):
     def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
         """Count, score, and compare with the training text."""
         counting = Counting(body, options)
-        generated = [part for sample in answers["texts"].content for part in sample] if "texts" in answers else []
-        beside = answers["training"].content.paths if "training" in answers else ()
+        generated, beside = _texts(answers)
         if "texts" in answers:
             found = counting.documents(generated, counting.split_like(beside) or _look(generated))
         else:
@@ -175,6 +177,51 @@ class Corpus(Family):
         context = f"_{infinite}" if infinite else ""
         (sums,) = stored(items, f"{'beta' if figure == 'beta' else 'bias'}_sums{context}")
         return slope_moments(sums) if figure == "beta" else bias_moments(sums, figure)
+
+    def null(
+        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return mu, sigma and, with a training text, beta, with the groups of random pairs exchanged in the text (not there)."""
+        counting = Counting(body, options)
+        generated, beside = _texts(answers)
+        if "texts" in answers:
+            counts = counting.documents_by_pair(generated, counting.split_like(beside) or _look(generated))
+        else:
+            counts = counting.files_by_pair([answers["text"].content.path])
+        training = counting.files(beside) if beside else None
+        found: dict[str, list[float]] = {}
+        for context, biases in counting.flipped(counts, repeats, seed):
+            for bias in biases:
+                for key, value in _figures_of(bias, context, training, options["outliers"]).items():
+                    found.setdefault(key, []).append(value)
+        return {key: np.asarray(values) for key, values in found.items()}
+
+
+def _texts(answers: Mapping[str, Answer]) -> tuple[list[str], Sequence[str]]:
+    """Return the generated texts, if there are any, and the files of the training text."""
+    generated = [part for sample in answers["texts"].content for part in sample] if "texts" in answers else []
+    return generated, answers["training"].content.paths if "training" in answers else ()
+
+
+def _figures_of(bias: FloatArray, context: str, training: Counted | None, outliers: bool) -> dict[str, float]:
+    """Return the figures of one context, of the bias by word id; NaN where undefined."""
+    ids = np.flatnonzero(~np.isnan(bias))
+    scores = bias[ids]
+    figures = {
+        f"mu{context}": partial(mean_absolute_bias, scores),
+        f"sigma{context}": partial(bias_deviation, scores),
+    }
+    if training is not None:
+        of_training = training.scores.get(context, (ids[:0], scores[:0]))
+        _, x, y = in_both(*of_training, ids, scores)
+        figures[f"beta{context}"] = partial(bias_slope, x, y, outliers=outliers)
+    found = {}
+    for key, figure in figures.items():
+        try:
+            found[key] = figure()
+        except UndefinedError:
+            found[key] = np.nan
+    return found
 
 
 def _passages(answer: Answer | None) -> dict[str, NDArray[Any]]:

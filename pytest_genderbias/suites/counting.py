@@ -18,7 +18,13 @@ from pytest_genderbias.datasets.corpora import (
     file_tokens,
 )
 from pytest_genderbias.datasets.vocabulary import Ids, Vocabulary, label_groups, scorable_words
-from pytest_genderbias.statistics.cooccurrence import bias_scores, in_both, sums_by_block, without_outliers
+from pytest_genderbias.statistics.cooccurrence import (
+    bias_scores,
+    flipped_biases,
+    in_both,
+    sums_by_block,
+    without_outliers,
+)
 from pytest_genderbias.statistics.cooccurrence_counts import (
     Cooccurrence,
     CooccurrenceCounter,
@@ -37,6 +43,8 @@ FIXED, INFINITE = "", "_infinite"  #: the two contexts, as the keys of their sta
 EXCERPT_WORDS = 3  #: words of each group of which excerpts are shown
 _ENOUGH = 30  #: co-occurrences of a word, from which on it is shown before others
 _MOST_ITEMS = 4000
+_MOST_PAIRS = 60  #: that are exchanged each by itself; of more, some are exchanged together
+_MOST_BIASES = 2_000_000  #: held at once while pairs are exchanged
 _EXCERPTS, _AROUND = 2, 12  #: excerpts of a word, tokens on each side of it
 
 
@@ -92,10 +100,7 @@ class Counting:
     def files(self, paths: Sequence[str | Path]) -> Counted:
         """Count the texts in files, in a stream."""
         counters = self._counters()
-        sizes = [
-            feed_corpus(path, self._vocabulary, *counters.values(), tokens=self._options["tokens"]) for path in paths
-        ]
-        size = Size(sum(s.documents for s in sizes), sum(s.tokens for s in sizes))
+        size = self._feed_files(paths, counters)
         return self._scored(size, " and ".join(self._splits(paths)), counters)
 
     def split_like(self, paths: Iterable[str | Path]) -> str | None:
@@ -106,21 +111,44 @@ class Counting:
     def documents(self, documents: Sequence[str], split: str) -> Counted:
         """Count texts in memory, each a document."""
         counters = self._counters()
-        tokens = 0
-        for words in map(TOKENISERS[split], documents):
-            ids: Ids = self._vocabulary.ids(words)
-            tokens += len(ids)
-            for counter in counters.values():
-                counter.feed(ids, [len(ids)])
-        return self._scored(Size(len(documents), tokens), split, counters)
+        return self._scored(self._feed_documents(documents, split, counters), split, counters)
+
+    def files_by_pair(self, paths: Sequence[str | Path]) -> dict[str, Cooccurrence]:
+        """Count the texts in files beside the gendered words of each pair apart (:meth:`flipped`)."""
+        counters = self._counters(by_pair=True)
+        self._feed_files(paths, counters)
+        return {context: counter.result() for context, counter in counters.items()}
+
+    def documents_by_pair(self, documents: Sequence[str], split: str) -> dict[str, Cooccurrence]:
+        """Count texts in memory in the same way."""
+        counters = self._counters(by_pair=True)
+        self._feed_documents(documents, split, counters)
+        return {context: counter.result() for context, counter in counters.items()}
+
+    def flipped(self, counts: Mapping[str, Cooccurrence], repeats: int, seed: int) -> Iterator[tuple[str, FloatArray]]:
+        """Yield the bias of all words with random pairs exchanged, shape (some repeats, words), context by context."""
+        fixed = counts[FIXED].pairs
+        scorable = self._scorable(fixed)
+        flips = np.random.default_rng(seed).integers(2, size=(repeats, fixed.shape[1] // 2)).astype(np.bool_)
+        rows = max(1, _MOST_BIASES // max(1, len(fixed)))
+        for context, found in counts.items():
+            pairs = found.pairs.reshape(len(found.pairs), -1, 2)
+            for at in range(0, repeats, rows):
+                yield (
+                    context,
+                    flipped_biases(
+                        pairs,
+                        found.groups.reshape(-1, 2),
+                        scorable,
+                        flips[at : at + rows],
+                        by_group_share=self._options["group_share"],
+                    ),
+                )
 
     def scores(self, counted: Counted, context: str, by_group_share: bool) -> tuple[NDArray[np.intp], FloatArray]:
         """Return ids and bias of the words that can be scored."""
         found, fixed = counted.counts[context], counted.counts[FIXED].pairs
-        scorable = scorable_words(self._vocabulary.words[: len(fixed)], self._labels, self._body.stop_words)
-        if self._options["min_count"] > 1:
-            scorable &= fixed.sum(axis=1) >= self._options["min_count"]
-        return bias_scores(found.pairs, found.groups, found.words, scorable, by_group_share=by_group_share)
+        return bias_scores(found.pairs, found.groups, found.words, self._scorable(fixed), by_group_share=by_group_share)
 
     def extremes(self, found: Counted, training: Counted | None, side: int) -> Iterator[Record]:
         """Return the words of largest bias towards one group, those with enough co-occurrences first."""
@@ -195,13 +223,50 @@ class Counting:
                 items[f"beta_sums{context}"] = sums_by_block(block[both[kept]], x, y, x * x, x * y)
         return items
 
-    def _counters(self) -> dict[str, CooccurrenceCounter]:
+    def _scorable(self, fixed: FloatArray) -> NDArray[np.bool_]:
+        """Tell which words may be scored, by their co-occurrences in the fixed context with each group."""
+        scorable = scorable_words(self._vocabulary.words[: len(fixed)], self._labels, self._body.stop_words)
+        if self._options["min_count"] > 1:
+            scorable &= fixed.sum(axis=1) >= self._options["min_count"]
+        return scorable
+
+    def _counters(self, by_pair: bool = False) -> dict[str, CooccurrenceCounter]:
         options = self._options
+        labels = self._pair_labels() if by_pair else self._labels
+        groups = -(-int(labels.max()) // 2) * 2
         contexts: dict[str, FixedContext | InfiniteContext] = {
             FIXED: FixedContext(options["k"]),
             INFINITE: InfiniteContext(options["decay"], options["reach"]),
         }
-        return {key: CooccurrenceCounter(self._labels, context, 2) for key, context in contexts.items()}
+        return {key: CooccurrenceCounter(labels, context, groups) for key, context in contexts.items()}
+
+    def _pair_labels(self) -> NDArray[np.int8]:
+        """Return 2 i + 1 for the words of the first group in pair i, 2 i + 2 for those of the second, and 0 for all others."""
+        number: dict[str, int] = {}
+        labels = np.zeros(len(self._labels), dtype=np.int8)
+        for entry in self._body.pairs:
+            of_first = entry.attributes["group"] == self._body.groups[0]
+            key = entry.word if of_first else str(entry.attributes.get("partner", entry.word))
+            pair = number.setdefault(key, len(number)) % _MOST_PAIRS
+            word = self._vocabulary[entry.word]
+            labels[word] = 2 * pair + self._labels[word]
+        return labels
+
+    def _feed_files(self, paths: Sequence[str | Path], counters: Mapping[str, CooccurrenceCounter]) -> Size:
+        tokens = self._options["tokens"]
+        sizes = [feed_corpus(path, self._vocabulary, *counters.values(), tokens=tokens) for path in paths]
+        return Size(sum(s.documents for s in sizes), sum(s.tokens for s in sizes))
+
+    def _feed_documents(
+        self, documents: Sequence[str], split: str, counters: Mapping[str, CooccurrenceCounter]
+    ) -> Size:
+        tokens = 0
+        for words in map(TOKENISERS[split], documents):
+            ids: Ids = self._vocabulary.ids(words)
+            tokens += len(ids)
+            for counter in counters.values():
+                counter.feed(ids, [len(ids)])
+        return Size(len(documents), tokens)
 
     def _scored(self, size: Size, split: str, counters: Mapping[str, CooccurrenceCounter]) -> Counted:
         counted = Counted(size, split, {key: counter.result() for key, counter in counters.items()})
