@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pytest_genderbias.datasets.folder import DataFolder
-from pytest_genderbias.errors import NotApplicableError, UnknownNameError
+from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
 from pytest_genderbias.folders import default_cache
 from pytest_genderbias.models.loading import load_model, wrap_object
 from pytest_genderbias.models.model import Model
@@ -24,6 +24,8 @@ from pytest_genderbias.scoring.engine import Progress, ScoreSettings, answer
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.statistics.intervals import Interval
 from pytest_genderbias.statistics.moments import Moments
+from pytest_genderbias.statistics.null import Null, place_in_null
+from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
 from pytest_genderbias.suites.family import Context, Family, Record, Statistic
 from pytest_genderbias.suites.options import resolve_options
@@ -51,6 +53,9 @@ class Measurement:
     Two questions are kept apart. ``intervals`` say what other items of the same kind would give (occupations, names, seeds).
     ``whole_suite`` says what the suite's own cases give on this model: the value itself where all were scored; for a sample of a
     mean the bounds of a confidence sequence, which hold at whatever moment scoring stopped; ``None`` for a sample of anything else.
+
+    ``null`` has the values after shuffles, and the place of the measured one among them, by statistic: where that was asked for and
+    the suite has such a control.
     """
 
     suite: str
@@ -67,6 +72,7 @@ class Measurement:
     signature: Mapping[str, Any] = field(repr=False)
     family: Family = field(repr=False)
     notes: tuple[str, ...] = ()
+    null: Mapping[str, Null] = field(default_factory=dict)
 
     @property
     def stopped(self) -> bool:
@@ -136,6 +142,7 @@ class Measurement:
             "intervals": {k: None if i is None else vars(i).copy() for k, i in self.intervals.items()},
             "whole_suite": {k: None if i is None else vars(i).copy() for k, i in self.whole_suite.items()},
             "reasons": dict(self.reasons),
+            "null": {k: vars(n).copy() for k, n in self.null.items()},
             "statistics": {k: vars(s).copy() for k, s in self.statistics.items()},
             "n": self.n,
             "n_total": self.n_total,
@@ -203,6 +210,7 @@ def measure(
     data: str | Path | None = None,
     progress: Progress | None = None,
     until: Until | None = None,
+    null: int = 0,
     **options: Any,
 ) -> Measurement:
     """Measure a suite on a model.
@@ -217,6 +225,7 @@ def measure(
         data: folder of the user's data sets (``--bias-data``), in the layout of docs/data.md.
         progress: shows how far scoring is.
         until: stop as soon as these statistics are decided; :func:`~pytest_genderbias.gates.limits.decided_by` makes it of limits.
+        null: shuffles of the null control, as 200; none by default. The scores at hand are shuffled, the model is not asked again.
         options: options of the suite's family, as ``test="fisher"``; the paper's definition is the default.
 
     Raises:
@@ -229,19 +238,24 @@ def measure(
     settings = ScoreSettings(limit, seed, batch_tokens, folder, progress)
     model = load_model(model) if isinstance(model, str) else model if isinstance(model, Model) else wrap_object(model)
     plan = plan_measurement(suite, model.name, model.role, options, data, seed)
-    return carry_out(plan, model, settings, until)
+    return carry_out(plan, model, settings, until, null)
 
 
 #: For each gated statistic: is it decided, if its value over the whole suite lies between these bounds?
 Until = Mapping[str, Callable[[float, float], bool]]
 
 
-def carry_out(plan: Plan, model: Model, settings: ScoreSettings, until: Until | None = None) -> Measurement:
+def carry_out(
+    plan: Plan, model: Model, settings: ScoreSettings, until: Until | None = None, null: int = 0
+) -> Measurement:
     """Put a plan's questions to a model and summarise the answers. Errors as :func:`measure`."""
+    if type(null) is not int or null < 0:
+        raise SettingError(f"null should be a number of shuffles, 0 for none, got {null!r}")
     suite = plan.suite
     doubt = label_warning(model)
     answers, notes = _answers(plan, model, settings, until)
     summary = suite.family.summarise(suite.body, plan.options, answers, settings.seed)
+    shuffled, said = _null_control(plan, answers, summary.values, settings.seed, null) if null else ({}, [])
     if doubt is not None:
         warnings.warn(doubt, LabelWarning, stacklevel=3)
         notes = [doubt, *notes]
@@ -266,8 +280,34 @@ def carry_out(plan: Plan, model: Model, settings: ScoreSettings, until: Until | 
     return Measurement(
         suite.name, model.name, summary.values, summary.intervals, _whole_suite(plan, answers, summary.values),
         {**summary.reasons, **left_out}, suite.family.statistics, summary.count or main.n, summary.count or main.n_total,
-        summary.records, summary.items, signature, suite.family, (*summary.notes, *notes),
+        summary.records, summary.items, signature, suite.family, (*summary.notes, *notes, *said), shuffled,
     )  # fmt: skip
+
+
+def _null_control(
+    plan: Plan, answers: Mapping[str, Answer], values: Mapping[str, float | None], seed: int, repeats: int
+) -> tuple[dict[str, Null], list[str]]:
+    """Return where values lie among those of shuffles; and notes that say what has no such control, or a smaller one."""
+    family = plan.suite.family
+    if not family.null_control:
+        return {}, [f"no null control: {family.no_null_control}"]
+    try:
+        drawn = family.null(plan.suite.body, plan.options, answers, seed, repeats)
+    except UndefinedError as error:
+        return {}, [f"no null control: {error}"]
+    found: dict[str, Null] = {}
+    for name, shuffled in drawn.items():
+        value = values[name]
+        if value is not None and not np.isnan(shuffled).all():
+            found[name] = place_in_null(value, shuffled, family.statistics[name].distance, family.null_control)
+    if not found:
+        return {}, ["no null control: what was scored leaves nothing to shuffle"]
+    made = max(len(shuffled) for shuffled in drawn.values())
+    notes = [f"{made} shuffles and not {repeats}: more would take minutes"] if made < repeats else []
+    notes += [
+        f"{one.undefined} of {made} shuffles leave {name} undefined" for name, one in found.items() if one.undefined
+    ]
+    return found, [f"null control: {note}" for note in notes]
 
 
 def _answers(

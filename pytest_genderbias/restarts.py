@@ -23,7 +23,7 @@ def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int]) 
         measurements: one a restart, of one suite, with the same settings but for the seed.
         seeds: their seeds, for the notes.
 
-    A value that one of them lacks is lacking. The records of the first follow those of the restarts.
+    A value that one of them lacks is lacking. The records of the first follow those of the restarts. There is no null control.
     """
     first = measurements[0]
     values: dict[str, float | None] = {}
@@ -50,7 +50,7 @@ def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int]) 
     return replace(
         first, values=values, intervals=intervals, whole_suite=dict.fromkeys(values), reasons=reasons, items=items,
         records=[*records, *first.records], signature=_signature(measurements),
-        notes=(f"mean over {len(seeds)} restarts, seeds {', '.join(map(str, seeds))}", *first.notes),
+        notes=(f"mean over {len(seeds)} restarts, seeds {', '.join(map(str, seeds))}", *first.notes), null={},
     )  # fmt: skip
 
 

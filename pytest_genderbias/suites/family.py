@@ -84,6 +84,7 @@ class Family(Protocol):
     statistics: ClassVar[Mapping[str, Statistic]]
     options: ClassVar[Mapping[str, Option]]
     null_control: ClassVar[str] = ""  #: what :meth:`null` shuffles, in words; empty where no shuffle is natural
+    no_null_control: ClassVar[str] = ""  #: then why none is
 
     def read(self, data: LocatedMap, beside: Path) -> Any:
         """Read and check the family's part of a suite file."""
@@ -122,7 +123,11 @@ class Family(Protocol):
     ) -> dict[str, FloatArray]:
         """Return the values of statistics after each of ``repeats`` shuffles of what :attr:`null_control` names, shape (repeats,).
 
-        From the answers at hand: nothing is asked of the model again. NaN where a shuffle leaves a statistic undefined.
+        From the answers at hand: nothing is asked of the model again. NaN where a shuffle leaves a statistic undefined. Fewer values
+        where so many would take longer than a few minutes.
+
+        Raises:
+            UndefinedError: these answers have no null control.
         """
         return {}
 

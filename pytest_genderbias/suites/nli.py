@@ -72,6 +72,7 @@ class Nli(Family):
 
     name: ClassVar[str] = "nli"
     definition: ClassVar[str] = "nli/1"
+    no_null_control: ClassVar[str] = "every pair is held against the same neutral value, whoever is in it"
     needs: ClassVar[str] = "a pair classifier with entailment, neutral and contradiction labels"
     roles: ClassVar[tuple[str, ...]] = ("nli-classifier", "causal-lm")
     keys: ClassVar[tuple[str, ...]] = ("premise", "hypothesis", "slots", "combine")
