@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.statistics.moments import FloatArray, Moments
+from pytest_genderbias.statistics.moments import FloatArray, Moments, Sums, align
 from pytest_genderbias.statistics.undefined import UndefinedError
 
 Distance = Callable[[FloatArray], FloatArray]
@@ -93,10 +94,8 @@ def compare_items(
         >>> round(found.low, 3), round(found.value, 3), round(found.high, 3), found.p
         (0.1, 0.1, 0.1, 0.03125)
     """
-    labels, rows_then, rows_now = np.intersect1d(then.labels, now.labels, assume_unique=True, return_indices=True)
-    if not len(labels):
-        raise UndefinedError(f"no {now.over} in common")
-    pair = _Pair(then, now, distance, (rows_then, rows_now), noise)
+    then, now = align(then, now)
+    pair, labels = _Pair(then, now, distance, noise), now.labels
     value, moved, items = pair.worsening, int(pair.moved.sum()), len(labels)
     if not np.isfinite(value):
         raise UndefinedError(f"the statistic has no value on the {items} {now.over} in common")
@@ -110,34 +109,28 @@ def compare_items(
     elif (found := _smooth(pair, tolerance, level)) is not None:
         method, bounds = _BOOTSTRAP, found
     else:
-        method, bounds = _RANGE, _range(pair.own(changes), tolerance)
+        method, bounds = _RANGE, _range(np.append(pair.own(changes), value), tolerance)
     return Difference(value, *bounds, items, moved, method, now.over, changes, labels)
 
 
 class _Pair:
     """The sums of the same items then and now, and the worsening as a function of totals."""
 
-    def __init__(
-        self,
-        then: Moments,
-        now: Moments,
-        distance: Distance,
-        rows: tuple[NDArray[np.intp], NDArray[np.intp]],
-        noise: float,
-    ) -> None:
-        before: FloatArray = np.asarray(then.sums[rows[0]], dtype=np.float64)
-        after: FloatArray = np.asarray(now.sums[rows[1]], dtype=np.float64)
+    def __init__(self, then: Moments, now: Moments, distance: Distance, noise: float) -> None:
         self.of_then, self.of_now, self.ratio = then.value, now.value, now.ratio
         self.distance, self.distances = distance, (distance, distance)
-        self.then, self.now = before, after
-        self.moved: NDArray[np.bool_] = np.ones(len(after), dtype=np.bool_)
-        if before.shape[1] == after.shape[1]:
-            allowed = noise * (np.abs(after[:, 1:]) if self.ratio else np.ones(1))
-            self.moved = np.asarray((np.abs(after - before) > allowed).any(axis=1), dtype=np.bool_)
-            self.now = np.where(self.moved[:, None], after, before)
-        elif not now.smooth:
-            raise UndefinedError("the sums of then and now count different things")
-        self.worsening = float(self.bad_now(self.now.sum(axis=0)) - self.bad_then(self.then.sum(axis=0)))
+        kind = (
+            np.float64 if now.smooth else now.sums.dtype
+        )  # tables may be large, and counts are exact in single precision
+        self.then: NDArray[Any] = then.sums.astype(kind)
+        after: NDArray[Any] = now.sums.astype(kind)
+        allowed = noise * (np.abs(after[:, 1:]) if self.ratio else np.ones(1))
+        self.moved = np.asarray((np.abs(after - self.then) > allowed).any(axis=1), dtype=np.bool_)
+        self.now: NDArray[Any] = np.where(self.moved[:, None], after, self.then)
+        self.worsening = self._worsening()
+
+    def _worsening(self) -> float:
+        return float(self.bad_now(_total(self.now)) - self.bad_then(_total(self.then)))
 
     def bad_then(self, totals: FloatArray) -> FloatArray:
         """Return the distance of what totals of then give."""
@@ -155,18 +148,18 @@ class _Pair:
         """Return the same items with other distances."""
         found = copy(self)
         found.distances = then, now
-        found.worsening = float(found.bad_now(self.now.sum(axis=0)) - found.bad_then(self.then.sum(axis=0)))
+        found.worsening = found._worsening()
         return found
 
     def jackknife_error(self) -> float:
         """Return the standard error of the worsening from leaving out one item at a time (Efron 1982, section 3.1)."""
-        without = self.bad_now(self.now.sum(axis=0) - self.now) - self.bad_then(self.then.sum(axis=0) - self.then)
+        without = self.bad_now(_total(self.now) - self.now) - self.bad_then(_total(self.then) - self.then)
         items = len(without)
         return float(np.sqrt((items - 1) / items * np.square(without - without.mean()).sum()))
 
     def contributions(self) -> FloatArray:
         """Return what each item contributed: the effect of exchanging it alone, then in now and now in then, on average."""
-        then, now = self.then.sum(axis=0), self.now.sum(axis=0)
+        then, now = _total(self.then), _total(self.now)
         bad_then, bad_now = self.bad_then(then), self.bad_now(now)
         found = np.zeros(len(self.now))
         rows = np.flatnonzero(self.moved)
@@ -183,6 +176,10 @@ class _Pair:
         return np.asarray(changes * counts.sum() / counts, dtype=np.float64)
 
 
+def _total(sums: Sums) -> FloatArray:
+    return np.asarray(sums.sum(axis=0, dtype=np.float64))
+
+
 def _exchange(pair: _Pair, tolerance: float, level: float) -> tuple[float, float, float, float]:
     """Return bounds and p values of a count of significant tests, from two kinds of chance worsening.
 
@@ -190,23 +187,26 @@ def _exchange(pair: _Pair, tolerance: float, level: float) -> tuple[float, float
     replacement, about the mean of the resamples; each count is too large then, and its spread with it, but the counts of then
     and now are so alike. The wider of the two holds.
     """
-    rng = np.random.default_rng(_SEED)
-    then, now = pair.then.sum(axis=0), pair.now.sum(axis=0)
-    items, width = pair.now.shape
+    rng, kind = np.random.default_rng(_SEED), pair.now.dtype
+    then, now, step = _total(pair.then), _total(pair.now), pair.now - pair.then
+    items, width = step.shape
     exchanged, drawn = [], []
     for size in _blocks(_EXCHANGES, max(items, width)):
-        totals = then + rng.integers(2, size=(size, items)).astype(np.float64) @ (pair.now - pair.then)
+        totals = then + rng.integers(2, size=(size, items)).astype(kind) @ step
         exchanged.append(pair.bad_now(totals) - pair.bad_then(then + now - totals))
-        weights = _weights(rng, size, items)
-        drawn.append(pair.bad_now(weights @ pair.now) - pair.bad_then(weights @ pair.then))
+        weights = _weights(rng, size, items).astype(kind)
+        drawn.append(pair.bad_now(_double(weights @ pair.now)) - pair.bad_then(_double(weights @ pair.then)))
     chances = [np.concatenate(exchanged), np.concatenate(drawn)]
-    if np.isnan(chances).any():
-        raise UndefinedError("exchanging then and now leaves the statistic without a value")
-    chances[1] = chances[1] - chances[1].mean()
+    chances = [np.where(np.isfinite(chance), chance, np.inf) for chance in chances]  # without a value: far away
+    chances[1] = (
+        chances[1] - chances[1][np.isfinite(chances[1])].mean() if np.isfinite(chances[1]).any() else chances[1]
+    )
     reach = max(float(np.sort(np.abs(chance))[_rank(_EXCHANGES, 2 * level - 1)]) for chance in chances)
+    if not np.isfinite(reach):
+        raise UndefinedError("with then and now exchanged, or items drawn again, the statistic often has no value")
     p, p_better = (
         max(
-            (1 + float((np.abs(chance) >= excess).sum()) / 2) / (_EXCHANGES + 1) if excess > 0 else 1.0
+            (1 + float((np.abs(chance) >= excess).sum())) / (2 * _EXCHANGES + 2) if excess > 0 else 1.0
             for chance in chances
         )
         for excess in (pair.worsening - tolerance - 1e-9, -pair.worsening - tolerance - 1e-9)
@@ -316,8 +316,8 @@ def _influences(
 
 
 def _range(own: FloatArray, tolerance: float) -> tuple[float, float, float, float]:
-    """Return the range of the items' own changes; the p values are those of the sign test where all are on one side."""
-    chance = 0.5 ** len(own)
+    """Return the range of the items' own changes and, last, of that of all; the p values are the sign test's if all agree."""
+    chance = 0.5 ** (len(own) - 1)
     low, high = float(own.min()), float(own.max())
     return low, high, chance if low > tolerance else 1.0, chance if high < -tolerance else 1.0
 
@@ -326,6 +326,10 @@ def _weights(rng: np.random.Generator, repeats: int, items: int) -> FloatArray:
     """Return how often each item is drawn, of as many draws with replacement as there are items, (repeats, items)."""
     drawn = rng.integers(items, size=(repeats, items)) + items * np.arange(repeats)[:, None]
     return np.bincount(drawn.ravel(), minlength=repeats * items).reshape(repeats, items).astype(np.float64)
+
+
+def _double(totals: Sums) -> FloatArray:
+    return np.asarray(totals, dtype=np.float64)
 
 
 def _blocks(repeats: int, width: int) -> Iterator[int]:
@@ -419,10 +423,13 @@ def items_to_decide(difference: Difference, tolerance: float) -> int | None:
         100
     """
     room = tolerance - difference.value
-    reach = difference.high - difference.value if room > 0 else difference.value - difference.low
-    if difference.method == _RANGE:
-        spread = float(difference.changes.std(ddof=1)) * difference.items
-        reach = max(1.645 * spread / np.sqrt(difference.items), 2 * abs(room) / np.sqrt(max(1, difference.moved)))
     if abs(room) <= 1e-12 * max(1.0, abs(tolerance)):
         return None
-    return max(2, int(np.ceil(round(difference.items * (reach / room) ** 2, 6))))
+    reach = difference.high - difference.value if room > 0 else difference.value - difference.low
+    fewest = 2.0
+    if (
+        difference.method == _RANGE
+    ):  # the range does not shrink, but a bound of the mean can be had once four items vary
+        reach = 1.645 * float(difference.changes.std(ddof=1)) * difference.items**0.5
+        fewest = 4 * difference.items / max(1, difference.moved)
+    return int(np.ceil(round(max(fewest, difference.items * (reach / room) ** 2), 6)))
