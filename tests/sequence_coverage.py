@@ -5,9 +5,11 @@ table of docs/coverage-sequences.md (up to three minutes each).
 """
 
 import sys
+from unittest.mock import patch
 
 import numpy as np
 
+from pytest_genderbias.statistics import sequences
 from pytest_genderbias.statistics.sequences import cases_to_decide, wealth
 
 RUNS = 2000
@@ -95,6 +97,7 @@ def excluded(name, size, runs, seed=0):
 KINDS = {
     "beta, sd .35": (lambda rng, shape: rng.beta(0.575, 0.384, shape), 0.575 / 0.959),
     "Bernoulli .4": (lambda rng, shape: (rng.random(shape) < 0.4).astype(float), 0.4),
+    "Bernoulli .95": (lambda rng, shape: (rng.random(shape) < 0.95).astype(float), 0.95),
 }
 DISTANCES = {
     0.2: 1_500,
@@ -148,7 +151,26 @@ def one_schedule(cut):
     return crossed
 
 
-RULES = {"here": crossed_at, "papers, c = 1/2": one_schedule(0.5), "papers, c = 3/4": one_schedule(0.75)}
+def altered(**constants):
+    """Return the rule of the package with other constants."""
+
+    def crossed(x, population, mean):
+        with patch.multiple(sequences, **constants):
+            return crossed_at(x, population, mean)
+
+    return crossed
+
+
+RULES = {
+    "as chosen": crossed_at,
+    "c = 1/2": altered(_MOST_LOST=0.5),
+    "c = 9/10": altered(_MOST_LOST=0.9),
+    "horizons from 64": altered(_NEAREST=64),
+    "horizons x 16": altered(_RATIO=16),
+    "far horizons like others": altered(_FAR_SHARE=1.0),
+    "papers, c = 1/2": one_schedule(0.5),
+    "papers, c = 3/4": one_schedule(0.75),
+}
 
 
 def estimate_ratios(kind, distance, above, at, runs, seed=0):
@@ -179,18 +201,24 @@ def ever_rows(runs):
         yield [name, *(" / ".join(map(percent, excluded(name, size, runs))) for size in SIZES)]
 
 
+def middle(draws):
+    """Return a cell: median and 90th percentile."""
+    return f"{np.median(draws):,.0f} ({np.quantile(draws, 0.9):,.0f})"
+
+
 def needed_rows(runs):
-    for kind in KINDS:
+    for kind, (_, mean) in KINDS.items():
         for above, where in ((True, "below"), (False, "above")):
-            found = (next_look(needed(kind, d, above, runs // 4)) for d in DISTANCES)
-            yield [f"{kind}, limit {where}", *(f"{np.median(f):,.0f} ({np.quantile(f, 0.9):,.0f})" for f in found)]
+            inside = [above or mean + d < 1 for d in DISTANCES]
+            found = (needed(kind, d, above, runs // 4) if ok else None for d, ok in zip(DISTANCES, inside, strict=True))
+            yield [f"{kind}, limit {where}", *("-" if f is None else middle(next_look(f)) for f in found)]
 
 
 def small_rows(runs):
     for size in (200, 1_000, 5_000):
         for kind in KINDS:
             found = (needed_of_few(kind, size, d, True, runs // 4) for d in DISTANCES)
-            yield [f"{size:,}, {kind}", *(f"{np.median(f):,.0f} ({np.quantile(f, 0.9):,.0f})" for f in found)]
+            yield [f"{size:,}, {kind}", *map(middle, found)]
 
 
 def rules_rows(runs):

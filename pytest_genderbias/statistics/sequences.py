@@ -123,15 +123,14 @@ def wealth(scores: ArrayLike, population: int, level: float = 0.95) -> Callable[
         l_tj = sqrt(2 log(2 / (1 - level)) / h_j) / s_{t-1} * N / (N - t + 1),   h_j = 16, 64, 256, ... up to N,
 
     with s^2_{t-1} = (1/4 + sum (x_i - mean_i)^2) / t over the draws before, mean_i = (1/2 + S_i) / (i + 1). The last factor is
-    by how much m_t moves for a step of m. The papers bet in proportion to 1 / sqrt(t log(1 + t)) instead, with one gambler;
-    dividing the stake among horizons needs a third to a half of the scores where the limit is near, see
-    ``docs/coverage-sequences.md``.
+    by how much m_t moves for a step of m. The papers have one gambler, who bets in proportion to 1 / sqrt(t log(1 + t)); where
+    the limit is near, a stake divided among horizons needs about half of his scores (``docs/coverage-sequences.md``).
 
     No bet depends on m but through c / m_t, so that wealth never rises with m: m_t rises with m, and both 1 + l (x - m_t) and,
     where c / m_t < l, 1 - c + c x / m_t fall with m_t for x >= 0. Whatever is rejected as a mean, all that is lower is.
 
     Args:
-        scores: values in [0, 1] in the order drawn, shape (..., n), without those of gamblers on the other side: they see 1 - x.
+        scores: values in [0, 1] in the order drawn, shape (..., n); 1 - x for gamblers who hold the mean 1 - m to be lower.
         population: number N of all scores.
         level: confidence level of the two-sided bounds; a side rejects from 2 / (1 - level) on.
 
