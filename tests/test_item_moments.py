@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import scipy.stats
 from answered_suites import CASES, Answered, make_case
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from pytest_genderbias.statistics.contingency import significant_counts, significant_fills
+from pytest_genderbias.statistics.contingency import fisher_exact, significant_counts, significant_fills
 from pytest_genderbias.statistics.correlation import (
     correlation_moments,
     pearson,
@@ -358,3 +360,24 @@ def test_fills_of_counts_are_those_of_persons():
             assert significant_counts(supplied, [25, 35], templates, 2, **how) == expected > 0
     both = significant_counts(np.stack([supplied, supplied]), [[25, 35], [25, 0]], templates, 2)
     assert both[0] == significant_fills(fills, groups) and np.isnan(both[1])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.tuples(*[st.integers(0, 40)] * 4))
+def test_fisher_is_that_of_scipy(table):
+    a, b, c, d = table
+    if a + c and b + d:
+        assert float(fisher_exact([a, b], [a + c, b + d])) == pytest.approx(
+            scipy.stats.fisher_exact([[a, b], [c, d]]).pvalue, rel=1e-9
+        )
+
+
+def test_fisher_of_many_tables_with_sizes_of_their_own():
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 600, (300, 2))
+    supplied = rng.binomial(sizes, rng.random((300, 1)))
+    expected = [
+        scipy.stats.fisher_exact([row.tolist(), (n - row).tolist()]).pvalue
+        for row, n in zip(supplied, sizes, strict=True)
+    ]
+    assert fisher_exact(supplied, sizes) == pytest.approx(expected, rel=1e-8, abs=1e-300)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse, special, stats
+from scipy import sparse, special
 
 FloatArray = NDArray[np.float64]
+
+_BLOCK = 500_000  #: tables held at a time, for Fisher's test
 
 
 def pearson_chi_square(supplied: ArrayLike, sizes: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -51,9 +54,34 @@ def fisher_exact(supplied: ArrayLike, sizes: ArrayLike) -> FloatArray:
         raise ValueError(f"Fisher's exact test needs two groups, got {n.shape[-1]}")
     with_sizes = np.concatenate([a, np.broadcast_to(n, a.shape)], axis=-1).reshape(-1, 4)
     tables, back = np.unique(with_sizes, axis=0, return_inverse=True)
-    p = [stats.fisher_exact(np.array([table[:2], table[2:] - table[:2]])).pvalue for table in tables]
-    found: FloatArray = np.asarray(p, dtype=np.float64)[back.ravel()].reshape(a.shape[:-1])
-    return found
+    return _fisher_p(tables)[back.ravel()].reshape(a.shape[:-1])
+
+
+def _fisher_p(tables: NDArray[np.int64]) -> FloatArray:
+    """Return the p value of each row (a, b, m, n): the chance of tables with its margins that are no likelier than it is."""
+    margin = tables[:, 0] + tables[:, 1]
+    least = np.maximum(margin - tables[:, 3], 0)
+    width = np.minimum(margin, tables[:, 2]) - least + 1
+    log_factorial = special.gammaln(np.arange(1.0, tables[:, 2:].sum(axis=1).max(initial=0) + 2.0))
+    p = np.empty(len(tables))
+    for rows in _alike(width):
+        low, k, m, n = (column[rows, None] for column in (least, margin, tables[:, 2], tables[:, 3]))
+        x = np.minimum(low + np.arange(width[rows].max()), low + width[rows, None] - 1)
+        cells = np.stack([x, m - x, k - x, n - k + x])
+        log_p = -log_factorial[cells].sum(axis=0)
+        log_p[np.arange(x.shape[1]) >= width[rows, None]] = -np.inf
+        likelihood = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+        own = log_p[np.arange(len(rows)), tables[rows, 0] - low[:, 0]]
+        p[rows] = np.where(log_p <= own[:, None] + 1e-7, likelihood, 0.0).sum(axis=1) / likelihood.sum(axis=1)
+    return p
+
+
+def _alike(width: NDArray[np.int64]) -> Iterator[NDArray[np.intp]]:
+    """Yield the rows in blocks whose widths differ by a factor of two at most, so that filling them up costs little."""
+    size = np.frexp(width)[1]
+    for one in np.unique(size):
+        rows = np.flatnonzero(size == one)
+        yield from np.array_split(rows, 1 + int(width[rows].sum() // _BLOCK))
 
 
 def smallest_expected(supplied: ArrayLike, sizes: ArrayLike) -> FloatArray:
