@@ -314,7 +314,8 @@ def test_limits_at_a_distance_are_decided_by_few_scores(distance, most):
 
 def test_dividing_the_stake_needs_fewer_scores_than_one_schedule_where_the_limit_is_near():
     here, papers = (
-        np.median(needed("beta, sd .35", 0.05, True, 60, crossed=RULES[name])) for name in ("here", "papers, c = 1/2")
+        np.median(needed("beta, sd .35", 0.05, True, 60, crossed=RULES[name]))
+        for name in ("as chosen", "papers, c = 1/2")
     )
     assert here < papers
 

@@ -44,8 +44,8 @@ def mean_bounds(scores: ArrayLike, population: int, level: float = 0.95) -> tupl
         level: confidence level.
 
     Returns:
-        Low and high, in units of the scores. (0, 1) without scores; the mean twice when all are drawn. More scores never widen
-        the bounds; the mean itself lies outside of them in (1 - level) of all orders at most. Where the bounds would cross,
+        Low and high, in units of the scores. (0, 1) without scores; the mean twice when all are drawn, wherever the bounds were
+        before. Until then more scores never widen them; they leave the mean out in (1 - level) of all orders at most. Where the bounds would cross,
         which a random order does in far fewer cases, they stay where they were before.
 
     Raises:
