@@ -10,7 +10,8 @@ from pytest_genderbias import load_suite, measure
 from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.scoring.scorers import make_scorer
-from pytest_genderbias.statistics.code_length import online_code
+from pytest_genderbias.statistics import code_length
+from pytest_genderbias.statistics.code_length import codes_of_labellings, online_code
 from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites import probe
 from pytest_genderbias.suites.cases import Answer, TextCases
@@ -128,6 +129,23 @@ def test_the_null_shuffles_labels(monkeypatch):
     assert np.isnan(SUITE.family.null(SUITE.body, options(), few, 0, 2)["compression"]).all()
     monkeypatch.setattr(probe, "_MOST_WORK", 1000)
     assert SUITE.family.null(SUITE.body, options(), answers, 0, 19) == {}
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_labellings_side_by_side_have_the_codes_that_they_have_alone(monkeypatch, grouped, n_labels):
+    rng = np.random.default_rng(6)
+    vectors, groups = rng.normal(size=(200, 5)), rng.integers(40, size=200) if grouped else None
+    labellings = np.stack([rng.permutation(np.arange(200) % n_labels) for _ in range(3)])
+    labellings[0] = np.clip(np.floor(vectors[:, 0] + n_labels / 2), 0, n_labels - 1)
+    for at_once in (1 << 28, 1):
+        monkeypatch.setattr(code_length, "_STACK_BYTES", at_once)
+        how = {"groups": groups, "seeds": 2, "seed": 3}
+        compressions, accuracies = codes_of_labellings(vectors, labellings, **how)
+        for labels, found, right in zip(labellings, compressions, accuracies, strict=True):
+            alone = online_code(vectors, labels, **how)
+            assert found == pytest.approx(alone.compressions, rel=1e-3)
+            assert right == pytest.approx(alone.accuracy, abs=0.02)
 
 
 def test_the_null_keeps_groups_of_one_label_together():

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.mentions import without_determiner, words_of
 from pytest_genderbias.datasets.winobias import read_winobias
 from pytest_genderbias.errors import DataFileError, SettingError
-from pytest_genderbias.statistics.code_length import OnlineCode, online_code, shuffled
+from pytest_genderbias.statistics.code_length import OnlineCode, codes_of_labellings, online_code, shuffled
 from pytest_genderbias.statistics.intervals import restart_interval
 from pytest_genderbias.statistics.moments import FloatArray, Moments, mean_moments, stored
 from pytest_genderbias.statistics.undefined import UndefinedError
@@ -171,15 +171,14 @@ class Probe(Family):
         labels, groups, vectors = facts["label"], facts.get("order"), answer.values[:, 0]
         if vectors.size * len(set(labels.tolist())) * options["seeds"] * repeats > _MOST_WORK:
             return {}
+        streams = np.random.SeedSequence(seed).generate_state(repeats).tolist()
+        shuffles = np.stack([_control(labels, groups, stream) for stream in streams])
         how = {"seeds": options["seeds"], "seed": seed, "mixed_units": options["mixed_units"], "groups": groups}
-        found = np.full((repeats, 2), np.nan)
-        for i, stream in enumerate(np.random.SeedSequence(seed).generate_state(repeats).tolist()):
-            try:
-                code = online_code(vectors, _control(labels, groups, stream), **how)
-            except UndefinedError:
-                continue
-            found[i] = code.compressions.mean(), code.accuracy.mean()
-        return {"compression": found[:, 0], "accuracy": found[:, 1]}
+        try:
+            found = [values.mean(axis=1) for values in codes_of_labellings(vectors, shuffles, **how)]
+        except UndefinedError:
+            found = [np.full(repeats, np.nan)] * 2
+        return dict(zip(("compression", "accuracy"), found, strict=True))
 
 
 def _take(figures: Figures, key: str, code: Callable[[], OnlineCode]) -> OnlineCode | None:
