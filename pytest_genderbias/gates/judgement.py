@@ -10,6 +10,7 @@ from typing import Any
 from pytest_genderbias.gates.listening import LISTENER, POLICY
 from pytest_genderbias.measurement import Measurement
 from pytest_genderbias.statistics.intervals import Interval
+from pytest_genderbias.statistics.null import Null
 
 PASS, REGRESSED, INCONCLUSIVE, STALE, NOT_COMPARABLE, MISSING, NO_VALUE, UPDATED = (
     "pass", "regressed", "inconclusive", "stale", "not comparable", "missing", "no value", "updated",
@@ -69,11 +70,13 @@ class Judgement:
     tests: int = 1
     difference: float | None = None
     accepted: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    null: Null | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain JSON values."""
         interval = None if self.interval is None else vars(self.interval).copy()
-        return {**vars(self), "interval": interval, "accepted": [dict(one) for one in self.accepted]}
+        null = None if self.null is None else vars(self.null).copy()
+        return {**vars(self), "interval": interval, "null": null, "accepted": [dict(one) for one in self.accepted]}
 
 
 def decide(low: float, high: float, least: float, most: float) -> str:
@@ -116,6 +119,7 @@ def make_judgement(measurement: Measurement, statistic: str, finding: Finding) -
         finding.bound, finding.verdict, explain(measurement, statistic, finding),
         finding.verdict in _ALWAYS_FAIL or warned.get(finding.verdict) == "fail",
         finding.over, finding.settled_by, finding.p, finding.tests, finding.difference, list(finding.accepted),
+        measurement.null.get(statistic),
     )  # fmt: skip
     listener = LISTENER.get()
     if listener is not None:
@@ -137,6 +141,7 @@ def explain(measurement: Measurement, statistic: str, finding: Finding) -> str:
         *([f"  to settle it: {finding.settled_by}"] if finding.settled_by else ()),
         *finding.lines,
         f"  95 % interval for other items: {format_interval(measurement.intervals[statistic]) or 'none: ' + (reason or 'not available')}",
+        *([format_null(measurement.null[statistic])] if statistic in measurement.null else ()),
         f"  {about.meaning}; {direction_in_words(about.direction)} is worse, neutral is {about.neutral:g}",
         f"  {scored}",
         *(f"  note: {note}" for note in measurement.notes),
@@ -160,6 +165,14 @@ def format_number(value: float | None) -> str:
 def format_interval(interval: Interval | None) -> str:
     """Return ``[low, high] over what``, or nothing."""
     return "" if interval is None else f"[{interval.low:.4g}, {interval.high:.4g}] over {interval.over}"
+
+
+def format_null(null: Null) -> str:
+    """Return a line on what shuffles give."""
+    return (
+        f"  null control ({null.what}; {null.repeats:,} shuffles): mean {null.mean:.4g}, 95 % of them {null.low:.4g} to {null.high:.4g}, "
+        f"{100 * null.place:.3g} % at least as bad"
+    )
 
 
 def format_record(record: dict[str, Any]) -> str:

@@ -40,6 +40,7 @@ class Settings:
     stale: str
     family: str | int
     seeds: int | None
+    null: int
     compare: bool
     no_worse_than: str | None
     json: Path | None
@@ -91,6 +92,9 @@ _FLAGS: tuple[tuple[str, str, str, bool, str], ...] = (
     ("--bias-no-worse-than", "value", "NAME", True,
      "every suite of --bias-suite is a gate: no model may be worse than the one of this name, item by item. The tolerance is 0; "
      "'no_worse_than' in a gate file takes a tolerance"),
+    ("--bias-null", "flag", "", True,
+     "show what random groups, labels or directions make of each statistic, from the scores at hand, and the value's place among them"),
+    ("--bias-null-repeats", "value", "R", True, "shuffles of each null control that --bias-null shows (default: 200)"),
     ("--bias-json", "value", "FILE", True, "write everything that was measured and judged to FILE"),
     ("--bias-strict", "flag", "", True, "a suite that does not apply to a model, or no model named, is a failure and not a skip"),
 )  # fmt: skip
@@ -179,6 +183,7 @@ def read_settings(config: pytest.Config) -> Settings:
         stale=_choice("--bias-stale", given("--bias-stale") or "warn", ("fail", "warn")),
         family=_family(given("--bias-family") or "model"),
         seeds=_whole("--bias-seeds", given("--bias-seeds"), 2),
+        null=_null(config, bool(given("--bias-null")), given("--bias-null-repeats")),
         compare=_compare(bool(given("--bias-compare")), models),
         no_worse_than=_reference(given("--bias-no-worse-than"), models),
         json=None if given("--bias-json") is None else base("--bias-json") / given("--bias-json"),
@@ -292,6 +297,14 @@ def _reference(name: str | None, models: tuple[ModelSpec, ...]) -> str | None:
             f"--bias-no-worse-than: {name} is the only model; name another to compare with it: --bias-model=[NAME=]SPEC"
         )
     return name
+
+
+def _null(config: pytest.Config, wanted: bool, repeats: Any) -> int:
+    """Return the number of shuffles, 0 where nobody wants them; so many at least that 2.5 % of them are one."""
+    if not wanted and config.getoption(_dest("--bias-null-repeats")) is not None:
+        raise pytest.UsageError("--bias-null-repeats: goes with --bias-null, which shows the null controls")
+    number = _whole("--bias-null-repeats", repeats, 40) or 200
+    return number if wanted else 0
 
 
 def _reason(text: str | None, update: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
     Limits = tuple[tuple[str, Limit], ...]
 
-_RUN = ("limit", "seed", "batch_tokens")  #: settings of the scoring, and not of the suite
+_SCORING = ("limit", "seed", "batch_tokens")  #: settings of the scoring
+_RUN = (*_SCORING, "null")  #: those that are not the suite's
+_NO_NULL = "no null control: the value is a mean over restarts; measure one of them (without seeds) to see its own"
 
 
 class BiasSession:
@@ -112,7 +115,8 @@ class BiasSession:
         from pytest_genderbias.measurement import carry_out
 
         stop = decided_by(until, suite.family.statistics) if until else None
-        return carry_out(self._plan(suite, spec, chosen), self.model(spec), self._score_settings(chosen), stop)
+        plan, settings = self._plan(suite, spec, chosen), self._score_settings(chosen)
+        return carry_out(plan, self.model(spec), settings, stop, chosen["null"])
 
     def _over_restarts(self, suite: Suite, spec: ModelSpec, chosen: Mapping[str, Any], seeds: int) -> Measurement:
         """Measure each restart: of the model where its spec names one a seed, and of what the suite itself trains."""
@@ -125,7 +129,9 @@ class BiasSession:
         for k, one in enumerate(specs):
             of_seed = {**chosen, "seed": chosen["seed"] + k} if trains else dict(chosen)
             found.append(carry_out(self._plan(suite, one, of_seed), self.model(one), self._score_settings(of_seed)))
-        return combine_restarts(found, range(seeds) if spec.seeded else range(chosen["seed"], chosen["seed"] + seeds))
+        of = range(seeds) if spec.seeded else range(chosen["seed"], chosen["seed"] + seeds)
+        combined = combine_restarts(found, of)
+        return replace(combined, notes=(*combined.notes, _NO_NULL)) if chosen["null"] else combined
 
     def _plan(self, suite: Suite, spec: ModelSpec, chosen: Mapping[str, Any]) -> Plan:
         from pytest_genderbias.measurement import plan_measurement
@@ -136,13 +142,19 @@ class BiasSession:
     def _score_settings(self, chosen: Mapping[str, Any]) -> ScoreSettings:
         from pytest_genderbias.scoring.engine import ScoreSettings
 
-        run = {name: chosen[name] for name in _RUN}
+        run = {name: chosen[name] for name in _SCORING}
         return ScoreSettings(**run, cache=self.settings.cache, progress=TerminalProgress(self.config))
 
     def _settings_for(self, suite: Suite, settings: Mapping[str, Any]) -> dict[str, Any]:
         run = self.settings
         asked = {name: value for wanted, name, value in run.options if self._is_for(wanted, name, suite)}
-        known = {"limit": run.limit, "seed": run.seed, "batch_tokens": run.batch_tokens, **asked, **settings}
+        known: dict[str, Any] = {
+            "limit": run.limit,
+            "seed": run.seed,
+            "batch_tokens": run.batch_tokens,
+            "null": run.null,
+        }
+        known |= {**asked, **settings}
         repeats = run.seeds is not None and "seeds" in suite.family.options  # it repeats its training by itself
         return {"seeds": run.seeds, **known} if repeats else known
 

@@ -8,6 +8,7 @@ from typing import Any
 
 HEADERS = ("suite", "model", "statistic", "value", "95 % interval", "over", "cases", "limit or baseline", "verdict")
 _P = "p (Holm)"  #: shown where something was compared with a baseline or another model
+_NULL = "null (place)"  #: shown where there are some: 95 % of the shuffles, and the share at least as bad
 
 
 def make_table(measurements: Iterable[Mapping[str, Any]], judgements: Iterable[Mapping[str, Any]]) -> str:
@@ -26,11 +27,14 @@ def make_table(measurements: Iterable[Mapping[str, Any]], judgements: Iterable[M
         for name, value in m["values"].items():
             if (m["suite"], m["model"], name) not in seen:
                 seen.add((m["suite"], m["model"], name))
-                rows.append(_row(m, name, value, m["intervals"][name], "", "measured"))
+                rows.append(_row(m, name, value, m["intervals"][name], "", "measured", null=m["null"].get(name)))
     rows.sort(key=lambda row: (row[1], row[0]))
-    shown = len(HEADERS) + any(row[-1] for row in rows)
-    headers = (*HEADERS, _P)[:shown]
-    return tabulate([row[:shown] for row in rows], headers, tablefmt="github", disable_numparse=True) if rows else ""
+    if not rows:
+        return ""
+    headers = (*HEADERS, _P, _NULL)
+    shown = [i for i in range(len(headers)) if i < len(HEADERS) or any(row[i] for row in rows)]
+    table = [[row[i] for i in shown] for row in rows]
+    return tabulate(table, [headers[i] for i in shown], tablefmt="github", disable_numparse=True)
 
 
 def _holm(p_values: Sequence[float | None]) -> list[str]:
@@ -43,7 +47,7 @@ def _holm(p_values: Sequence[float | None]) -> list[str]:
 
 
 def _judged(of: Mapping[str, Any], p: str) -> list[str]:
-    row = _row(of, of["statistic"], of["value"], of["interval"], of["bound"], of["verdict"], p)
+    row = _row(of, of["statistic"], of["value"], of["interval"], of["bound"], of["verdict"], p, of["null"])
     if of["difference"] is not None and of["interval"] is not None:
         low, high = of["interval"]["low"], of["interval"]["high"]
         between = "exact" if low == high else f"{low:.4f} to {high:.4f}"
@@ -59,6 +63,7 @@ def _row(
     bound: str,
     verdict: str,
     p: str = "",
+    null: Mapping[str, Any] | None = None,
 ) -> list[str]:
     cases = f"{of['n']:,}" if of["n"] == of["n_total"] else f"{of['n']:,} of {of['n_total']:,}"
     shown = "-" if value is None else f"{value:.4f}"
@@ -66,9 +71,11 @@ def _row(
     if interval is not None and interval["low"] == interval["high"]:
         between = "exact"
     over = "" if interval is None else interval["over"]
-    return [
-        escape(text) for text in (of["suite"], of["model"], statistic, shown, between, over, cases, bound, verdict, p)
-    ]
+    chance = ""
+    if null is not None:
+        chance = f"{null['low']:.4f} to {null['high']:.4f} ({100 * null['place']:.3g} %)"
+    cells = (of["suite"], of["model"], statistic, shown, between, over, cases, bound, verdict, p, chance)
+    return [escape(text) for text in cells]
 
 
 def escape(text: str) -> str:
