@@ -258,17 +258,20 @@ def _value_and_error(of: Distance, sums: FloatArray) -> tuple[float, float]:
 def _bootstrap_t(pair: _Pair, tolerance: float, level: float) -> tuple[float, float, float, float] | None:
     """Return bounds and p values, or ``None`` where so few items vary that a bound of the resamples is infinite."""
     items = len(pair.now)
-    value, flat_error = (float(x[0]) for x in _estimate(pair, np.ones((1, items))))
+    value, plain_error = (float(x[0]) for x in _estimate(pair, np.ones((1, items))))
     error = pair.jackknife_error()
-    if not flat_error > 1e-9 * float(np.abs(pair.own(pair.contributions())).max()):
+    rounding = 1e-10 * max(float(np.abs(of(_total(sums)))) for of, sums in pair.sides())  # derivatives are numerical
+    largest = float(np.abs(pair.own(pair.contributions())).max())
+    if not plain_error > max(1e-9 * largest, 100 * rounding):
         return None
+    nothing = max(1e-5 * plain_error, rounding)
     rng = np.random.default_rng(_SEED)
     found = []
     for size in _blocks(_RESAMPLES, items):
         values, errors = _estimate(pair, _weights(rng, size, items))
-        flat = errors <= 1e-9 * flat_error  # the same item over and over: no error to divide by
-        t = (values - value) / np.where(flat, 1e-9 * flat_error, errors)
-        t[flat & (t > 1.0)], t[flat & (t < -1.0)] = np.inf, -np.inf
+        flat = errors <= nothing  # the same item over and over: no error to divide by
+        t = (values - value) / np.where(flat, 1.0, errors)
+        t[flat] = np.where(np.abs(values - value) > nothing, np.copysign(np.inf, values - value), 0.0)[flat]
         found.append(t)
     t = np.concatenate(found)
     # a resample without a value may lie on either side
