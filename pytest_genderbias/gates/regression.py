@@ -1,4 +1,4 @@
-"""Whether a measurement is worse than an earlier one, or than another model's, on the same items."""
+"""Whether a measurement is worse than what it is held against, on the same items."""
 
 from __future__ import annotations
 
@@ -14,15 +14,12 @@ from pytest_genderbias.gates.judgement import (
     INCONCLUSIVE,
     LEVEL,
     NO_VALUE,
-    NOT_COMPARABLE,
     PASS,
     REGRESSED,
     STALE,
     WHOLE_SUITE,
     Finding,
-    Judgement,
     format_number,
-    make_judgement,
 )
 from pytest_genderbias.measurement import Measurement, restarts_of
 from pytest_genderbias.statistics.moments import FloatArray, align
@@ -86,7 +83,7 @@ def find_regression(measurement: Measurement, statistic: str, before: Before, to
         f"tolerance {tolerance:g}{before.changed}"
     )
     try:
-        found = _difference(measurement, statistic, before, tolerance)
+        found = item_difference(measurement, statistic, before.items, tolerance)
     except UndefinedError as error:
         return _as_a_whole(measurement, bound, worse, tolerance, before, moved, str(error))
     verdict = _verdict(found, tolerance, before.tests)
@@ -102,45 +99,21 @@ def find_regression(measurement: Measurement, statistic: str, before: Before, to
     )  # fmt: skip
 
 
-def judge_no_worse(
-    measurement: Measurement,
-    reference: Measurement,
-    tolerance: float = 0.0,
-    statistic: str | None = None,
-    comparisons: int = 1,
-) -> Judgement:
-    """Judge whether a model is worse than another on the same suite, item by item.
+def item_difference(
+    measurement: Measurement, statistic: str, items: Mapping[str, Any] | None, tolerance: float = 0.0
+) -> Difference:
+    """Return how much worse a statistic is than that of other item statistics, the same items (or restarts) paired.
 
-    Args:
-        measurement: of the model that should not be worse.
-        reference: of the other, with the same suite, settings and sample.
-        tolerance: how much worse, in units of the statistic, is accepted.
-        statistic: the main one by default.
-        comparisons: how many such comparisons ``regressed`` is corrected for.
+    Raises:
+        UndefinedError: there are none, the statistic is not made of items, or these say nothing of others.
     """
-    name = measurement.statistic(statistic)
-    bound = f"no worse than {reference.model}"
-    if unlike := different(measurement, name, reference.signature, MUST_AGREE):
-        text = f"{reference.model} was measured on something else ({'; '.join(unlike)})".replace(
-            " stored", f" on {reference.model}"
-        )
-        return make_judgement(measurement, name, Finding(NOT_COMPARABLE, bound, text))
-    before = Before(
-        reference.model, reference.values, reference.items, tests=comparisons, family="comparisons of models"
-    )
-    found = find_regression(measurement, name, before, check_tolerance(tolerance))
-    return make_judgement(measurement, name, found)
-
-
-def _difference(measurement: Measurement, statistic: str, before: Before, tolerance: float) -> Difference:
-    about = measurement.statistics[statistic]
-    distance = _vectorised(about.distance)
-    if before.items is None:
+    distance = _vectorised(measurement.statistics[statistic].distance)
+    if items is None:
         raise UndefinedError("the statistics of its items take more than 512 KiB and were not stored")
-    now_restarts, then_restarts = restarts_of(measurement.items, statistic), restarts_of(before.items, statistic)
+    now_restarts, then_restarts = restarts_of(measurement.items, statistic), restarts_of(items, statistic)
     if now_restarts is not None and then_restarts is not None:
         return compare_restarts(then_restarts, now_restarts, distance, tolerance, LEVEL)
-    then, now = align(measurement.moments(statistic, before.items), measurement.moments(statistic))
+    then, now = align(measurement.moments(statistic, items), measurement.moments(statistic))
     return compare_items(then, now, distance, tolerance, LEVEL, FLOAT_NOISE)
 
 

@@ -211,7 +211,7 @@ class GateItem(pytest.Item):
         return tuple((gate.statistic, gate.limit) for gate in self.beside if gate.limit is not None)
 
     def _compare(self, measurement: Measurement, against: str) -> Judgement:
-        from pytest_genderbias.gates.regression import judge_no_worse
+        from pytest_genderbias.gates.comparison import judge_no_worse
 
         reference = next((spec for spec in self.config.stash[SETTINGS].models if spec.name == against), None)
         if reference is None:
