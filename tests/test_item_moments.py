@@ -20,12 +20,18 @@ from pytest_genderbias.statistics.correlation import (
     slope_moments,
     slope_of_sums,
 )
-from pytest_genderbias.statistics.group_gaps import absolute_gap_sum, beside_shares, class_gaps, confusion_tables
+from pytest_genderbias.statistics.group_gaps import (
+    absolute_gap_sum,
+    beside_shares,
+    class_gaps,
+    confusion_tables,
+    hits_and_trials,
+)
 from pytest_genderbias.statistics.moments import Moments, align, blocks_of, distinct, mean_moments, named_moments
 from pytest_genderbias.statistics.rate_counts import (
-    gap_pearson_of_counts,
-    gap_sum_of_counts,
-    gaps_of_counts,
+    gap_pearson_moments,
+    gap_sum_moments,
+    hits_and_trials_of,
     rate_counts,
 )
 from pytest_genderbias.statistics.undefined import UndefinedError
@@ -246,6 +252,16 @@ def test_items_without_what_is_needed_say_so(case):
         case("nli").moments("accuracy", without)
 
 
+def test_without_shares_there_is_no_correlation_with_them(case):
+    found = case("winobias")
+    without = Answered(found.suite, {**found.options, "shares": "list"}, found.answers)
+    with pytest.raises(UndefinedError, match="no share of women"):
+        without.moments("tpr_gap_pearson")
+    null = without.null(repeats=5)
+    assert np.isnan(null["tpr_gap_pearson"]).all()
+    assert np.array_equal(null["tpr_gap_sum"], found.null(repeats=5)["tpr_gap_sum"])
+
+
 def test_leaving_an_occupation_out_is_measuring_without_it(case):
     """Leaving out the item of an occupation gives what a measurement of the others gives."""
     found = case("lm-occupation-sample")
@@ -329,18 +345,22 @@ def test_counts_give_the_gaps_that_tables_give():
     rng = np.random.default_rng(2)
     said, gold, group = rng.integers(6, size=90), rng.integers(5, size=90), rng.integers(2, size=90)
     group[gold == 4] = 0  # nobody of the second group
-    counts = rate_counts(said, gold, group, 5).sum(axis=0)
+    by_case = rate_counts(said, gold, group, 5)
     tables = confusion_tables(said, gold, group, 5, n_answers=6)
+    names, cases = np.asarray(list("abcde")), distinct(np.arange(90))
+    shares = {0: 0.1, 2: 0.5, 3: 0.8, 4: 0.2}
+    spread = np.asarray([shares.get(i, np.nan) for i in range(5)])
     for rate in ("true_positive", "false_positive", "precision"):
         expected = class_gaps(tables, rate)
-        found = gaps_of_counts(counts, rate)
-        assert np.flatnonzero(~np.isnan(found)).tolist() == expected.classes.tolist()
-        assert found[expected.classes] == pytest.approx(expected.gaps)
-        assert float(gap_sum_of_counts(counts, rate)) == pytest.approx(absolute_gap_sum(expected))
-        shares = {0: 0.1, 2: 0.5, 3: 0.8, 4: 0.2}
-        r = gap_pearson_of_counts(counts, rate, list(shares), list(shares.values()))
-        assert float(r) == pytest.approx(pearson(*beside_shares(expected, shares)))
-    assert np.isnan(gap_sum_of_counts(np.zeros((3, 2, 5)), "precision"))
+        found = hits_and_trials_of(by_case.sum(axis=0), rate)
+        assert [table.tolist() for table in found] == [table.tolist() for table in hits_and_trials(tables, rate)]
+        total = gap_sum_moments(cases, by_case, rate, "cases")
+        assert total.total == pytest.approx(absolute_gap_sum(expected))
+        assert not total.smooth
+        r = gap_pearson_moments(names, by_case.sum(axis=0), rate, spread, "classes")
+        assert r.total == pytest.approx(pearson(*beside_shares(expected, shares)))
+        assert r.labels.tolist() == list("acde")
+    assert np.isnan(gap_sum_moments(cases, np.zeros((90, 3, 2, 5)), "precision", "cases").total)
     assert not rate_counts(said, gold, np.full(90, -1), 5).any()
 
 

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.statistics.correlation import pearson_of_sums, product_sums
 from pytest_genderbias.statistics.group_gaps import Rate
-
-FloatArray = NDArray[np.float64]
+from pytest_genderbias.statistics.moments import FloatArray, Moments
+from pytest_genderbias.statistics.table_moments import gap_figure
 
 
 def rate_counts(predictions: ArrayLike, gold: ArrayLike, groups: ArrayLike, n_classes: int) -> FloatArray:
@@ -40,59 +40,65 @@ def rate_counts(predictions: ArrayLike, gold: ArrayLike, groups: ArrayLike, n_cl
     return np.stack([is_gold & is_said & in_group, is_gold & in_group, is_said & in_group], axis=1).astype(np.float64)
 
 
-def gaps_of_counts(counts: ArrayLike, rate: Rate) -> FloatArray:
-    """Return the gaps, first group minus second, from totals of :func:`rate_counts`.
+def hits_and_trials_of(counts: ArrayLike, rate: Rate) -> tuple[FloatArray, FloatArray]:
+    """Return what a rate divides by what, from totals of :func:`rate_counts`.
 
     Args:
         counts: shape (..., 3, 2, K).
         rate: as in :func:`~pytest_genderbias.statistics.group_gaps.hits_and_trials`.
 
     Returns:
-        Shape (..., K), -1 to 1 each; NaN for a class in which a group has no trials.
+        Hits and trials, each of shape (..., 2, K).
 
     Example:
-        The example of :func:`~pytest_genderbias.statistics.group_gaps.class_gaps`: women 3 of 4 and 1 of 2, men 2 of 4.
+        Of the women 3 of 4 and 1 of 2 are recognised, 4 and 2 are predicted.
 
-        >>> gaps_of_counts([[[3, 1], [2, 0]], [[4, 2], [4, 0]], [[4, 2], [2, 2]]], "true_positive").tolist()
-        [0.25, nan]
+        >>> hits, trials = hits_and_trials_of([[[3, 1], [2, 0]], [[4, 2], [4, 0]], [[4, 2], [2, 2]]], "false_positive")
+        >>> hits[0].tolist(), trials[0].tolist()
+        ([1.0, 1.0], [2.0, 4.0])
     """
     right, gold, predicted = np.moveaxis(np.asarray(counts, dtype=np.float64), -3, 0)
-    hits, trials = {
-        "true_positive": (right, gold),
-        "false_positive": (predicted - right, gold.sum(axis=-1, keepdims=True) - gold),
-        "precision": (right, predicted),
-    }[rate]
-    rates = np.where(trials > 0, hits, np.nan) / np.where(trials > 0, trials, 1.0)
-    return np.asarray(rates[..., 0, :] - rates[..., 1, :])
+    if rate == "true_positive":
+        return right, gold
+    if rate == "precision":
+        return right, predicted
+    return predicted - right, gold.sum(axis=-1, keepdims=True) - gold
 
 
-def gap_sum_of_counts(counts: ArrayLike, rate: Rate) -> FloatArray:
-    """Return the sum of absolute gaps from totals of :func:`rate_counts`: shape (..., 3, 2, K) to (...); NaN without any gap.
+def gap_sum_moments(labels: NDArray[np.str_], counts: FloatArray, rate: Rate, over: str) -> Moments:
+    """Return the moments of a sum of absolute gaps.
 
-    >>> float(gap_sum_of_counts([[[3, 1], [2, 0]], [[4, 2], [4, 0]], [[4, 2], [2, 2]]], "true_positive"))
-    0.25
-    """
-    gaps = gaps_of_counts(counts, rate)
-    known = ~np.isnan(gaps)
-    return np.where(known.any(axis=-1), np.abs(np.where(known, gaps, 0.0)).sum(axis=-1), np.nan)
-
-
-def gap_products(gaps: ArrayLike, classes: ArrayLike, shares: ArrayLike) -> FloatArray:
-    """Return the sums that give r of gaps with shares, of each class that has a share; 0 for one without a gap.
+    Not smooth: drawing items again with replacement makes such a sum larger, exchanging those of two models does not.
 
     Args:
-        gaps: of all classes, NaN for none, shape (..., K).
-        classes: codes of the classes that have a share, shape (d,).
-        shares: their shares of women, shape (d,).
-
-    Returns:
-        Shape (..., d, 6), as :func:`~pytest_genderbias.statistics.correlation.product_sums` has them.
+        labels: names of the items, shape (n,).
+        counts: sums of :func:`rate_counts` over the cases of each item, shape (n, 3, 2, K).
+        rate: which rate.
+        over: what an item is, in the plural.
     """
-    chosen = np.asarray(gaps, dtype=np.float64)[..., np.asarray(classes, dtype=np.int64)]
-    known = ~np.isnan(chosen)
-    return product_sums(shares, np.where(known, chosen, 0.0), known)
+    shape = counts.shape[1:]
+
+    def value(totals: FloatArray) -> FloatArray:
+        return gap_figure(
+            *hits_and_trials_of(totals.reshape(*totals.shape[:-1], *shape), rate), np.zeros(shape[-1]), "sum"
+        )
+
+    return Moments(labels, counts.reshape(len(counts), -1), value, over, smooth=False)
 
 
-def gap_pearson_of_counts(counts: ArrayLike, rate: Rate, classes: ArrayLike, shares: ArrayLike) -> FloatArray:
-    """Return r of the gaps with the shares, from totals of :func:`rate_counts`: shape (..., 3, 2, K) to (...); NaN where undefined."""
-    return pearson_of_sums(gap_products(gaps_of_counts(counts, rate), classes, shares).sum(axis=-2))
+def gap_pearson_moments(labels: ArrayLike, counts: ArrayLike, rate: Rate, shares: ArrayLike, over: str) -> Moments:
+    """Return the moments, over classes, of r of the gaps with the shares; a class without a gap is an item of zeros.
+
+    Args:
+        labels: names of the classes, shape (K,).
+        counts: totals of :func:`rate_counts`, shape (3, 2, K).
+        rate: which rate.
+        shares: of each class, NaN where it is not known, shape (K,).
+        over: what a class is, in the plural.
+    """
+    hits, trials = hits_and_trials_of(counts, rate)
+    share, there = np.asarray(shares, dtype=np.float64), np.asarray(trials.min(axis=0) > 0)
+    rates = hits / np.where(trials > 0, trials, 1.0)
+    kept = np.isfinite(share)
+    sums = product_sums(share[kept], (rates[0] - rates[1])[kept], there[kept])
+    return Moments(np.asarray(labels, dtype=np.str_)[kept], sums, pearson_of_sums, over)

@@ -21,7 +21,7 @@ from pytest_genderbias.statistics.coreference import (
     f1_interval,
     f1_moments,
 )
-from pytest_genderbias.statistics.correlation import pearson, pearson_interval, pearson_of_sums
+from pytest_genderbias.statistics.correlation import pearson, pearson_interval
 from pytest_genderbias.statistics.distances import distance_gap, distance_sum, independence, separation, sufficiency
 from pytest_genderbias.statistics.group_gaps import (
     ClassGaps,
@@ -33,13 +33,13 @@ from pytest_genderbias.statistics.group_gaps import (
 )
 from pytest_genderbias.statistics.moments import FloatArray, Moments, stored
 from pytest_genderbias.statistics.rate_counts import (
-    gap_pearson_of_counts,
-    gap_products,
-    gap_sum_of_counts,
-    gaps_of_counts,
+    gap_pearson_moments,
+    gap_sum_moments,
+    hits_and_trials_of,
     rate_counts,
 )
 from pytest_genderbias.statistics.score_bias import exchanged
+from pytest_genderbias.statistics.table_moments import gap_figure
 from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, IntArray, Question, TextCases
 from pytest_genderbias.suites.coreference import (
@@ -200,18 +200,15 @@ class CorefWinobias(Family):
             )
         names, answer, gold, gender = stored(items, "profession", "answer", "gold", "gender")
         counts = rate_counts(answer.ravel(), gold.ravel(), gender.ravel(), len(names))
-        shape = counts.shape[1:]
-        by_pair = counts.reshape(len(pairs), 2, -1).sum(axis=1)
         rate = _RATES[statistic.split("_")[0]]
         if statistic.endswith("_sum"):
-            return Moments(
-                pairs, by_pair, lambda totals: gap_sum_of_counts(totals.reshape(*totals.shape[:-1], *shape), rate), over
-            )
+            by_pair = counts.reshape(len(pairs), 2, *counts.shape[1:]).sum(axis=1)
+            return gap_sum_moments(pairs, by_pair, rate, over)
         share_of, share = stored(items, "share_of", "share")
         if not len(share):
             raise UndefinedError(_NO_SHARES)
-        gaps = gaps_of_counts(by_pair.sum(axis=0).reshape(shape), rate)
-        return Moments(names[share_of], gap_products(gaps, share_of, share), pearson_of_sums, "professions")
+        shares = _spread(dict(zip(share_of.tolist(), share.tolist(), strict=True)), len(names))
+        return gap_pearson_moments(names, counts.sum(axis=0), rate, shares, "professions")
 
     def null(
         self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
@@ -219,13 +216,13 @@ class CorefWinobias(Family):
         """Return the gaps after the sentences of pairs were exchanged."""
         facts, verdicts = _facts(answers["cases"]), verdicts_of(answers["cases"])
         names = _names(facts)
-        shares = _shares(body, options["shares"], names)
-        share_of, share = np.asarray(list(shares), dtype=np.int64), np.asarray(list(shares.values()))
+        shares = _spread(_shares(body, options["shares"], names), len(names))
         counts = _exchanged_counts(_codes(names, facts, verdicts), len(names), repeats, seed)
         found = {"f1_gap": exchanged_f1_gaps(*_sides(verdicts), repeats, seed)}
         for key, rate in _RATES.items():
-            found[f"{key}_gap_sum"] = gap_sum_of_counts(counts, rate)
-            found[f"{key}_gap_pearson"] = gap_pearson_of_counts(counts, rate, share_of, share)
+            hits, trials = hits_and_trials_of(counts, rate)
+            found[f"{key}_gap_sum"] = gap_figure(hits, trials, shares, "sum")
+            found[f"{key}_gap_pearson"] = gap_figure(hits, trials, shares, "pearson")
         return found
 
 
@@ -244,6 +241,13 @@ def _sides(verdicts: Verdicts) -> tuple[FloatArray, FloatArray]:
 def _names(facts: Mapping[str, NDArray[Any]]) -> NDArray[np.str_]:
     """Return the professions of the sentences, each once."""
     return np.unique([facts["profession"], facts["other"]])
+
+
+def _spread(shares: Mapping[int, float], n: int) -> FloatArray:
+    """Return the share of each of n professions, NaN where it is not known."""
+    found = np.full(n, np.nan)
+    found[list(shares)] = list(shares.values())
+    return found
 
 
 def _exchanged_counts(codes: Mapping[str, IntArray], n_classes: int, repeats: int, seed: int) -> FloatArray:
