@@ -28,6 +28,9 @@ class Ledger:
         self._config, self._settings = config, config.stash[SETTINGS]
         self._measurements: list[dict[str, Any]] = []
         self._judgements: list[dict[str, Any]] = []
+        self._sent: list[tuple[dict[str, Any], str | None]] = []  # measurements and their packed items, to be compared
+        self._comparisons: list[dict[str, Any]] = []
+        self._not_compared: list[dict[str, Any]] = []
         self._entries: dict[Book, dict[str, Any]] = {}
         self._used: dict[Book, set[str]] = {}
         self._collected: Counter[Book] = Counter()
@@ -56,6 +59,8 @@ class Ledger:
             return
         for kind, kept in (("measurements", self._measurements), ("judgements", self._judgements)):
             kept.extend(one for one in found[kind] if one not in kept)
+        if self._settings.compare:
+            self._sent.extend(zip(found["measurements"], found["packed"], strict=True))
         suite = dict(report.user_properties).get("bias_suite")
         if suite is not None and report.outcome == "skipped" and isinstance(report.longrepr, tuple):
             reason = report.longrepr[2].removeprefix("Skipped: ").removeprefix(str(suite)).lstrip(": ")
@@ -81,7 +86,7 @@ class Ledger:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Write baselines and the JSON report; tell of unused entries."""
+        """Compare the models, write baselines and the JSON report; tell of unused entries."""
         output = getattr(self._config, "workeroutput", None)
         if output is not None:
             collected = [[model, module, count] for (model, module), count in self._collected.items()]
@@ -98,8 +103,17 @@ class Ledger:
                 + "; ".join(f"{path}: {', '.join(sorted(names))}" for path, names in unused.items()),
             )
             self._say("run with --bias-update to remove them", "red")
+        if self._settings.compare:
+            self._compare()
         if self._settings.json is not None:
             self._write_json(session)
+
+    def _compare(self) -> None:
+        from pytest_genderbias.gates.comparison import compare_models
+
+        found, left_out = compare_models(self._sent, [spec.name for spec in self._settings.models])
+        self._comparisons = [one.to_dict() for one in found]
+        self._not_compared = [one.to_dict() for one in left_out]
 
     def _unused(self, session: pytest.Session) -> dict[Path, set[str]]:
         """Return stored entries that no test asked for, where all tests that could have asked did run."""
@@ -170,7 +184,10 @@ class Ledger:
 
         assert self._settings.json is not None
         try:
-            write_json(self._settings.json, self._measurements, self._judgements, int(session.exitstatus))
+            write_json(
+                self._settings.json, self._measurements, self._judgements, int(session.exitstatus), self._comparisons,
+                self._not_compared,
+            )  # fmt: skip
         except OSError as error:
             self._fail(session, f"--bias-json: {self._settings.json} cannot be written: {error.strerror or error}")
 
@@ -202,6 +219,8 @@ class Ledger:
         table = make_table(self._measurements, self._judgements)
         if table:
             terminalreporter.write_line(table)
+        if self._settings.compare:
+            self._print_comparisons(terminalreporter)
         for note in dict.fromkeys(
             f"{m['suite']} on {m['model']}: {note}" for m in self._measurements for note in m["notes"]
         ):
@@ -216,6 +235,15 @@ class Ledger:
             terminalreporter.write_line(line, yellow=True)
         for line, markup in self._lines:
             terminalreporter.write_line(line, **({markup: True} if markup else {}))
+
+    def _print_comparisons(self, terminalreporter: TerminalReporter) -> None:
+        from pytest_genderbias.reports.comparison import comparison_notes, make_comparison_table
+
+        table = make_comparison_table(self._comparisons)
+        terminalreporter.write_line("")
+        terminalreporter.write_line(table or "--bias-compare: no suite was measured on two models")
+        for line in comparison_notes(self._comparisons, self._not_compared):
+            terminalreporter.write_line(line)
 
 
 def _module_and_names(path: Path) -> tuple[str, set[str]]:

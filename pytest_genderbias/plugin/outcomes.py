@@ -25,9 +25,10 @@ ATTRIBUTE = "genderbias"  #: attribute of a test report
 
 @dataclass
 class ItemOutcome:
-    """What one test measured, judged and would store."""
+    """What one test measured, judged and would store; ``packed``: item statistics of each measurement, where models are compared."""
 
     measurements: list[dict[str, Any]] = field(default_factory=list)
+    packed: list[str | None] = field(default_factory=list)
     judgements: list[dict[str, Any]] = field(default_factory=list)
     baseline: Baseline | None = None
 
@@ -61,18 +62,23 @@ def outcome_of(item: pytest.Item) -> ItemOutcome:
 
 
 def record_measurement(item: pytest.Item, measurement: Measurement) -> None:
-    """Keep a measurement for the table, the JSON report and JUnit."""
+    """Keep a measurement for the table and the JSON report; for JUnit only one of the tested model, for names hold no model."""
     outcome = outcome_of(item)
     summary = measurement.to_dict(records=_REPORTED_RECORDS)
-    if summary not in outcome.measurements:
-        outcome.measurements.append(summary)
-        for name, value in measurement.values.items():
-            item.user_properties.append(
-                (f"bias.{measurement.suite}.{name}", "" if value is None else repr(float(value)))
-            )
-        for name, null in measurement.null.items():
-            item.user_properties.append((f"bias.{measurement.suite}.{name}.null_mean", repr(null.mean)))
-            item.user_properties.append((f"bias.{measurement.suite}.{name}.null_place", repr(null.place)))
+    if summary in outcome.measurements:
+        return
+    outcome.measurements.append(summary)
+    if item.config.stash[SETTINGS].compare:
+        from pytest_genderbias.gates.comparison import pack
+
+        outcome.packed.append(pack(measurement))
+    if measurement.model != model_of(item):
+        return
+    for name, value in measurement.values.items():
+        item.user_properties.append((f"bias.{measurement.suite}.{name}", "" if value is None else repr(float(value))))
+    for name, null in measurement.null.items():
+        item.user_properties.append((f"bias.{measurement.suite}.{name}.null_mean", repr(null.mean)))
+        item.user_properties.append((f"bias.{measurement.suite}.{name}.null_place", repr(null.place)))
 
 
 @contextmanager
@@ -132,6 +138,7 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
         "module": module_of(item),
         "model": model_of(item),
         "measurements": outcome.measurements,
+        "packed": outcome.packed,
         "judgements": outcome.judgements,
         "declared": hasattr(item, "spec"),  # a gate file's or a suite's: skipped only where it does not apply
         "used": sorted(outcome.baseline.used) if outcome.baseline else [],

@@ -13,13 +13,22 @@ from pytest_genderbias.folders import write_whole
 SCHEMA = 1
 
 
-def write_json(path: Path, measurements: Sequence[Any], judgements: Sequence[Any], exit_status: int) -> None:
+def write_json(
+    path: Path,
+    measurements: Sequence[Any],
+    judgements: Sequence[Any],
+    exit_status: int,
+    comparisons: Sequence[Any] = (),
+    not_compared: Sequence[Any] = (),
+) -> None:
     """Write the report in one step. Numbers that JSON does not have become ``null``."""
     report = {
         "schema": SCHEMA,
         "exit_status": exit_status,
         "measurements": list(measurements),
         "judgements": list(judgements),
+        "comparisons": list(comparisons),
+        "not_compared": list(not_compared),
     }
     write_whole(path, (json.dumps(_finite(report), indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode())
 
