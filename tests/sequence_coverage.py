@@ -10,7 +10,7 @@ from unittest.mock import patch
 import numpy as np
 
 from pytest_genderbias.statistics import sequences
-from pytest_genderbias.statistics.sequences import cases_to_decide, wealth
+from pytest_genderbias.statistics.sequences import cases_to_decide, mean_bounds, wealth
 
 RUNS = 2000
 LEVEL = 0.95
@@ -186,7 +186,9 @@ def estimate_ratios(kind, distance, above, at, runs, seed=0):
         ]
     )
     open_ = np.flatnonzero((took > at) & np.isfinite(took))
-    return np.array([cases_to_decide(x[i], WHOLE, limit) / took[i] for i in open_])
+    return np.array(
+        [cases_to_decide(at, mean_bounds(x[i], WHOLE), float(x[i].mean()), limit, WHOLE) / took[i] for i in open_]
+    )
 
 
 # Tables

@@ -233,11 +233,14 @@ def test_a_softmax_in_float32_may_end_beyond_1_by_rounding():
 def test_what_is_no_sample_of_scores_is_refused(scores, population, level, message):
     with pytest.raises(ValueError, match=message):
         mean_bounds(scores, population, level)
-    with pytest.raises(ValueError, match=message):
-        cases_to_decide(scores, population, 0.5, level)
 
 
 # Scores to decide
+
+
+def estimate(scores, population, limit):
+    mean = float(np.mean(scores)) if len(scores) else 0.5
+    return cases_to_decide(len(scores), mean_bounds(scores, population), mean, limit, population)
 
 
 @pytest.mark.parametrize("limit", [0.0, 0.3, 0.45, 0.55, 0.9, 1.0])
@@ -245,20 +248,20 @@ def test_what_is_no_sample_of_scores_is_refused(scores, population, level, messa
 def test_what_is_decided_needs_no_more_and_the_rest_more_but_not_more_than_all(limit, population):
     x = np.random.default_rng(8).random(250)
     low, high = mean_bounds(x, population)
-    found = cases_to_decide(x, population, limit)
+    found = estimate(x, population, limit)
     assert found == 250 if not low <= limit <= high else 250 < found <= population
 
 
 def test_nothing_known_needs_all():
-    assert cases_to_decide([], 700, 0.5) == 700
-    assert cases_to_decide([0.0, 1.0], 700, 0.5) == 700
-    assert cases_to_decide([0.0, 1.0], 2, 0.5) == 2
+    assert estimate([], 700, 0.5) == 700
+    assert estimate([0.0, 1.0], 700, 0.5) == 700
+    assert cases_to_decide(64, (0.4, 0.6), 0.5, 0.5) is None
 
 
 def test_the_estimate_falls_with_the_distance_and_is_right_within_a_factor():
     x = np.random.default_rng(9).random(64)
     mean = float(x.mean())
-    found = [cases_to_decide(x, WHOLE, mean + d) for d in (0.01, 0.02, 0.04, 0.08)]
+    found = [estimate(x, WHOLE, mean + d) for d in (0.01, 0.02, 0.04, 0.08)]
     assert found == sorted(found, reverse=True)
     ratios = estimate_ratios("beta, sd .35", 0.05, True, 128, 100)
     assert 0.4 < np.median(ratios) < 2.5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,21 +89,14 @@ def decide(low: float, high: float, least: float, most: float) -> str:
     return REGRESSED if high < least or low > most else INCONCLUSIVE
 
 
-def more_that_settle(n: int, reach: float, distance: float, most: int | None = None) -> int | None:
-    """Return about how many cases, or items, would bring a bound to the limit if the figure stays where it is.
+def approximate(number: int) -> str:
+    """Return an estimate with two figures, rounded up.
 
-    ``reach``: from the figure to the bound that crosses the limit; ``distance``: from the figure to the limit. Bounds close as one
-    over the root of n. ``None`` where no number would.
-
-    >>> more_that_settle(100, 0.2, 0.1), more_that_settle(100, 0.2, 0.1, most=250)
-    (400, 250)
+    >>> approximate(87), approximate(1234)
+    ('about 87', 'about 1,300')
     """
-    if distance <= 0 or not math.isfinite(reach):
-        return most
-    wanted = n * max(1.0, reach / distance) ** 2
-    unit = 10 ** max(0, math.floor(math.log10(wanted)) - 1)  # two figures: it is an estimate
-    rounded = int(math.ceil(wanted / unit) * unit)
-    return rounded if most is None else min(most, rounded)
+    unit = 10 ** max(0, len(str(number)) - 2)
+    return f"about {-(-number // unit) * unit:,}"
 
 
 def make_judgement(measurement: Measurement, statistic: str, finding: Finding) -> Judgement:

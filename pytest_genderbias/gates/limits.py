@@ -16,12 +16,13 @@ from pytest_genderbias.gates.judgement import (
     WHOLE_SUITE,
     Finding,
     Judgement,
+    approximate,
     decide,
     make_judgement,
-    more_that_settle,
 )
 from pytest_genderbias.measurement import Measurement, Until
 from pytest_genderbias.statistics.intervals import Interval
+from pytest_genderbias.statistics.sequences import cases_to_decide
 from pytest_genderbias.suites.family import Statistic
 
 
@@ -154,15 +155,17 @@ def _settled_by(
     measurement: Measurement, bounds: Interval, value: float, edges: tuple[float, float], generalise: bool
 ) -> str:
     """Say how many cases or items would decide, if the value stays where it is."""
-    n, most = (bounds.items, None) if generalise else (measurement.n, measurement.n_total)
+    n = bounds.items  # for the suite's cases: units, which may be several cases
+    population = math.inf if generalise else n / measurement.n * measurement.n_total
     if not n:
         return "more items, or a limit farther away"
-    needed = [
-        more_that_settle(n, bounds.high - value if value <= edge else value - bounds.low, abs(value - edge), most)
-        for edge in edges
-        if bounds.low <= edge <= bounds.high
-    ]
-    if None in needed:
-        return "no number of items, if the value stays on the limit"
-    what = bounds.over if generalise else "cases"
-    return f"about {max(n for n in needed if n is not None):,} {what}, if the value stays where it is"
+    between = (bounds.low, bounds.high)
+    needed = [cases_to_decide(n, between, value, edge, population) for edge in edges if math.isfinite(edge)]
+    known = [number for number in needed if number is not None]
+    if len(known) < len(needed):
+        return f"no number of {bounds.over}, if the value stays on the limit"
+    if generalise:
+        return f"{approximate(max(known))} {bounds.over}, if the value stays where it is"
+    cases = min(measurement.n_total, round(max(known) * measurement.n / n))
+    whole = f"all {cases:,}" if cases == measurement.n_total else approximate(cases)
+    return f"{whole} cases, if the value stays where it is"

@@ -19,6 +19,7 @@ from pytest_genderbias.gates.judgement import (
     STALE,
     WHOLE_SUITE,
     Finding,
+    approximate,
     format_number,
 )
 from pytest_genderbias.measurement import Measurement, restarts_of
@@ -91,7 +92,7 @@ def find_regression(measurement: Measurement, statistic: str, before: Before, to
     settled = ""
     if verdict == INCONCLUSIVE:
         needed = items_to_decide(found, tolerance)
-        more = "" if needed is None else f"about {needed:,} {found.over}, if the difference stays where it is; or "
+        more = "" if needed is None else f"{approximate(needed)} {found.over}, if the difference stays where it is; or "
         settled = f"{more}a tolerance of {_round_up(found.high):g}"
     return Finding(
         verdict, bound, moved + _advice(verdict, before), found.low, found.high, found.over, settled, found.p, before.tests, worse,

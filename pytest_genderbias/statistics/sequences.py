@@ -12,7 +12,7 @@ and power stand in ``docs/coverage-sequences.md``; ``tests/test_sequences.py`` r
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import ceil, log, sqrt
+from math import ceil, inf, isinf, log, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -71,47 +71,42 @@ def mean_bounds(scores: ArrayLike, population: int, level: float = 0.95) -> tupl
     return low, high
 
 
-def cases_to_decide(scores: ArrayLike, population: int, limit: float, level: float = 0.95) -> int:
+def cases_to_decide(
+    n: int, bounds: tuple[float, float], mean: float, limit: float, population: float = inf
+) -> int | None:
     """Estimate how many scores decide on which side of ``limit`` the mean lies, if it is where it now seems to be.
 
     The distance of a bound from the mean shrinks like the square root of e = n / (1 - n / N), the number of draws with
     replacement that would tell as much. So with distance w now, and d from the mean so far to the limit, it takes e (w / d)^2.
 
     Args:
-        scores: as for :func:`mean_bounds`, shape (n,).
-        population: number N of all scores.
+        n: number of scores at hand, or of items that an interval is for.
+        bounds: low and high, as from :func:`mean_bounds`.
+        mean: the mean so far, between them.
         limit: the value to be told from the mean, in units of the scores.
-        level: confidence level.
+        population: number N of all scores; without end for other items of the same kind.
 
     Returns:
-        A number of scores in all, those at hand included: n if they decide already, N at most, which always decides, and N
-        where nothing is known: without scores, or with the limit at the mean so far. An estimate without guarantee.
-
-    Raises:
-        ValueError: as :func:`mean_bounds`.
+        A number of scores in all, those at hand included: n if they decide already, N at most, which always decides; N, or
+        ``None`` where there is no end, with the limit at the mean so far. An estimate without guarantee.
 
     Example:
-        Half of a hundred scores are 1, half 0, and the limit lies at their mean: only all scores would tell.
+        Between .4 and .6 after a hundred scores, a limit at half the distance of a bound takes four times as many.
 
-        >>> cases_to_decide([0.0, 1.0] * 50, 5000, limit=0.5)
-        5000
-        >>> cases_to_decide([0.0, 1.0] * 50, 5000, limit=0.9)
-        100
+        >>> cases_to_decide(100, (0.4, 0.6), 0.5, 0.55)
+        400
+        >>> cases_to_decide(100, (0.4, 0.6), 0.5, 0.9), cases_to_decide(100, (0.4, 0.6), 0.5, 0.5, population=5000)
+        (100, 5000)
     """
-    x = _checked(scores, population, level)
-    n = len(x)
-    if n in (0, population):
-        return population
-    low, high = mean_bounds(x, population, level)
+    low, high = bounds
     if not low <= limit <= high:
         return n
-    mean = float(x.mean())
-    reach = mean - low if limit < mean else high - mean
-    distance = abs(limit - mean)
-    if distance <= _ROUNDING:
-        return population
+    reach, distance = (mean - low if limit < mean else high - mean), abs(limit - mean)
+    if distance <= _ROUNDING or n == 0:
+        return None if isinf(population) else int(population)
     effective = n / (1 - n / population) * (reach / distance) ** 2
-    return min(population, max(n + 1, ceil(effective / (1 + effective / population))))
+    wanted = max(n + 1, ceil(round(effective / (1 + effective / population), 6)))
+    return int(min(population, wanted))
 
 
 def wealth(scores: ArrayLike, population: int, level: float = 0.95) -> Callable[[ArrayLike], FloatArray]:
