@@ -14,7 +14,7 @@ from pytest_genderbias.statistics.moments import Moments, mean_moments
 from pytest_genderbias.statistics.paired import compare_items
 
 ITEMS = (12, 60, 164)
-RESAMPLES, EXCHANGES = 499, 199  #: fewer than a comparison draws, so that 2,000 of them take minutes
+RESAMPLES, EXCHANGES = 499, 199  #: fewer than a comparison draws, so that thousands of them take minutes
 
 
 def names(n):
@@ -204,7 +204,7 @@ def simulate(make, truth, items, runs, distance=as_it_is, tolerance=None, seed=0
     return found / runs
 
 
-def means_rows(runs=2000):
+def means_rows(runs=1000):
     for draw, truth in MEANS.items():
         for unequal in (False, True):
             if unequal and draw not in (normal, exponential):
@@ -213,7 +213,7 @@ def means_rows(runs=2000):
             yield label, [simulate(mean_pair(draw, unequal), truth, n, runs) for n in ITEMS]
 
 
-def smooth_rows(runs=1000):
+def smooth_rows(runs=500):
     for label, (make, truth) in SMOOTH.items():
         yield label, [simulate(make, truth, n, runs, np.abs) for n in ITEMS]
 

@@ -333,13 +333,13 @@ def test_bounds_of_counts_hold():
 def test_exchangeable_models_are_seldom_called_worse():
     """Then and now exchanged at random: a p below .05 is no more frequent than that."""
     rng, small = np.random.default_rng(0), 0
-    for _ in range(300):
+    for _ in range(200):
         base, spread = rng.normal(size=(2, 20))
         first, second = base + rng.normal(size=20), base + spread * rng.normal(size=20)
         swap = rng.integers(2, size=20) == 1
         then, now = np.where(swap, second, first), np.where(swap, first, second)
         small += compare_items(mean_of(then), mean_of(now), same).p <= 0.05
-    assert small <= 300 * 0.05 + 3 * np.sqrt(300 * 0.05 * 0.95)
+    assert small <= 200 * 0.05 + 3 * np.sqrt(200 * 0.05 * 0.95)
 
 
 def test_effect_size_of_a_shift():
@@ -353,12 +353,23 @@ def test_effect_size_of_a_shift():
 # Many tests
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
-def test_holm_is_that_of_statsmodels(p):
+@pytest.mark.parametrize("number", [1, 7, 30])
+def test_holm_is_that_of_statsmodels(number):
+    p = np.random.default_rng(number).random(number) ** 4
+    p[number // 2 :] = p[number // 2]  # ties
     assert holm(p) == pytest.approx(multipletests(p, method="holm")[1])
-    assert bonferroni(p, len(p)) == pytest.approx(multipletests(p, method="bonferroni")[1])
-    assert (holm(p) <= bonferroni(p, len(p)) + 1e-15).all()
+    assert bonferroni(p, number) == pytest.approx(multipletests(p, method="bonferroni")[1])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=12))
+def test_holm_steps_down(percents):
+    """One by one from the smallest, with as many tests as are left; never below one before it."""
+    p, adjusted = np.array(percents) / 100, {}
+    for place, i in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
+        adjusted[i] = max([min(1.0, p[i] * (len(p) - place)), *adjusted.values()])
+    assert holm(p) == pytest.approx([adjusted[i] for i in range(len(p))])
+    assert (holm(p) <= bonferroni(p, len(p)) + 1e-15).all() and (holm(p) >= p).all()
 
 
 def test_corrections_refuse_what_is_no_p_value():

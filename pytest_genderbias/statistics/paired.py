@@ -75,7 +75,8 @@ def compare_items(
     Args:
         then: the baseline.
         now: what is held against it; its statistic is the same function of the totals.
-        distance: how bad a value of the statistic is, larger is worse; from shape (...) to (...).
+        distance: how bad a value of the statistic is, larger is worse; from shape (...) to (...). Convex, and changing no
+            faster than the statistic: v - neutral, neutral - v, \\|v - neutral\\|.
         tolerance: the worsening that is allowed, 0 or more, in units of the statistic.
         level: of each bound, one-sided.
         noise: sums that differ by less count as equal; times the count where the statistic is a mean.
