@@ -135,8 +135,8 @@ def compare_models(sent: Iterable[Sent], order: Sequence[str]) -> tuple[list[Com
             its place.
 
     Returns:
-        What was compared, by suite, the main statistic of each before the others: these only where they are made of items, or
-        exact. And what could not be compared.
+        What was compared, by suite, the main statistic of each before the others: these only where they are made of items. And
+        what could not be compared.
     """
     groups, left_out = _groups(sent)
     found: list[Comparison] = []
@@ -189,7 +189,7 @@ def _rebuild(summary: Mapping[str, Any], packed: str) -> Measurement:
 
 
 def _compare(first: Measurement, other: Measurement) -> Iterator[Comparison]:
-    """Compare the main statistic, and each other one that can be."""
+    """Compare the main statistic, and each other one that is made of items."""
     for name in other.values:
         main, worse = name == other.main, worsening(other, name, first.values)
         row = Comparison(
@@ -202,11 +202,13 @@ def _compare(first: Measurement, other: Measurement) -> Iterator[Comparison]:
         try:
             yield _with_items(row, item_difference(other, name, first.items))
         except UndefinedError as error:
+            if not main:
+                continue  # a control, a p value: the main table has it
             if other.n == other.n_total and not other.restarts:
                 better = SAME if abs(worse) <= FLOAT_NOISE else other.model if worse < 0 else first.model
                 over = f"{WHOLE_SUITE}, all of them"
                 yield replace(row, low=worse, high=worse, over=over, method=f"exact: {error}", better=better)
-            elif main:
+            else:
                 yield replace(row, method=f"none: {error}")
 
 

@@ -185,7 +185,7 @@ def read_settings(config: pytest.Config) -> Settings:
         seeds=_whole("--bias-seeds", given("--bias-seeds"), 2),
         null=_null(config, bool(given("--bias-null")), given("--bias-null-repeats")),
         compare=_compare(bool(given("--bias-compare")), models),
-        no_worse_than=_reference(given("--bias-no-worse-than"), models),
+        no_worse_than=_reference(config, given("--bias-no-worse-than"), models, suites),
         json=None if given("--bias-json") is None else base("--bias-json") / given("--bias-json"),
         strict=bool(given("--bias-strict")),
         all_suites="all" in _split(given("--bias-suite") or []),
@@ -283,7 +283,9 @@ def _compare(asked: bool, models: tuple[ModelSpec, ...]) -> bool:
     return asked
 
 
-def _reference(name: str | None, models: tuple[ModelSpec, ...]) -> str | None:
+def _reference(
+    config: pytest.Config, name: str | None, models: tuple[ModelSpec, ...], suites: tuple[str, ...]
+) -> str | None:
     """Check the name of the model that no other may be worse than: without it, or another, a gate would silently be none."""
     if name is None:
         return None
@@ -296,6 +298,8 @@ def _reference(name: str | None, models: tuple[ModelSpec, ...]) -> str | None:
         raise pytest.UsageError(
             f"--bias-no-worse-than: {name} is the only model; name another to compare with it: --bias-model=[NAME=]SPEC"
         )
+    if not suites and config.getoption(_dest("--bias-no-worse-than")) is not None:
+        raise pytest.UsageError("--bias-no-worse-than: is for the suites of --bias-suite, and none is named")
     return name
 
 

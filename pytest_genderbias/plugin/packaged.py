@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,21 +14,27 @@ from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import bias_session, measure_or_skip
 
+if TYPE_CHECKING:
+    from pytest_genderbias.gates.judgement import Judgement
+    from pytest_genderbias.measurement import Measurement
+
+_PREPARED = pytest.StashKey[set[pytest.Item]]()
+
 
 class SuiteCollector(pytest.Collector):
     """The parent of the suites; it belongs to no file."""
 
     def collect(self) -> Iterable[pytest.Item]:
-        """Return one item a suite and model, model by model."""
+        """Return one item a suite and model, model by model, that first which the others are compared with."""
         settings = self.config.stash[SETTINGS]
         models: tuple[ModelSpec | None, ...] = settings.models or (None,)
-        for spec in models:
+        for spec in sorted(models, key=lambda spec: spec is not None and spec.name != settings.no_worse_than):
             for suite in settings.suites:
                 yield SuiteItem.from_parent(self, suite=suite, spec=spec)
 
 
 class SuiteItem(pytest.Item):
-    """Measures one suite on one model, and compares it with the baseline where the project has one."""
+    """Measures one suite on one model, and compares it with the baseline and with another model where the project asks for that."""
 
     def __init__(self, *, suite: str, spec: ModelSpec | None, parent: SuiteCollector) -> None:
         stem = suite.replace("\\", "/").rpartition("/")[2].removesuffix(".yaml")
@@ -35,16 +43,51 @@ class SuiteItem(pytest.Item):
         self.user_properties.append(("bias_suite", stem))
 
     def runtest(self) -> None:
-        """Measure, report, and judge against a stored entry, or make one where that is asked for."""
+        """Measure, report, and judge against a stored entry, or make one where that is asked for; and against the other model."""
         from pytest_genderbias.gates.assertions import settle
 
-        settings, suite = self.config.stash[SETTINGS], bias_session(self.config).suite(self.suite)
-        n = outcomes.as_far_as(self, self.spec, [suite.name])
-        measurement = measure_or_skip(self.config, suite, self.spec, {} if n is None else {"limit": n})
-        outcomes.record_measurement(self, measurement)
-        baseline = outcomes.baseline_of(self, measurement.model, settings)
+        measure_references(self)
+        measurement, judgements = self._measure(self.spec), []
+        baseline = outcomes.baseline_of(self, measurement.model, self.config.stash[SETTINGS])
         if baseline.update != "no" or baseline.stored(measurement.suite) is not None:
-            settle(baseline.judge(measurement))
+            judgements.append(baseline.judge(measurement))
+        try:
+            if self.reference is not None:
+                judgements.append(self._judge_no_worse(measurement, self.reference))
+        finally:  # a suite that does not apply to the other model is no excuse
+            for judgement in judgements:
+                settle(judgement)
+
+    @property
+    def reference(self) -> ModelSpec | None:
+        """The model that this one may not be worse than."""
+        settings = self.config.stash[SETTINGS]
+        named = next((spec for spec in settings.models if spec.name == settings.no_worse_than), None)
+        return None if named == self.spec else named
+
+    def measure_reference(self, reference: ModelSpec) -> None:
+        """Measure what the model is compared with; the session keeps it."""
+        session = bias_session(self.config)
+        session.measure(session.suite(self.suite), reference, self._settings())
+
+    def _measure(self, spec: ModelSpec | None) -> Measurement:
+        suite = bias_session(self.config).suite(self.suite)
+        measurement = measure_or_skip(self.config, suite, spec, self._settings())
+        outcomes.record_measurement(self, measurement)
+        return measurement
+
+    def _settings(self) -> dict[str, Any]:
+        """Return the sample of the stored entry, where there is one."""
+        n = outcomes.as_far_as(self, self.spec, [bias_session(self.config).suite(self.suite).name])
+        return {} if n is None else {"limit": n}
+
+    def _judge_no_worse(self, measurement: Measurement, reference: ModelSpec) -> Judgement:
+        """Compare with the other model; the comparisons are those that the flags name, whatever of them runs."""
+        from pytest_genderbias.gates.comparison import judge_no_worse
+
+        settings = self.config.stash[SETTINGS]
+        comparisons = len(settings.suites) * (len(settings.models) - 1)
+        return judge_no_worse(measurement, self._measure(reference), comparisons=comparisons)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: str | None = None) -> str:
         """Show our own errors without a traceback."""
@@ -53,6 +96,20 @@ class SuiteItem(pytest.Item):
     def reportinfo(self) -> tuple[str, None, str]:
         """Name the suite and the model."""
         return "genderbias", None, self.name
+
+
+def measure_references(item: Any) -> None:
+    """Measure all that the items to come are compared with, in a row, so that two models do not take turns in memory.
+
+    An error is left to the item that it concerns. A worker of xdist does it for this item alone: it does not know which it gets.
+    """
+    prepared = item.config.stash.setdefault(_PREPARED, set())
+    items = [item] if hasattr(item.config, "workerinput") else item.session.items
+    waiting = [one for one in items if hasattr(one, "measure_reference") and one not in prepared and one.reference]
+    for one in sorted(waiting, key=lambda one: str(one.reference.name)):
+        prepared.add(one)
+        with suppress(BiasError):
+            one.measure_reference(one.reference)
 
 
 def error_text(excinfo: pytest.ExceptionInfo[BaseException]) -> str:

@@ -14,7 +14,7 @@ from pytest_genderbias.errors import BiasError, DataFileError
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.options import SETTINGS
-from pytest_genderbias.plugin.packaged import error_text
+from pytest_genderbias.plugin.packaged import error_text, measure_references
 from pytest_genderbias.plugin.session import bias_session, measure_or_skip, refuse_or_skip
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, read_yaml, refuse_unknown, take
 
@@ -182,6 +182,7 @@ class GateItem(pytest.Item):
         from pytest_genderbias.gates.limits import judge_limit
 
         gate = self.gate
+        measure_references(self)
         measurement = self._measure(self.spec)
         judgements = []
         if gate.baseline:
@@ -196,13 +197,25 @@ class GateItem(pytest.Item):
 
     def _measure(self, spec: ModelSpec | None) -> Measurement:
         """Measure as far as all gates beside this one need, whether or not they run too, so that no verdict hangs on that."""
-        settings, until = dict(self.gate.settings), self._until()
+        measurement = measure_or_skip(self.config, self.suite, spec, self._settings(), self._until())
+        outcomes.record_measurement(self, measurement)
+        return measurement
+
+    @property
+    def reference(self) -> ModelSpec | None:
+        """The model that this one may not be worse than, if the run has it."""
+        return next((spec for spec in self.config.stash[SETTINGS].models if spec.name == self.gate.against), None)
+
+    def measure_reference(self, reference: ModelSpec) -> None:
+        """Measure what the model is compared with; the session keeps it."""
+        bias_session(self.config).measure(self.suite, reference, self._settings(), self._until())
+
+    def _settings(self) -> dict[str, Any]:
+        settings = dict(self.gate.settings)
         entries = [gate.entry for gate in self.beside if gate.baseline]
         if "limit" not in settings and (n := outcomes.as_far_as(self, self.spec, entries)) is not None:
             settings["limit"] = n
-        measurement = measure_or_skip(self.config, self.suite, spec, settings, until)
-        outcomes.record_measurement(self, measurement)
-        return measurement
+        return settings
 
     def _until(self) -> tuple[tuple[str, Limit], ...]:
         """Return the limits after which scoring stops; none where a gate needs all that can be had."""
@@ -213,13 +226,12 @@ class GateItem(pytest.Item):
     def _compare(self, measurement: Measurement, against: str) -> Judgement:
         from pytest_genderbias.gates.comparison import judge_no_worse
 
-        reference = next((spec for spec in self.config.stash[SETTINGS].models if spec.name == against), None)
-        if reference is None:
+        if self.reference is None:
             refuse_or_skip(
                 self.config, f"no model {against!r} to compare with: give it with --bias-model={against}=SPEC"
             )
         return judge_no_worse(
-            measurement, self._measure(reference), self.gate.tolerance, self.gate.statistic, self.comparisons
+            measurement, self._measure(self.reference), self.gate.tolerance, self.gate.statistic, self.comparisons
         )
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: str | None = None) -> str:

@@ -47,13 +47,14 @@ def comparison_notes(comparisons: Sequence[Mapping[str, Any]], left_out: Sequenc
 
 def _row(of: Mapping[str, Any]) -> list[str]:
     between = "" if of["low"] is None else f"{of['low']:.4f} to {of['high']:.4f}"
+    between = "exact" if _exact(of) else of["method"] if of["p"] is not None and not of["moved"] else between
     p, better = of["p_holm"], of["better"]
     shown = "" if p is None else f"{p:.2g}"
     if of["p"] is not None and p is None:
         shown, better = f"({of['p']:.2g})", f"({better})"
     cells = (
         of["suite"], of["statistic"], of["other"], _number(of["other_value"]), of["first"], _number(of["first_value"]),
-        _number(of["worsening"]), "exact" if _exact(of) else between, of["over"], shown, better,
+        _number(of["worsening"]), between, of["over"], shown, better,
     )  # fmt: skip
     return [escape(cell) for cell in cells]
 
