@@ -90,7 +90,7 @@ def test_what_cannot_be_aligned_is_refused():
         align(mean, mean_moments(np.array(["b"]), np.array([1.0]), np.array([1]), "words"))
     with pytest.raises(ValueError, match="not of one statistic"):
         align(mean, named("a", ["p"], 0))
-    with pytest.raises(ValueError, match="2 sums and 1"):
+    with pytest.raises(UndefinedError, match="2 sums an item and 1"):
         align(mean, Moments(np.array(["a"]), np.ones((1, 1)), lambda totals: totals[..., 0], "words"))
 
 

@@ -34,13 +34,17 @@ def pearson_chi_square(supplied: ArrayLike, sizes: ArrayLike) -> tuple[FloatArra
         >>> round(float(chi2), 3), round(float(p), 3)
         (5.714, 0.017)
     """
+    statistic = _chi_square(supplied, sizes)
+    return statistic, special.chdtrc(np.shape(sizes)[-1] - 1, statistic)
+
+
+def _chi_square(supplied: ArrayLike, sizes: ArrayLike) -> FloatArray:
     a, n = np.asarray(supplied, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
     rate = a.sum(axis=-1, keepdims=True) / n.sum(axis=-1, keepdims=True)
     squared = np.square(a - rate * n)
     varies = (rate > 0) & (rate < 1)
     denominator = np.where(varies, n * rate * (1 - rate), 1.0)
-    statistic = np.where(varies, squared / denominator, 0.0).sum(axis=-1)
-    return statistic, special.chdtrc(n.shape[-1] - 1, statistic)
+    return np.asarray(np.where(varies, squared / denominator, 0.0).sum(axis=-1))
 
 
 def fisher_exact(supplied: ArrayLike, sizes: ArrayLike) -> FloatArray:
@@ -199,9 +203,14 @@ def significant_counts(
     of_template = np.asarray(templates)[:, None] == np.arange(n_templates)
     occurring = (a.sum(axis=-1) > 0).astype(np.float64) @ of_template.astype(np.float64)
     tests = occurring[..., np.asarray(templates)] if family == "template" else occurring.sum(axis=-1, keepdims=True)
-    p = p_values(a, np.where(valid[..., None], n, a.max(axis=-2) + 1)[..., None, :], test)
-    found = (p < level / np.maximum(tests, 1)).sum(axis=-1) / n_templates
-    return np.where(valid, found, np.nan)
+    levels = level / np.arange(1.0, 2.0 + a.shape[-2])  # by number of tests, less one
+    at = np.maximum(tests, 1).astype(np.int64) - 1
+    sizes_of = np.where(valid[..., None], n, a.max(axis=-2, initial=0) + 1)[..., None, :]
+    if test == "fisher":
+        significant = fisher_exact(a, sizes_of) < levels[at]
+    else:  # beyond the critical value, which is far quicker than p below the level
+        significant = _chi_square(a, sizes_of) > special.chdtri(n.shape[-1] - 1, levels)[at]
+    return np.where(valid, significant.sum(axis=-1) / n_templates, np.nan)
 
 
 def p_values(supplied: ArrayLike, sizes: ArrayLike, test: str) -> FloatArray:

@@ -112,8 +112,8 @@ def align(then: Moments, now: Moments) -> tuple[Moments, Moments]:
         now: those of the same statistic on another.
 
     Raises:
-        UndefinedError: they have no item in common.
-        ValueError: they are not of one statistic: other items, or another number of sums without names.
+        UndefinedError: they have no item in common, or other sums (as F1 of clusters and of pairs).
+        ValueError: they are not of one statistic: their items are of other kinds.
 
     Example:
         One has the items a and b and the sum "dance", the other has b and c and "fight": both have b left.
@@ -131,7 +131,9 @@ def align(then: Moments, now: Moments) -> tuple[Moments, Moments]:
         raise UndefinedError(f"the two have none of the {then.over} in common")
     if then.columns is None or now.columns is None:
         if then.sums.shape[1] != now.sums.shape[1]:
-            raise ValueError(f"{then.sums.shape[1]} sums and {now.sums.shape[1]} are not of one statistic")
+            raise UndefinedError(
+                f"the two were counted in other ways: {then.sums.shape[1]} sums an item and {now.sums.shape[1]}"
+            )
         return (
             replace(then, labels=labels, sums=then.sums[rows_then]),
             replace(now, labels=labels, sums=now.sums[rows_now]),
