@@ -12,7 +12,7 @@ from rows import Row, ratio
 from subprocesses import answer_of, main, peak_bytes
 
 from pytest_genderbias import load_suite
-from pytest_genderbias.scoring.engine import WINDOW
+from pytest_genderbias.scoring.engine import WINDOW_ON_GPU as WINDOW
 from pytest_genderbias.scoring.layout import TokenLayout
 from pytest_genderbias.scoring.tokens import SentenceEncoder
 

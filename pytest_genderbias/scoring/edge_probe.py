@@ -105,6 +105,8 @@ class EdgeProbe:
         if path is not None and path.exists():
             kept = read_head(path, key, 2 * self._model.width)
             if isinstance(kept, Head):
+                with suppress(OSError):  # a cache that can only be read
+                    path.touch()  # used: --bias-cache-size removes what was not for longest
                 return kept
             self._said.append(f"the edge-probing head {path} {kept}: another was trained in its place")
         head = self._train(training, seed, batch_tokens)

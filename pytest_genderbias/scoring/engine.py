@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -21,9 +22,9 @@ from pytest_genderbias.scoring.store import ScoreStore
 from pytest_genderbias.suites.cases import Answer, Cases, IntArray, Question
 from pytest_genderbias.suites.query import BesideText, GeneratedTokens, Query, StoredPredictions, TopFills
 
-#: Cases that are sorted by length, stripped of repeats and batched together; a window is the least that is lost. A query whose
-#: cases take long has a ``window`` of its own.
-WINDOW = 4096
+#: Cases that are sorted by length, stripped of repeats and batched together; a window is what a kill can lose, and takes seconds.
+#: A query whose cases take long has a ``window`` of its own.
+WINDOW, WINDOW_ON_GPU = 512, 4096
 FIRST_LOOK = 64  #: cases before it is first asked whether they are enough
 _KEEP_EVERY = 5.0  #: seconds of scoring between two writes to the cache
 
@@ -117,10 +118,11 @@ def score_suite(
     n = cases.n_units if limit is None else min(cases.n_units, max(1, limit // cases.cases_per_unit))
     units = random_order(cases.n_units, digest, settings.seed)[:n]
     values = np.zeros((n, cases.cases_per_unit, answer_width(query, model)), dtype=query.dtype)
-    store = ScoreStore(settings.cache if model.fingerprint else None, _key(cases, query, model, digest, settings))
-    window = max(1, getattr(query, "window", WINDOW) // cases.cases_per_unit)
+    store = ScoreStore(
+        settings.cache if model.fingerprint else None, _key(cases, query, model, digest, settings), _about(label, model, cases)
+    )  # fmt: skip
     with store.locked():
-        run = _Run(cases, units, values, store, window, store.read(values))
+        run = _Run(cases, units, values, store, _window(query, model) // cases.cases_per_unit or 1, store.read(values))
         make = partial(make_scorer, cases, query, model, settings.batch_tokens, settings.cache)
         stop = run.score(make, partial(_show, settings, label, n, cases), enough)
     kept = Answer(cases, units[:stop], values[:stop], stopped=stop < n)
@@ -128,6 +130,22 @@ def score_suite(
     content = sampled_texts(model, kept.values[:, 0]) if isinstance(query, GeneratedTokens) else None
     notes = [note for note in (*run.notes, store.note) if note]
     return replace(kept, vocabulary=vocabulary, content=content), notes
+
+
+def _window(query: Query, model: Model) -> int:
+    """Return the cases of a window; it depends on nothing but the key, so that a resumed run makes the same batches."""
+    on_gpu = str(model.details.get("device") or "cpu").partition(":")[0] != "cpu"
+    return int(getattr(query, "window", WINDOW_ON_GPU if on_gpu else WINDOW))
+
+
+def _about(label: str, model: Model, cases: Cases) -> dict[str, Any]:
+    """Return what --bias-cache-info tells of an entry."""
+    return {
+        "suite": label.replace(f" on {model.name}", "", 1),
+        "model": model.name,
+        "cases_per_unit": cases.cases_per_unit,
+        "cases": cases.n_cases,
+    }
 
 
 def _show(settings: ScoreSettings, label: str, n: int, cases: Cases, done: int) -> Any:
@@ -152,7 +170,7 @@ class _Run:
         """Score until it is enough; return how many units that took. What was scored is kept every few seconds, and at the end."""
         with ExitStack() as shown:
             scorer: Scorer | None = None
-            kept, since = self.done, time.monotonic()
+            kept, since = self.done, -math.inf  # the first window is kept at once: a run that is killed again and again goes on
             try:
                 for look in looks(len(self.units), self.cases.cases_per_unit) if enough else (len(self.units),):
                     while self.done < look:
