@@ -252,7 +252,7 @@ def test_the_count_is_that_of_scipy():
 def test_counts_that_count_different_things_are_refused():
     then, now = count_pair(0.0, 0.9)(np.random.default_rng(4), 30)
     fewer = Moments(now.labels, now.sums[:, :4], count_of(np.array([15, 15])), "persons", smooth=False)
-    with pytest.raises(ValueError, match="not of one statistic"):
+    with pytest.raises(UndefinedError, match="counted in other ways"):
         compare_items(then, fewer, same)
 
 
