@@ -1,6 +1,6 @@
 """Measure how often the one-sided 95 % bounds of a paired worsening hold, and what gates on them decide.
 
-Run as a script with the name of a table, ``means``, ``smooth``, ``counts`` or ``power``, it prints that table of
+Run as a script with the name of a table, ``means``, ``smooth``, ``counts``, ``restarts`` or ``power``, it prints that table of
 docs/coverage-paired.md (one to five minutes each).
 """
 
@@ -11,9 +11,10 @@ from scipy import special, stats
 
 from pytest_genderbias.statistics import paired
 from pytest_genderbias.statistics.moments import Moments, mean_moments
-from pytest_genderbias.statistics.paired import compare_items
+from pytest_genderbias.statistics.paired import compare_items, compare_restarts
 
 ITEMS = (12, 60, 164)
+RESTARTS = (2, 3, 5, 10)
 RESAMPLES, EXCHANGES = 499, 199  #: fewer than a comparison draws, so that thousands of them take minutes
 
 
@@ -122,9 +123,9 @@ SMOOTH = {
     "r, 0 to .3": (line_pair(pearson, 0.0, 0.3), 0.3),
     "slope, .3 to .6, skewed": (line_pair(slope, 0.3, 0.6, skewed=True), 0.3),
     "effect size, .5 to 1": (location_pair(effect_size, 0.5, 1.0), 0.5),
-    "|mean|, 0 to 0": (location_pair(None, 0.0, 0.0), 0.0),
-    "|mean|, 0 to .1": (location_pair(None, 0.0, 0.1), 0.1),
-    "|mean|, -.05 to .1": (location_pair(None, -0.05, 0.1), 0.05),
+    "size of a mean, 0 to 0": (location_pair(None, 0.0, 0.0), 0.0),
+    "size of a mean, 0 to .1": (location_pair(None, 0.0, 0.1), 0.1),
+    "size of a mean, -.05 to .1": (location_pair(None, -0.05, 0.1), 0.05),
 }
 
 
@@ -213,7 +214,7 @@ def means_rows(runs=1000):
             yield label, [simulate(mean_pair(draw, unequal), truth, n, runs) for n in ITEMS]
 
 
-def smooth_rows(runs=500):
+def smooth_rows(runs=1000):
     for label, (make, truth) in SMOOTH.items():
         yield label, [simulate(make, truth, n, runs, np.abs) for n in ITEMS]
 
@@ -236,6 +237,20 @@ def power_rows(runs=1000, tolerance=0.25):
         yield f"{worsening:g}", [simulate(mean_pair(draw), worsening, n, runs, tolerance=tolerance) for n in ITEMS]
 
 
+def restarts_rows(runs=2000):
+    """Values of restarts of the same training, n then and n now: the true worsening is 0."""
+    for draw in ("normal", "exponential"):
+        cells = []
+        for n in RESTARTS:
+            rng = np.random.default_rng([0, n])
+            found = np.zeros(5)
+            for _ in range(runs):
+                d = compare_restarts(getattr(rng, draw)(size=n), getattr(rng, draw)(size=n), as_it_is)
+                found += [d.low <= 0, d.high >= 0, d.p <= 0.05, d.high < 0, 0]
+            cells.append(found / runs)
+        yield draw, cells
+
+
 def held(found):
     low, high, *_, by_range = found
     return f"{low:.1%} / {high:.1%}" + (f" ({by_range:.0%})" if by_range >= 0.005 else "")
@@ -247,15 +262,16 @@ def decided(found):
 
 
 TABLES = {
-    "means": ("population", ITEMS, means_rows, held),
-    "smooth": ("statistic, then to now", ITEMS, smooth_rows, held),
-    "counts": ("population", ITEMS[1:], counts_rows, held),
-    "power": ("true worsening", ITEMS, power_rows, decided),
+    "means": ("population", ITEMS, "items", means_rows, held),
+    "smooth": ("statistic, then to now", ITEMS, "items", smooth_rows, held),
+    "counts": ("population", ITEMS[1:], "persons", counts_rows, held),
+    "restarts": ("values", RESTARTS, "restarts a side", restarts_rows, held),
+    "power": ("true worsening", ITEMS, "items", power_rows, decided),
 }
 
 if __name__ == "__main__":
-    head, sizes, rows, cell = TABLES[sys.argv[1]]
-    print(f"| {head} | {' | '.join(f'{n} items' for n in sizes)} |")
+    head, sizes, what, rows, cell = TABLES[sys.argv[1]]
+    print(f"| {head} | {' | '.join(f'{n} {what}' for n in sizes)} |")
     print("|" + "---|" * (1 + len(sizes)))
     for label, found in rows():
         print(f"| {label} | {' | '.join(map(cell, found))} |", flush=True)
