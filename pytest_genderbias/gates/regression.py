@@ -113,6 +113,8 @@ def item_difference(
         raise UndefinedError("the statistics of its items take more than 512 KiB and were not stored")
     now_restarts, then_restarts = restarts_of(measurement.items, statistic), restarts_of(items, statistic)
     if now_restarts is not None and then_restarts is not None:
+        if len(now_restarts) == len(then_restarts) and np.abs(now_restarts - then_restarts).max() <= FLOAT_NOISE:
+            now_restarts = then_restarts = np.full(len(now_restarts), now_restarts.mean())  # the same seeds, unchanged
         return compare_restarts(then_restarts, now_restarts, distance, tolerance, LEVEL)
     then, now = align(measurement.moments(statistic, items), measurement.moments(statistic))
     return compare_items(then, now, distance, tolerance, LEVEL, FLOAT_NOISE)
@@ -181,10 +183,18 @@ def different(measurement: Measurement, statistic: str, then: Mapping[str, Any],
     now = {**measurement.signature, "data": _data_of(measurement.signature["data"], statistic, measurement)}
     was = {**then, "data": _data_of(then.get("data", {}), statistic, measurement)}
     return [
-        f"{word}: {_short(was.get(key))} stored, {_short(now[key])} now"
+        f"{word}: {name}{_short(old)} stored, {_short(new)} now"
         for key, word in keys.items()
-        if was.get(key) != now[key]
+        for name, old, new in _changed(was.get(key), now[key])
     ]
+
+
+def _changed(was: Any, now: Any) -> list[tuple[str, Any, Any]]:
+    """Return what differs: of two mappings only the keys that do, each with a space behind it."""
+    if not (isinstance(was, Mapping) and isinstance(now, Mapping)):
+        return [("", was, now)] if was != now else []
+    names = sorted({*was, *now})
+    return [(f"{name} ", was.get(name), now.get(name)) for name in names if was.get(name) != now.get(name)]
 
 
 def _data_of(data: Mapping[str, Any], statistic: str, measurement: Measurement) -> dict[str, Any]:
