@@ -119,7 +119,8 @@ def _find(measurement: Measurement, limit: Limit, name: str, generalise: bool) -
         f" for other {'restarts' if measurement.restarts else 'items'}" if generalise else ""
     )
     if value is None:
-        return Finding(NO_VALUE, bound, f"{name} should be {bound}, but it has no value")
+        reason = measurement.reasons.get(name, "the suite gives none")
+        return Finding(NO_VALUE, bound, f"{name} should be {bound}, but it has no value: {reason}")
     bounds = measurement.intervals[name] if generalise else measurement.whole_suite[name]
     if bounds is None:
         return _without_bounds(measurement, name, bound, generalise)
@@ -138,10 +139,11 @@ def _find(measurement: Measurement, limit: Limit, name: str, generalise: bool) -
 def _without_bounds(measurement: Measurement, name: str, bound: str, generalise: bool) -> Finding:
     if generalise:
         why = measurement.reasons.get(name, "not available")
-        text = f"{name} should be {bound}, but there is no interval for other items: {why}"
-        return Finding(
-            INCONCLUSIVE, bound, text, over="other items", settled_by="nothing; gate the suite's own cases instead"
-        )
+        over, advice = "other items", "nothing; gate the suite's own cases instead (without generalise)"
+        if measurement.restarts:
+            over, advice = "other restarts", "three restarts that differ, better five (seeds: 5)"
+        text = f"{name} should be {bound}, but there is no interval for {over}: {why}"
+        return Finding(INCONCLUSIVE, bound, text, over=over, settled_by=advice)
     text = (
         f"{name} should be {bound}, but only {measurement.n:,} of {measurement.n_total:,} cases were scored, "
         "and what a sample of it says about all of them is not known"
