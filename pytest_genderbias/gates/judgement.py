@@ -129,7 +129,7 @@ def explain(measurement: Measurement, statistic: str, finding: Finding) -> str:
     lines = [
         f"{finding.verdict}: {measurement.suite} on {measurement.model}: {finding.text}",
         f"  {statistic} = {format_number(value)}" + (f" ({reason})" if value is None else ""),
-        *([f"  judged for {finding.over}"] if finding.over else ()),
+        *([f"  judged for {_question(finding.over)}"] if finding.over else ()),
         *([f"  to settle it: {finding.settled_by}"] if finding.settled_by else ()),
         *finding.lines,
         f"  95 % interval for other items: {format_interval(measurement.intervals[statistic]) or 'none: ' + (reason or 'not available')}",
@@ -142,6 +142,10 @@ def explain(measurement: Measurement, statistic: str, finding: Finding) -> str:
         few = 2 if "slice" in measurement.records[0] else 5
         lines += ["  worst records:", *(f"    {format_record(record)}" for record in measurement.worst(few))]
     return "\n".join(lines)
+
+
+def _question(over: str) -> str:
+    return over if over.startswith((WHOLE_SUITE, "other ")) else f"other {over}"
 
 
 def direction_in_words(direction: str) -> str:
