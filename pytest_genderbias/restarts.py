@@ -13,15 +13,16 @@ from pytest_genderbias.measurement import RESTART, Measurement
 from pytest_genderbias.statistics.intervals import Interval, restart_interval
 from pytest_genderbias.suites.family import Record
 
-_FEW = "fewer than three restarts, or all alike"
+_FEW, _ALIKE = "fewer than three restarts", "all restarts gave the same"
 
 
-def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int]) -> Measurement:
+def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int], spec: str | None = None) -> Measurement:
     """Return the measurement over restarts: means as values, intervals over restarts, and the values of each among the items.
 
     Args:
         measurements: one a restart, of one suite, with the same settings but for the seed.
         seeds: their seeds, for the notes.
+        spec: what names all their models (``runs/seed-{seed}``); the first one's by default.
 
     A value that one of them lacks is lacking. The records of the first follow those of the restarts. There is no null control.
     """
@@ -41,7 +42,7 @@ def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int]) 
             continue
         values[name], intervals[name] = float(given.mean()), restart_interval(given)
         if intervals[name] is None:
-            reasons[name] = _FEW
+            reasons[name] = _FEW if len(given) < 3 else _ALIKE
         items[RESTART + name] = given
         spread = float(given.std(ddof=1)) if len(given) > 1 else 0.0
         records.append(
@@ -49,12 +50,12 @@ def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int]) 
         )  # fmt: skip
     return replace(
         first, values=values, intervals=intervals, whole_suite=dict.fromkeys(values), reasons=reasons, items=items,
-        records=[*records, *first.records], signature=_signature(measurements),
+        records=[*records, *first.records], signature=_signature(measurements, spec),
         notes=(f"mean over {len(seeds)} restarts, seeds {', '.join(map(str, seeds))}", *first.notes), null={},
     )  # fmt: skip
 
 
-def _signature(measurements: Sequence[Measurement]) -> dict[str, Any]:
+def _signature(measurements: Sequence[Measurement], spec: str | None) -> dict[str, Any]:
     """Return the first one's, with the number of restarts and the fingerprint of all models."""
     first = measurements[0].signature
     prints = [str(m.signature["model"]["fingerprint"]) for m in measurements]
@@ -62,5 +63,5 @@ def _signature(measurements: Sequence[Measurement]) -> dict[str, Any]:
     return {
         **first,
         "settings": {**first["settings"], "restarts": len(measurements)},
-        "model": {**first["model"], "fingerprint": together},
+        "model": {**first["model"], "fingerprint": together, "spec": spec or first["model"].get("spec")},
     }

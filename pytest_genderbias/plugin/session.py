@@ -130,7 +130,7 @@ class BiasSession:
             of_seed = {**chosen, "seed": chosen["seed"] + k} if trains else dict(chosen)
             found.append(carry_out(self._plan(suite, one, of_seed), self.model(one), self._score_settings(of_seed)))
         of = range(seeds) if spec.seeded else range(chosen["seed"], chosen["seed"] + seeds)
-        combined = combine_restarts(found, of)
+        combined = combine_restarts(found, of, spec.spec)
         return replace(combined, notes=(*combined.notes, _NO_NULL)) if chosen["null"] else combined
 
     def _plan(self, suite: Suite, spec: ModelSpec, chosen: Mapping[str, Any]) -> Plan:
