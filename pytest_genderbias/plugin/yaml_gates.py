@@ -14,7 +14,7 @@ from pytest_genderbias.errors import BiasError, DataFileError
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.options import SETTINGS
-from pytest_genderbias.plugin.packaged import error_text, measure_references
+from pytest_genderbias.plugin.packaged import error_text, measure_references, reference_or_skip
 from pytest_genderbias.plugin.session import bias_session, measure_or_skip, refuse_or_skip
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, read_yaml, refuse_unknown, take
 
@@ -206,9 +206,9 @@ class GateItem(pytest.Item):
         """The model that this one may not be worse than, if the run has it."""
         return next((spec for spec in self.config.stash[SETTINGS].models if spec.name == self.gate.against), None)
 
-    def measure_reference(self, reference: ModelSpec) -> None:
+    def measure_reference(self, reference: ModelSpec) -> Measurement:
         """Measure what the model is compared with; the session keeps it."""
-        bias_session(self.config).measure(self.suite, reference, self._settings(), self._until())
+        return bias_session(self.config).measure(self.suite, reference, self._settings(), self._until())
 
     def _settings(self) -> dict[str, Any]:
         settings = dict(self.gate.settings)
@@ -231,13 +231,17 @@ class GateItem(pytest.Item):
                 self.config, f"no model {against!r} to compare with: give it with --bias-model={against}=SPEC"
             )
         return judge_no_worse(
-            measurement, self._measure(self.reference), self.gate.tolerance, self.gate.statistic, self.comparisons
+            measurement,
+            reference_or_skip(self, self.reference),
+            self.gate.tolerance,
+            self.gate.statistic,
+            self.comparisons,
         )
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: str | None = None) -> str:
         """Show our own errors without a traceback, with file and line of the gate."""
         text = error_text(excinfo)
-        return f"{self.path}:{self.gate.line}: {text}" if text else str(super().repr_failure(excinfo))
+        return f"{outcomes.module_of(self)}:{self.gate.line}: {text}" if text else str(super().repr_failure(excinfo))
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Name file, line and gate."""
