@@ -43,6 +43,7 @@ _OBJECT = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*(?:\.\w+)*")
 
 SEED = "{seed}"  #: stands in a spec for the number of a restart
 
+
 @dataclass(frozen=True)
 class ModelSpec:
     """A model's name (for tables and baselines), and where it comes from.
