@@ -14,6 +14,8 @@ from pytest_genderbias.gates.judgement import (
     LEVEL,
     NO_VALUE,
     NOT_COMPARABLE,
+    PASS,
+    STALE,
     WHOLE_SUITE,
     Finding,
     Judgement,
@@ -63,7 +65,10 @@ def judge_no_worse(
     before = Before(
         reference.model, reference.values, reference.items, tests=comparisons, family="comparisons of models"
     )
-    return make_judgement(measurement, name, find_regression(measurement, name, before, tolerance))
+    found = find_regression(measurement, name, before, tolerance)
+    if found.verdict == STALE:  # a better model puts nothing out of date
+        found = replace(found, verdict=PASS)
+    return make_judgement(measurement, name, found)
 
 
 def _unlike(measurement: Measurement, reference: Measurement, statistic: str) -> str:

@@ -67,11 +67,11 @@ def record_measurement(item: pytest.Item, measurement: Measurement) -> None:
     summary = measurement.to_dict(records=_REPORTED_RECORDS)
     if summary in outcome.measurements:
         return
-    outcome.measurements.append(summary)
     if item.config.stash[SETTINGS].compare:
         from pytest_genderbias.gates.comparison import pack
 
         outcome.packed.append(pack(measurement))
+    outcome.measurements.append(summary)
     if measurement.model != model_of(item):
         return
     for name, value in measurement.values.items():

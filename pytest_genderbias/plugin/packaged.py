@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_genderbias.errors import BiasError, GateFailure
+from pytest_genderbias.errors import BiasError, GateFailure, NotApplicableError
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.options import SETTINGS
-from pytest_genderbias.plugin.session import bias_session, measure_or_skip
+from pytest_genderbias.plugin.session import bias_session, measure_or_skip, refuse_or_skip
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.judgement import Judgement
@@ -65,10 +65,10 @@ class SuiteItem(pytest.Item):
         named = next((spec for spec in settings.models if spec.name == settings.no_worse_than), None)
         return None if named == self.spec else named
 
-    def measure_reference(self, reference: ModelSpec) -> None:
+    def measure_reference(self, reference: ModelSpec) -> Measurement:
         """Measure what the model is compared with; the session keeps it."""
         session = bias_session(self.config)
-        session.measure(session.suite(self.suite), reference, self._settings())
+        return session.measure(session.suite(self.suite), reference, self._settings())
 
     def _measure(self, spec: ModelSpec | None) -> Measurement:
         suite = bias_session(self.config).suite(self.suite)
@@ -87,7 +87,7 @@ class SuiteItem(pytest.Item):
 
         settings = self.config.stash[SETTINGS]
         comparisons = len(settings.suites) * (len(settings.models) - 1)
-        return judge_no_worse(measurement, self._measure(reference), comparisons=comparisons)
+        return judge_no_worse(measurement, reference_or_skip(self, reference), comparisons=comparisons)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: str | None = None) -> str:
         """Show our own errors without a traceback."""
@@ -110,6 +110,18 @@ def measure_references(item: Any) -> None:
         prepared.add(one)
         with suppress(BiasError):
             one.measure_reference(one.reference)
+
+
+def reference_or_skip(item: Any, reference: ModelSpec) -> Measurement:
+    """Return and report what an item is compared with; where its suite does not apply to that model, skip or fail."""
+    try:
+        measurement: Measurement = item.measure_reference(reference)
+    except NotApplicableError as error:
+        reason = f"not compared with {reference.name}: {error}"
+    else:
+        outcomes.record_measurement(item, measurement)
+        return measurement
+    refuse_or_skip(item.config, reason)
 
 
 def error_text(excinfo: pytest.ExceptionInfo[BaseException]) -> str:

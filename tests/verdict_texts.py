@@ -1,0 +1,88 @@
+"""What examples/verdicts/README.md shows: its commands, run in a copy of the folder, and what of their output it keeps.
+
+``python tests/verdict_texts.py`` writes the README anew (or another file, if one is named); ``tests/test_examples.py`` holds the one
+against the other.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "examples" / "verdicts"
+_BLOCK = re.compile(r"^```console\n\$ pytest ([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")
+_ENDS = re.compile(r"=+ (?:\d+ (?:passed|failed)[^=]*?|short test summary info) ?(?:in [\d.:]+s.*?)? ?=+")
+
+Run = Callable[[list[str]], tuple[str, int]]  # arguments of pytest to what it printed, and its exit status
+
+
+def renewed(text: str, run: Run, folder: Path) -> str:
+    """Return a README with what its commands print now."""
+
+    def renew(match: re.Match[str]) -> str:
+        output, status = run(shlex.split(match[1]))
+        shown = _DATE.sub("2026-11-21", "\n".join(_kept(output)).replace(f"{folder}{os.sep}", ""))
+        return f"```console\n$ pytest {match[1]}\n{shown}\nexit status {status}\n```"
+
+    return _BLOCK.sub(renew, text)
+
+
+def _kept(output: str) -> Iterator[str]:
+    """Yield the failures without their worst records, the rows that were judged, and what is said below the table."""
+    section, records = "", False
+    for line in output.splitlines():
+        if re.fullmatch(r"=+ .+ =+", line):
+            section = line.strip("= ") if not _ENDS.fullmatch(line) else ""
+        elif section == "FAILURES" and not line.startswith("___"):
+            records = (records and line.startswith("    ")) or line == "  worst records:"
+            if not line.startswith("    "):
+                yield line + (" ..." if records else "")
+        elif section == "bias" and not line.endswith("| measured  |") and not re.search(r"\| measured +\|", line):
+            yield line
+
+
+@contextmanager
+def chdir(folder: Path) -> Iterator[None]:
+    """Work in a folder for a while."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def run_here(folder: Path) -> Run:
+    """Return what runs pytest in a folder, in this process, which has loaded torch once and for all."""
+
+    def run(arguments: list[str]) -> tuple[str, int]:
+        always = ["-p", "no:cacheprovider", f"--bias-cache={folder.parent / 'scores'}"]
+        with chdir(folder), redirect_stdout(io.StringIO()) as printed, redirect_stderr(printed):
+            status = pytest.main([*always, *arguments])
+        return printed.getvalue(), int(status)
+
+    return run
+
+
+def main(target: Path) -> None:
+    """Write the README anew."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(shutil.copytree(FOLDER, Path(temporary).resolve() / "verdicts"))
+        subprocess.run([sys.executable, "make_models.py", "models"], cwd=folder, check=True, capture_output=True)
+        target.write_text(renewed((FOLDER / "README.md").read_text(), run_here(folder), folder))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER / "README.md")
