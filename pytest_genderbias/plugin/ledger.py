@@ -32,6 +32,7 @@ class Ledger:
         self._comparisons: list[dict[str, Any]] = []
         self._not_compared: list[dict[str, Any]] = []
         self._entries: dict[Book, dict[str, Any]] = {}
+        self._refused: dict[Book, set[str]] = {}  # entries with a worse value that nobody gave a reason for
         self._used: dict[Book, set[str]] = {}
         self._collected: Counter[Book] = Counter()
         self._settled: Counter[Book] = Counter()
@@ -67,7 +68,10 @@ class Ledger:
             self._skipped.setdefault((found["model"] or "", reason), []).append(str(suite))
         book = (found["model"] or "", found["module"])
         self._used.setdefault(book, set()).update(found["used"])
-        self._entries.setdefault(book, {}).update(found["entries"])
+        self._refused.setdefault(book, set()).update(found["refused"])
+        entries = self._entries.setdefault(book, {})
+        for name, entry in found["entries"].items():
+            entries[name] = _merged(entries[name], entry) if name in entries else entry
         inapplicable = found["declared"] and report.outcome == "skipped"
         if report.when == "call" and (report.outcome == "passed" or found["judgements"] or inapplicable):
             self._settled[book] += 1
@@ -156,12 +160,15 @@ class Ledger:
             books.setdefault(path, (path.parent.name, _module_and_names(path)[0]))
         for path, (model, module) in sorted(books.items()):
             try:
-                stored = read_book(path)
+                stored, refused = read_book(path), self._refused.get((model, module), set())
+                entries = self._entries.get((model, module), {})
                 chosen = {
                     name: Entry(name, one["content"], None if one["items"] is None else base64.b64decode(one["items"]))
-                    for name, one in self._entries.get((model, module), {}).items()
-                    if self._settings.update == "all" or name not in stored
+                    for name, one in entries.items()
+                    if name not in refused and (self._settings.update == "all" or name not in stored)
                 }
+                for name in sorted(refused & entries.keys()):
+                    self._say(f"not written: {name} in {path}: another test refused a worse value of it", "yellow")
                 gone = frozenset(remove.get(path, set()))
                 if chosen or gone:
                     write_entries(self._settings.baseline, model, module, chosen, gone)
@@ -244,6 +251,13 @@ class Ledger:
         terminalreporter.write_line(table or "--bias-compare: no suite was measured on two models")
         for line in comparison_notes(self._comparisons, self._not_compared):
             terminalreporter.write_line(line)
+
+
+def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry that two tests accepted, each a statistic of it, with the reasons that either has."""
+    notes = {json.dumps(note, sort_keys=True): note for e in (one, other) for note in e["content"].get("accepted", ())}
+    accepted = sorted(notes.values(), key=lambda note: (note["date"], note["statistic"]))
+    return {**other, "content": {**other["content"], **({"accepted": accepted} if accepted else {})}}
 
 
 def _module_and_names(path: Path) -> tuple[str, set[str]]:
