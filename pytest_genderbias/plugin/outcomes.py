@@ -142,6 +142,7 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
         "judgements": outcome.judgements,
         "declared": hasattr(item, "spec"),  # a gate file's or a suite's: skipped only where it does not apply
         "used": sorted(outcome.baseline.used) if outcome.baseline else [],
+        "refused": sorted(outcome.baseline.refused) if outcome.baseline else [],
         "entries": {},
     }
     if outcome.baseline and item.config.stash[SETTINGS].update != "no":
