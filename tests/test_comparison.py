@@ -82,7 +82,7 @@ def test_the_table_has_each_model_against_the_first(jobs: pytest.Pytester) -> No
     assert ["(1)", "(the same)"] in [row[-2:] for row in rows if row[1] == "threshold_0.5"]
     result.stdout.fnmatch_lines(
         [
-            "p: two-sided, corrected (Holm) for the 2 comparisons of a main statistic in this table; *",
+            "p: two-sided, corrected (Holm) for 2 comparisons of main statistics, all of this table; *",
             "In brackets: other statistics, whose p is not corrected*",
             "not compared: tiny-lm on w: measured on one model only with these settings and sample",
         ]
@@ -200,10 +200,12 @@ def test_p_values_are_corrected_in_the_table_and_decide() -> None:
 
 def test_the_first_named_is_the_one_to_compare_with_in_any_order_of_arrival() -> None:
     a, b, c = (classified(name, seed) for name, seed in (("a", 1), ("b", 2), ("c", 3)))
-    there, _ = compare_models(sent(a, b, c), ["b", "a", "c"])
-    back, _ = compare_models(sent(c, b, a), ["b", "a", "c"])
+    d, e = (replace(m, suite="another") for m in (a, b))
+    there, _ = compare_models(sent(a, b, c, d, e), ["b", "a", "c"])
+    back, _ = compare_models(sent(e, d, c, b, a), ["b", "a", "c"])
     assert there == back
-    assert [(row.first, row.other) for row in main_of(there)] == [("b", "a"), ("b", "c")]
+    found = [(row.suite, row.first, row.other) for row in main_of(there)]
+    assert found == [("another", "b", "a"), ("nli-occupation", "b", "a"), ("nli-occupation", "b", "c")]
 
 
 def test_other_samples_and_settings_are_not_compared() -> None:

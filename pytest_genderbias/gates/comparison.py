@@ -143,10 +143,11 @@ def compare_models(sent: Iterable[Sent], order: Sequence[str]) -> tuple[list[Com
         What was compared, by suite, the main statistic of each before the others: these only where they are made of items. And
         what could not be compared.
     """
-    groups, left_out = _groups(sent)
+    places = {name: place for place, name in enumerate(order)}
+    groups, left_out = _groups(sorted(sent, key=lambda one: (one[0]["suite"], places.get(one[0]["model"], len(order)))))
     found: list[Comparison] = []
     for group in groups:
-        models = sorted(group, key=lambda name: order.index(name) if name in order else len(order))
+        models = list(group)
         suite = str(group[models[0]][0]["suite"])
         if len(models) < 2:
             left_out.append(LeftOut(suite, (models[0],), "measured on one model only with these settings and sample"))
@@ -165,7 +166,7 @@ def compare_models(sent: Iterable[Sent], order: Sequence[str]) -> tuple[list[Com
 
 
 def _groups(sent: Iterable[Sent]) -> tuple[list[dict[str, Sent]], list[LeftOut]]:
-    """Sort measurements into those of one suite, settings and sample, by model."""
+    """Put measurements of one suite, settings and sample together, by model, in the order in which they come."""
     groups: dict[str, dict[str, Sent]] = {}
     stopped: dict[str, dict[str, None]] = {}
     for summary, packed in sent:

@@ -31,7 +31,7 @@ def comparison_notes(comparisons: Sequence[Mapping[str, Any]], left_out: Sequenc
     lines = []
     if family:
         lines.append(
-            f"p: two-sided, corrected (Holm) for the {family} comparison{'s' * (family > 1)} of a main statistic in this table; "
+            f"p: two-sided, corrected (Holm) for {family} comparison{'s' * (family > 1)} of main statistics, all of this table; "
             "better: at 5 %. Bounds are for other items of the same kind, not corrected."
         )
     if others:
