@@ -127,8 +127,13 @@ def test_the_null_shuffles_labels(monkeypatch):
         assert (SUITE.family.null(SUITE.body, options(), answers, 1, 19)["accuracy"] != null["accuracy"]).any()
     few, _ = answered(labels[:20], vectors[:20])
     assert np.isnan(SUITE.family.null(SUITE.body, options(), few, 0, 2)["compression"]).all()
-    monkeypatch.setattr(probe, "_MOST_WORK", 1000)
-    assert SUITE.family.null(SUITE.body, options(), answers, 0, 19) == {}
+    of_one = noise.size * 2 * options()["seeds"]
+    monkeypatch.setattr(probe, "_MOST_WORK", 45 * of_one)
+    within = SUITE.family.null(SUITE.body, options(), answers, 0, 200)["compression"]
+    assert within.shape == (45,)
+    monkeypatch.setattr(probe, "_MOST_WORK", 39 * of_one)
+    with pytest.raises(UndefinedError, match="compression_shuffled is one such shuffle"):
+        SUITE.family.null(SUITE.body, options(), answers, 0, 200)
 
 
 @pytest.mark.parametrize("grouped", [False, True])

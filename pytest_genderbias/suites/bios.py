@@ -112,7 +112,8 @@ class Bios(Family):
     name: ClassVar[str] = "bios"
     definition: ClassVar[str] = "bios/1"
     null_control: ClassVar[str] = (
-        "groups over the persons of a gold class (independence: over all persons; sufficiency: over those of a predicted class)"
+        "groups are shuffled over the persons of a gold class (independence: over all persons; sufficiency: over those of a predicted "
+        "class)"
     )
     needs: ClassVar[str] = "a text classifier, or a file of a classifier's predictions"
     roles: ClassVar[tuple[str, ...]] = ("text-classifier", "class-predictions")

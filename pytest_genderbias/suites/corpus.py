@@ -49,7 +49,7 @@ class Corpus(Family):
     name: ClassVar[str] = "corpus"
     definition: ClassVar[str] = "corpus/1"
     null_control: ClassVar[str] = (
-        "which group the words of a pair are counted for (she for he, and he for she), the text counted once more"
+        "the words of a pair (she and he) are exchanged at random, and the text counted once more"
     )
     needs: ClassVar[str] = "a text (text:FILE) or a causal LM"
     roles: ClassVar[tuple[str, ...]] = ("text", "causal-lm")

@@ -52,7 +52,7 @@ class PairsPll(Family):
     name: ClassVar[str] = "pairs-pll"
     definition: ClassVar[str] = "pairs-pll/1"
     null_control: ClassVar[str] = (
-        "which sentence of a pair is called the stereotype (for BEC-Pro: of all pairs of a profession together)"
+        "the sentences of a pair are exchanged at random (for BEC-Pro: those of all pairs of a profession together)"
     )
     needs: ClassVar[str] = "a masked LM or a causal LM"
     roles: ClassVar[tuple[str, ...]] = ("masked-lm", "causal-lm")

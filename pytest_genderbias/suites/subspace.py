@@ -54,8 +54,8 @@ class Subspace(Family):
     name: ClassVar[str] = "subspace"
     definition: ClassVar[str] = "subspace/1"
     null_control: ClassVar[str] = (
-        "directions: each word's vector from their mean keeps its length and takes a random direction; for the cosine the learned "
-        "direction is a random one"
+        "each word's vector from their mean keeps its length and takes a random direction; for the cosine the learned direction "
+        "is a random one"
     )
     needs: ClassVar[str] = "word vectors, or a network with hidden states"
     roles: ClassVar[tuple[str, ...]] = ("vectors", *NETWORKS)

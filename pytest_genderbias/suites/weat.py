@@ -76,7 +76,7 @@ class _Associations(Family):
     """What both families share: their suite files."""
 
     keys: ClassVar[tuple[str, ...]] = ("targets", "attributes", "others")
-    null_control: ClassVar[str] = "which of the two sets each target word is in, for the effect size"
+    null_control: ClassVar[str] = "target words are shuffled over their two sets"
 
     def read(self, data: LocatedMap, beside: Path) -> Body:
         """Read two sets of targets, two of attributes, and other sets."""
