@@ -112,7 +112,7 @@ def test_nothing_to_compare_is_said(jobs: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         [
             "--bias-compare: no suite was measured on two models",
-            "not compared: tiny-nli on a; tiny-lm on w: measured on *",
+            "not compared: tiny-lm on w; tiny-nli on a: measured on *",
         ]
     )
 
