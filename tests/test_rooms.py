@@ -22,6 +22,7 @@ ROAD = [
     "measurement",
     "restarts",
     "gates",
+    "mitigation",
     "reports",
     "plugin",
 ]
