@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _SCORING = ("limit", "seed", "batch_tokens")  #: settings of the scoring
 _RUN = (*_SCORING, "null")  #: those that are not the suite's
 _NO_NULL = "no null control: the value is a mean over restarts; measure one of them (without seeds) to see its own"
+_REPEATS_ITSELF = "probe"  #: the family whose own option ``seeds`` is of restarts; in others it is of texts
 
 
 class BiasSession:
@@ -89,9 +90,12 @@ class BiasSession:
 
     def _seeds(self, suite: Suite, spec: ModelSpec, chosen: dict[str, Any]) -> int | None:
         """Take the number of restarts out of the settings; ``None`` where nothing is repeated, or the suite repeats by itself."""
-        if "seeds" in suite.family.options:
+        own = (
+            "seeds" in suite.family.options
+        )  # the setting is the suite's then, and restarts of the model have the flag alone
+        if own and not spec.seeded:
             return None
-        asked = chosen.pop("seeds", None)
+        asked = None if own else chosen.pop("seeds", None)
         seeds = self.settings.seeds if asked is None else asked
         if seeds is None and spec.seeded:
             raise SettingError(
@@ -123,7 +127,9 @@ class BiasSession:
         from pytest_genderbias.measurement import carry_out
         from pytest_genderbias.restarts import combine_restarts
 
-        specs = [spec.for_seed(k) for k in range(seeds)] if spec.seeded else [spec] * seeds
+        specs = [spec] * seeds
+        if spec.seeded:
+            specs = self._once(spec, lambda: [spec.for_seed(k) for k in range(seeds)])
         trains = self._plan(suite, specs[0], chosen).trains
         found = []
         for k, one in enumerate(specs):
@@ -155,7 +161,7 @@ class BiasSession:
             "null": run.null,
         }
         known |= {**asked, **settings}
-        repeats = run.seeds is not None and "seeds" in suite.family.options  # it repeats its training by itself
+        repeats = run.seeds is not None and suite.family.name == _REPEATS_ITSELF
         return {"seeds": run.seeds, **known} if repeats else known
 
     @staticmethod
