@@ -46,7 +46,9 @@ class Answered:
         return self.family.null(self.suite.body, self.options, self.answers, seed, repeats)
 
     def moments(self, statistic, items=None):
-        return self.family.moments(statistic, self.options, self.summary.items if items is None else items)
+        """As a measurement does it: with the settings of its signature, where options of the display have no place."""
+        settings = {name: value for name, value in self.options.items() if not self.family.options[name].display}
+        return self.family.moments(statistic, settings, self.summary.items if items is None else items)
 
     def with_values(self, values):
         """Return the same with other values of the main answer."""

@@ -326,6 +326,30 @@ def test_texts_are_escaped() -> None:
     assert comparison_notes([row], []) == []
 
 
+def test_reasons_are_said_once_with_all_their_suites() -> None:
+    rows = [
+        Comparison(suite, "r", True, "m", "n", 1.0, 2.0, 1.0, method=f"none: {why}").to_dict()
+        for suite, why in (("one", "too few"), ("two", "too few"), ("three", "no items"))
+    ]
+    left_out = [{"suite": "four", "models": ["m", "n"], "reason": "stopped"}]
+    assert comparison_notes(rows, left_out) == [
+        "no bounds: one, two: too few",
+        "no bounds: three: no items",
+        "not compared: four on m, n: stopped",
+    ]
+
+
+def test_a_sample_of_what_has_no_items_is_undecided() -> None:
+    a, b = (replace(classified(name, seed), items={}) for name, seed in (("a", 1), ("b", 2)))
+    [row] = compare_models(sent(a, b), ["a", "b"])[0]
+    assert (row.better, row.low, row.p) == ("undecided", None, None)
+    assert row.method.endswith("and not all cases were scored")
+    whole = [replace(m, n=m.n_total) for m in (a, b)]
+    [row] = compare_models(sent(*whole), ["a", "b"])[0]
+    assert row.better == ("a" if row.first_value > row.other_value else "b")  # higher is better  # type: ignore[operator]
+    assert row.low == row.high == row.worsening
+
+
 # Gates.
 
 

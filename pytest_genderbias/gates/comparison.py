@@ -215,7 +215,7 @@ def _compare(first: Measurement, other: Measurement) -> Iterator[Comparison]:
                 over = f"{WHOLE_SUITE}, all of them"
                 yield replace(row, low=worse, high=worse, over=over, method=f"exact: {error}", better=better)
             else:
-                yield replace(row, method=f"none: {error}")
+                yield replace(row, method=f"none: {error}, and not all cases were scored")
 
 
 def _with_items(row: Comparison, found: Difference) -> Comparison:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pytest_genderbias.reports.table import escape
@@ -38,11 +38,19 @@ def comparison_notes(comparisons: Sequence[Mapping[str, Any]], left_out: Sequenc
         lines.append("In brackets: other statistics, whose p is not corrected and in no family; take it for a hint.")
     if any(_exact(one) for one in comparisons):
         lines.append("exact: as the figures are, on the suite's own cases; says nothing of other items.")
-    reasons: dict[str, list[str]] = {}
-    for one in left_out:
-        reasons.setdefault(one["reason"], []).append(f"{one['suite']} on {', '.join(one['models'])}")
-    lines += [f"not compared: {'; '.join(suites)}: {reason}" for reason, suites in reasons.items()]
+    unbounded = [(one["method"].removeprefix("none: "), one["suite"]) for one in comparisons if _unbounded(one)]
+    lines += [f"no bounds: {', '.join(suites)}: {reason}" for reason, suites in _by_reason(unbounded)]
+    gone = [(one["reason"], f"{one['suite']} on {', '.join(one['models'])}") for one in left_out]
+    lines += [f"not compared: {'; '.join(suites)}: {reason}" for reason, suites in _by_reason(gone)]
     return lines
+
+
+def _by_reason(told: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
+    """Put together what has the same reason, each once."""
+    found: dict[str, dict[str, None]] = {}
+    for reason, what in told:
+        found.setdefault(reason, {})[what] = None
+    return [(reason, list(names)) for reason, names in found.items()]
 
 
 def _row(of: Mapping[str, Any]) -> list[str]:
@@ -61,6 +69,10 @@ def _row(of: Mapping[str, Any]) -> list[str]:
 
 def _exact(of: Mapping[str, Any]) -> bool:
     return of["low"] is not None and of["p"] is None
+
+
+def _unbounded(of: Mapping[str, Any]) -> bool:
+    return of["low"] is None and of["worsening"] is not None
 
 
 def _number(value: float | None) -> str:

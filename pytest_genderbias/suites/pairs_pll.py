@@ -137,6 +137,7 @@ class PairsPll(Family):
             "pair": facts["pair"],
             "difference": difference,
             "stereotypical": judged.astype(np.int8),
+            "over": np.asarray([over]),
         }
         ties = int((np.abs(d) < TIE).sum())
         unequal = int((tokens[kept, 0] != tokens[kept, 1]).sum()) if cases.spans else 0
@@ -161,13 +162,13 @@ class PairsPll(Family):
         judged = stereotypical.astype(bool)
         if not judged.any():
             raise UndefinedError("no pair with a stereotype is among those scored")
-        of_professions = options["pairs"] == "bec_pro"
-        names = [_cluster(name, of_professions) for name in pairs[judged].tolist()]
+        over = str(stored(items, "over")[0][0])
+        names = [_cluster(name, over == "professions") for name in pairs[judged].tolist()]
         labels, index = np.unique(np.asarray(names), return_inverse=True)
         values = difference[judged].astype(np.float64)
         values = choices(values) if statistic == "stereotype_share" else values
         sums, counts = np.bincount(index, weights=values), np.bincount(index)
-        return mean_moments(labels, sums, counts, "professions" if of_professions else "pairs")
+        return mean_moments(labels, sums, counts, over)
 
     def null(
         self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
