@@ -75,6 +75,7 @@ class GateFile(pytest.File):
         gates = take(data, "gates", LocatedList, "the gate file")
         models: tuple[ModelSpec | None, ...] = self.config.stash[SETTINGS].models or (None,)
         names: Counter[str] = Counter()
+        entries: dict[str, list[Gate]] = {}
         parsed = []
         for number, one in enumerate(gates):
             if not isinstance(one, LocatedMap):
@@ -82,6 +83,7 @@ class GateFile(pytest.File):
                     f"{self.path}:{gates.lines[number]}: expected a gate (suite, statistic, limit), got {one!r}"
                 )
             gate = self._read(one)
+            self._claim(gate, entries)
             names[gate.name] += 1
             parsed.append(gate if names[gate.name] == 1 else replace(gate, name=f"{gate.name}-{names[gate.name]}"))
         comparisons = sum(gate.is_for(spec) for gate in parsed if gate.against for spec in models)
@@ -93,6 +95,19 @@ class GateFile(pytest.File):
                 yield GateItem.from_parent(
                     self, name=name, gate=gate, beside=beside, comparisons=comparisons, spec=spec
                 )
+
+    def _claim(self, gate: Gate, entries: dict[str, list[Gate]]) -> None:
+        """Refuse two measurements under one baseline entry, but for gates that are on different models."""
+        if not gate.baseline:
+            return
+        for other in entries.setdefault(gate.entry, []):
+            apart = gate.models is not None and other.models is not None and not {*gate.models} & {*other.models}
+            if other.measurement != gate.measurement and not apart:
+                raise DataFileError(
+                    f"{self.path}:{gate.line}: two measurements claim the baseline entry {gate.entry!r}, this and that of line "
+                    f"{other.line}; give this one another name:"
+                )
+        entries[gate.entry].append(gate)
 
     def _read(self, gate: LocatedMap) -> Gate:
         refuse_unknown(gate, _KEYS, "a gate")
@@ -108,13 +123,16 @@ class GateFile(pytest.File):
         if unknown := set(settings) - set(suite.family.options) - set(_RUN_SETTINGS):
             known = ", ".join([*_RUN_SETTINGS, *suite.family.options])
             raise self._wrong(gate, "settings", f"unknown setting {min(unknown)!r}; {suite.name} takes {known}")
+        seeds = settings.get("seeds", 2)
+        if "seeds" not in suite.family.options and (type(seeds) is not int or seeds < 2):
+            raise self._wrong(gate, "settings", f"seeds should be a whole number of at least 2, got {seeds!r}")
         bounds = {
             key: take(gate, key, (int, float), "the gate", default=None) for key in ("at_most", "at_least", "within")
         }
         baseline = take(gate, "baseline", bool, "the gate", default=False)
         against = take(gate, "no_worse_than", str, "the gate", default=None)
         tolerance = take(gate, "tolerance", (int, float), "the gate", default=0.0)
-        if "tolerance" in gate and (not (baseline or against) or tolerance < 0):
+        if "tolerance" in gate and not ((baseline or against) and 0 <= tolerance < float("inf")):
             raise self._wrong(
                 gate, "tolerance", "'tolerance' is 0 or more, and goes with 'baseline: true' or 'no_worse_than'"
             )
