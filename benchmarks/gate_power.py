@@ -1,0 +1,118 @@
+"""How often gates raise a false alarm, and how often they catch a planted regression, on the stored scores of a real NLI model.
+
+    python benchmarks/gate_power.py MODEL --cache DIR [--reference 200000]
+
+The scores of a large sample are the population here: its mean is known, and other random orders of it cost no forward pass.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import brentq
+
+from pytest_genderbias import load_model, load_suite
+from pytest_genderbias.gates.judgement import INCONCLUSIVE, PASS, REGRESSED, decide
+from pytest_genderbias.measurement import plan_measurement
+from pytest_genderbias.scoring.engine import ScoreSettings, answer
+from pytest_genderbias.statistics.moments import mean_moments
+from pytest_genderbias.statistics.neutrality import NEUTRAL
+from pytest_genderbias.statistics.paired import compare_items
+from pytest_genderbias.statistics.sequences import mean_bounds
+
+BUDGET, ORDERS = 20_000, 500
+FALLS, SIZES, TOLERANCES, DRAWS = (0.0, 0.01, 0.03, 0.05), (3_000, 20_000), (0.0, 0.01, 0.02), 50
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model")
+    parser.add_argument("--suite", default="nli-occupation")
+    parser.add_argument("--cache", type=Path, required=True)
+    parser.add_argument("--reference", type=int, default=200_000)
+    given = parser.parse_args()
+    p, premise, names = stored_scores(given.model, given.suite, given.cache, given.reference)
+    print(f"{given.suite}: {len(p):,} pairs, net_neutral {p.mean():.4f}, {len(names)} premise words")
+    false_alarms(p)
+    print()
+    planted(p, premise, names)
+
+
+def stored_scores(name: str, suite_name: str, cache: Path, n: int):
+    """Return the probability of neutral of each pair, the number of its premise word, and these words."""
+    model, suite = load_model(name), load_suite(suite_name)
+    plan = plan_measurement(suite, model.name, model.role)
+    found, _ = answer(plan.questions["cases"], model, suite.digest, ScoreSettings(limit=n, cache=cache), "scores")
+    column = suite.body.subjects[0]
+    words = np.asarray([word.label for word in found.cases.words[column]])
+    return found.values[:, 0, NEUTRAL].astype(np.float64), found.cases.columns(found.units)[column], words
+
+
+def false_alarms(p: np.ndarray) -> None:
+    """Set limits exactly at the mean of all pairs: whatever is decided on the way is decided by chance."""
+    print(f"Limits exactly at the value, {ORDERS} random orders, at most {BUDGET:,} pairs each")
+    print("| statistic | value | decided 'at least' | wrongly 'regressed' | decided 'at most' | wrongly 'regressed' |")
+    print("|---|---|---|---|---|---|")
+    for statistic, scores in {
+        "net_neutral": p,
+        "threshold_0.5": (p > 0.5).astype(float),
+        "threshold_0.7": (p > 0.7).astype(float),
+    }.items():
+        value, counted = float(scores.mean()), {"least": Counter(), "most": Counter()}
+        for seed in range(ORDERS):
+            drawn = np.random.default_rng([7, seed]).permutation(len(scores))[:BUDGET]
+            low, high = mean_bounds(
+                scores[drawn], len(scores)
+            )  # a decision at any look before shows here too: bounds never widen
+            counted["least"][decide(low, high, value, np.inf)] += 1
+            counted["most"][decide(low, high, -np.inf, value)] += 1
+        shares = []
+        for verdicts in counted.values():
+            shares += [f"{(ORDERS - verdicts[INCONCLUSIVE]) / ORDERS:.1%}", f"{verdicts[REGRESSED] / ORDERS:.1%}"]
+        print(f"| {statistic} | {value:.4f} | {' | '.join(shares)} |", flush=True)
+
+
+def planted(p: np.ndarray, premise: np.ndarray, names: np.ndarray) -> None:
+    """Lower the neutral logit until the mean falls by so much, and compare samples of the same pairs with what they were."""
+    print(f"The neutral logit lowered until net_neutral falls, {DRAWS} samples of pairs; one baseline entry")
+    print("| falls by | pairs | tolerance | regressed | inconclusive | pass | stale |")
+    print("|---|---|---|---|---|---|---|")
+    for fall in FALLS:
+        now = lowered(p, fall)
+        for size in SIZES:
+            verdicts = {tolerance: Counter() for tolerance in TOLERANCES}
+            for draw in range(DRAWS):
+                chosen = np.random.default_rng([11, draw]).permutation(len(p))[:size]
+                for tolerance in TOLERANCES:
+                    verdicts[tolerance][verdict(p[chosen], now[chosen], premise[chosen], names, tolerance)] += 1
+            for tolerance, found in verdicts.items():
+                shares = " | ".join(f"{found[one] / DRAWS:.0%}" for one in (REGRESSED, INCONCLUSIVE, PASS, "stale"))
+                print(f"| {fall:g} | {size:,} | {tolerance:g} | {shares} |", flush=True)
+
+
+def lowered(p: np.ndarray, fall: float) -> np.ndarray:
+    """Return the probabilities of neutral after its logit was lowered until their mean fell by ``fall``."""
+
+    def shifted(by: float) -> np.ndarray:
+        return p * np.exp(-by) / (p * np.exp(-by) + 1 - p)
+
+    return p if fall == 0 else shifted(brentq(lambda by: shifted(by).mean() - p.mean() + fall, 0, 20))
+
+
+def verdict(then: np.ndarray, now: np.ndarray, premise: np.ndarray, names: np.ndarray, tolerance: float) -> str:
+    """Return the verdict of the gate, as gates/regression.py has it for one entry."""
+    counts = np.bincount(premise, minlength=len(names))
+    sums = [np.bincount(premise, weights=scores, minlength=len(names)) for scores in (then, now)]
+    found = compare_items(
+        *(mean_moments(names, total, counts, "premise words") for total in sums), lambda value: 1 - value, tolerance
+    )
+    if found.high <= tolerance + 1e-6:
+        return "stale" if found.high < -tolerance - 1e-6 else PASS
+    return REGRESSED if found.low > tolerance and found.p <= 0.05 else INCONCLUSIVE
+
+
+if __name__ == "__main__":
+    main()

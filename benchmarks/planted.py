@@ -1,0 +1,72 @@
+"""How often a gate finds more occupations planted in the demo NLI model: ``python benchmarks/planted.py [--pairs 20000]``.
+
+Copies of the demo checkpoint read some of the 144 occupations that it treats alike as ``mechanic`` or ``nurse``, of which it has
+planted what it thinks. Each copy is a checkpoint on disk, measured and held against the demo model's baseline as a gate does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from pytest_genderbias import load_model, load_suite, measure
+from pytest_genderbias.gates.regression import Before, find_regression
+from pytest_genderbias.models.spec import DEMO_FOLDER
+
+PLANTED, TOLERANCES, DRAWS = (1, 2, 4, 8, 16), (0.0, 0.01), 10
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=20_000)
+    given = parser.parse_args()
+    transformers.utils.logging.disable_progress_bar()
+    suite = load_suite("nli-occupation")
+    before = measure(suite, load_model("demo-nli"), limit=given.pairs, cache=None)
+    then = Before("baseline", before.values, before.items)
+    biased = {r["value"] for r in before.records if r["slice"] == "occupation" and r["net_neutral"] < 0.85}
+    plain = [str(word) for word in before.items["premise"] if word not in biased and " " not in word]
+    print(f"{suite.name}, {given.pairs:,} pairs, net_neutral {before.value:.4f}")
+    print("| planted | falls by, mean | tolerance | regressed | inconclusive | pass |")
+    print("|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        for count in PLANTED:
+            found, falls = {tolerance: Counter() for tolerance in TOLERANCES}, []
+            for draw in range(DRAWS):
+                words = np.random.default_rng([count, draw]).choice(plain, count, replace=False)
+                target = plant(Path(folder) / f"{count}-{draw}", words)
+                now = measure(suite, load_model(str(target)), limit=given.pairs, cache=None)
+                falls.append(before.value - now.value)
+                for tolerance in TOLERANCES:
+                    found[tolerance][find_regression(now, "net_neutral", then, tolerance).verdict] += 1
+            for tolerance, verdicts in found.items():
+                shares = " | ".join(f"{verdicts[v] / DRAWS:.0%}" for v in ("regressed", "inconclusive", "pass"))
+                print(f"| {count} | {np.mean(falls):.4f} | {tolerance:g} | {shares} |", flush=True)
+
+
+def plant(target: Path, words) -> Path:
+    """Write a copy of the demo model that reads each word as one of which it has planted what it thinks."""
+    source = DEMO_FOLDER / "nli"
+    network, tokenizer = (
+        AutoModelForSequenceClassification.from_pretrained(source),
+        AutoTokenizer.from_pretrained(source),
+    )
+    ids = tokenizer.convert_tokens_to_ids
+    rows = network.get_input_embeddings().weight
+    with torch.no_grad():
+        for number, word in enumerate(words):
+            rows[ids(str(word))] = rows[ids(("mechanic", "nurse")[number % 2])]
+    network.save_pretrained(target)
+    tokenizer.save_pretrained(target)
+    return target
+
+
+if __name__ == "__main__":
+    main()

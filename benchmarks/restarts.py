@@ -1,0 +1,108 @@
+"""How often one of ten restarts of the same fine-tuning is called worse than another, with one restart and with five.
+
+    python benchmarks/restarts.py ENCODER SNLI --runs DIR [--tolerance 0.01]
+
+Fine-tunes ENCODER (a small checkpoint) on SNLI pairs (``train_20k.jsonl.gz``) ten times with different seeds, measures
+``nli-occupation`` on each, and holds them against each other as gates do. Needs ``accelerate``. Goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import time
+from collections import Counter
+from itertools import combinations, permutations
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    DataCollatorWithPadding,
+    Trainer,
+    TrainingArguments,
+)
+
+from pytest_genderbias import load_model, load_suite, measure
+from pytest_genderbias.gates.regression import Before, find_regression
+from pytest_genderbias.restarts import combine_restarts
+
+LABELS = ("entailment", "neutral", "contradiction")
+RESTARTS, PAIRS, ROWS = 10, 20_000, 10_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("encoder")
+    parser.add_argument("snli", type=Path)
+    parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--tolerances", type=float, nargs="+", default=[0.0, 0.01, 0.02, 0.05])
+    parser.add_argument("--pairs", type=int, default=PAIRS)
+    given = parser.parse_args()
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    with gzip.open(given.snli, "rt") as lines:
+        rows = [json.loads(line) for line in lines][:ROWS]
+    suite = load_suite("nli-occupation")
+    found = []
+    for seed in range(RESTARTS):
+        folder = given.runs / f"seed-{seed}"
+        if not (folder / "model.safetensors").exists():
+            start = time.perf_counter()
+            fine_tune(given.encoder, rows, seed, folder)
+            print(f"seed {seed}: trained in {time.perf_counter() - start:.0f} s", flush=True)
+        found.append(measure(suite, load_model(str(folder)), limit=given.pairs, cache=given.runs / "scores"))
+        print(f"seed {seed}: net_neutral {found[-1].value:.4f}", flush=True)
+    values = np.asarray([m.value for m in found])
+    print(f"net_neutral of {RESTARTS} restarts: mean {values.mean():.4f}, standard deviation {values.std(ddof=1):.4f}")
+    report(found, given.tolerances)
+
+
+def fine_tune(encoder: str, rows: list[dict], seed: int, folder: Path) -> None:
+    """Train one restart: its head, the order of the examples and dropout depend on the seed."""
+    transformers.set_seed(seed)
+    tokenizer = AutoTokenizer.from_pretrained(encoder)
+    names = {"label2id": {name: i for i, name in enumerate(LABELS)}, "id2label": dict(enumerate(LABELS))}
+    network = AutoModelForSequenceClassification.from_pretrained(encoder, num_labels=3, **names)
+    texts = tokenizer([r["premise"] for r in rows], [r["hypothesis"] for r in rows], truncation=True, max_length=64)
+    data = [
+        {**{key: texts[key][i] for key in texts}, "labels": LABELS.index(row["label"])} for i, row in enumerate(rows)
+    ]
+    arguments = TrainingArguments(
+        str(folder / "trainer"), seed=seed, num_train_epochs=2, disable_tqdm=True, per_device_train_batch_size=64, learning_rate=3e-4,
+        report_to=[], save_strategy="no", logging_strategy="no", train_sampling_strategy="group_by_length", use_cpu=not torch.cuda.is_available(),
+    )  # fmt: skip
+    Trainer(network, arguments, DataCollatorWithPadding(tokenizer), data).train()
+    network.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def report(found: list, tolerances: list[float]) -> None:
+    """Print how often gates fail a restart that is no worse in truth."""
+    print("| tolerance | restarts | comparisons | regressed | inconclusive | pass | stale |")
+    print("|---|---|---|---|---|---|---|")
+    fives = [combine_restarts([found[i] for i in chosen], chosen) for chosen in combinations(range(RESTARTS), 5)]
+    by_name = dict(zip(combinations(range(RESTARTS), 5), fives, strict=True))
+    for tolerance in tolerances:
+        single = Counter(verdict(a, b, tolerance) for a, b in permutations(found, 2))
+        five = Counter(
+            verdict(by_name[chosen], by_name[tuple(sorted(set(range(RESTARTS)) - set(chosen)))], tolerance)
+            for chosen in by_name
+        )
+        for name, verdicts in (("one", single), ("five (seeds: 5)", five)):
+            total = sum(verdicts.values())
+            shares = " | ".join(f"{verdicts[v] / total:.0%}" for v in ("regressed", "inconclusive", "pass", "stale"))
+            print(f"| {tolerance:g} | {name} | {total} | {shares} |")
+
+
+def verdict(then, now, tolerance: float) -> str:
+    """Return the verdict of a gate whose baseline is ``then``."""
+    return find_regression(now, "net_neutral", Before("baseline", then.values, then.items), tolerance).verdict
+
+
+if __name__ == "__main__":
+    main()
