@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 import shutil
 import subprocess
@@ -9,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import verdict_texts
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -83,3 +86,57 @@ def test_release(example: Path) -> None:
     )
     assert accepted.returncode == 0, accepted.stdout
     assert "(was 0." in accepted.stdout
+
+
+NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
+
+
+def assert_alike(text: str, other: str) -> None:
+    """Hold two texts against each other, line by line: the same words, and the same numbers but for what another CPU may round away."""
+    assert len(text.splitlines()) == len(other.splitlines())
+    for one, two in zip(text.splitlines(), other.splitlines(), strict=True):
+        assert re.sub(" +", " ", NUMBER.sub("#", one)) == re.sub(" +", " ", NUMBER.sub("#", two))
+        for a, b in zip(NUMBER.findall(one), NUMBER.findall(two), strict=True):
+            assert math.isclose(*(float(x.replace(",", "")) for x in (a, b)), rel_tol=0.01, abs_tol=2e-4), (one, two)
+
+
+def test_verdicts_are_shown_as_they_are_printed(tmp_path: Path) -> None:
+    """``python tests/verdict_texts.py`` writes the README anew."""
+    script, written = Path(verdict_texts.__file__), tmp_path / "README.md"
+    done = subprocess.run(
+        [sys.executable, str(script), str(written)], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    readme = (EXAMPLES / "verdicts" / "README.md").read_text()
+    assert_alike(written.read_text(), readme)
+    shown = set(
+        re.findall(r"\| (pass|regressed|inconclusive|stale|not comparable|missing|no value|updated) +\|", readme)
+    )
+    assert len(shown) == 8, shown
+
+
+@pytest.mark.parametrize("example", ["verdicts"], indirect=True)
+def test_a_verdict_is_the_same_alone_and_on_two_workers(example: Path) -> None:
+    subprocess.run([sys.executable, "make_models.py", "models"], cwd=example, check=True, capture_output=True)
+    here = verdict_texts.run_here(example)
+    files = ("release.bias.yaml", "limits.bias.yaml")
+    alone = [
+        (files[0], "at_least"),
+        (files[0], "last-release"),
+        (files[1], "not other"),
+        (files[1], "other-occupations"),
+    ]
+
+    def judged(model: str, *arguments: str, workers: bool = False) -> tuple[int, list[tuple[str, str, int]]]:
+        given = [f"--bias-model=candidate=models/{model}", "--bias-json=r.json", *arguments]
+        status = run(example, "-n", "2", *given).returncode if workers else here(given)[1]
+        judgements = json.loads((example / "r.json").read_text())["judgements"]
+        return status, sorted((j["bound"], j["verdict"], j["n"]) for j in judgements)
+
+    for model in ("few", "better", "worse"):
+        status, whole = judged(model, *files)
+        one_by_one = [judged(model, file, "-k", gate) for file, gate in alone]
+        assert sorted(found for _, judgements in one_by_one for found in judgements) == whole
+        assert max(code for code, _ in one_by_one) == status
+        assert all((code == 0) == (found[0][1] in ("pass", "stale")) for code, found in one_by_one)
+    assert judged("worse", *files, workers=True) == (status, whole)
