@@ -452,10 +452,13 @@ def test_restarts_against_restarts(wide: Path, tmp_path: Path) -> None:
 
 
 def test_two_tests_of_one_entry_keep_both_reasons() -> None:
+    agree = dict.fromkeys(("digest", "definition", "settings", "data", "sample"), "as it was")
     notes = [{"date": "2026-01-02", "statistic": s, "old": 1.0, "new": 0.5, "reason": "r"} for s in ("b", "a")]
-    one, other = ({"content": {"values": {}, "accepted": [note]}, "items": None} for note in notes)
-    for merged in (_merged(one, other), _merged(other, one), _merged(_merged(one, other), one)):
-        assert merged["content"]["accepted"] == [notes[1], notes[0]]
+    one, other = ({"content": {**agree, "values": {}, "accepted": [note]}, "items": None} for note in notes)
+    for several in ([one, other], [other, one], [one, other, one]):
+        merged = _merged(several)
+        assert merged is not None and merged["content"]["accepted"] == [notes[1], notes[0]]
+    assert _merged([one, {**other, "content": {**other["content"], "sample": "another"}}]) is None
 
 
 # In a run.
@@ -612,7 +615,7 @@ def test_a_refused_value_keeps_its_whole_entry_out(project: pytest.Pytester, ord
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         ["*net_neutral 0.6947 -> 0.6447 is 0.05 worse and is not accepted without a reason: *",
-         "not written: wide in *g.bias.yaml.json: another test refused a worse value of it"]
+         "not written: wide of g.bias.yaml: another test refused a worse value of it"]
     )  # fmt: skip
     after = json.loads(stored_book(project).read_text())["entries"]
     assert after["wide"] == before["wide"] and after["tiny-nli"]["values"] != before["tiny-nli"]["values"]
@@ -711,6 +714,26 @@ def test_two_measurements_of_one_entry_are_one_error(project: pytest.Pytester) -
     )
     gates(project, "suite: ./wide.yaml, baseline: true", f"{part}, name: part")
     project.runpytest(model(project, "usual"), "--bias-update").assert_outcomes(passed=2)
+
+
+def test_two_tests_in_python_that_claim_one_entry_write_neither(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        from pytest_genderbias import assert_no_regression
+
+        def test_whole(bias_measure, bias_baseline):
+            assert_no_regression(bias_measure("wide.yaml"), bias_baseline)
+
+        def test_part(bias_measure, bias_baseline):
+            assert_no_regression(bias_measure("wide.yaml", limit=100), bias_baseline)
+        """
+    )
+    result = project.runpytest(model(project, "usual"), "--bias-update")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["two measurements of test_*.py claim the baseline entry 'wide'; give one of them another name*"]
+    )
+    assert not (project.path / "bias_baselines").exists()
 
 
 def test_a_model_to_compare_with_that_is_not_there(project: pytest.Pytester) -> None:

@@ -31,7 +31,7 @@ class Ledger:
         self._sent: list[tuple[dict[str, Any], str | None]] = []  # measurements and their packed items, to be compared
         self._comparisons: list[dict[str, Any]] = []
         self._not_compared: list[dict[str, Any]] = []
-        self._entries: dict[Book, dict[str, Any]] = {}
+        self._entries: dict[Book, dict[str, list[dict[str, Any]]]] = {}  # by name, from each test that accepted it
         self._refused: dict[Book, set[str]] = {}  # entries with a worse value that nobody gave a reason for
         self._used: dict[Book, set[str]] = {}
         self._collected: Counter[Book] = Counter()
@@ -71,7 +71,7 @@ class Ledger:
         self._refused.setdefault(book, set()).update(found["refused"])
         entries = self._entries.setdefault(book, {})
         for name, entry in found["entries"].items():
-            entries[name] = _merged(entries[name], entry) if name in entries else entry
+            entries.setdefault(name, []).append(entry)
         inapplicable = found["declared"] and report.outcome == "skipped"
         if report.when == "call" and (report.outcome == "passed" or found["judgements"] or inapplicable):
             self._settled[book] += 1
@@ -160,21 +160,34 @@ class Ledger:
             books.setdefault(path, (path.parent.name, _module_and_names(path)[0]))
         for path, (model, module) in sorted(books.items()):
             try:
-                stored, refused = read_book(path), self._refused.get((model, module), set())
-                entries = self._entries.get((model, module), {})
+                stored = read_book(path)
                 chosen = {
                     name: Entry(name, one["content"], None if one["items"] is None else base64.b64decode(one["items"]))
-                    for name, one in entries.items()
-                    if name not in refused and (self._settings.update == "all" or name not in stored)
+                    for name, one in self._agreed(session, (model, module)).items()
+                    if self._settings.update == "all" or name not in stored
                 }
-                for name in sorted(refused & entries.keys()):
-                    self._say(f"not written: {name} in {path}: another test refused a worse value of it", "yellow")
                 gone = frozenset(remove.get(path, set()))
                 if chosen or gone:
                     write_entries(self._settings.baseline, model, module, chosen, gone)
                     self._list_changes(path, stored, {name: entry.content for name, entry in chosen.items()}, gone)
             except BiasError as error:
                 self._fail(session, str(error))
+
+    def _agreed(self, session: pytest.Session, book: Book) -> dict[str, dict[str, Any]]:
+        """Return the entries on which all tests agree: none refused a worse value, and all measured the same thing."""
+        found, refused = {}, self._refused.get(book, set())
+        for name, several in self._entries.get(book, {}).items():
+            one = _merged(several)
+            if one is None:
+                claim = (
+                    f"two measurements of {book[1]} claim the baseline entry {name!r}; give one of them another name"
+                )
+                self._fail(session, claim)
+            elif name in refused:
+                self._say(f"not written: {name} of {book[1]}: another test refused a worse value of it", "yellow")
+            else:
+                found[name] = one
+        return found
 
     def _list_changes(self, path: Path, stored: dict[str, Any], chosen: dict[str, Any], gone: frozenset[str]) -> None:
         self._say(f"baseline written: {path}", "green")
@@ -253,11 +266,16 @@ class Ledger:
             terminalreporter.write_line(line)
 
 
-def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry that two tests accepted, each a statistic of it, with the reasons that either has."""
-    notes = {json.dumps(note, sort_keys=True): note for e in (one, other) for note in e["content"].get("accepted", ())}
+def _merged(several: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return an entry that tests accepted, each a statistic of it, with all their reasons; ``None`` if they measured different things."""
+    from pytest_genderbias.gates.regression import MUST_AGREE
+
+    last = several[-1]
+    if any(one["content"][key] != last["content"][key] for one in several for key in MUST_AGREE):
+        return None
+    notes = {json.dumps(note, sort_keys=True): note for one in several for note in one["content"].get("accepted", ())}
     accepted = sorted(notes.values(), key=lambda note: (note["date"], note["statistic"]))
-    return {**other, "content": {**other["content"], **({"accepted": accepted} if accepted else {})}}
+    return {**last, "content": {**last["content"], **({"accepted": accepted} if accepted else {})}}
 
 
 def _module_and_names(path: Path) -> tuple[str, set[str]]:
