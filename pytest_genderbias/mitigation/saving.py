@@ -1,0 +1,277 @@
+"""Mitigated models: copies of a model, and files that score the same when they are read again, or no file at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
+from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
+from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.spec import parse_spec
+from pytest_genderbias.models.vectors import WordVectors, read_vectors
+
+#: Modules that carry this attribute change a network's scores by a hook, which no checkpoint keeps.
+HOOKED = "genderbias_hooked"
+_SENTENCE_FACTS = ("pooling", "max_length")  #: what the files of a sentence encoder add to a model's details
+
+
+def with_network(model: Model, network: Any, mitigation: str) -> Model:
+    """Return a model with another network, its fingerprint made anew as it would be of a loaded checkpoint."""
+    facts = {key: value for key, value in model.details.items() if key in _SENTENCE_FACTS}
+    fingerprint = fingerprint_network(network, fingerprint_tokenizer(model.backend.tokenizer), facts)
+    details = {**model.details, "mitigation": mitigation}
+    backend = replace(model.backend, network=network)
+    return replace(model, fingerprint=fingerprint, details=details, backend=backend)
+
+
+def with_matrix(model: Model, matrix: NDArray[np.float32], mitigation: str) -> Model:
+    """Return a model of word vectors with another matrix, and a fingerprint that changes with it."""
+    vectors = changed_vectors(model.backend, matrix)
+    details = {**model.details, "mitigation": mitigation}
+    return replace(model, fingerprint=vectors.fingerprint, details=details, backend=vectors)
+
+
+def changed_vectors(vectors: WordVectors, matrix: NDArray[np.float32]) -> WordVectors:
+    """Return word vectors with another matrix, and a fingerprint that changes with it."""
+    digest = hashlib.sha256(vectors.fingerprint.encode())
+    digest.update(np.ascontiguousarray(matrix).data)
+    return replace(vectors, matrix=matrix, fingerprint=digest.hexdigest())
+
+
+def untie_output(network: Any) -> None:
+    """Give a network's output layer weights of its own, in place, equal to those that it shared with the input embeddings.
+
+    Whatever shares its numbers with another parameter gets a copy, embeddings apart (an encoder's and a decoder's go on sharing
+    theirs), also the bias of a vocabulary head that it stores under two names: with ``tie_word_embeddings`` off, transformers
+    (5.23) looks for both in a checkpoint, and makes up the one that is lacking. The flag is turned off, so that nothing ties them
+    again later (``tie_weights``, ``resize_token_embeddings``). The second copy of such a bias is no longer read. A network whose output
+    is not tied stays as it is.
+    """
+    import torch
+
+    inputs = network.get_input_embeddings().weight
+    places = []
+    for name, parameter in network.named_parameters(remove_duplicate=False):
+        owner = network.get_submodule(name.rpartition(".")[0])
+        if not isinstance(owner, torch.nn.Embedding):
+            places.append((owner, name.rpartition(".")[2], parameter))
+    if not any(parameter is inputs for _, _, parameter in places):
+        return
+    seen = {id(inputs)}
+    for owner, name, parameter in places:
+        if id(parameter) in seen:
+            own = torch.nn.Parameter(parameter.detach().clone(), requires_grad=parameter.requires_grad)
+            setattr(owner, name, own)
+        seen.add(id(parameter))
+    network.config.tie_word_embeddings = False
+    if hasattr(network, "all_tied_weights_keys"):
+        network.all_tied_weights_keys = network.get_expanded_tied_weights_keys(all_submodels=True)
+
+
+def replace_input_embeddings(network: Any, matrix: ArrayLike) -> None:
+    """Put other numbers into the input embeddings, in place; the output layer keeps its own (:func:`untie_output`)."""
+    import torch
+
+    untie_output(network)
+    weight = network.get_input_embeddings().weight
+    with torch.no_grad():
+        weight.copy_(torch.as_tensor(np.asarray(matrix)))
+
+
+def input_embeddings(network: Any) -> NDArray[Any]:
+    """Return the input embeddings as an array (vocabulary, dim); half precision becomes float32."""
+    import torch
+
+    weight = network.get_input_embeddings().weight.detach().cpu()
+    wide = weight if weight.dtype == torch.float64 else weight.float()
+    return np.asarray(wide.numpy())
+
+
+def copied(network: Any) -> Any:
+    """Return a network of its own, so that the one that was given stays as it is."""
+    return deepcopy(network)
+
+
+def save_model(model: Model, path: str | Path) -> Path:
+    """Save a mitigated model so that ``load_model`` reads it and gives the same scores, bit for bit.
+
+    A network becomes an ordinary checkpoint with its tokenizer (and the files of a sentence encoder), word vectors become a
+    ``.npz``, ``.txt``, ``.vec`` or ``.safetensors`` file, by the name. What was written is read again and compared, parameter by
+    parameter, before it gets its name; so nothing incomplete is ever left under that name.
+
+    Args:
+        model: what a mitigation returned.
+        path: a new folder; or a new file for word vectors.
+
+    Returns:
+        The path.
+
+    Raises:
+        SettingError: something is there already, or the name has no known form.
+        ModelError: what would be read again differs from the model; the message says in which part. So it is with
+            hidden layers, whose projection is a hook.
+        NotApplicableError: the model is neither a network nor word vectors.
+    """
+    target = Path(path)
+    beside = (f"{target.stem}.vocab.txt", f"{target.stem}.vocab.json") if target.suffix == ".safetensors" else ()
+    for taken in (target, *map(target.with_name, beside)):
+        if taken.exists():
+            raise SettingError(f"{taken} is there already; name a new place, so that nothing is lost")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".saving-") as folder:
+        draft = Path(folder, target.name)
+        if isinstance(model.backend, Checkpoint):
+            _write_checkpoint(model, draft)
+        elif isinstance(model.backend, WordVectors):
+            _write_vectors(model.backend, draft)
+        else:
+            raise NotApplicableError(f"{model.name} is neither a network nor word vectors: it cannot be saved")
+        for written in sorted(Path(folder).iterdir(), key=lambda p: p == draft):  # a vocabulary before its matrix
+            written.rename(target.with_name(written.name))
+    return target
+
+
+def _write_checkpoint(model: Model, folder: Path) -> None:
+    network = model.backend.network
+    if any(hasattr(module, HOOKED) for module in network.modules()):
+        raise ModelError(
+            f"{model.name} projects hidden layers by hooks, which no checkpoint keeps; save the bases, load the model that was "
+            "projected, and apply project_layers again"
+        )
+    problems = []
+    flag = bool(getattr(network.config, "tie_word_embeddings", False))
+    for tied in (flag, not flag):  # an encoder and a decoder that share their embeddings need it on
+        network.config.tie_word_embeddings = tied
+        try:
+            with _quiet():
+                network.save_pretrained(folder)
+                problem = _difference(network, folder)
+        finally:
+            network.config.tie_word_embeddings = flag
+        if problem is None:
+            break
+        problems.append(problem)
+        shutil.rmtree(folder)
+    else:
+        raise ModelError(
+            f"{model.name} ({type(network).__name__}) does not come back from a checkpoint as it is: {problems[0]}; nothing was saved: use "
+            "the mitigated model in memory"
+        )
+    model.backend.tokenizer.save_pretrained(folder)
+    if model.backend.pooling is not None:
+        _copy_sentence_files(model, folder)
+
+
+def _difference(network: Any, folder: Path) -> str | None:
+    """Say what differs in a network that is read again; ``None`` if nothing does."""
+    import torch
+
+    again, info = type(network).from_pretrained(folder, dtype=network.dtype, output_loading_info=True)
+    if info["missing_keys"]:
+        return f"missing {', '.join(sorted(map(str, info['missing_keys'])))}"
+    saved, loaded = dict(_tensors(network)), dict(_tensors(again))
+    for name in sorted(saved.keys() | loaded.keys()):
+        if name not in saved or name not in loaded:
+            return f"{name} is only in {'the model' if name in saved else 'the checkpoint'}"
+        if saved[name].dtype != loaded[name].dtype or not torch.equal(saved[name].cpu(), loaded[name].cpu()):
+            return f"other numbers in {name}"
+    return None
+
+
+def _tensors(network: Any) -> Iterator[tuple[str, Any]]:
+    yield from network.named_parameters(remove_duplicate=False)
+    yield from network.named_buffers(remove_duplicate=False)
+
+
+def _copy_sentence_files(model: Model, folder: Path) -> None:
+    """Copy what says how a sentence encoder pools, from where the model came from."""
+    from transformers.utils.hub import cached_file
+
+    def copy(name: str) -> Path | None:
+        with suppress(OSError):
+            found = cached_file(parse_spec(model.spec).target, name, local_files_only=True)
+            if found:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                return Path(shutil.copyfile(found, folder / name))
+        return None
+
+    for name in ("sentence_bert_config.json", "config_sentence_transformers.json"):
+        copy(name)
+    modules = copy("modules.json")
+    named = json.loads(modules.read_text(encoding="utf-8")) if modules else [{"path": "1_Pooling"}]
+    if not [path for path in (copy(f"{part['path']}/config.json") for part in named if part["path"]) if path]:
+        raise ModelError(
+            f"{model.name} pools sentences as files beside its weights say, and these are not found at {model.spec}"
+        )
+
+
+def _write_vectors(vectors: WordVectors, path: Path) -> None:
+    words = list(vectors.words)
+    if list(vectors.words.values()) != list(range(len(words))):
+        raise ModelError("the rows of the word vectors are not in the order of their words")
+    _VECTOR_WRITERS.get(path.suffix.lower(), _refuse_form)(path, words, np.asarray(vectors.matrix, np.float32))
+    again = read_vectors(path)
+    if list(again.words) != words or not np.array_equal(again.matrix, vectors.matrix):
+        raise ModelError(f"{path.name} would not be read as it is written; choose .npz or .safetensors")
+
+
+def _write_npz(path: Path, words: list[str], matrix: NDArray[np.float32]) -> None:
+    np.savez(path, vectors=matrix, words=np.array(words, dtype=str))
+
+
+def _write_text(path: Path, words: list[str], matrix: NDArray[np.float32]) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        if path.suffix == ".vec":
+            file.write(f"{len(words)} {matrix.shape[1]}\n")
+        # Nine digits give every float32 back.
+        file.writelines(
+            f"{word} {' '.join(f'{x:.9g}' for x in row.tolist())}\n" for word, row in zip(words, matrix, strict=True)
+        )
+
+
+def _write_safetensors(path: Path, words: list[str], matrix: NDArray[np.float32]) -> None:
+    from safetensors.numpy import save_file
+
+    save_file({"vectors": np.ascontiguousarray(matrix)}, path)
+    path.with_name(f"{path.stem}.vocab.json").write_text(json.dumps(words, ensure_ascii=False), encoding="utf-8")
+
+
+def _refuse_form(path: Path, words: list[str], matrix: NDArray[np.float32]) -> None:
+    raise SettingError(f"{path.name}: word vectors are saved as {', '.join(_VECTOR_WRITERS)}")
+
+
+_VECTOR_WRITERS = {".npz": _write_npz, ".txt": _write_text, ".vec": _write_text, ".safetensors": _write_safetensors}
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep reports and progress bars of transformers to ourselves: what matters of them becomes one error."""
+    from transformers.utils import logging as untyped
+
+    logging: Any = untyped
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def described(what: Mapping[str, Any]) -> str:
+    """Return what a mitigation did, as a text for a model's details: sorted JSON."""
+    return json.dumps(dict(what), sort_keys=True)
