@@ -123,6 +123,7 @@ def explain(measurement: Measurement, statistic: str, finding: Finding) -> str:
     """Return the whole text: finding, value, intervals, direction, n, what to do, notes, and the worst records."""
     value, about = measurement.values[statistic], measurement.statistics[statistic]
     reason = measurement.reasons.get(statistic, "")
+    interval = format_interval(measurement.intervals[statistic]) or f"none: {reason or 'not available'}"
     scored = f"{measurement.n:,} of {measurement.n_total:,} cases scored"
     if measurement.stopped:
         scored += ": that decided every gate on this suite"
@@ -132,7 +133,7 @@ def explain(measurement: Measurement, statistic: str, finding: Finding) -> str:
         *([f"  judged for {_question(finding.over)}"] if finding.over else ()),
         *([f"  to settle it: {finding.settled_by}"] if finding.settled_by else ()),
         *finding.lines,
-        f"  95 % interval for other items: {format_interval(measurement.intervals[statistic]) or 'none: ' + (reason or 'not available')}",
+        *([f"  95 % interval for other items: {interval}"] if value is not None else ()),
         *([format_null(measurement.null[statistic])] if statistic in measurement.null else ()),
         f"  {about.meaning}; {direction_in_words(about.direction)} is worse, neutral is {about.neutral:g}",
         f"  {scored}",

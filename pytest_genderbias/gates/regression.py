@@ -79,10 +79,8 @@ def find_regression(measurement: Measurement, statistic: str, before: Before, to
     if worse is None:
         text = f"{statistic} has no value {'now' if new is None else f'in the {before.name}'}"
         return Finding(NO_VALUE, bound, text)
-    moved = (
-        f"{statistic} {old:.6g} -> {new:.6g}, {abs(worse):.3g} {'worse' if worse > 0 else 'better'}, "
-        f"tolerance {tolerance:g}{before.changed}"
-    )
+    change = "no change" if abs(worse) <= FLOAT_NOISE else f"{abs(worse):.3g} {'worse' if worse > 0 else 'better'}"
+    moved = f"{statistic} {old:.6g} -> {new:.6g}, {change}, tolerance {tolerance:g}{before.changed}"
     try:
         found = item_difference(measurement, statistic, before.items, tolerance)
     except UndefinedError as error:
@@ -157,10 +155,10 @@ def _advice(verdict: str, before: Before) -> str:
 
 def _bounds_in_words(found: Difference, before: Before) -> str:
     cut = (1 - LEVEL) / before.tests
-    corrected = f"{cut:.2g}" + (f", 0.05 for {before.tests} {before.family}" if before.tests > 1 else "")
+    corrected = f"{cut:.2g} or less" + (f", 0.05 for {before.tests} {before.family}" if before.tests > 1 else "")
     return (
         f"  worsening {found.value:.4g}, one-sided 95 % bounds {found.low:.4g} and {found.high:.4g} over {found.over} "
-        f"({found.items} of them, {found.moved} moved; {found.method}); p = {found.p:.2g} that it is within the tolerance, regressed at {corrected}"
+        f"({found.items} of them, {found.moved} moved; {found.method}); p = {found.p:.2g} against a worsening within the tolerance, regressed at {corrected}"
     )
 
 
