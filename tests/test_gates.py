@@ -21,7 +21,9 @@ from pytest_genderbias.gates.judgement import approximate, decide
 from pytest_genderbias.gates.limits import decided_by, judge_limit
 from pytest_genderbias.gates.listening import POLICY, Policy
 from pytest_genderbias.plugin.ledger import _merged
+from pytest_genderbias.plugin.session import bias_session
 from pytest_genderbias.restarts import combine_restarts
+from pytest_genderbias.suites.suite import load_suite
 
 PERSON_WORDS = "nurse pilot cook baker lawyer dentist miner poet judge butcher painter singer guard chef coach actor clerk doctor farmer sailor"
 WORDS = tuple(PERSON_WORDS.split(" "))
@@ -634,6 +636,14 @@ def test_seeds_where_nothing_is_trained(project: pytest.Pytester) -> None:
             "g.bias.yaml:2: SettingError: wide trains nothing on m, so that every seed gives the same; leave seeds out, or name one *"
         ]
     )
+
+
+def test_the_flag_leaves_an_option_alone_that_is_of_texts(project: pytest.Pytester) -> None:
+    """``seeds`` of a corpus are generated texts; of a probe they are its restarts."""
+    session = bias_session(project.parseconfigure("--bias-seeds=5"))
+    assert session._settings_for(load_suite("probe-compression"), {})["seeds"] == 5
+    assert session._settings_for(load_suite("probe-compression"), {"seeds": 7})["seeds"] == 7
+    assert "seeds" not in session._settings_for(load_suite("corpus-cooccurrence"), {})
 
 
 def test_checkpoints_of_a_training(project: pytest.Pytester) -> None:
