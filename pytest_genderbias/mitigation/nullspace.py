@@ -133,7 +133,7 @@ def logistic_weights(features: ArrayLike, labels: ArrayLike, ridge: float = 1.0)
 
     start = np.zeros(columns * (x.shape[1] + 1))
     found: Any = minimize(
-        loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-12, "gtol": 1e-6}
+        loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-6}
     )
     table = np.asarray(found.x, dtype=np.float64).reshape(columns, -1)
     return table[:, :-1], table[:, -1]
