@@ -8,7 +8,7 @@ import torch
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_checkpoints import CAUSAL, CLASSIFIERS, MASKED, make_network, save_checkpoint, tokenizer
+from tiny_checkpoints import CAUSAL, CLASSIFIERS, MASKED, NLI, make_network, save_checkpoint, tokenizer
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError, UnknownNameError
@@ -24,7 +24,6 @@ from pytest_genderbias.mitigation.directions import (
     with_capitals,
 )
 from pytest_genderbias.mitigation.projection import (
-    layer_places,
     project,
     project_embeddings,
     project_layers,
@@ -333,19 +332,52 @@ def test_the_trap_of_transformers_is_there_and_avoided(tmp_path):
     assert not torch.allclose(logits(again.eval()), logits(network))
 
 
-def test_an_encoder_and_decoder_that_share_their_embeddings_round_trip(tmp_path):
+def bart(kind):
     config = transformers.BartConfig(
-        vocab_size=60, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2,
-        encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=40, pad_token_id=1, init_std=0.4,
+        vocab_size=len(tokenizer("roberta")), d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=40, pad_token_id=1,
+        eos_token_id=2, bos_token_id=0, decoder_start_token_id=2, init_std=0.4, num_labels=3, id2label=NLI["id2label"],
     )  # fmt: skip
     torch.manual_seed(0)
-    network = transformers.BartForConditionalGeneration(config).eval()
-    head = network.lm_head.weight.clone()
-    project_network(network, random_bases(16)[0])
+    return kind(config).eval()
+
+
+def test_an_encoder_and_decoder_share_their_embeddings_after_the_round_trip(tmp_path):
+    """An NLI classifier as bart-large-mnli, and one whose vocabulary head is tied to both."""
+    folder = tmp_path / "bart"
+    bart(transformers.BartForSequenceClassification).save_pretrained(folder)
+    tokenizer("roberta").save_pretrained(folder)
+    base = load_model(str(folder), device="cpu")
+    mitigated = project_embeddings(base, random_bases(16)[0])
+    loaded = load_model(str(save_model(mitigated, tmp_path / "out")), device="cpu")
+    network = loaded.backend.network
+    assert loaded.fingerprint == mitigated.fingerprint
     assert network.model.encoder.embed_tokens.weight is network.model.decoder.embed_tokens.weight
-    assert torch.equal(network.lm_head.weight, head)
+
+    tied = bart(transformers.BartForConditionalGeneration)
+    head = tied.lm_head.weight.clone()
+    project_network(tied, random_bases(16)[0])
+    assert tied.model.encoder.embed_tokens.weight is tied.model.decoder.embed_tokens.weight
+    assert torch.equal(tied.lm_head.weight, head)
+    generator = replace(mitigated, backend=replace(mitigated.backend, network=tied))
+    again = type(tied).from_pretrained(save_model(generator, tmp_path / "tied"))
+    assert all(torch.equal(p, parameters(again)[name]) for name, p in parameters(tied).items())
     with pytest.raises(ModelError, match="encoder and a decoder"):
-        layer_places(network)
+        project_layers(base, {0: random_bases(16)[0]})
+
+
+def test_an_encoder_without_a_head_is_projected_and_saved(checkpoint, tmp_path):
+    folder = tmp_path / "encoder"
+    transformers.AutoModel.from_pretrained(checkpoint("bert")).save_pretrained(folder)
+    tokenizer("bert").save_pretrained(folder)
+    base = load_model(str(folder), device="cpu")
+    mitigated = project_embeddings(base, learn_basis(base, pairs=HE_SHE))
+    loaded = load_model(str(save_model(mitigated, tmp_path / "out")), device="cpu")
+    assert loaded.fingerprint == mitigated.fingerprint
+    hooked = project_layers(base, layer_bases(base, "all", pairs=HE_SHE))
+    for layer in (0, 1, 2):
+        basis = learn_basis(base, pairs=HE_SHE, where=layer)
+        assert np.abs(vectors_of(hooked, ["nurse"], where=layer) @ basis).max() < 1e-5
 
 
 def test_training_keeps_the_embeddings_projected_and_checkpoints_resume(tmp_path):

@@ -22,7 +22,7 @@ FloatArray = NDArray[np.float64]
 Pair = tuple[str, str]
 
 HE_SHE: tuple[Pair, ...] = (("he", "she"),)  #: the pair that dev2019 learns gender from
-_ORTHONORMAL = 1e-8  #: how far B^T B may be from the identity
+_ORTHONORMAL = 1e-6  #: how far B^T B may be from the identity: rounding of single precision
 _ZERO = 1e-10  #: a singular value below this share of the first is rounding
 
 

@@ -31,7 +31,7 @@ from pytest_genderbias.models.model import Checkpoint, Model
 Place = tuple[str, int]  #: a module's name, and which of its calls in one forward pass
 
 _ROWS = 1 << 16  #: rows that are in double precision at once
-_ROUNDING = 1e-2  #: what half precision leaves of a projected vector, at most
+_ROUNDING = 64  #: roundings that projection leaves of a vector, at most
 
 
 def project(vectors: ArrayLike, basis: ArrayLike) -> NDArray[Any]:
@@ -125,7 +125,7 @@ def projection_callback(basis: ArrayLike) -> Any:
                     "the network's output weights are tied to the embeddings that are projected; apply project_network before training"
                 )
             # Projecting again would change the last digits, and a run that goes on where it stopped would end elsewhere.
-            if np.abs(_inside(inputs.weight, basis)).max() > _ROUNDING * float(inputs.weight.detach().abs().max()):
+            if not _is_projected(inputs.weight, basis):
                 _project_weight(inputs.weight, basis)
 
         def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **more: Any) -> None:
@@ -136,9 +136,13 @@ def projection_callback(basis: ArrayLike) -> Any:
     return KeepProjected()
 
 
-def _inside(weight: Any, basis: ArrayLike) -> NDArray[Any]:
-    """Return the part of each row in a subspace, shape (rows, k)."""
-    return np.asarray(weight.detach().cpu().double().numpy() @ check_basis(basis, weight.shape[-1]))
+def _is_projected(weight: Any, basis: ArrayLike) -> bool:
+    """Tell whether nothing but rounding of a matrix lies in a subspace."""
+    import torch
+
+    w = weight.detach().cpu().double().numpy()
+    left = np.abs(w @ check_basis(basis, w.shape[-1])).max()
+    return bool(left <= _ROUNDING * torch.finfo(weight.dtype).eps * np.abs(w).max())
 
 
 def _project_weight(weight: Any, basis: ArrayLike) -> None:
