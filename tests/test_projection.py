@@ -410,6 +410,25 @@ def test_training_keeps_the_embeddings_projected_and_checkpoints_resume(tmp_path
     assert torch.equal(resumed.model.get_input_embeddings().weight, trained)
 
 
+def test_checkpoints_of_a_masked_lm_that_trains_on_keep_its_output_layer(tmp_path):
+    """Whatever a Trainer saves of an untied network comes back whole: its decoder's weights and bias were trained."""
+    pytest.importorskip("accelerate", reason="transformers' Trainer needs accelerate")
+    basis = random_bases(16, 1, 1)[0]
+    network = make_network("bert")
+    project_network(network, basis)
+    start = network.cls.predictions.decoder.bias.detach().clone()
+    how = transformers.TrainingArguments(
+        output_dir=str(tmp_path), max_steps=4, save_steps=4, per_device_train_batch_size=4, learning_rate=1e-2, report_to=[],
+        use_cpu=True, disable_tqdm=True, logging_strategy="no",
+    )  # fmt: skip
+    rows = [{"input_ids": IDS[0], "labels": IDS[0]} for _ in range(16)]
+    transformers.Trainer(network, how, train_dataset=rows, callbacks=[projection_callback(basis)]).train()
+    assert not torch.equal(network.cls.predictions.decoder.bias, start)
+    again, info = type(network).from_pretrained(tmp_path / "checkpoint-4", output_loading_info=True)
+    assert not info["missing_keys"]
+    assert all(torch.equal(p, parameters(again)[name]) for name, p in parameters(network).items())
+
+
 def test_training_refuses_a_tied_network():
     callback = projection_callback(random_bases(16)[0])
     with pytest.raises(ModelError, match="apply project_network before training"):
