@@ -289,10 +289,83 @@ def test_restarts_are_compared_by_welch(then, m, seed):
 def test_restarts_without_spread_and_single_ones():
     found = compare_restarts([0.3, 0.3], [0.3, 0.3, 0.3], same)
     assert [getattr(found, key) for key in BOUNDS] == [0.0, 0.0, 0.0, 1.0, 1.0]
-    worse = compare_restarts([0.3, 0.3], [0.5, 0.5], same, tolerance=0.1)
-    assert worse.low == worse.high == pytest.approx(0.2) and worse.p == 0.0
+    assert (found.method, found.moved) == ("the same in every restart", 0)
     with pytest.raises(UndefinedError, match="one restart says nothing of others"):
         compare_restarts([0.3], [0.3, 0.4], same)
+
+
+def test_two_restarts_of_a_few_steps_prove_nothing():
+    with pytest.raises(UndefinedError, match="three on each are needed"):
+        compare_restarts([5, 5], [6, 6], same)
+    with pytest.raises(UndefinedError, match="three on each are needed"):
+        compare_restarts([5, 5, 5], [6, 6], same)
+
+
+@pytest.mark.parametrize(("tolerance", "p", "p_better"), [(0.1, 1 / 35, 1.0), (0.25, 1.0, 1.0)])
+def test_restarts_without_spread_have_the_p_of_a_permutation(tolerance, p, p_better):
+    then, now = [0.3] * 3, [0.5] * 4
+    worse, better = (compare_restarts(*sides, same, tolerance) for sides in ((then, now), (now, then)))
+    expected = stats.permutation_test((now, then), lambda x, y: np.mean(x) - np.mean(y), alternative="greater").pvalue
+    assert expected == pytest.approx(1 / 35)
+    assert [worse.low, worse.value, worse.high] == pytest.approx([0.2] * 3)
+    assert [worse.p, worse.p_better, better.p_better, better.p] == pytest.approx([p, p_better, p, p_better])
+    assert worse.least_p == pytest.approx(1 / 35)
+
+
+def test_restarts_on_both_sides_of_neutral_are_judged_by_their_mean():
+    """Their mean was neutral and is .1 away; the mean of their distances was .1 already."""
+    then, now = [-0.1, 0.1, -0.1001, 0.1001], [0.1, 0.1001, 0.0999]
+    found = compare_restarts(then, now, np.abs, tolerance=0.02)
+    assert found.value == pytest.approx(0.1)
+    assert found.low < 0.02 < found.value < found.high
+
+
+def test_restarts_far_from_neutral_have_the_bounds_of_their_side():
+    then, now = [1.0, 1.1, 1.3], [1.4, 1.5, 1.45]
+    plain = compare_restarts(then, now, same)
+    for sign in (1, -1):
+        found = compare_restarts(sign * np.array(then), sign * np.array(now), np.abs)
+        assert [getattr(found, key) for key in BOUNDS] == pytest.approx([getattr(plain, key) for key in BOUNDS])
+    across = compare_restarts(-np.array(then), now, np.abs)
+    assert [across.value, across.low, across.high] == pytest.approx([plain.value, plain.low, plain.high])
+
+
+@settings(max_examples=15, deadline=None)
+@given(SEEDS)
+def test_swapping_restarts_mirrors_a_distance(seed):
+    then, now = np.random.default_rng(seed).normal(0.5, 1.0, (2, 4))
+    one, other = compare_restarts(then, now, np.abs, 0.01), compare_restarts(now, then, np.abs, 0.01)
+    mirrored = [-other.value, -other.high, -other.low, other.p_better]
+    assert [one.value, one.low, one.high, one.p] == pytest.approx(mirrored, abs=1e-9)
+
+
+@pytest.mark.parametrize(("then", "now"), [(0.0, 0.0), (0.0, 0.5), (0.3, 0.3), (-0.3, 0.3)])
+def test_bounds_of_restarts_hold_near_neutral(then, now):
+    rng, held = np.random.default_rng(2), np.zeros(3)
+    for _ in range(300):
+        found = compare_restarts(rng.normal(then, 0.3, 4), rng.normal(now, 0.3, 4), np.abs, abs(now) - abs(then) + 1e-9)
+        truth = abs(now) - abs(then)
+        held += [found.low <= truth, found.high >= truth, found.p > 0.05]
+    assert (held / 300).min() > 0.91  # 3 standard errors below 95 %
+
+
+# The smallest p
+
+
+def test_the_smallest_p_is_that_of_a_large_worsening():
+    assert compare_items(mean_of(np.zeros(5)), mean_of(np.ones(5)), same).p == 0.5**5
+    for items, shift in ((5, np.ones(5)), (12, 1 + np.linspace(0, 0.1, 12))):
+        found = compare_items(mean_of(np.zeros(items)), mean_of(shift), same)
+        assert found.p == pytest.approx(found.least_p)
+    then, now = count_pair(0.0, 3.0)(np.random.default_rng(4), 90)
+    found = compare_items(then, now, same)
+    assert found.p == pytest.approx(found.least_p) and found.least_p == pytest.approx(1 / 20_000)
+
+
+def test_large_tables_are_exchanged_less_often(monkeypatch):
+    then, now = count_pair(0.0, 3.0)(np.random.default_rng(4), 30)
+    monkeypatch.setattr(paired, "_MANY", 10)
+    assert compare_items(then, now, same).least_p == pytest.approx(1 / 2_000)
 
 
 # How many items

@@ -5,9 +5,10 @@ Measured coverage stands in ``docs/coverage-paired.md`` and is recomputed in a s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,12 @@ from pytest_genderbias.statistics.moments import FloatArray, Moments, Sums, alig
 from pytest_genderbias.statistics.undefined import UndefinedError
 
 Distance = Callable[[FloatArray], FloatArray]
+_Bounds = tuple[float, float, float, float]  #: low, high, p, p_better of a worsening
 
 _RESAMPLES = 9999  #: so that p values go down to .0001, and survive a correction for many gates
-_EXCHANGES = 999
+_EXCHANGES = 9999
+_EXCHANGES_OF_MANY = 999  #: of sums with more figures than ``_MANY``, where more would take seconds
+_MANY = 100_000
 _SEED = 1999  #: the bounds of a comparison are always the same
 _BLOCK = 2_000_000  #: figures held at a time
 _FEWEST = 5  #: all of four items move the same way by chance in one case of 16, more than 5 %
@@ -29,6 +33,9 @@ _SAME = "the same in every item"
 _RANGE = "range of the items' changes: too few vary for a bound of their mean"
 _BOOTSTRAP = "bootstrap-t over items"
 _EXCHANGE = "exchange of then and now at random, item by item"
+_SAME_RESTARTS = "the same in every restart"
+_PERMUTATION = "no restart differs from its side: p by permutation"
+_WELCH = "Welch's t over restarts"
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,7 @@ class Difference:
         over: what an item is, in the plural.
         changes: what each item contributed to the worsening, shape (items,); about their sum is ``value``.
         labels: names of the items, shape (items,).
+        least_p: the smallest ``p`` that the method can give on so many items, however much worse they are.
     """
 
     value: float
@@ -60,6 +68,7 @@ class Difference:
     over: str
     changes: FloatArray
     labels: NDArray[np.str_]
+    least_p: float = 0.0
 
 
 def compare_items(
@@ -106,12 +115,12 @@ def compare_items(
         raise UndefinedError(f"{items} {now.over} in common say nothing of others, {_FEWEST} are needed")
     changes = pair.contributions()
     if not now.smooth:
-        method, bounds = _EXCHANGE, _exchange(pair, tolerance, level)
+        method, bounds, least = _EXCHANGE, _exchange(pair, tolerance, level), 0.5 / (_repeats(pair) + 1)
     elif (found := _smooth(pair, tolerance, level)) is not None:
-        method, bounds = _BOOTSTRAP, found
+        method, bounds, least = _BOOTSTRAP, found, 1 / (_RESAMPLES + 1)
     else:
-        method, bounds = _RANGE, _range(np.append(pair.own(changes), value), tolerance)
-    return Difference(value, *bounds, items, moved, method, now.over, changes, labels)
+        method, bounds, least = _RANGE, _range(np.append(pair.own(changes), value), tolerance), 0.5**items
+    return Difference(value, *bounds, items, moved, method, now.over, changes, labels, least)
 
 
 class _Pair:
@@ -181,7 +190,7 @@ def _total(sums: Sums) -> FloatArray:
     return np.asarray(sums.sum(axis=0, dtype=np.float64))
 
 
-def _exchange(pair: _Pair, tolerance: float, level: float) -> tuple[float, float, float, float]:
+def _exchange(pair: _Pair, tolerance: float, level: float) -> _Bounds:
     """Return bounds and p values of a count of significant tests, from two kinds of chance worsening.
 
     Exchanged: each item then or now, at random, against the rest; this is exact where nothing changed. Drawn again: items with
@@ -191,8 +200,8 @@ def _exchange(pair: _Pair, tolerance: float, level: float) -> tuple[float, float
     rng, kind = np.random.default_rng(_SEED), pair.now.dtype
     then, now, step = _total(pair.then), _total(pair.now), pair.now - pair.then
     items, width = step.shape
-    exchanged, drawn = [], []
-    for size in _blocks(_EXCHANGES, max(items, width)):
+    exchanged, drawn, repeats = [], [], _repeats(pair)
+    for size in _blocks(repeats, max(items, width)):
         totals = then + rng.integers(2, size=(size, items)).astype(kind) @ step
         exchanged.append(pair.bad_now(totals) - pair.bad_then(then + now - totals))
         weights = _weights(rng, size, items).astype(kind)
@@ -202,12 +211,12 @@ def _exchange(pair: _Pair, tolerance: float, level: float) -> tuple[float, float
     chances[1] = (
         chances[1] - chances[1][np.isfinite(chances[1])].mean() if np.isfinite(chances[1]).any() else chances[1]
     )
-    reach = max(float(np.sort(np.abs(chance))[_rank(_EXCHANGES, 2 * level - 1)]) for chance in chances)
+    reach = max(float(np.sort(np.abs(chance))[_rank(repeats, 2 * level - 1)]) for chance in chances)
     if not np.isfinite(reach):
         raise UndefinedError("with then and now exchanged, or items drawn again, the statistic often has no value")
     p, p_better = (
         max(
-            (1 + float((np.abs(chance) >= excess).sum())) / (2 * _EXCHANGES + 2) if excess > 0 else 1.0
+            (1 + float((np.abs(chance) >= excess).sum())) / (2 * repeats + 2) if excess > 0 else 1.0
             for chance in chances
         )
         for excess in (pair.worsening - tolerance - 1e-9, -pair.worsening - tolerance - 1e-9)
@@ -215,7 +224,12 @@ def _exchange(pair: _Pair, tolerance: float, level: float) -> tuple[float, float
     return pair.worsening - reach, pair.worsening + reach, p, p_better
 
 
-def _smooth(pair: _Pair, tolerance: float, level: float) -> tuple[float, float, float, float] | None:
+def _repeats(pair: _Pair) -> int:
+    """Return how often then and now are exchanged."""
+    return _EXCHANGES if pair.now.size <= _MANY else min(_EXCHANGES, _EXCHANGES_OF_MANY)
+
+
+def _smooth(pair: _Pair, tolerance: float, level: float) -> _Bounds | None:
     """Return bounds and p values of a smooth statistic, or ``None`` as :func:`_bootstrap_t`.
 
     Near its neutral value a statistic seems farther from it than it is, for chance moves it away on either side. Where the side
@@ -230,6 +244,11 @@ def _smooth(pair: _Pair, tolerance: float, level: float) -> tuple[float, float, 
     apart = _bootstrap_t(pair.with_distances(lambda value: -pair.distance(value), pair.distance), tolerance, level)
     if change is None or apart is None:
         return None
+    return _folded(found, change, apart, then_bends, now_bends)
+
+
+def _folded(found: _Bounds, change: _Bounds, apart: _Bounds, then_bends: bool, now_bends: bool) -> _Bounds:
+    """Return bounds of a worsening whose sides are in doubt, from those of the change and of the distances' sum."""
     low, high, p, p_better = found
     most = max(change[1], -change[0])
     if then_bends:
@@ -256,7 +275,7 @@ def _value_and_error(of: Distance, sums: FloatArray) -> tuple[float, float]:
     return float(value[0]), float(_spread(influence, ones)[0])
 
 
-def _bootstrap_t(pair: _Pair, tolerance: float, level: float) -> tuple[float, float, float, float] | None:
+def _bootstrap_t(pair: _Pair, tolerance: float, level: float) -> _Bounds | None:
     """Return bounds and p values, or ``None`` where so few items vary that a bound of the resamples is infinite."""
     items = len(pair.now)
     value, plain_error = (float(x[0]) for x in _estimate(pair, np.ones((1, items))))
@@ -319,7 +338,7 @@ def _influences(
     return bad(totals), slopes @ (sums - sums.mean(axis=0)).T
 
 
-def _range(own: FloatArray, tolerance: float) -> tuple[float, float, float, float]:
+def _range(own: FloatArray, tolerance: float) -> _Bounds:
     """Return the range of the items' own changes and, last, of that of all; the p values are the sign test's if all agree."""
     chance = 0.5 ** (len(own) - 1)
     low, high = float(own.min()), float(own.max())
@@ -352,7 +371,8 @@ def compare_restarts(
 ) -> Difference:
     """Return how much worse restarts of a training are than those of another, with bounds for other seeds (Welch 1947).
 
-    The worsening is the difference of the mean distances. It says nothing of other examples or items.
+    The worsening is that of the mean over restarts: distance(mean of now) - distance(mean of then). Where it is in doubt on which side
+    of neutral a mean lies, the bounds hold for either, as those of :func:`compare_items`. It says nothing of other examples or items.
 
     Args:
         then: the statistic of each restart of the baseline, shape (n,).
@@ -361,8 +381,11 @@ def compare_restarts(
         tolerance: as in :func:`compare_items`.
         level: of each bound, one-sided.
 
+    Where no restart differs from others of its side but the sides do (a statistic of few steps), there is no error to divide by: p is
+    that of the permutation, n! m! / (n + m)!, and the bounds are the smallest and the largest difference of a restart now and one then.
+
     Raises:
-        UndefinedError: fewer than two restarts on a side, or a value that is no finite number.
+        UndefinedError: fewer than two restarts on a side (three, where none differs from others), or a value that is no finite number.
 
     Example:
         Means 2 and 5, errors 1 / sqrt(3) each: t = 3 / .8165 = 3.674 with four degrees of freedom.
@@ -371,47 +394,73 @@ def compare_restarts(
         >>> found.value, round(found.low, 3), round(found.p, 4)
         (3.0, 1.259, 0.0107)
     """
-    from scipy import stats
-
-    sides = [np.asarray(distance(np.asarray(x, dtype=np.float64)), dtype=np.float64) for x in (then, now)]
+    sides = [np.asarray(x, dtype=np.float64) for x in (then, now)]
     if min(map(len, sides)) < 2:
         raise UndefinedError("one restart says nothing of others; two on each side are needed, five are better")
     if not all(np.isfinite(x).all() for x in sides):
         raise UndefinedError("the statistic has no value in one of the restarts")
-    value = float(sides[1].mean() - sides[0].mean())
-    squares = np.array([x.var(ddof=1) / len(x) for x in sides])
-    error, restarts = float(np.sqrt(squares.sum())), len(sides[1])
+    largest = max(1.0, *(float(np.abs(x).max()) for x in sides))
+    if all(np.ptp(x) <= 1e-12 * largest for x in sides):
+        return _restarts_without_spread(sides, distance, tolerance, 1e-12 * largest)
+    (before, then_bends), (after, now_bends) = (_one_sided(x, distance, level) for x in sides)
+    bounds = _welch(before, after, tolerance, level)
+    if then_bends or now_bends:
+        change, apart = _welch(*sides, 0.0, level), _welch(-before, after, tolerance, level)
+        bounds = _folded(bounds, change, apart, then_bends, now_bends)
+    return _of_restarts(float(after.mean() - before.mean()), bounds, len(after), len(after), _WELCH)
+
+
+def _of_restarts(
+    value: float, bounds: _Bounds, restarts: int, moved: int, method: str, least_p: float = 0.0
+) -> Difference:
     nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
-    if error <= 1e-12 * max(1.0, *(float(np.abs(x).max()) for x in sides)):
-        p, p_better = float(value <= tolerance), float(value >= -tolerance)
-        return Difference(
-            value,
-            value,
-            value,
-            p,
-            p_better,
-            restarts,
-            int(value != 0),
-            "the same in every restart",
-            "restarts",
-            *nothing,
-        )
-    freedom = squares.sum() ** 2 / sum(v**2 / (len(x) - 1) for v, x in zip(squares, sides, strict=True))
+    return Difference(value, *bounds, restarts, moved, method, "restarts", *nothing, least_p)
+
+
+def _one_sided(values: FloatArray, distance: Distance, level: float) -> tuple[FloatArray, bool]:
+    """Return the distance of each value, continued beyond neutral from the side of their mean, and whether that side is in doubt.
+
+    The mean of what is returned is the distance of the mean; the mean of the distances themselves is larger where restarts lie on
+    both sides.
+    """
+    from scipy import stats
+
+    middle, n = float(values.mean()), len(values)
+    reach = float(stats.t.ppf((1 + level) / 2, n - 1)) * float(values.std(ddof=1)) / n**0.5
+    reach = max(reach, 1e-9 * max(1.0, abs(middle)))
+    low, at, high = distance(middle + reach * np.array([-1.0, 0.0, 1.0]))
+    slope = 1.0 if high >= low else -1.0
+    return at + slope * (values - middle), bool((low + high) / 2 - at > 1e-6 * reach)
+
+
+def _welch(before: FloatArray, after: FloatArray, tolerance: float, level: float) -> _Bounds:
+    """Return bounds and p values of the difference of two means, of which one at least has an error."""
+    from scipy import stats
+
+    value = float(after.mean() - before.mean())
+    squares = np.array([x.var(ddof=1) / len(x) for x in (before, after)])
+    error = float(np.sqrt(squares.sum()))
+    freedom = squares.sum() ** 2 / sum(v**2 / (len(x) - 1) for v, x in zip(squares, (before, after), strict=True))
     reach = float(stats.t.ppf(level, freedom)) * error
     p = float(stats.t.sf((value - tolerance) / error, freedom))
-    p_better = float(stats.t.cdf((value + tolerance) / error, freedom))
-    return Difference(
-        value,
-        value - reach,
-        value + reach,
-        p,
-        p_better,
-        restarts,
-        restarts,
-        "Welch's t over restarts",
-        "restarts",
-        *nothing,
-    )
+    return value - reach, value + reach, p, float(stats.t.cdf((value + tolerance) / error, freedom))
+
+
+def _restarts_without_spread(
+    sides: Sequence[FloatArray], distance: Distance, tolerance: float, nothing: float
+) -> Difference:
+    before, after = (np.asarray(distance(x), dtype=np.float64) for x in sides)
+    if abs(sides[1].mean() - sides[0].mean()) <= nothing:
+        return _of_restarts(0.0, (0.0, 0.0, 1.0, 1.0), len(after), 0, _SAME_RESTARTS)
+    if min(len(before), len(after)) < 3:
+        raise UndefinedError(
+            "no two restarts of a side differ, and so few say nothing of others; three on each are needed"
+        )
+    differences = after[:, None] - before
+    value, low, high = float(after.mean() - before.mean()), float(differences.min()), float(differences.max())
+    chance = 1 / comb(len(before) + len(after), len(before))
+    bounds = low, high, chance if low > tolerance else 1.0, chance if high < -tolerance else 1.0
+    return _of_restarts(value, bounds, len(after), len(after), _PERMUTATION, chance)
 
 
 def items_to_decide(difference: Difference, tolerance: float) -> int | None:
