@@ -405,7 +405,7 @@ def compare_restarts(
     (before, then_bends), (after, now_bends) = (_one_sided(x, distance, level) for x in sides)
     bounds = _welch(before, after, tolerance, level)
     if then_bends or now_bends:
-        change, apart = _welch(*sides, 0.0, level), _welch(-before, after, tolerance, level)
+        change, apart = _welch(sides[0], sides[1], 0.0, level), _welch(-before, after, tolerance, level)
         bounds = _folded(bounds, change, apart, then_bends, now_bends)
     return _of_restarts(float(after.mean() - before.mean()), bounds, len(after), len(after), _WELCH)
 
