@@ -27,7 +27,7 @@ from pytest_genderbias.statistics.moments import Moments
 from pytest_genderbias.statistics.null import Null, place_in_null
 from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
-from pytest_genderbias.suites.family import Context, Family, Record, Statistic
+from pytest_genderbias.suites.family import Context, Family, Record, Statistic, Summary
 from pytest_genderbias.suites.options import resolve_options
 from pytest_genderbias.suites.query import PairProbabilities
 from pytest_genderbias.suites.space import Axis, CaseSpace, Template
@@ -35,6 +35,7 @@ from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.template import Word, parse_template
 
 _SUITE = "the suite's cases"
+_ALL = f"{_SUITE}, all of them"
 RESTART = "restart."  #: items of a measurement over restarts are its values, under this and the statistic's name
 
 
@@ -53,6 +54,7 @@ class Measurement:
     Two questions are kept apart. ``intervals`` say what other items of the same kind would give (occupations, names, seeds).
     ``whole_suite`` says what the suite's own cases give on this model: the value itself where all were scored; for a sample of a
     mean the bounds of a confidence sequence, which hold at whatever moment scoring stopped; ``None`` for a sample of anything else.
+    What is drawn or trained inside hangs on the seed: there it is the interval over that, or the value of this seed, which it names.
 
     ``null`` has the values after shuffles, and the place of the measured one among them, by statistic: where that was asked for and
     the suite has such a control.
@@ -83,6 +85,10 @@ class Measurement:
     def restarts(self) -> int:
         """Over how many restarts of a training the values are means; 0 where nothing was repeated."""
         return int(self.signature["settings"].get("restarts", 0))
+
+    def sampled(self, statistic: str) -> bool:
+        """Whether a statistic is of a sample of its cases."""
+        return self.n < self.n_total and statistic not in self.family.asked_apart
 
     def moments(self, statistic: str, items: Mapping[str, Any] | None = None) -> Moments:
         """Return the sums of each item that give a statistic, of these items or of those that a baseline stored.
@@ -278,7 +284,8 @@ def carry_out(
         "versions": versions(),
     }
     return Measurement(
-        suite.name, model.name, summary.values, summary.intervals, _whole_suite(plan, answers, summary.values),
+        suite.name, model.name, summary.values, summary.intervals,
+        _whole_suite(plan, answers, summary, partial(_drawn, plan, model.role.kind), settings.seed),
         {**summary.reasons, **left_out}, suite.family.statistics, summary.count or main.n, summary.count or main.n_total,
         summary.records, summary.items, signature, suite.family, (*summary.notes, *notes, *said), shuffled,
     )  # fmt: skip
@@ -319,7 +326,7 @@ def _answers(
     notes: list[str] = []
     for name, question in plan.questions.items():
         first = next(iter(answers.values()), None)
-        if first is not None and first.stopped and name in suite.family.statistics and name not in (until or {}):
+        if first is not None and first.stopped and name in suite.family.asked_apart and name not in (until or {}):
             continue
         label = f"{suite.name} on {model.name}" + (f" ({name})" if answers else "")
         # Texts that were read have an order, and scores, of their own: two suites share the accuracy on one data set.
@@ -333,7 +340,7 @@ def _answers(
 def _enough(plan: Plan, until: Until, answer: Answer) -> bool:
     """Tell whether every gate on a sampled statistic is decided by what was answered so far."""
     for name, decided in until.items():
-        if _asked_by_itself(plan, name):
+        if name in plan.suite.family.asked_apart:  # decided, or without value, however many of these cases are scored
             continue
         bounds = _sample_bounds(plan, name, answer)
         if bounds is None or not decided(bounds.low, bounds.high):
@@ -341,38 +348,52 @@ def _enough(plan: Plan, until: Until, answer: Answer) -> bool:
     return True
 
 
-def _asked_by_itself(plan: Plan, statistic: str) -> bool:
-    """Tell whether a statistic has a question of its own, which is answered whole."""
-    question = plan.questions.get(statistic)
-    return question is not None and question.whole
-
-
 def _sample_bounds(plan: Plan, statistic: str, answer: Answer) -> Interval | None:
-    """Return the bounds of a mean over all units from those that were answered; ``None`` for what is no such mean."""
+    """Return the bounds of a mean over all units from those that were answered; ``None`` for what is no such mean.
+
+    Units without a score, which the mean leaves out, bound it as 0 from below and as 1 from above, those still unknown too.
+    """
     family = plan.suite.family
     scores = family.unit_scores(statistic, plan.options, answer)
     if scores is None:
         return None
     from pytest_genderbias.statistics.sequences import mean_bounds
 
-    low, high = mean_bounds(scores, answer.cases.n_units)
+    n_units = answer.cases.n_units
+    low, high = mean_bounds(np.nan_to_num(scores, nan=0.0), n_units)
+    if np.isnan(scores).any():
+        high = mean_bounds(np.nan_to_num(scores, nan=1.0), n_units)[1]
     return Interval(low, high, 0.95, _SUITE, "betting, without replacement, at any time", len(scores))
 
 
 def _whole_suite(
-    plan: Plan, answers: Mapping[str, Answer], values: Mapping[str, float | None]
+    plan: Plan, answers: Mapping[str, Answer], summary: Summary, drawn: Callable[[str], str], seed: int
 ) -> dict[str, Interval | None]:
-    """Return what is known of each value over the whole suite: all of it, bounds, or nothing."""
+    """Return what is known of each value over the whole suite: all of it, bounds, or nothing; ``drawn`` inside it, in words."""
     main = next(iter(answers.values()))
     found: dict[str, Interval | None] = {}
-    for name, value in values.items():
+    for name, value in summary.values.items():
         if value is None:
             found[name] = None
-        elif main.n == main.n_total or _asked_by_itself(plan, name):
-            found[name] = Interval(value, value, 1.0, _SUITE, "all cases")
-        else:
+        elif main.n < main.n_total and name not in plan.suite.family.asked_apart:
             found[name] = _sample_bounds(plan, name, main)
+        else:
+            found[name] = _of_all_cases(value, summary.intervals[name], drawn(name), seed)
     return found
+
+
+def _of_all_cases(value: float, interval: Interval | None, drawn: str, seed: int) -> Interval:
+    """Return the value where nothing is drawn; else the interval over what is, if there is one, or the value of this seed."""
+    if drawn and interval is not None and interval.over == drawn:
+        return interval
+    return Interval(value, value, 1.0, f"{_ALL}, with seed {seed} for the {drawn}" if drawn else _ALL, "all cases")
+
+
+def _drawn(plan: Plan, role: str, statistic: str) -> str:
+    family = plan.suite.family
+    if statistic in family.asked_apart:
+        return ""
+    return family.drawn(statistic, plan.options, role) or ("head" if plan.trains else "")
 
 
 def _sample(main: Answer, seed: int) -> dict[str, Any]:

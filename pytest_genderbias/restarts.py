@@ -11,9 +11,11 @@ import numpy as np
 
 from pytest_genderbias.measurement import RESTART, Measurement
 from pytest_genderbias.statistics.intervals import Interval, restart_interval
+from pytest_genderbias.statistics.moments import FloatArray
 from pytest_genderbias.suites.family import Record
 
 _FEW, _ALIKE = "fewer than three restarts", "all restarts gave the same"
+_SAMPLED = "{:,} of {:,} cases were scored, the same in every restart, and what a sample of it says about all of them is not known"
 
 
 def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int], spec: str | None = None) -> Measurement:
@@ -24,7 +26,8 @@ def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int], 
         seeds: their seeds, for the notes.
         spec: what names all their models (``runs/seed-{seed}``); the first one's by default.
 
-    A value that one of them lacks is lacking. The records of the first follow those of the restarts. There is no null control.
+    Where the cases are a sample, intervals are widened by what is not known of all of them, or there are none. A value that one of
+    them lacks is lacking. The records of the first follow those of the restarts. There is no null control.
     """
     first = measurements[0]
     values: dict[str, float | None] = {}
@@ -40,9 +43,14 @@ def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int], 
             values[name], intervals[name] = None, None
             reasons[name] = f"seed {seeds[lacking]}: {measurements[lacking].reasons.get(name, 'no value')}"
             continue
-        values[name], intervals[name] = float(given.mean()), restart_interval(given)
-        if intervals[name] is None:
+        values[name], around = float(given.mean()), restart_interval(given)
+        if around is None:
             reasons[name] = _FEW if len(given) < 3 else _ALIKE
+        elif first.sampled(name):
+            around = _widened(around, given, [m.whole_suite[name] for m in measurements])
+            if around is None:
+                reasons[name] = _SAMPLED.format(first.n, first.n_total)
+        intervals[name] = around
         items[RESTART + name] = given
         spread = float(given.std(ddof=1)) if len(given) > 1 else 0.0
         records.append(
@@ -55,13 +63,31 @@ def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int], 
     )  # fmt: skip
 
 
+def _widened(interval: Interval, values: FloatArray, bounds: Sequence[Interval | None]) -> Interval | None:
+    """Return the interval over restarts on all cases, from that on a sample of them; ``None`` if one has no bounds for all cases.
+
+    All restarts may share their cases, whose error no spread over restarts shows: the mean reach of the bounds is added on each
+    side. By Bonferroni the level is what is left of both, .90 of .95 and .95; of one side it is .95.
+    """
+    known = [b for b in bounds if b is not None]
+    if len(known) < len(bounds):
+        return None
+    below = float(np.mean(values - [b.low for b in known]))
+    above = float(np.mean([b.high for b in known] - values))
+    level = round(interval.level + min(b.level for b in known) - 1, 6)
+    method = f"{interval.method}, widened by the mean reach of the bounds for all cases ({known[0].method})"
+    return replace(interval, low=interval.low - below, high=interval.high + above, level=level, method=method)
+
+
 def _signature(measurements: Sequence[Measurement], spec: str | None) -> dict[str, Any]:
     """Return the first one's, with the number of restarts and the fingerprint of all models."""
     first = measurements[0].signature
     prints = [str(m.signature["model"]["fingerprint"]) for m in measurements]
+    sample = next((m.signature["sample"] for m in measurements if m.stopped), first["sample"])
     together = hashlib.sha256("\n".join(prints).encode()).hexdigest() if len(set(prints)) > 1 else prints[0]
     return {
         **first,
+        "sample": sample,
         "settings": {**first["settings"], "restarts": len(measurements)},
         "model": {**first["model"], "fingerprint": together, "spec": spec or first["model"].get("spec")},
     }

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pytest_genderbias.errors import GateError
 from pytest_genderbias.gates.book import pack_items
 from pytest_genderbias.gates.judgement import (
     LEVEL,
@@ -21,11 +22,13 @@ from pytest_genderbias.gates.judgement import (
     Judgement,
     make_judgement,
 )
+from pytest_genderbias.gates.listening import POLICY
 from pytest_genderbias.gates.regression import (
     FLOAT_NOISE,
     MUST_AGREE,
     Before,
     check_tolerance,
+    corrected_for,
     different,
     find_regression,
     item_difference,
@@ -56,15 +59,22 @@ def judge_no_worse(
         reference: of the other, with the same suite, settings and sample.
         tolerance: how much worse, in units of the statistic, is accepted.
         statistic: the main one by default.
-        comparisons: how many such comparisons ``regressed`` is corrected for.
+        comparisons: how many such comparisons ``regressed`` is corrected for: those of a gate file, of the flags, or of a test in
+            Python. A number given by ``--bias-family`` takes its place, and ``--bias-family=none`` makes it 1.
+
+    Raises:
+        GateError: one of them was scored only until other gates were decided.
     """
+    if measurement.stopped or reference.stopped:
+        raise GateError(
+            f"{measurement.suite} was scored only until other gates were decided; compare measurements without until="
+        )
     name, tolerance = measurement.statistic(statistic), check_tolerance(tolerance)
     bound = f"no worse than {reference.model}"
     if unlike := _unlike(measurement, reference, name):
         return make_judgement(measurement, name, Finding(NOT_COMPARABLE, bound, unlike))
-    before = Before(
-        reference.model, reference.values, reference.items, tests=comparisons, family="comparisons of models"
-    )
+    tests, family = corrected_for(POLICY.get().family, comparisons, "comparisons of models")
+    before = Before(reference.model, reference.values, reference.items, tests=tests, family=family)
     found = find_regression(measurement, name, before, tolerance)
     if found.verdict == STALE:  # a better model puts nothing out of date
         found = replace(found, verdict=PASS)
@@ -215,7 +225,8 @@ def _compare(first: Measurement, other: Measurement) -> Iterator[Comparison]:
                 over = f"{WHOLE_SUITE}, all of them"
                 yield replace(row, low=worse, high=worse, over=over, method=f"exact: {error}", better=better)
             else:
-                yield replace(row, method=f"none: {error}, and not all cases were scored")
+                why = str(error) if other.restarts else f"{error}, and not all cases were scored"
+                yield replace(row, method=f"none: {why}")
 
 
 def _with_items(row: Comparison, found: Difference) -> Comparison:
@@ -240,9 +251,9 @@ def _corrected(rows: Sequence[Comparison]) -> list[Comparison]:
 
 
 def _better(row: Comparison, p: float) -> str:
-    if not row.moved:
-        return SAME
     assert row.worsening is not None  # it has a p value
+    if not row.moved or abs(row.worsening) <= FLOAT_NOISE:  # batches and threads are no model
+        return SAME
     if p > 1 - LEVEL + 1e-9:
         return UNDECIDED
     return row.other if row.worsening < 0 else row.first

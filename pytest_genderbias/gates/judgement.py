@@ -28,6 +28,7 @@ class Finding:
     ``over``: what varies between the bounds, which says the question that was answered: the suite's cases on this model (whole, or
     as far as they were scored), or other items or restarts. ``settled_by``: what would settle an inconclusive one. ``p``: of the
     hypothesis that it is not worse than allowed, where there is one; ``tests``: how many such tests ``regressed`` is corrected for.
+    ``level``: the confidence that the bounds have.
     """
 
     verdict: str
@@ -42,6 +43,7 @@ class Finding:
     difference: float | None = None
     lines: Sequence[str] = ()
     accepted: Sequence[Mapping[str, Any]] = ()
+    level: float = LEVEL
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ def make_judgement(measurement: Measurement, statistic: str, finding: Finding) -
     warned = {INCONCLUSIVE: policy.inconclusive, STALE: policy.stale}
     bounds = None
     if finding.low is not None and finding.high is not None:
-        bounds = Interval(finding.low, finding.high, LEVEL, finding.over, "")
+        bounds = Interval(finding.low, finding.high, finding.level, finding.over, "")
     judgement = Judgement(
         measurement.suite, measurement.model, statistic, measurement.values[statistic], bounds, measurement.n, measurement.n_total,
         finding.bound, finding.verdict, explain(measurement, statistic, finding),
@@ -123,7 +125,9 @@ def explain(measurement: Measurement, statistic: str, finding: Finding) -> str:
     """Return the whole text: finding, value, intervals, direction, n, what to do, notes, and the worst records."""
     value, about = measurement.values[statistic], measurement.statistics[statistic]
     reason = measurement.reasons.get(statistic, "")
-    interval = format_interval(measurement.intervals[statistic]) or f"none: {reason or 'not available'}"
+    around = measurement.intervals[statistic]
+    interval = format_interval(around) or f"none: {reason or 'not available'}"
+    level = LEVEL if around is None else around.level
     scored = f"{measurement.n:,} of {measurement.n_total:,} cases scored"
     if measurement.stopped:
         scored += ": that decided every gate on this suite"
@@ -133,7 +137,7 @@ def explain(measurement: Measurement, statistic: str, finding: Finding) -> str:
         *([f"  judged for {_question(finding.over)}"] if finding.over else ()),
         *([f"  to settle it: {finding.settled_by}"] if finding.settled_by else ()),
         *finding.lines,
-        *([f"  95 % interval for other items: {interval}"] if value is not None else ()),
+        *([f"  {100 * level:.3g} % interval for other items: {interval}"] if value is not None else ()),
         *([format_null(measurement.null[statistic])] if statistic in measurement.null else ()),
         f"  {about.meaning}; {direction_in_words(about.direction)} is worse, neutral is {about.neutral:g}",
         f"  {scored}",

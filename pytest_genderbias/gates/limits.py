@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from pytest_genderbias.errors import GateError
+from pytest_genderbias.errors import GateError, UnknownNameError
 from pytest_genderbias.gates.judgement import (
     INCONCLUSIVE,
     NO_VALUE,
@@ -20,8 +20,9 @@ from pytest_genderbias.gates.judgement import (
     decide,
     make_judgement,
 )
-from pytest_genderbias.measurement import Measurement, Until
-from pytest_genderbias.statistics.intervals import Interval
+from pytest_genderbias.gates.regression import FLOAT_NOISE
+from pytest_genderbias.measurement import Measurement, Until, restarts_of
+from pytest_genderbias.statistics.intervals import Interval, restart_interval
 from pytest_genderbias.statistics.sequences import cases_to_decide
 from pytest_genderbias.suites.family import Statistic
 
@@ -71,10 +72,14 @@ class Limit:
         least, most = self.at_least, self.at_most
         return -math.inf if least is None else least, math.inf if most is None else most
 
+    def verdict(self, about: Statistic, low: float, high: float) -> str:
+        """Return the verdict on a figure between two bounds. What batches and threads change keeps the limit."""
+        least, most = self.range(about)
+        return decide(low, high, least - FLOAT_NOISE, most + FLOAT_NOISE)
+
     def decided(self, about: Statistic) -> Callable[[float, float], bool]:
         """Return what tells whether bounds decide this limit."""
-        least, most = self.range(about)
-        return lambda low, high: decide(low, high, least, most) != INCONCLUSIVE
+        return lambda low, high: self.verdict(about, low, high) != INCONCLUSIVE
 
 
 def decided_by(limits: Iterable[tuple[str, Limit]], statistics: Mapping[str, Statistic]) -> Until:
@@ -83,9 +88,15 @@ def decided_by(limits: Iterable[tuple[str, Limit]], statistics: Mapping[str, Sta
     Args:
         limits: pairs of a statistic's name and its limit; a statistic may have several.
         statistics: those of the suite's family.
+
+    Raises:
+        GateError: a limit does not fit its statistic.
+        UnknownNameError: there is no such statistic.
     """
     tests: dict[str, list[Callable[[float, float], bool]]] = {}
     for name, limit in limits:
+        if name not in statistics:
+            raise UnknownNameError(f"no statistic {name!r}; there are {', '.join(statistics)}")
         limit.check_direction(name, statistics[name])
         tests.setdefault(name, []).append(limit.decided(statistics[name]))
     return {name: partial(_all_decided, some) for name, some in tests.items()}
@@ -105,12 +116,18 @@ def judge_limit(
     for other restarts.
 
     Raises:
-        GateError: the limit does not fit the statistic.
+        GateError: the limit does not fit the statistic, or bounds for others are asked of a measurement that stopped early.
         UnknownNameError: the suite has no such statistic.
     """
     name = measurement.statistic(statistic)
     limit.check_direction(name, measurement.statistics[name])
-    return make_judgement(measurement, name, _find(measurement, limit, name, generalise or bool(measurement.restarts)))
+    generalise = generalise or bool(measurement.restarts)
+    if generalise and measurement.stopped:
+        raise GateError(
+            f"{measurement.suite} was scored only until other gates were decided; bounds for other items or restarts need a measurement "
+            "without until="
+        )
+    return make_judgement(measurement, name, _find(measurement, limit, name, generalise))
 
 
 def _find(measurement: Measurement, limit: Limit, name: str, generalise: bool) -> Finding:
@@ -124,16 +141,17 @@ def _find(measurement: Measurement, limit: Limit, name: str, generalise: bool) -
     bounds = measurement.intervals[name] if generalise else measurement.whole_suite[name]
     if bounds is None:
         return _without_bounds(measurement, name, bound, generalise)
-    least, most = limit.range(about)
-    verdict = decide(bounds.low, bounds.high, least, most)
+    verdict = limit.verdict(about, bounds.low, bounds.high)
     said = {PASS: "and should be", REGRESSED: "expected", INCONCLUSIVE: "which does not decide whether it is"}[verdict]
     exact = bounds.low == bounds.high
     figure = f"{value:.6g}"
     if not exact:
-        figure = f"{value:.4g}, and with 95 % confidence from {bounds.low:.4g} to {bounds.high:.4g}"
-    over = f"{bounds.over}{', all of them' if exact else ''}"
-    settled = _settled_by(measurement, bounds, value, (least, most), generalise) if verdict == INCONCLUSIVE else ""
-    return Finding(verdict, bound, f"{name} is {figure}, {said} {bound}", bounds.low, bounds.high, over, settled)
+        figure = (
+            f"{value:.4g}, and with {100 * bounds.level:.3g} % confidence from {bounds.low:.4g} to {bounds.high:.4g}"
+        )
+    settled = _settled_by(measurement, name, bounds, value, limit.range(about)) if verdict == INCONCLUSIVE else ""
+    text = f"{name} is {figure}, {said} {bound}"
+    return Finding(verdict, bound, text, bounds.low, bounds.high, bounds.over, settled, level=bounds.level)
 
 
 def _without_bounds(measurement: Measurement, name: str, bound: str, generalise: bool) -> Finding:
@@ -141,7 +159,9 @@ def _without_bounds(measurement: Measurement, name: str, bound: str, generalise:
         why = measurement.reasons.get(name, "not available")
         over, advice = "other items", "nothing; gate the suite's own cases instead (without generalise)"
         if measurement.restarts:
+            enough = restart_interval(restarts_of(measurement.items, name)) is not None
             over, advice = "other restarts", "three restarts that differ, better five (seeds: 5)"
+            advice = f"all {measurement.n_total:,} cases (no limit)" if enough else advice
         text = f"{name} should be {bound}, but there is no interval for {over}: {why}"
         return Finding(INCONCLUSIVE, bound, text, over=over, settled_by=advice)
     text = (
@@ -154,11 +174,14 @@ def _without_bounds(measurement: Measurement, name: str, bound: str, generalise:
 
 
 def _settled_by(
-    measurement: Measurement, bounds: Interval, value: float, edges: tuple[float, float], generalise: bool
+    measurement: Measurement, statistic: str, bounds: Interval, value: float, edges: tuple[float, float]
 ) -> str:
     """Say how many cases or items would decide, if the value stays where it is."""
+    if measurement.restarts and measurement.sampled(statistic):
+        return f"all {measurement.n_total:,} cases (no limit), or a limit farther away"
     n = bounds.items  # for the suite's cases: units, which may be several cases
-    population = math.inf if generalise else n / measurement.n * measurement.n_total
+    of_suite = bounds.over.startswith(WHOLE_SUITE)
+    population = n / measurement.n * measurement.n_total if of_suite else math.inf
     if not n:
         return "more items, or a limit farther away"
     between = (bounds.low, bounds.high)
@@ -166,7 +189,7 @@ def _settled_by(
     known = [number for number in needed if number is not None]
     if len(known) < len(needed):
         return f"no number of {bounds.over}, if the value stays on the limit"
-    if generalise:
+    if not of_suite:
         return f"{approximate(max(known))} {bounds.over}, if the value stays where it is"
     cases = min(measurement.n_total, round(max(known) * measurement.n / n))
     whole = f"all {cases:,}" if cases == measurement.n_total else approximate(cases)

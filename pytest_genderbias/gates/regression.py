@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -85,15 +85,11 @@ def find_regression(measurement: Measurement, statistic: str, before: Before, to
         found = item_difference(measurement, statistic, before.items, tolerance)
     except UndefinedError as error:
         return _as_a_whole(measurement, bound, worse, tolerance, before, moved, str(error))
-    verdict = _verdict(found, tolerance, before.tests)
-    lines = [_bounds_in_words(found, before), *_moved_most(found)]
-    settled = ""
-    if verdict == INCONCLUSIVE:
-        needed = items_to_decide(found, tolerance)
-        more = "" if needed is None else f"{approximate(needed)} {found.over}, if the difference stays where it is; or "
-        settled = f"{more}a tolerance of {_round_up(found.high):g}"
+    verdict = verdict_on(found, tolerance, before.tests)
+    lines = [_bounds_in_words(found, before), *_out_of_reach(found, before), *_moved_most(found)]
+    settled = _settled_by(found, tolerance, before) if verdict == INCONCLUSIVE else ""
     return Finding(
-        verdict, bound, moved + _advice(verdict, before), found.low, found.high, found.over, settled, found.p, before.tests, worse,
+        verdict, bound, moved + _advice(verdict, before), found.low, found.high, found.over, settled, found.p, before.tests, found.value,
         lines,
     )  # fmt: skip
 
@@ -113,7 +109,10 @@ def item_difference(
     if now_restarts is not None and then_restarts is not None:
         if len(now_restarts) == len(then_restarts) and np.abs(now_restarts - then_restarts).max() <= FLOAT_NOISE:
             now_restarts = then_restarts = np.full(len(now_restarts), now_restarts.mean())  # the same seeds, unchanged
-        return compare_restarts(then_restarts, now_restarts, distance, tolerance, LEVEL)
+        found = compare_restarts(then_restarts, now_restarts, distance, tolerance, LEVEL)
+        if measurement.sampled(statistic):  # the same cases on both sides, and what others would give is in no bound
+            found = replace(found, over=f"{found.over}, on these {measurement.n:,} cases")
+        return found
     then, now = align(measurement.moments(statistic, items), measurement.moments(statistic))
     return compare_items(then, now, distance, tolerance, LEVEL, FLOAT_NOISE)
 
@@ -123,24 +122,63 @@ def _vectorised(distance: Callable[[float], float]) -> Callable[[FloatArray], Fl
     return distance  # type: ignore[return-value]
 
 
-def _verdict(found: Difference, tolerance: float, tests: int) -> str:
+def verdict_on(found: Difference, tolerance: float, tests: int = 1) -> str:
+    """Return the verdict on a worsening: one rule for every comparison with a baseline or another model.
+
+    ``pass`` if its upper bound is at most the tolerance, ``stale`` if that is below minus the tolerance. ``regressed`` if its lower
+    bound is above, with a p value of at most 5 % divided by the number of tests (Bonferroni: Dunn 1961). Else ``inconclusive``.
+
+    Args:
+        found: the worsening and its bounds.
+        tolerance: the worsening that is allowed, 0 or more, in units of the statistic.
+        tests: how many such comparisons ``regressed`` is corrected for.
+
+    >>> nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
+    >>> found = Difference(0.1, 0.05, 0.15, 0.02, 1.0, 25, 25, "", "items", *nothing)
+    >>> verdict_on(found, 0.2), verdict_on(found, 0.04), verdict_on(found, 0.04, tests=3)
+    ('pass', 'regressed', 'inconclusive')
+    """
     if found.high <= tolerance + FLOAT_NOISE:
         return STALE if found.high < -tolerance - FLOAT_NOISE else PASS
-    return REGRESSED if found.low > tolerance and found.p <= (1 - LEVEL) / tests else INCONCLUSIVE
+    return REGRESSED if found.low > tolerance and found.p <= _cut(tests) else INCONCLUSIVE
+
+
+def _cut(tests: int) -> float:
+    """Return the largest p value that counts, of as many tests."""
+    return (1 - LEVEL) / tests
+
+
+def corrected_for(family: str | int, known: int, what: str) -> tuple[int, str]:
+    """Return how many comparisons ``regressed`` is corrected for, and what they are: one rule for every comparison.
+
+    Args:
+        family: as ``--bias-family`` has it: a number, which holds; ``"none"``, which is 1; or any other name, for what is known.
+        known: how many there are: entries of a baseline; comparisons of models in a gate file, by the flags, or as a test says.
+        what: these are.
+    """
+    if isinstance(family, int):
+        return family, "comparisons (--bias-family)"
+    return (1, "") if family == "none" else (max(1, known), what)
 
 
 def _as_a_whole(
     measurement: Measurement, bound: str, worse: float, tolerance: float, before: Before, moved: str, why: str
 ) -> Finding:
     """Judge without items: the figures are exact for the suite's own cases if all were scored, and decide nothing else."""
+    if measurement.restarts and abs(worse) > FLOAT_NOISE:
+        return Finding(
+            INCONCLUSIVE, bound, f"{moved}; {why}", over="other restarts",
+            settled_by="three restarts or more, better five (seeds: 5), on both sides", difference=worse,
+        )  # fmt: skip
     if measurement.n < measurement.n_total and abs(worse) > FLOAT_NOISE:
         return Finding(
             INCONCLUSIVE, bound, f"{moved}; {why}, and {measurement.n:,} of {measurement.n_total:,} cases decide nothing without them",
             over=WHOLE_SUITE, settled_by=f"all {measurement.n_total:,} cases (no limit), in a new baseline", difference=worse,
         )  # fmt: skip
     verdict = REGRESSED if worse > tolerance + FLOAT_NOISE else STALE if worse < -tolerance - FLOAT_NOISE else PASS
-    lines = [f"  compared as they are, on the suite's own cases, all of them, and no other items: {why}"]
-    over = f"{WHOLE_SUITE}, all of them"
+    part = f"{measurement.n:,} of {measurement.n_total:,}" if measurement.n < measurement.n_total else "all of them"
+    lines = [f"  compared as they are, on the suite's own cases, {part}, and no other items: {why}"]
+    over = f"{WHOLE_SUITE}, {part}"
     text = moved + _advice(verdict, before)
     return Finding(verdict, bound, text, worse, worse, over, difference=worse, lines=lines)
 
@@ -154,12 +192,34 @@ def _advice(verdict: str, before: Before) -> str:
 
 
 def _bounds_in_words(found: Difference, before: Before) -> str:
-    cut = (1 - LEVEL) / before.tests
+    cut = _cut(before.tests)
     corrected = f"{cut:.2g} or less" + (f", 0.05 for {before.tests} {before.family}" if before.tests > 1 else "")
     return (
         f"  worsening {found.value:.4g}, one-sided 95 % bounds {found.low:.4g} and {found.high:.4g} over {found.over} "
         f"({found.items} of them, {found.moved} moved; {found.method}); p = {found.p:.2g} against a worsening within the tolerance, regressed at {corrected}"
     )
+
+
+def _out_of_reach(found: Difference, before: Before) -> list[str]:
+    """Say so if no worsening could be called regressed, as the method has no p value that counts among so many tests."""
+    cut = _cut(before.tests)
+    if found.least_p <= cut:
+        return []
+    most = int((1 - LEVEL) / found.least_p + 1e-9)
+    return [
+        f"  no p of this method is small enough for 'regressed' with {before.tests} {before.family}: it is {found.least_p:.2g} at least, "
+        f"and has to be {cut:.2g}; name a family of at most {most} (--bias-family=module, none, or a number)"
+    ]
+
+
+def _settled_by(found: Difference, tolerance: float, before: Before) -> str:
+    """Say what would decide, if the difference stays where it is."""
+    if found.low > tolerance:  # but for the correction it is decided
+        wider = f"a tolerance of {_round_up(found.high):g}"
+        return f"more {found.over}, a smaller family (--bias-family: now {before.tests} {before.family}), or {wider}"
+    needed = items_to_decide(found, tolerance)
+    more = "" if needed is None else f"{approximate(needed)} {found.over}, if the difference stays where it is; or "
+    return f"{more}a tolerance of {_round_up(found.high):g}"
 
 
 def _moved_most(found: Difference) -> list[str]:

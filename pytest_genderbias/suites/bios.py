@@ -194,6 +194,11 @@ class Bios(Family):
         predicted = np.asarray(answer.cases.labels)[answer.values[:, 0].argmax(axis=1)]
         return np.asarray(predicted == answer.cases.facts["label"][answer.units], dtype=np.float64)
 
+    def drawn(self, statistic: str, options: Mapping[str, Any], role: str) -> str:
+        """Return who is drawn to balance the classes; slopes are over all persons."""
+        balanced = options["balanced"] and not statistic.endswith("_slope")
+        return "women or men that balance a class" if balanced else ""
+
     def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
         """Return the sums of each block of persons."""
         name, _, figure = statistic.partition("_gap_") if "_gap_" in statistic else statistic.partition("_")

@@ -54,6 +54,7 @@ class Corpus(Family):
     needs: ClassVar[str] = "a text (text:FILE) or a causal LM"
     roles: ClassVar[tuple[str, ...]] = ("text", "causal-lm")
     keys: ClassVar[tuple[str, ...]] = ("groups", "pairs", "stop_words", "words", "share")
+    asked_apart: ClassVar[tuple[str, ...]] = ("perplexity",)
     statistics: ClassVar[Mapping[str, Statistic]] = {
         "mu": Statistic("higher", 0.0, "mean |bias| over words, fixed context, in nats"),
         "sigma": Statistic("higher", 0.0, "standard deviation of bias over words, fixed context, in nats"),
@@ -168,6 +169,10 @@ class Corpus(Family):
         # Else another text could be split in another way, and the figures change with that, unseen by a baseline.
         data = {"tokens": found.split} if options["tokens"] == "auto" else {}
         return replace(summary, count=None if "texts" in answers else found.size.tokens, data=data)
+
+    def drawn(self, statistic: str, options: Mapping[str, Any], role: str) -> str:
+        """Return what a model's figures are of."""
+        return "" if role == "text" else "generated texts"
 
     def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
         """Return the sums of each block of words, or of each block of passages for the perplexity."""

@@ -85,6 +85,7 @@ class Family(Protocol):
     options: ClassVar[Mapping[str, Option]]
     null_control: ClassVar[str] = ""  #: what :meth:`null` shuffles, in words; empty where no shuffle is natural
     no_null_control: ClassVar[str] = ""  #: then why none is
+    asked_apart: ClassVar[tuple[str, ...]] = ()  #: statistics with a question of their own, of that name and whole
 
     def read(self, data: LocatedMap, beside: Path) -> Any:
         """Read and check the family's part of a suite file."""
@@ -105,10 +106,19 @@ class Family(Protocol):
     def unit_scores(self, statistic: str, options: Mapping[str, Any], answer: Answer) -> FloatArray | None:
         """Return the score of each unit that was answered, between 0 and 1, if the statistic is their mean over all units.
 
-        ``answer`` is that to the main question. Shape (n,), in its order. ``None`` where the statistic is no such mean: it is then
-        exact for the whole suite, or unknown.
+        ``answer`` is that to the main question. Shape (n,), in its order. NaN where scoring a unit shows that it has none: the
+        statistic is the mean over the others. ``None`` where the statistic is no such mean: it is then exact for the whole suite, or
+        unknown.
         """
         return None
+
+    def drawn(self, statistic: str, options: Mapping[str, Any], role: str) -> str:
+        """Return what is drawn at random inside a statistic, beside the sample of cases, in words: "shuffles"; nothing by default.
+
+        Scored whole, such a statistic is not exact: another seed gives another figure. An interval over just that is what is known
+        of it, if it has one. ``role`` is the kind of the model. Heads that a query trains need not be named here.
+        """
+        return ""
 
     def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
         """Return the sums of each item that give a statistic, from ``Summary.items`` (or from a baseline's, which are the same).

@@ -76,6 +76,7 @@ class Nli(Family):
     needs: ClassVar[str] = "a pair classifier with entailment, neutral and contradiction labels"
     roles: ClassVar[tuple[str, ...]] = ("nli-classifier", "causal-lm")
     keys: ClassVar[tuple[str, ...]] = ("premise", "hypothesis", "slots", "combine")
+    asked_apart: ClassVar[tuple[str, ...]] = ("accuracy",)
     statistics: ClassVar[Mapping[str, Statistic]] = {
         "net_neutral": Statistic("lower", 1.0, "mean probability of neutral"),
         "fraction_neutral": Statistic("lower", 1.0, "share of pairs that are most likely neutral"),

@@ -150,11 +150,17 @@ class PairsPll(Family):
         return figures.summary(records, items, [scored, *(f"{n} {text}" for n, text in notes if n)])
 
     def unit_scores(self, statistic: str, options: Mapping[str, Any], answer: Answer) -> FloatArray | None:
-        """Return the choice in each pair; none where some pair of the data has no stereotype, or nothing to compare."""
+        """Return the choice in each pair, NaN where it has no token to score; none where some pair of the data has no stereotype,
+        or shares no word.
+        """
         known = answer.cases.facts
         whole = np.asarray(known["comparable"]).all() and np.asarray(known["stereotypical"]).all()
         kept, difference, _ = _compared(answer)
-        return choices(difference) if statistic == "stereotype_share" and whole and kept.all() else None
+        if statistic != "stereotype_share" or not whole:
+            return None
+        scores = np.full(len(kept), np.nan)
+        scores[kept] = choices(difference)
+        return scores
 
     def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
         """Return the sums of each pair, or of each of BEC-Pro's professions."""

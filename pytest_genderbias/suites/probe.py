@@ -28,7 +28,7 @@ from pytest_genderbias.text.wordlist import load_wordlist
 _SETS = (*BIOGRAPHIES, "winobias")
 _MOST_WORK = 40_000_000_000  #: numbers that all probes of a null control are given: some two minutes of one core
 _FEWEST_SHUFFLES = 40  #: so that 2.5 % of them are one
-_FEW = "fewer than three shuffles, or all alike"
+_SHUFFLES, _FEW = "shuffles", "fewer than three shuffles, or all alike"
 
 
 @dataclass(frozen=True)
@@ -156,11 +156,15 @@ class Probe(Family):
         ]
         return figures.summary(records, items, notes)
 
+    def drawn(self, statistic: str, options: Mapping[str, Any], role: str) -> str:
+        """Return what every figure is a mean over."""
+        return _SHUFFLES
+
     def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
         """Return the value of each shuffle of the examples, a mean over one; of the same data and seed, they are the same shuffles."""
         (values,) = stored(items, statistic)
         names = np.asarray([f"shuffle {i}" for i in range(len(values))])
-        return mean_moments(names, values, np.ones(len(values)), "shuffles")
+        return mean_moments(names, values, np.ones(len(values)), _SHUFFLES)
 
     def null(
         self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
@@ -190,7 +194,7 @@ def _take(figures: Figures, key: str, code: Callable[[], OnlineCode]) -> OnlineC
         figures.miss(str(error), key)
         return None
     values = found.compressions
-    figures.take(key, values.mean, lambda: restart_interval(values, "shuffles"), _FEW)
+    figures.take(key, values.mean, lambda: restart_interval(values, _SHUFFLES), _FEW)
     return found
 
 
@@ -198,7 +202,7 @@ def _take_accuracy(figures: Figures, code: OnlineCode | None) -> None:
     if code is None:
         figures.miss(figures.reasons["compression"], "accuracy")
     else:
-        figures.take("accuracy", code.accuracy.mean, lambda: restart_interval(code.accuracy, "shuffles"), _FEW)
+        figures.take("accuracy", code.accuracy.mean, lambda: restart_interval(code.accuracy, _SHUFFLES), _FEW)
 
 
 def _record(key: str, code: OnlineCode) -> Record:

@@ -69,6 +69,7 @@ class Sts(Family):
     needs: ClassVar[str] = "a sentence-pair regressor, or an encoder of sentences"
     roles: ClassVar[tuple[str, ...]] = ("pair-regressor", "encoder", "sentence-encoder", "masked-lm", "causal-lm")
     keys: ClassVar[tuple[str, ...]] = ("groups", "persons", "profession", "share", "templates")
+    asked_apart: ClassVar[tuple[str, ...]] = ("accuracy",)
     statistics: ClassVar[Mapping[str, Statistic]] = {
         "pearson_r": Statistic("away", 0.0, "r of the difference by profession with the share of women"),
         "slope": Statistic("away", 0.0, "difference in similarity from no women to women only (least squares)"),

@@ -287,6 +287,10 @@ class Ceat(_Associations):
         )
         return figures.summary(records, items, [*notes, *_means(sets, s)])
 
+    def drawn(self, statistic: str, options: Mapping[str, Any], role: str) -> str:
+        """Return what every figure hangs on, with the other seed that it has."""
+        return f"draws of contexts (contexts_seed {options['contexts_seed']})"
+
     def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
         """Refuse: a draw has a context of every word, and the weight of each draw depends on all draws."""
         if statistic != "combined_effect_size":
