@@ -23,7 +23,7 @@ def make_table(measurements: Iterable[Mapping[str, Any]], judgements: Iterable[M
     seen = {(j["suite"], j["model"], j["statistic"]) for j in judged}
     corrected = _holm([j["p"] for j in judged])
     rows = [_judged(j, p) for j, p in zip(judged, corrected, strict=True)]
-    for m in measurements:
+    for m in sorted(measurements, key=lambda m: -int(m["n"])):  # of two, the one with most cases is shown
         for name, value in m["values"].items():
             if (m["suite"], m["model"], name) not in seen:
                 seen.add((m["suite"], m["model"], name))
