@@ -15,7 +15,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from pytest_genderbias import load_model, load_suite
-from pytest_genderbias.gates.judgement import INCONCLUSIVE, PASS, REGRESSED, decide
+from pytest_genderbias.gates.judgement import INCONCLUSIVE, PASS, REGRESSED, STALE, decide
+from pytest_genderbias.gates.regression import verdict_on
 from pytest_genderbias.measurement import plan_measurement
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.moments import mean_moments
@@ -89,7 +90,7 @@ def planted(p: np.ndarray, premise: np.ndarray, names: np.ndarray) -> None:
                 for tolerance in TOLERANCES:
                     verdicts[tolerance][verdict(p[chosen], now[chosen], premise[chosen], names, tolerance)] += 1
             for tolerance, found in verdicts.items():
-                shares = " | ".join(f"{found[one] / DRAWS:.0%}" for one in (REGRESSED, INCONCLUSIVE, PASS, "stale"))
+                shares = " | ".join(f"{found[one] / DRAWS:.0%}" for one in (REGRESSED, INCONCLUSIVE, PASS, STALE))
                 print(f"| {fall:g} | {size:,} | {tolerance:g} | {shares} |", flush=True)
 
 
@@ -103,15 +104,13 @@ def lowered(p: np.ndarray, fall: float) -> np.ndarray:
 
 
 def verdict(then: np.ndarray, now: np.ndarray, premise: np.ndarray, names: np.ndarray, tolerance: float) -> str:
-    """Return the verdict of the gate, as gates/regression.py has it for one entry."""
+    """Return the verdict of the gate for one baseline entry."""
     counts = np.bincount(premise, minlength=len(names))
     sums = [np.bincount(premise, weights=scores, minlength=len(names)) for scores in (then, now)]
     found = compare_items(
         *(mean_moments(names, total, counts, "premise words") for total in sums), lambda value: 1 - value, tolerance
     )
-    if found.high <= tolerance + 1e-6:
-        return "stale" if found.high < -tolerance - 1e-6 else PASS
-    return REGRESSED if found.low > tolerance and found.p <= 0.05 else INCONCLUSIVE
+    return verdict_on(found, tolerance)
 
 
 if __name__ == "__main__":

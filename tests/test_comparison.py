@@ -15,10 +15,14 @@ from test_plugin import model, project  # noqa: F401 - the fixture
 from pytest_genderbias import Limit, Measurement, assert_no_worse, load_model, measure
 from pytest_genderbias.errors import GateFailure
 from pytest_genderbias.gates.book import MOST_ITEM_BYTES
-from pytest_genderbias.gates.comparison import Comparison, compare_models, judge_no_worse, pack
+from pytest_genderbias.gates.comparison import Comparison, _corrected, compare_models, judge_no_worse, pack
 from pytest_genderbias.gates.limits import decided_by
+from pytest_genderbias.gates.listening import POLICY, Policy
+from pytest_genderbias.gates.regression import Before, _out_of_reach, _settled_by, corrected_for, verdict_on
 from pytest_genderbias.reports.comparison import comparison_notes, make_comparison_table
 from pytest_genderbias.restarts import combine_restarts
+from pytest_genderbias.statistics.moments import mean_moments
+from pytest_genderbias.statistics.paired import compare_items
 
 JOBS = ("nurse", "pilot", "cook", "baker", "miner", "judge", "tailor", "farmer", "dancer", "doctor")
 PERSONS = "list: persons\ntitle: t\nsource: s\nlicence: l\nlanguage: en\nentries:\n" + "".join(
@@ -258,7 +262,103 @@ def test_restarts_are_compared_with_restarts() -> None:
         for name, shift in (("a", 0.0), ("b", 0.2))
     )
     [row] = main_of(compare_models(sent(a, b), ["a", "b"])[0])
-    assert (row.over, row.better) == ("restarts", "a")
+    assert row.over.startswith("restarts")
+    assert row.better == "a"
+
+
+def trained(name: str, *values: float, direction: str = "lower") -> Measurement:
+    """Return a measurement over restarts that gave these values."""
+    one = classified(name, 1)
+    about = replace(one.statistics["net_neutral"], direction=direction, neutral=0.0)
+    one = replace(one, statistics={**one.statistics, "net_neutral": about})
+    each = [replace(one, values={**one.values, "net_neutral": value}) for value in values]
+    return combine_restarts(each, range(len(values)))
+
+
+def test_what_is_said_of_restarts_is_one_figure() -> None:
+    """Text, difference and bounds: of the mean over restarts, which went from neutral to .1 away from it."""
+    then = trained("a", -0.1, 0.1, -0.1001, 0.1001, direction="away")
+    now = trained("b", 0.1, 0.1001, 0.0999, 0.1, direction="away")
+    judged = judge_no_worse(now, then, tolerance=0.02)
+    assert judged.difference == pytest.approx(0.1)
+    assert "net_neutral 0 -> 0.1, 0.1 worse" in judged.text
+    assert judged.interval is not None
+    assert judged.interval.low < 0.1 < judged.interval.high
+    assert judged.verdict == "inconclusive"
+
+
+def test_two_restarts_that_do_not_differ_are_undecided() -> None:
+    two = judge_no_worse(trained("b", 0.5, 0.5), trained("a", 0.6, 0.6))
+    assert (two.verdict, two.over) == ("inconclusive", "other restarts")
+    assert two.settled_by == "three restarts or more, better five (seeds: 5), on both sides"
+    assert "no two restarts of a side differ" in two.text
+    assert judge_no_worse(trained("b", 0.6, 0.6), trained("a", 0.6, 0.6)).verdict == "pass"
+    whole = [replace(m, n=m.n_total) for m in (trained("a", 0.6, 0.6), trained("b", 0.5, 0.5))]
+    assert judge_no_worse(whole[1], whole[0]).verdict == "inconclusive"
+    [row] = main_of(compare_models(sent(*whole), ["a", "b"])[0])
+    assert (row.better, row.low) == ("undecided", None)
+    assert row.method.endswith("three on each are needed")
+    many = judge_no_worse(trained("b", *[0.5] * 5), trained("a", *[0.6] * 5))
+    assert (many.verdict, many.p) == ("regressed", pytest.approx(1 / 252))
+
+
+def test_a_difference_of_noise_makes_no_model_better() -> None:
+    row = Comparison("s", "r", True, "a", "b", 1.0, 1.0, 1e-8, -1e-9, 2e-8, "items", 60, 60, "", 0.001)
+    assert [one.better for one in _corrected([row, replace(row, worsening=1e-3)])] == ["the same", "a"]
+
+
+def test_one_rule_for_the_number_of_comparisons() -> None:
+    assert corrected_for("model", 7, "entries") == (7, "entries")
+    assert corrected_for("module", 0, "entries") == (1, "entries")
+    assert corrected_for("none", 7, "entries") == (1, "")
+    assert corrected_for(3, 7, "entries") == (3, "comparisons (--bias-family)")
+    planted, a = classified("b", 1, 0.05), classified("a", 1)
+    token = POLICY.set(Policy(family=40))
+    try:
+        assert judge_no_worse(planted, a, comparisons=2).tests == 40
+        POLICY.set(Policy(family="none"))
+        assert judge_no_worse(planted, a, comparisons=2).tests == 1
+    finally:
+        POLICY.reset(token)
+    assert judge_no_worse(planted, a, comparisons=2).tests == 2
+
+
+def test_a_verdict_that_no_p_can_reach_is_said_to_be_so() -> None:
+    """All of five items are worse by .1: p is 1/32, and of two comparisons none larger than 1/40 counts."""
+    labels, ones = np.array(list("abcde")), np.ones(5)
+    found = compare_items(
+        mean_moments(labels, np.zeros(5), ones, "letters"),
+        mean_moments(labels, ones / 10, ones, "letters"),
+        lambda v: v,
+    )
+    before = Before("baseline", {}, None, tests=2, family="baseline entries of m")
+    assert verdict_on(found, 0.0) == "regressed"
+    assert verdict_on(found, 0.0, tests=2) == "inconclusive"
+    [line] = _out_of_reach(found, before)
+    assert (
+        "with 2 baseline entries of m: it is 0.031 at least, and has to be 0.025; name a family of at most 1 " in line
+    )
+    assert _out_of_reach(found, replace(before, tests=1)) == []
+    assert _settled_by(found, 0.0, before) == (
+        "more letters, a smaller family (--bias-family: now 2 baseline entries of m), or a tolerance of 0.1"
+    )
+
+
+def test_the_text_says_that_a_gate_cannot_regress() -> None:
+    planted, a = classified("b", 1, 0.05), classified("a", 1)
+    assert judge_no_worse(planted, a, comparisons=500).verdict == "regressed"
+    judged = judge_no_worse(planted, a, comparisons=10**60)
+    assert judged.verdict == "inconclusive"
+    assert "no p of this method is small enough for 'regressed' with 1" in judged.text
+    assert "a smaller family (--bias-family: now 1" in judged.settled_by
+
+
+@pytest.mark.parametrize(("n", "part"), [(1000, "1,000 of 1,936,512"), (1_936_512, "all of them")])
+def test_what_is_compared_as_it_is_says_how_much_of_the_suite(n: int, part: str) -> None:
+    a, b = (replace(classified(name, 1), items={}, n=n) for name in "ab")
+    judged = judge_no_worse(b, a)
+    assert (judged.verdict, judged.over) == ("pass", f"the suite's cases, {part}")
+    assert f"on the suite's own cases, {part}, and no other items" in judged.text
 
 
 class Filler:

@@ -13,7 +13,7 @@ from pytest_genderbias.errors import DataFileError, GateError
 from pytest_genderbias.gates.book import (
     Entry,
     book_path,
-    count_entries,
+    count_gated,
     entry_of,
     items_path,
     read_book,
@@ -34,6 +34,7 @@ from pytest_genderbias.gates.regression import (
     MUST_AGREE,
     Before,
     check_tolerance,
+    corrected_for,
     different,
     find_regression,
     worsening,
@@ -129,13 +130,11 @@ class Baseline:
 
     def _tests(self) -> tuple[int, str]:
         """Return how many comparisons ``regressed`` is corrected for: what is stored, and not what happens to run."""
-        if isinstance(self.family, int):
-            return self.family, "comparisons (--bias-family)"
-        if self.family == "none":
-            return 1, ""
         module = self.module if self.family == "module" else None
         where = f"of {self.module}" if module else f"of {self.model}"
-        return max(1, count_entries(self.directory, self.model, module)), f"baseline entries {where}"
+        return corrected_for(
+            self.family, count_gated(self.directory, self.model, module), f"statistics gated in the baselines {where}"
+        )
 
     def _claim(self, name: str, measurement: Measurement) -> None:
         """Refuse two different measurements under one entry."""

@@ -13,13 +13,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Policy:
-    """What fails a test beside ``regressed``: ``"fail"`` or ``"warn"`` for ``inconclusive`` and for ``stale``."""
+    """How strict a run is.
+
+    ``inconclusive`` and ``stale``: whether such a verdict fails a test, ``"fail"`` or ``"warn"``. ``family``: ``--bias-family``, which
+    names the comparisons that ``regressed`` is corrected for.
+    """
 
     inconclusive: str = "fail"
     stale: str = "warn"
+    family: str | int = "model"
 
 
 #: Whoever wants to hear of every judgement (the plugin does, for its table) sets this for the time of a test.
 LISTENER: ContextVar[Callable[[Judgement], None] | None] = ContextVar("genderbias_listener", default=None)
-#: The plugin sets this from ``--bias-inconclusive`` and ``--bias-stale``.
+#: The plugin sets this from ``--bias-inconclusive``, ``--bias-stale`` and ``--bias-family``.
 POLICY: ContextVar[Policy] = ContextVar("genderbias_policy", default=Policy())  # noqa: B039 - frozen

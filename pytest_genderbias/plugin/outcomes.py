@@ -96,7 +96,7 @@ def listening(item: pytest.Item) -> Iterator[None]:
             item.user_properties.append((f"{name}.settled_by", judgement.settled_by))
 
     settings = item.config.stash[SETTINGS]
-    token, rule = LISTENER.set(hear), POLICY.set(Policy(settings.inconclusive, settings.stale))
+    token, rule = LISTENER.set(hear), POLICY.set(Policy(settings.inconclusive, settings.stale, settings.family))
     try:
         yield
     finally:

@@ -10,7 +10,7 @@ def holm(p: ArrayLike) -> NDArray[np.float64]:
     """Return p values adjusted so that the chance of any false rejection stays within the level (Holm 1979, step-down).
 
     The smallest of m p values is multiplied by m, the next by m - 1, and so on; none falls below one before it. It needs no
-    independence, and rejects whatever :func:`bonferroni` rejects.
+    independence, and rejects whatever Bonferroni's correction rejects, which multiplies each of them by m (Dunn 1961).
 
     Args:
         p: p values of the whole family, shape (m,), in any order.
@@ -30,23 +30,6 @@ def holm(p: ArrayLike) -> NDArray[np.float64]:
     adjusted = np.empty_like(given)
     adjusted[order] = np.minimum(np.maximum.accumulate(left * given[order]), 1.0)
     return adjusted
-
-
-def bonferroni(p: ArrayLike, family: int) -> NDArray[np.float64]:
-    """Return p values times the number of tests in the family, at most 1 (Dunn 1961).
-
-    Unlike Holm's, each needs only itself and the number: the others may still be to come.
-
-    Args:
-        p: p values, any shape.
-        family: number of tests, 1 or more.
-
-    >>> bonferroni([0.01, 0.3], 5).tolist()
-    [0.05, 1.0]
-    """
-    if family < 1:
-        raise ValueError(f"a family has at least one test, got {family}")
-    return np.minimum(_p_values(p) * family, 1.0)
 
 
 def _p_values(p: ArrayLike) -> NDArray[np.float64]:
