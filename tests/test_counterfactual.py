@@ -61,6 +61,7 @@ def grammatical(text, **options):
         ("   ", "   "),
         ("The sky is blue.", "The sky is blue."),
         ("himself herself hers", "herself himself his"),
+        ("he\nhim@x.org\tshe", "she\nhim@x.org\the"),
         ("mother:father;son/daughter", "father:mother;daughter/son"),
     ],
 )
@@ -220,12 +221,15 @@ def test_lists_of_lines(tmp_path):
     path.write_text("he she\nshe it\n")
     with pytest.raises(DataFileError, match=r"swaps\.txt:2: 'she' has two partners, 'he' \(.*swaps\.txt:1\) and 'it'"):
         read_pairs(path)
+    path.write_text("# nothing\n")
+    with pytest.raises(DataFileError, match=r"swaps\.txt:1: expected two words"):
+        read_pairs(path)
     path.write_text("he she they\n")
     with pytest.raises(DataFileError, match=r"swaps\.txt:1: expected two words"):
         read_pairs(path)
 
 
-@pytest.mark.parametrize("pairs", [[("a", "b"), ("b", "c")], [("a", "A")], [("a b", "c")], []])
+@pytest.mark.parametrize("pairs", [[("a", "b"), ("b", "c")], [("a", "A")], [("a b", "c")]])
 def test_pairs_that_cannot_be_swapped(pairs):
     with pytest.raises(SettingError):
         pairs_of(pairs)
@@ -391,6 +395,8 @@ def test_settings_are_checked_before_anything_is_read(options):
 
 
 def test_what_is_no_text_is_refused():
+    with pytest.raises(SettingError, match="put it in a list"):
+        augment("He sings.")
     with pytest.raises(SettingError, match="expected a text, got None"):
         list(augment(["He", None]))
 
@@ -517,9 +523,10 @@ def test_names_in_texts(text, expected):
     assert grammatical(expected, names=partners) == text
 
 
-def test_names_alone(tmp_path):
-    partners = name_partners(RANKED, "same")
-    assert swap("Ann and he", [("x", "y")], names=partners) == "Bea and he"
+def test_names_alone():
+    assert swap("Ann and he", (), names=name_partners(RANKED, "same")) == "Bea and he"
+    with pytest.raises(SettingError, match="nothing to swap"):
+        swap("Ann and he", ())
 
 
 def test_name_lists_need_groups(tmp_path):

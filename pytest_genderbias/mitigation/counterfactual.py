@@ -48,6 +48,7 @@ _EDGES = ".,;:!?()[]\"'`“”‘’…-–—"  #: most of what stands beside a
 _SURNAME = re.compile(r"[ \t]+(?:[A-Z]\.[ \t]+)?")  # what stands between two names of one person
 _TITLE = re.compile(r"(?<!\w)(?:Mrs?|Ms|Dr)\.?[ \t]+\Z")
 _ADDRESS = re.compile(r"@|://|\bwww\.")
+_BLACK = re.compile(r"\S+")
 
 
 @dataclass
@@ -107,7 +108,8 @@ def swap(
     Args:
         text: any text, of any length.
         pairs: the words: a packaged list (``lu2018-pairs``: the 124 pairs of the paper and the pronouns that it lacks;
-            ``zhao2018-pairs``: webster2020's), a file (see :func:`~pytest_genderbias.mitigation.pairs.read_pairs`), or the pairs.
+            ``zhao2018-pairs``: webster2020's), a file (see :func:`~pytest_genderbias.mitigation.pairs.read_pairs`), or the pairs;
+            none, ``()``, where names alone are swapped.
         intervention: ``naive`` or ``grammatical``.
         names: partners of first names, of :func:`~pytest_genderbias.mitigation.pairs.name_partners`. Where the grammatical
             intervention gives a proper noun a name of the other group ("Queen Elizabeth": "King James"), the words with it are
@@ -312,7 +314,7 @@ class _Table:
 @lru_cache(maxsize=32)
 def _table(pairs: Pairs, names: NamePartners | None) -> _Table:
     forms = {**(names.partner if names else {}), **pairs.forms}
-    return _Table(pairs, names, forms, max(len(_JOINT.split(word)) for word in forms))
+    return _Table(pairs, names, forms, max((len(_JOINT.split(word)) for word in forms), default=1))
 
 
 def _checked_table(pairs: PairSource, names: NamePartners | None, intervention: str) -> _Table:
@@ -320,6 +322,8 @@ def _checked_table(pairs: PairSource, names: NamePartners | None, intervention: 
         raise SettingError(f"the intervention is one of {', '.join(INTERVENTIONS)}; got {intervention!r}")
     if not isinstance(pairs, Pairs):
         pairs = read_pairs(pairs) if isinstance(pairs, (str, Path)) else pairs_of(pairs)
+    if not pairs.partner and names is None:
+        raise SettingError("there is nothing to swap: give pairs of words, or names")
     return _table(pairs, names)
 
 
@@ -364,6 +368,9 @@ def _hits(text: str, table: _Table) -> list[Span]:
 def _hits_within(piece: str, offset: int, table: _Table) -> Iterator[Span]:
     """Find them in what has punctuation, digits or other white space in it."""
     if _ADDRESS.search(piece):
+        if len(parts := list(_BLACK.finditer(piece))) > 1:  # others stand on other lines
+            for part in parts:
+                yield from _hits_within(part[0], offset + part.start(), table)
         return
     for match in _WORD.finditer(piece):
         word = match[0].strip("_")
@@ -486,6 +493,8 @@ def _sided(
     """Check the settings now, and yield originals and counterfactuals when they are asked for."""
     if sides not in SIDES:
         raise SettingError(f"sides is one of {', '.join(SIDES)}; got {sides!r}")
+    if isinstance(items, str):
+        raise SettingError(f"expected many texts, got one: {items!r:.60}; put it in a list")
     if neutral is None:
         neutral = "once" if sides == "two" else "drop"
     if neutral not in NEUTRAL or (neutral == "twice" and sides == "one"):

@@ -252,7 +252,10 @@ def _of_lines(path: Path) -> Pairs:
                 raise DataFileError(f"{place(path, number)}: expected two words, got {line.strip()!r}")
             yield place(path, number), words[0], words[1]
 
-    return _checked(path.stem, items(), DataFileError)
+    pairs = _checked(path.stem, items(), DataFileError)
+    if not pairs.partner:
+        raise DataFileError(f"{path}:1: expected two words a line, got none")
+    return pairs
 
 
 def _checked(name: str, items: Iterable[tuple[str, str, str]], error: type[BiasError]) -> Pairs:
@@ -263,8 +266,6 @@ def _checked(name: str, items: Iterable[tuple[str, str, str]], error: type[BiasE
             known = partner.setdefault(word, (other, where))
             if known[0] != other:
                 raise error(_two_partners(where, word, other, known))
-    if not partner:
-        raise error(f"{name}: no pairs")
     return Pairs(name, {word: other for word, (other, _) in partner.items()})
 
 
