@@ -209,6 +209,12 @@ def test_one_context_a_word_makes_it_weat(tiny_model, tmp_path):
     again = measure(suite_file(tmp_path), model, cache=None, corpus=str(path), contexts=1, draws=50, contexts_seed=9)
     assert found.n == again.n == 10
     assert found.value != again.value
+    for one, seed in ((found, 0), (again, 9)):  # exact for these draws, and no others
+        whole = one.whole_suite["combined_effect_size"]
+        assert (
+            whole.over
+            == f"the suite's cases, all of them, with seed 0 for the draws of contexts (contexts_seed {seed})"
+        )
     drawn = draw_contexts(path, list(vectors), most=1)
     whole = draw_contexts(path, list(vectors))
     one = {word: vectors[word][whole[word].drawn.index(drawn[word].drawn[0])] for word in vectors}

@@ -7,14 +7,16 @@ import pytest
 import torch
 from tiny_checkpoints import CAUSAL, MASKED, save_checkpoint
 
-from pytest_genderbias import load_model, measure
+from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UnknownNameError
+from pytest_genderbias.measurement import Plan, _sample_bounds
 from pytest_genderbias.models.loading import wrap_object
 from pytest_genderbias.scoring import log_probability
 from pytest_genderbias.scoring.log_probability import _windows
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.statistics.preference import choices, mean_difference, stereotype_share
+from pytest_genderbias.statistics.sequences import mean_bounds
 from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.family import Context
@@ -408,6 +410,31 @@ def test_professions_are_the_items_of_bec_pro():
     assert moments.over == "professions"
     assert moments.total == found.values["mean_difference"]
     assert family.unit_scores("stereotype_share", options, answer) is None  # one pair has no stereotype
+
+
+@pytest.mark.parametrize("empty", [range(0, 40, 8), range(24, 40)])
+def test_a_pair_without_a_token_leaves_the_bounds_of_a_sample_valid(empty):
+    """What scoring leaves out, and what it may still leave out, is 0 in the lower bound and 1 in the upper one."""
+    differences = np.random.default_rng(0).normal(0.5, 2, 40)
+    order = np.arange(40)
+    answer = answered(differences, order)
+    answer.values[list(empty), 0, 1] = 0
+    family, options, found = made(answer)
+    value = found.values["stereotype_share"]
+    assert value == stereotype_share(np.delete(differences, list(empty)))
+    scores = family.unit_scores("stereotype_share", options, answer)
+    assert np.flatnonzero(np.isnan(scores)).tolist() == list(empty)
+    plan = Plan(load_suite("pairs-pll"), options, {})
+    widths = []
+    for n in (8, 24, 36, 39):
+        part = Answer(answer.cases, order[:n], answer.values[:n])
+        bounds = _sample_bounds(plan, "stereotype_share", part)
+        assert bounds.low <= value <= bounds.high
+        assert bounds.low == mean_bounds(np.nan_to_num(scores[:n], nan=0.0), 40)[0]
+        assert bounds.high == mean_bounds(np.nan_to_num(scores[:n], nan=1.0), 40)[1]
+        widths.append(bounds.high - bounds.low)
+    if 0 in empty:
+        assert widths[-1] > len(empty) / 40, "what is left out stays unknown"
 
 
 def test_what_is_not_there_has_no_units_and_no_items():

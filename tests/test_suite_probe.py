@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from pytest_genderbias import load_suite, measure
+from pytest_genderbias import Limit, load_suite, measure
 from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
+from pytest_genderbias.gates.limits import judge_limit
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.statistics import code_length
 from pytest_genderbias.statistics.code_length import codes_of_labellings, online_code
@@ -221,6 +222,24 @@ def test_biographies_end_to_end_on_a_random_network(tiny_model, tmp_path):
     assert {r["value"] for r in professions.records if r["slice"] == "label"} == {"nurse", "doctor", "poet"}
     half = measure("probe-compression", tiny_model("bert"), data=tmp_path, cache=None, seeds=2, limit=110)
     assert half.n == 110
+
+
+def test_a_limit_is_decided_by_the_shuffles(tiny_model, tmp_path):
+    """The figure hangs on the seed of the shuffles: of the whole data set no more is known than their interval."""
+    write(tmp_path / "bios" / "bias_in_bios_test.jsonl", people())
+    found = measure("probe-compression", tiny_model("bert"), data=tmp_path, cache=None, seeds=4)
+    assert found.n == found.n_total
+    for statistic in found.values:
+        assert found.whole_suite[statistic] == found.intervals[statistic] is not None
+    interval = found.interval
+    inside = judge_limit(found, Limit(at_most=(found.value + interval.high) / 2))
+    assert (inside.verdict, inside.over) == ("inconclusive", "shuffles")
+    assert "judged for other shuffles" in inside.text
+    assert inside.settled_by.endswith(" shuffles, if the value stays where it is")
+    assert judge_limit(found, Limit(at_most=interval.high)).verdict == "pass"
+    assert judge_limit(found, Limit(at_most=interval.low - 1e-4)).verdict == "regressed"
+    one = measure("probe-compression", tiny_model("bert"), data=tmp_path, cache=None, seeds=1, seed=7)
+    assert judge_limit(one, Limit(at_most=9)).over == "the suite's cases, all of them, with seed 7 for the shuffles"
 
 
 def test_a_table_of_the_users_own(tiny_model, tmp_path):
