@@ -23,6 +23,7 @@ BENCHMARKS = (
     "ceat",
     "probes",
     "cooccurrence",
+    "counterfactual",
 )
 
 
