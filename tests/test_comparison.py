@@ -497,6 +497,18 @@ def test_a_suite_that_does_not_apply_to_the_reference_is_a_skip(jobs: pytest.Pyt
     result.assert_outcomes(failed=2)
 
 
+@pytest.mark.parametrize(("selected", "later"), [([], 2), (["-k", "nli:b"], 0)])
+def test_a_reference_that_cannot_be_loaded_says_why_once(
+    jobs: pytest.Pytester, selected: list[str], later: int
+) -> None:
+    models = [model(jobs, which, name) for which, name in (("absent", "a"), ("good", "b"), ("worse", "c"))]
+    result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", *selected)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    errors = [line for line in result.outlines if line.startswith("ModelError: ")]
+    assert ["absent" in line for line in errors] == [True] + [False] * later
+    assert all("a cannot be measured; the first test that asked for it says why" in line for line in errors[1:])
+
+
 def test_a_baseline_is_judged_where_the_reference_cannot_be(jobs: pytest.Pytester) -> None:
     jobs.runpytest("--bias-suite=tiny-nli.yaml", model(jobs, "good", "b"), "--bias-update").assert_outcomes(passed=1)
     models = model(jobs, "writer", "a"), model(jobs, "worse", "b")

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from killed_runs import CHUNK, KILLS, LIMIT
 
 from pytest_genderbias.plugin.options import _size
@@ -129,6 +130,38 @@ def test_what_cannot_be_told_does_not_keep_scores_from_being_stored(tmp_path: Pa
     (folder / "about.json").mkdir()
     assert add(tmp_path, units=5) == folder
     assert filled(tmp_path, units=5) == 5
+
+
+class OldLock(FileLock):
+    """A lock as filelock once gave it: of a file that was removed while it was waited for."""
+
+    removed = 0
+
+    def acquire(self, *args: Any, **how: Any) -> Any:
+        found = super().acquire(*args, **how)
+        if OldLock.removed:
+            OldLock.removed -= 1
+            Path(self.lock_file).unlink()
+            Path(self.lock_file).touch()
+        return found
+
+
+def test_a_lock_of_a_file_that_is_gone_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = add(tmp_path)
+    monkeypatch.setattr("filelock.FileLock", OldLock)
+    monkeypatch.setattr(OldLock, "removed", 1)
+    one = ScoreStore(tmp_path, {"name": "a"}, ABOUT)
+    with one.locked(), held(folder) as free:
+        assert one.note is None
+        assert not free  # what was locked at last is what others find
+    monkeypatch.setattr(OldLock, "removed", 1)
+    with held(folder) as free:
+        assert not free
+    with held(folder) as free:
+        assert free
+    monkeypatch.setattr(OldLock, "removed", 99)
+    with one.locked():
+        assert "others remove its folder again and again" in str(one.note)
 
 
 def test_reading_marks_an_entry_as_used(tmp_path: Path) -> None:

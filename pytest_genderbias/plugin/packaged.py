@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -101,14 +100,14 @@ class SuiteItem(pytest.Item):
 def measure_references(item: Any) -> None:
     """Measure all that the items to come are compared with, in a row, so that two models do not take turns in memory.
 
-    An error is left to the item that it concerns. A worker of xdist does it for this item alone: it does not know which it gets.
+    An error is left to the item that it concerns, which says it whole. A worker of xdist does it for this item alone: it does not know which it gets.
     """
     prepared = item.config.stash.setdefault(_PREPARED, set())
     items = [item] if hasattr(item.config, "workerinput") else item.session.items
     waiting = [one for one in items if hasattr(one, "measure_reference") and one not in prepared and one.reference]
     for one in sorted(waiting, key=lambda one: str(one.reference.name)):
         prepared.add(one)
-        with suppress(BiasError):
+        with bias_session(item.config).untold():
             one.measure_reference(one.reference)
 
 

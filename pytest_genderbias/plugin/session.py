@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -38,7 +39,7 @@ class BiasSession:
     def __init__(self, config: pytest.Config) -> None:
         self.config, self.settings = config, config.stash[SETTINGS]
         self._sources: dict[str, ModelSource] = {}
-        self._refused: set[str] = set()
+        self._refused: dict[str, str | None] = {}  # models that cannot be measured: why, until somebody was told
         self._loaded: tuple[ModelSpec, Model] | None = None
         self._suites: dict[str, Suite] = {}
         self._measured: dict[str, Measurement] = {}
@@ -178,12 +179,23 @@ class BiasSession:
     def _once(self, spec: ModelSpec, load: Any) -> Any:
         """Say an error whole the first time, and in short afterwards."""
         if spec.name in self._refused:
-            raise ModelError(f"{spec.name} cannot be measured; the first test that asked for it says why")
+            why, self._refused[spec.name] = self._refused[spec.name], None
+            raise ModelError(why or f"{spec.name} cannot be measured; the first test that asked for it says why")
         try:
             return load()
         except BiasError:
-            self._refused.add(spec.name)
+            self._refused[spec.name] = None
             raise
+
+    @contextmanager
+    def untold(self) -> Iterator[None]:
+        """Suppress an error that nobody is shown; a model's is said whole to the next one that asks for it."""
+        told = {name for name, why in self._refused.items() if why is None}
+        try:
+            yield
+        except BiasError as error:
+            for name in self._refused.keys() - told:
+                self._refused[name] = str(error)
 
 
 SESSION = pytest.StashKey[BiasSession]()

@@ -8,6 +8,7 @@ folder of the cache is neither counted nor touched. No entry is removed while a 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -100,9 +101,23 @@ def held(folder: Path) -> Iterator[bool]:
         yield False
         return
     try:
-        yield True
+        yield is_on_disk(lock, folder / LOCK)
     finally:
         lock.release()
+
+
+def is_on_disk(lock: Any, path: Path) -> bool:
+    """Tell whether the file that a lock holds is the one at its path: another process may have removed it and made another.
+
+    Late versions of filelock see to it themselves; it comes with torch and transformers, in whatever version they are content with.
+    """
+    held_file = getattr(getattr(lock, "_context", lock), "lock_file_fd", None)
+    if held_file is None:  # a kind of lock that has no file open
+        return True
+    try:
+        return os.path.samestat(os.fstat(held_file), path.stat())
+    except OSError:
+        return False
 
 
 def _remove(entries: Sequence[Entry]) -> Removal:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.scoring import SCORING_VERSION
-from pytest_genderbias.scoring.entries import ABOUT, LOCK, sweep
+from pytest_genderbias.scoring.entries import ABOUT, LOCK, is_on_disk, sweep
 
 _ATTEMPTS = 5  #: to lock an entry that others remove
 
@@ -128,7 +128,9 @@ def _acquire(folder: Path) -> Any:
             folder.mkdir(parents=True, exist_ok=True)
             lock = FileLock(folder / LOCK)
             lock.acquire()
-            return lock
+            if is_on_disk(lock, folder / LOCK):
+                return lock
+            lock.release()
     raise OSError("others remove its folder again and again")
 
 
