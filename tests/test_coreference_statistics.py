@@ -4,14 +4,18 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from coreference_coverage import POPULATIONS, RESTARTS, restarts_held, simulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import precision_recall_fscore_support
 
 from pytest_genderbias.statistics.coreference import (
     METRICS,
+    _signed_f1,
     conll_f1,
     document_counts,
+    f1_gap_interval,
+    f1_interval,
     f1_pair,
     likelier_profession,
     linked_profession,
@@ -240,3 +244,73 @@ def test_the_likelier_profession_has_the_higher_score():
     assert likelier_profession(scores).tolist() == [1, 0, -1, 1, -1]
     with pytest.raises(ValueError, match="not a number"):
         likelier_profession([[float("nan"), 1.0]])
+
+
+# Intervals
+
+
+def errors_of_pairs(n, first, second):
+    """Counts of n pairs of sentences, all right but for the first so many here, and the last so many there."""
+    gold = np.tile([True, False], (n, 1))
+    pro, anti = gold.copy(), gold.copy()
+    pro[:first], anti[n - second :] = ~pro[:first], False
+    return tuple(pair_counts(gold, linked)[:, None] for linked in (pro, anti))
+
+
+@pytest.mark.parametrize("signs", [[1.0, -1.0], [1.0, 1.0]])
+def test_the_error_of_f1_against_weights_moved_one_at_a_time(signs):
+    """The infinitesimal jackknife: how F1 changes where one pair weighs a little more (Efron 1982)."""
+    rng = np.random.default_rng(3)
+    key = [["ab"], ["ab", "cd"], ["abc"]]
+    said = [["ab"], ["ac", "bd"], ["abcd"], ["ad"], []]
+    counts = np.stack(
+        [[document_counts(key[i], said[j]) for i, j in rng.integers(0, (3, 5), (2, 2))] for _ in range(40)]
+    )
+
+    def value(weights):
+        totals = np.tensordot(weights, counts, 1)
+        return float(np.dot(signs, conll_f1(totals)))
+
+    ones, step = np.ones(40), 1e-5
+    slopes = np.array([(value(ones + step * e) - value(ones - step * e)) / (2 * step) for e in np.eye(40)])
+    (found,), (error,) = _signed_f1(counts, ones[None], np.array(signs))
+    assert found == pytest.approx(value(ones))
+    assert error == pytest.approx(np.sqrt(np.square(slopes).sum() * 40 / 39), rel=1e-6)
+
+    kinds, times = np.unique(counts.reshape(40, -1), axis=0, return_counts=True)
+    by_kind = _signed_f1(kinds.reshape(-1, 2, 3, 4), times[None].astype(float), np.array(signs))
+    assert (by_kind[0][0], by_kind[1][0]) == pytest.approx((found, error))
+
+
+def test_intervals_do_not_depend_on_the_order_of_pairs():
+    pro, anti = errors_of_pairs(80, 12, 25)
+    shuffled = np.random.default_rng(0).permutation(80)
+    assert f1_gap_interval(pro, anti, "pairs") == f1_gap_interval(pro[shuffled], anti[shuffled], "pairs")
+    assert f1_interval(pro + anti, "pairs") == f1_interval((pro + anti)[shuffled], "pairs")
+
+
+def test_no_interval_where_too_few_pairs_differ():
+    with pytest.raises(UndefinedError, match="too few of the 200 pairs differ"):
+        f1_gap_interval(*errors_of_pairs(200, 1, 1), "pairs")
+    with pytest.raises(UndefinedError, match="too few of the 200 pairs differ"):
+        f1_interval(sum(errors_of_pairs(200, 1, 0)), "pairs")
+    assert f1_interval(sum(errors_of_pairs(200, 20, 0)), "pairs").items == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "kind"),
+    [("very high", 164, "f1"), ("one way", 164, "gap"), ("alike", 164, "gap"), ("clusters, gap", 60, "gap")],
+)
+def test_intervals_hold_in_a_small_version_of_the_table(name, n, kind):
+    """Percentiles of the resamples held in 88 % of the first two."""
+    held, without = simulate(POPULATIONS[name], n, 200, (kind,))[kind, "chosen"]
+    assert held >= 0.93
+    assert without <= 0.1
+
+
+def test_intervals_of_restarts_in_a_small_version_of_the_table():
+    for n in RESTARTS:
+        held, without = restarts_held("normal", n, 400)
+        assert 0.925 <= held <= 0.975
+        assert without == 0
+    assert restarts_held("normal", 2, 5) == (0, 1)
