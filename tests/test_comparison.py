@@ -20,6 +20,7 @@ from pytest_genderbias.gates.limits import decided_by
 from pytest_genderbias.gates.listening import POLICY, Policy
 from pytest_genderbias.gates.regression import Before, _out_of_reach, _settled_by, corrected_for, verdict_on
 from pytest_genderbias.reports.comparison import comparison_notes, make_comparison_table
+from pytest_genderbias.reports.table import make_table
 from pytest_genderbias.restarts import combine_restarts
 from pytest_genderbias.statistics.moments import mean_moments
 from pytest_genderbias.statistics.paired import compare_items
@@ -461,8 +462,8 @@ def test_no_suite_may_be_worse_than_a_named_model(jobs: pytest.Pytester) -> None
         [
             "regressed: tiny-nli on b: net_neutral 0.9 -> 0.825, 0.075 worse, tolerance 0",
             "*p = 0.00098 against a worsening within the tolerance, regressed at 0.025 or less, 0.05 for 2 comparisons of models",
-            "| tiny-nli | b *| net_neutral *| worse by 0.0750* | a 0.9 + 0 *| regressed *|",
-            "| tiny-nli | c *| net_neutral *| worse by -0.0500* | a 0.9 + 0 *| pass *|",
+            "| tiny-nli | b *| net_neutral *| worse by 0.0750, the same in every item* | a 0.9 + 0 *| regressed *|",
+            "| tiny-nli | c *| net_neutral *| better by 0.0500, the same in every item* | a 0.9 + 0 *| pass *|",
         ]
     )
 
@@ -568,6 +569,67 @@ def test_a_gate_file_without_its_reference_says_so(jobs: pytest.Pytester) -> Non
     result = jobs.runpytest(model(jobs, "worse", "b"), "--bias-strict")
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(["*no model 'a' to compare with*(--bias-strict)"])
+
+
+def test_a_skip_for_want_of_a_reference_is_listed(jobs: pytest.Pytester) -> None:
+    jobs.path.joinpath("g.bias.yaml").write_text(GATES)
+    result = jobs.runpytest(model(jobs, "worse", "b"))
+    result.stdout.fnmatch_lines(
+        ["skipped on b: tiny-nli: no model 'a' to compare with: give it with --bias-model=a=SPEC"]
+    )
+
+
+IDLE = """
+gates:
+  - {suite: tiny-nli.yaml, at_least: 0.1}
+  - {suite: tiny-nli.yaml, at_least: 0.1, models: [candidat, other]}
+  - {suite: tiny-nli.yaml, no_worse_than: candidate}
+"""
+
+
+def test_a_gate_for_none_of_the_models_is_a_skip(jobs: pytest.Pytester) -> None:
+    jobs.path.joinpath("g.bias.yaml").write_text(IDLE)
+    result = jobs.runpytest(model(jobs, "good", "candidate"))
+    result.assert_outcomes(passed=1, skipped=2)
+    result.stdout.fnmatch_lines_random(
+        [
+            "skipped: tiny-nli: gate tiny-nli.net_neutral.at_least-2 is for candidat, other, and the run has candidate",
+            "skipped: tiny-nli: gate *.no_worse_than_candidate has no model to judge but candidate, which others are compared with: *",
+        ]
+    )
+    strict = jobs.runpytest(model(jobs, "good", "candidate"), "--bias-strict")
+    strict.assert_outcomes(passed=1, failed=2)
+    strict.stdout.fnmatch_lines_random(["*gate * is for candidat, other, and the run has candidate (--bias-strict)"])
+    jobs.runpytest(model(jobs, "good", "other")).assert_outcomes(passed=2, skipped=1)
+
+
+def test_gates_on_one_statistic_can_be_told_apart(jobs: pytest.Pytester) -> None:
+    gate = "  - {suite: tiny-nli.yaml, %s, settings: {limit: 300}, name: %s}\n"
+    kinds = {"lax": "at_least: 0.1", "strict": "at_least: 0.2", "last": "baseline: true", "best": "no_worse_than: a"}
+    jobs.path.joinpath("g.bias.yaml").write_text("gates:\n" + "".join(gate % (kinds[name], name) for name in kinds))
+    models = model(jobs, "good", "a"), model(jobs, "better", "b")
+    jobs.runpytest(*models, "--bias-update")
+    result = jobs.runpytest(*models, "--bias-json=r.json")
+    rows = [line for line in result.outlines if line.startswith("| tiny-nli (")]
+    assert [line.split("(")[1].partition(")")[0] for line in rows if "| b " in line] == sorted(kinds)
+    judged = json.loads((jobs.path / "r.json").read_text())["judgements"]
+    assert sorted(one["name"] for one in judged if one["model"] == "b") == sorted(kinds)
+
+
+def test_the_table_says_better_and_alike_in_words() -> None:
+    def shown(now: Measurement, then: Measurement) -> str:
+        judged = judge_no_worse(now, then).to_dict()
+        return make_table([], [judged]).splitlines()[2].split("|")[5].strip()
+
+    a, b = classified("a", 1), classified("b", 1, 0.05)
+    assert shown(b, a) == "worse by 0.0500, the same in every item"
+    assert shown(a, b) == "better by 0.0500, the same in every item"
+    assert shown(replace(a, model="c"), a) == "no change, the same in every item"
+    assert shown(trained("b", *[0.5] * 5), trained("a", *[0.6] * 5)) == "worse by 0.1000, the same in every restart"
+    low, high = (float(x) for x in shown(classified("b", 2), classified("a", 1, 0.1)).partition(", ")[2].split(" to "))
+    assert 0 < low < high  # of what is better, not of a worsening
+    whole = [replace(m, items={}, n=m.n_total) for m in (a, b)]
+    assert shown(whole[1], whole[0]) == "worse by 0.0500, exact"
 
 
 def test_models_take_no_turns_in_memory(jobs: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

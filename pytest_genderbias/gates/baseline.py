@@ -89,13 +89,13 @@ class Baseline:
     ) -> Judgement:
         """Compare a statistic with the stored one, item by item."""
         tolerance = check_tolerance(tolerance)
-        statistic, name = measurement.statistic(statistic), name or measurement.suite
+        label, statistic, name = name, measurement.statistic(statistic), name or measurement.suite
         if measurement.stopped:
             raise GateError(
                 f"{measurement.suite} was scored only until other gates were decided; a baseline needs a measurement without until="
             )
         self._claim(name, measurement)
-        return make_judgement(measurement, statistic, self._find(measurement, tolerance, statistic, name))
+        return make_judgement(measurement, statistic, self._find(measurement, tolerance, statistic, name), label)
 
     def _find(self, measurement: Measurement, tolerance: float, statistic: str, name: str) -> Finding:
         stored = self.stored(name)

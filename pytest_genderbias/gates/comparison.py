@@ -51,6 +51,7 @@ def judge_no_worse(
     tolerance: float = 0.0,
     statistic: str | None = None,
     comparisons: int = 1,
+    label: str | None = None,
 ) -> Judgement:
     """Judge whether a model is worse than another on the same suite, item by item.
 
@@ -61,6 +62,7 @@ def judge_no_worse(
         statistic: the main one by default.
         comparisons: how many such comparisons ``regressed`` is corrected for: those of a gate file, of the flags, or of a test in
             Python. A number given by ``--bias-family`` takes its place, and ``--bias-family=none`` makes it 1.
+        label: what the gate is called, to tell it from others on the same statistic.
 
     Raises:
         GateError: one of them was scored only until other gates were decided.
@@ -72,13 +74,13 @@ def judge_no_worse(
     name, tolerance = measurement.statistic(statistic), check_tolerance(tolerance)
     bound = f"no worse than {reference.model}"
     if unlike := _unlike(measurement, reference, name):
-        return make_judgement(measurement, name, Finding(NOT_COMPARABLE, bound, unlike))
+        return make_judgement(measurement, name, Finding(NOT_COMPARABLE, bound, unlike), label)
     tests, family = corrected_for(POLICY.get().family, comparisons, "comparisons of models")
     before = Before(reference.model, reference.values, reference.items, tests=tests, family=family)
     found = find_regression(measurement, name, before, tolerance)
     if found.verdict == STALE:  # a better model puts nothing out of date
         found = replace(found, verdict=PASS)
-    return make_judgement(measurement, name, found)
+    return make_judgement(measurement, name, found, label)
 
 
 def _unlike(measurement: Measurement, reference: Measurement, statistic: str) -> str:

@@ -51,7 +51,8 @@ class Judgement:
     """What a gate found. ``bound`` is the limit or baseline in short, for the table; ``text`` explains it whole.
 
     ``interval`` has the bounds that decided, ``over`` what varies between them. ``failed``: whether the test that holds this gate
-    fails. ``accepted``: worse values that were accepted with a reason, still in force.
+    fails. ``accepted``: worse values that were accepted with a reason, still in force. ``name``: of the gate or baseline entry, where it
+    was given one.
     """
 
     suite: str
@@ -72,6 +73,7 @@ class Judgement:
     difference: float | None = None
     accepted: Sequence[Mapping[str, Any]] = field(default_factory=list)
     null: Null | None = None
+    name: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain JSON values."""
@@ -101,7 +103,7 @@ def approximate(number: int) -> str:
     return f"about {-(-number // unit) * unit:,}"
 
 
-def make_judgement(measurement: Measurement, statistic: str, finding: Finding) -> Judgement:
+def make_judgement(measurement: Measurement, statistic: str, finding: Finding, name: str | None = None) -> Judgement:
     """Make a judgement and tell the listener."""
     policy = POLICY.get()
     warned = {INCONCLUSIVE: policy.inconclusive, STALE: policy.stale}
@@ -113,7 +115,7 @@ def make_judgement(measurement: Measurement, statistic: str, finding: Finding) -
         finding.bound, finding.verdict, explain(measurement, statistic, finding),
         finding.verdict in _ALWAYS_FAIL or warned.get(finding.verdict) == "fail",
         finding.over, finding.settled_by, finding.p, finding.tests, finding.difference, list(finding.accepted),
-        measurement.null.get(statistic),
+        measurement.null.get(statistic), name or "",
     )  # fmt: skip
     listener = LISTENER.get()
     if listener is not None:

@@ -107,13 +107,17 @@ def _all_decided(tests: Sequence[Callable[[float, float], bool]], low: float, hi
 
 
 def judge_limit(
-    measurement: Measurement, limit: Limit, statistic: str | None = None, generalise: bool = False
+    measurement: Measurement,
+    limit: Limit,
+    statistic: str | None = None,
+    generalise: bool = False,
+    label: str | None = None,
 ) -> Judgement:
     """Judge a statistic, the main one by default, against a limit, by its bounds and not by the point.
 
     The bounds are those of the whole suite on this model (exact where all cases were scored). With ``generalise`` they are those
     for other items of the same kind: the clustered interval of the measurement; and those of a measurement with ``seeds`` are always
-    for other restarts.
+    for other restarts. ``label`` is what the gate is called, to tell it from others on the same statistic.
 
     Raises:
         GateError: the limit does not fit the statistic, or bounds for others are asked of a measurement that stopped early.
@@ -127,7 +131,7 @@ def judge_limit(
             f"{measurement.suite} was scored only until other gates were decided; bounds for other items or restarts need a measurement "
             "without until="
         )
-    return make_judgement(measurement, name, _find(measurement, limit, name, generalise))
+    return make_judgement(measurement, name, _find(measurement, limit, name, generalise), label)
 
 
 def _find(measurement: Measurement, limit: Limit, name: str, generalise: bool) -> Finding:

@@ -38,7 +38,7 @@ class Ledger:
         self._settled: Counter[Book] = Counter()
         self._partial = False  # something was deselected, or a worker died: unused entries cannot be told
         self._lines: list[tuple[str, str]] = []
-        self._skipped: dict[tuple[str, str], list[str]] = {}  # model, reason: packaged suites
+        self._skipped: dict[tuple[str, str], dict[str, None]] = {}  # model, reason: suites, of flags and of gate files
 
     # What is collected and what was run.
 
@@ -65,7 +65,7 @@ class Ledger:
         suite = dict(report.user_properties).get("bias_suite")
         if suite is not None and report.outcome == "skipped" and isinstance(report.longrepr, tuple):
             reason = report.longrepr[2].removeprefix("Skipped: ").removeprefix(str(suite)).lstrip(": ")
-            self._skipped.setdefault((found["model"] or "", reason), []).append(str(suite))
+            self._skipped.setdefault((found["model"] or "", reason), {})[str(suite)] = None
         book = (found["model"] or "", found["module"])
         self._used.setdefault(book, set()).update(found["used"])
         self._refused.setdefault(book, set()).update(found["refused"])

@@ -64,6 +64,14 @@ class Gate:
             return True
         return (self.models is None or spec.name in self.models) and spec.name != self.against
 
+    def why_idle(self, names: Sequence[str]) -> str:
+        """Say why it judges none of these models."""
+        mine = [str(name) for name in names if self.models is None or name in self.models]
+        if mine:
+            return f"gate {self.name} has no model to judge but {self.against}, which others are compared with: name one with --bias-model=[NAME=]SPEC"
+        wanted = ", ".join(map(str, self.models or ())) or "no model"
+        return f"gate {self.name} is for {wanted}, and the run has {', '.join(names)}"
+
 
 class GateFile(pytest.File):
     """A file with a list of gates under ``gates``."""
@@ -95,6 +103,10 @@ class GateFile(pytest.File):
                 yield GateItem.from_parent(
                     self, name=name, gate=gate, beside=beside, comparisons=comparisons, spec=spec
                 )
+        for gate in parsed:
+            if not any(gate.is_for(spec) for spec in models):  # told, or it would silently never run
+                name = f"{gate.name}:no-model"
+                yield GateItem.from_parent(self, name=name, gate=gate, beside=(gate,), comparisons=1, spec=None)
 
     def _claim(self, gate: Gate, entries: dict[str, list[Gate]]) -> None:
         """Refuse two measurements under one baseline entry, but for gates that are on different models."""
@@ -193,6 +205,7 @@ class GateItem(pytest.Item):
         super().__init__(**kwargs)
         self.gate, self.beside, self.comparisons, self.spec = gate, beside, comparisons, spec
         self.suite = gate.suite
+        self.user_properties.append(("bias_suite", gate.suite.name))
 
     def runtest(self) -> None:
         """Measure and judge."""
@@ -200,6 +213,8 @@ class GateItem(pytest.Item):
         from pytest_genderbias.gates.limits import judge_limit
 
         gate = self.gate
+        if self.spec is None and (specs := self.config.stash[SETTINGS].models):
+            refuse_or_skip(self.config, gate.why_idle([spec.name for spec in specs]))
         measure_references(self)
         measurement = self._measure(self.spec)
         judgements = []
@@ -209,7 +224,7 @@ class GateItem(pytest.Item):
         if gate.against is not None:
             judgements.append(self._compare(measurement, gate.against))
         if gate.limit is not None:
-            judgements.append(judge_limit(measurement, gate.limit, gate.statistic, gate.generalise))
+            judgements.append(judge_limit(measurement, gate.limit, gate.statistic, gate.generalise, gate.label))
         for judgement in judgements:
             settle(judgement)
 
@@ -254,6 +269,7 @@ class GateItem(pytest.Item):
             self.gate.tolerance,
             self.gate.statistic,
             self.comparisons,
+            self.gate.label,
         )
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: str | None = None) -> str:

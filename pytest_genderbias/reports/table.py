@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pytest_genderbias.gates.judgement import WHOLE_SUITE
+from pytest_genderbias.gates.regression import FLOAT_NOISE
+
 HEADERS = ("suite", "model", "statistic", "value", "95 % interval", "over", "cases", "limit or baseline", "verdict")
 _P = "p (Holm)"  #: shown where something was compared with a baseline or another model
 _NULL = "null (place)"  #: shown where there are some: 95 % of the shuffles, and the share at least as bad
@@ -15,7 +18,8 @@ def make_table(measurements: Iterable[Mapping[str, Any]], judgements: Iterable[M
     """Return a markdown table: every judgement, and every statistic that was measured and not judged.
 
     Both arguments are plain mappings, as ``to_dict()`` gives them. Texts are escaped for markdown. ``over`` says what varies between
-    the bounds. Here all p values of the run are at hand: they are corrected for their number as Holm does.
+    the bounds, which are those of a worsening, or of a bettering where it is called so. A gate or baseline entry that was given a name
+    stands in brackets behind its suite. Here all p values of the run are at hand: they are corrected for their number as Holm does.
     """
     from tabulate import tabulate
 
@@ -49,10 +53,22 @@ def _holm(p_values: Sequence[float | None]) -> list[str]:
 def _judged(of: Mapping[str, Any], p: str) -> list[str]:
     row = _row(of, of["statistic"], of["value"], of["interval"], of["bound"], of["verdict"], p, of["null"])
     if of["difference"] is not None and of["interval"] is not None:
-        low, high = of["interval"]["low"], of["interval"]["high"]
-        between = "exact" if low == high else f"{low:.4f} to {high:.4f}"
-        row[4] = f"worse by {of['difference']:.4f}, {between}"
+        row[4] = escape(_change(of["difference"], of["interval"]))
+    if of.get("name"):
+        row[0] = escape(f"{of['suite']} ({of['name']})")
     return row
+
+
+def _change(worse: float, interval: Mapping[str, Any]) -> str:
+    """Return a worsening with its bounds, or a bettering with its own."""
+    low, high, over = interval["low"], interval["high"], interval["over"]
+    change = "no change" if abs(worse) <= FLOAT_NOISE else f"{'better' if worse < 0 else 'worse'} by {abs(worse):.4f}"
+    if high - low <= FLOAT_NOISE:
+        if over.startswith(WHOLE_SUITE):
+            return f"{change}, exact"
+        return f"{change}, the same in every {'restart' if over.startswith('restarts') else 'item'}"
+    low, high = (-high, -low) if change.startswith("better") else (low, high)
+    return f"{change}, {low:.4f} to {high:.4f}"
 
 
 def _row(
