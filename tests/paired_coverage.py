@@ -1,7 +1,7 @@
 """Measure how often the one-sided 95 % bounds of a paired worsening hold, and what gates on them decide.
 
-Run as a script with the name of a table, ``means``, ``smooth``, ``counts``, ``restarts`` or ``power``, it prints that table of
-docs/coverage-paired.md (one to five minutes each).
+Run as a script with the name of a table, ``means``, ``methods``, ``smooth``, ``counts``, ``counts-power``, ``restarts`` or
+``power``, it prints that table of docs/coverage-paired.md (one to ten minutes each).
 """
 
 import sys
@@ -14,6 +14,7 @@ from pytest_genderbias.statistics.moments import Moments, mean_moments
 from pytest_genderbias.statistics.paired import compare_items, compare_restarts
 
 ITEMS = (12, 60, 164)
+MANY = (60, 164, 600)
 RESTARTS = (2, 3, 5, 10)
 RESAMPLES, EXCHANGES = 499, 199  #: fewer than a comparison draws, so that thousands of them take minutes
 
@@ -205,13 +206,46 @@ def simulate(make, truth, items, runs, distance=as_it_is, tolerance=None, seed=0
     return found / runs
 
 
-def means_rows(runs=1000):
+def means_rows(runs=2000):
     for draw, truth in MEANS.items():
         for unequal in (False, True):
             if unequal and draw not in (normal, exponential):
                 continue
             label = draw.__name__ + (", unequal" if unequal else "")
             yield label, [simulate(mean_pair(draw, unequal), truth, n, runs) for n in ITEMS]
+
+
+def upper_bounds(pair, rng, n, distance):
+    """Return the upper bounds of methods that were not chosen: Student's t, percentiles, and bootstrap-t with no regard to sides."""
+    both = paired._Pair(*pair, distance, 1e-6)
+    drawn = paired._weights(rng, RESAMPLES, n)
+    values = both.bad_now(drawn @ both.now) - both.bad_then(drawn @ both.then)
+    values = np.sort(np.where(np.isfinite(values), values, np.inf))
+    plain = paired._bootstrap_t(both, 0.0, 0.95)
+    return [
+        both.worsening + stats.t.ppf(0.95, n - 1) * both.jackknife_error(),
+        values[paired._rank(RESAMPLES, 0.95)],
+        np.nan if plain is None else plain[1],
+    ]
+
+
+METHODS = ("Student's t", "percentiles", "bootstrap-t")
+
+
+def methods_rows(runs=1000, n=12):
+    """Return how often the upper bound holds, by method, and how often it cannot be had."""
+    rows = {draw.__name__: (mean_pair(draw), MEANS[draw], as_it_is) for draw in (normal, exponential, ties)}
+    rows |= {label: (make, truth, np.abs) for label, (make, truth) in SMOOTH.items()}
+    resamples, paired._RESAMPLES = paired._RESAMPLES, RESAMPLES
+    try:
+        for label, (make, truth, distance) in rows.items():
+            rng = np.random.default_rng([0, n])
+            found = np.array([upper_bounds(make(rng, n), rng, n, distance) for _ in range(runs)])
+            lacks = np.isnan(found)
+            held = ((found >= truth - 1e-9) & ~lacks).sum(axis=0) / np.maximum(1, (~lacks).sum(axis=0))
+            yield label, list(zip(held, lacks.mean(axis=0), strict=True))
+    finally:
+        paired._RESAMPLES = resamples
 
 
 def smooth_rows(runs=1000):
@@ -225,6 +259,17 @@ def counts_rows(runs=500):
         for n in ITEMS[1:]:
             truth = expected_count(now, n) - expected_count(then, n)
             cells.append(simulate(count_pair(then, now), truth, n, runs))
+        yield label, cells
+
+
+def counts_power_rows(runs=100, sizes=MANY):
+    """Return the true worsening, and what gates without tolerance decide."""
+    for label in ("new effects", "larger effects"):
+        then, now = EFFECTS[label]
+        cells = []
+        for n in sizes:
+            truth = expected_count(now, n) - expected_count(then, n)
+            cells.append((truth, simulate(count_pair(then, now), truth, n, runs, tolerance=0.0)))
         yield label, cells
 
 
@@ -261,17 +306,29 @@ def decided(found):
     return f"{regressed:.1%} / {passed:.1%} / {1 - regressed - passed:.1%}"
 
 
+def held_above(found):
+    share, lacking = found
+    return f"{share:.1%}" + (f" ({lacking:.0%})" if lacking >= 0.005 else "")
+
+
+def called(found):
+    truth, decisions = found
+    return f"{decisions[2]:.0%} (true worsening {truth:.1f})"
+
+
 TABLES = {
     "means": ("population", ITEMS, "items", means_rows, held),
+    "methods": ("12 items", METHODS, "", methods_rows, held_above),
     "smooth": ("statistic, then to now", ITEMS, "items", smooth_rows, held),
     "counts": ("population", ITEMS[1:], "persons", counts_rows, held),
+    "counts-power": ("population", MANY, "persons", counts_power_rows, called),
     "restarts": ("values", RESTARTS, "restarts a side", restarts_rows, held),
     "power": ("true worsening", ITEMS, "items", power_rows, decided),
 }
 
 if __name__ == "__main__":
     head, sizes, what, rows, cell = TABLES[sys.argv[1]]
-    print(f"| {head} | {' | '.join(f'{n} {what}' for n in sizes)} |")
+    print(f"| {head} | {' | '.join(f'{n} {what}'.strip() for n in sizes)} |")
     print("|" + "---|" * (1 + len(sizes)))
     for label, found in rows():
         print(f"| {label} | {' | '.join(map(cell, found))} |", flush=True)
