@@ -90,6 +90,11 @@ class Measurement:
         """Whether a statistic is of a sample of its cases."""
         return self.n < self.n_total and statistic not in self.family.asked_apart
 
+    def of_all_cases(self, statistic: str) -> str:
+        """Say what a figure of all cases is of: these, and the seed of what is drawn or trained inside."""
+        known = self.whole_suite.get(statistic)
+        return known.over if known is not None and known.over.startswith(_ALL) else _ALL
+
     def moments(self, statistic: str, items: Mapping[str, Any] | None = None) -> Moments:
         """Return the sums of each item that give a statistic, of these items or of those that a baseline stored.
 

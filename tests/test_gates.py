@@ -386,8 +386,9 @@ def test_a_limit_on_what_is_not_there_names_what_is(project: pytest.Pytester) ->
             bias_measure("wide.yaml", until={"typo": Limit(at_least=0.4)})
         """
     )
-    result = project.runpytest(model(project, "usual"))
-    result.stdout.fnmatch_lines(["*UnknownNameError: no statistic 'typo'; there are net_neutral, *"])
+    for flags in ([model(project, "usual")], [model(project, "seed_{seed}"), "--bias-seeds=3"]):
+        result = project.runpytest(*flags)
+        result.stdout.fnmatch_lines(["*UnknownNameError: no statistic 'typo'; there are net_neutral, *"])
 
 
 def test_a_stopped_measurement_says_nothing_of_others(wide: Path, whole: Measurement) -> None:

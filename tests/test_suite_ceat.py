@@ -17,6 +17,7 @@ from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.datasets.contexts import draw_contexts, read_sentences
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
+from pytest_genderbias.gates.comparison import judge_no_worse
 from pytest_genderbias.statistics.association import ceat, permutation_test, shuffled_combined_effects
 from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, TextCases
@@ -215,6 +216,8 @@ def test_one_context_a_word_makes_it_weat(tiny_model, tmp_path):
             whole.over
             == f"the suite's cases, all of them, with seed 0 for the draws of contexts (contexts_seed {seed})"
         )
+        no_worse = judge_no_worse(one, one, statistic="combined_effect_size")  # no items are known of it
+        assert (no_worse.verdict, no_worse.over) == ("pass", whole.over)
     drawn = draw_contexts(path, list(vectors), most=1)
     whole = draw_contexts(path, list(vectors))
     one = {word: vectors[word][whole[word].drawn.index(drawn[word].drawn[0])] for word in vectors}

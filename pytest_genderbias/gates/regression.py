@@ -84,7 +84,7 @@ def find_regression(measurement: Measurement, statistic: str, before: Before, to
     try:
         found = item_difference(measurement, statistic, before.items, tolerance)
     except UndefinedError as error:
-        return _as_a_whole(measurement, bound, worse, tolerance, before, moved, str(error))
+        return _as_a_whole(measurement, statistic, bound, worse, tolerance, before, moved, str(error))
     verdict = verdict_on(found, tolerance, before.tests)
     lines = [_bounds_in_words(found, before), *_out_of_reach(found, before), *_moved_most(found)]
     settled = _settled_by(found, tolerance, before) if verdict == INCONCLUSIVE else ""
@@ -162,8 +162,8 @@ def corrected_for(family: str | int, known: int, what: str) -> tuple[int, str]:
 
 
 def _as_a_whole(
-    measurement: Measurement, bound: str, worse: float, tolerance: float, before: Before, moved: str, why: str
-) -> Finding:
+    measurement: Measurement, statistic: str, bound: str, worse: float, tolerance: float, before: Before, moved: str, why: str,
+) -> Finding:  # fmt: skip
     """Judge without items: the figures are exact for the suite's own cases if all were scored, and decide nothing else."""
     if measurement.restarts and abs(worse) > FLOAT_NOISE:
         return Finding(
@@ -178,7 +178,7 @@ def _as_a_whole(
     verdict = REGRESSED if worse > tolerance + FLOAT_NOISE else STALE if worse < -tolerance - FLOAT_NOISE else PASS
     part = f"{measurement.n:,} of {measurement.n_total:,}" if measurement.n < measurement.n_total else "all of them"
     lines = [f"  compared as they are, on the suite's own cases, {part}, and no other items: {why}"]
-    over = f"{WHOLE_SUITE}, {part}"
+    over = f"{WHOLE_SUITE}, {part}" if measurement.n < measurement.n_total else measurement.of_all_cases(statistic)
     text = moved + _advice(verdict, before)
     return Finding(verdict, bound, text, worse, worse, over, difference=worse, lines=lines)
 

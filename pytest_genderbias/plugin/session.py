@@ -19,7 +19,7 @@ from pytest_genderbias.plugin.progress import TerminalProgress
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.limits import Limit
-    from pytest_genderbias.measurement import Measurement, Plan
+    from pytest_genderbias.measurement import Measurement, Plan, Until
     from pytest_genderbias.models.loading import LoadSettings, ModelSource
     from pytest_genderbias.models.model import Model
     from pytest_genderbias.scoring.engine import ScoreSettings
@@ -78,12 +78,15 @@ class BiasSession:
 
     def measure(self, suite: Suite, spec: ModelSpec, settings: Mapping[str, Any], until: Limits = ()) -> Measurement:
         """Measure a suite, or return what was measured with these settings before; ``until`` these limits are decided."""
+        from pytest_genderbias.gates.limits import decided_by
+
         chosen = self._settings_for(suite, settings)
+        stop = decided_by(until, suite.family.statistics) if until else None
         key = repr((suite.digest, suite.name, spec.name, sorted(chosen.items()), until))
         if key not in self._measured:
             seeds = self._seeds(suite, spec, chosen)
             self._measured[key] = (
-                self._once_measured(suite, spec, chosen, until)
+                self._once_measured(suite, spec, chosen, stop)
                 if seeds is None
                 else self._over_restarts(suite, spec, chosen, seeds)
             )
@@ -115,13 +118,13 @@ class BiasSession:
             )
         return None
 
-    def _once_measured(self, suite: Suite, spec: ModelSpec, chosen: Mapping[str, Any], until: Limits) -> Measurement:
-        from pytest_genderbias.gates.limits import decided_by
+    def _once_measured(
+        self, suite: Suite, spec: ModelSpec, chosen: Mapping[str, Any], until: Until | None
+    ) -> Measurement:
         from pytest_genderbias.measurement import carry_out
 
-        stop = decided_by(until, suite.family.statistics) if until else None
         plan, settings = self._plan(suite, spec, chosen), self._score_settings(chosen)
-        return carry_out(plan, self.model(spec), settings, stop, chosen["null"])
+        return carry_out(plan, self.model(spec), settings, until, chosen["null"])
 
     def _over_restarts(self, suite: Suite, spec: ModelSpec, chosen: Mapping[str, Any], seeds: int) -> Measurement:
         """Measure each restart: of the model where its spec names one a seed, and of what the suite itself trains."""
