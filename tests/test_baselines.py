@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,16 @@ from test_plugin import model, project  # noqa: F401 - the fixture
 
 from pytest_genderbias import Baseline, assert_no_regression, measure
 from pytest_genderbias.errors import BaselineError, GateError, GateFailure
-from pytest_genderbias.gates.book import MOST_ITEM_BYTES, entry_of, pack_items, write_entries
+from pytest_genderbias.gates.book import (
+    MOST_ITEM_BYTES,
+    book_path,
+    entry_of,
+    items_path,
+    pack_items,
+    read_book,
+    read_items,
+    write_entries,
+)
 
 TEST = """
 from pytest_genderbias import assert_no_regression
@@ -53,7 +64,7 @@ def test_the_life_of_a_baseline(gated: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         [
             "*regressed: tiny-nli on m: net_neutral 0.9 -> 0.825, 0.075 worse, tolerance 0.01*"
-            "to accept it: pytest --bias-model=m=*:worse --bias-update --bias-reason=*",
+            "to accept it: pytest *--bias-model=m=*:worse *test_gate.py::test_neutral?m??* --bias-update --bias-reason=*",
         ]
     )
     gated.runpytest(model(gated, "worse"), "--bias-update-new").assert_outcomes(failed=1)
@@ -91,7 +102,9 @@ def test_a_baseline_is_sorted_and_stable(gated: pytest.Pytester) -> None:
     data = json.loads(book(gated).read_text())
     assert book(gated).read_text() == json.dumps(data, indent=1, sort_keys=True) + "\n"
     assert data["schema"] == 1
-    items = np.load(book(gated).parent / "test_gate.py.tiny-nli.npz", allow_pickle=False)
+    (path,) = book(gated).parent.glob("test_gate.py.tiny-nli.*.npz")
+    assert path.name.split(".")[-2] == data["entries"]["tiny-nli"]["items_sha256"][:8]
+    items = np.load(path, allow_pickle=False)
     assert items["net_neutral"].shape == (3, 4)
     assert items["n"].sum() == 264
 
@@ -198,7 +211,7 @@ def test_workers_write_nothing_and_the_controller_does(gated: pytest.Pytester) -
     result.assert_outcomes(passed=2)
     assert book(gated).exists()
     assert book(gated, "packaged").exists()
-    assert (book(gated).parent / "test_gate.py.tiny-nli.npz").exists()
+    assert list(book(gated).parent.glob("test_gate.py.tiny-nli.*.npz"))
     gated.runpytest_subprocess("-n", "2", model(gated, "good")).assert_outcomes(passed=1)
     data = json.loads(book(gated).read_text())
     data["entries"]["old-suite"] = data["entries"]["tiny-nli"]
@@ -245,20 +258,118 @@ def test_a_folder_that_cannot_be_written_is_a_usage_error(gated: pytest.Pytester
     result.stderr.fnmatch_lines(["ERROR: --bias-baseline: *bias_baselines cannot be written*"])
 
 
+@pytest.mark.parametrize("room", [0, 1], ids=["for nothing", "for the items"])
 def test_a_full_disk_fails_the_run_and_keeps_what_was_there(
-    gated: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    gated: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     gated.runpytest(model(gated, "good"), "--bias-update")
     before = {path: path.read_bytes() for path in book(gated).parent.iterdir()}
 
-    def full(*args: object) -> None:
-        raise OSError(28, "No space left on device")
+    fsync, written = os.fsync, []
+
+    def full(handle: int) -> None:
+        written.append(handle)
+        if len(written) > room:
+            raise OSError(28, "No space left on device")
+        fsync(handle)
 
     monkeypatch.setattr(os, "fsync", full)
     result = gated.runpytest(model(gated, "better"), "--bias-update", "--bias-no-cache")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*cannot be written: No space left on device; nothing that was there is lost"])
     assert {path: path.read_bytes() for path in book(gated).parent.iterdir()} == before
+
+
+def files(project: pytest.Pytester) -> dict[str, bytes]:  # noqa: F811
+    return {path.name: path.read_bytes() for path in book(project).parent.iterdir()}
+
+
+def test_an_update_sweeps_the_items_of_an_earlier_state(gated: pytest.Pytester) -> None:
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    before = set(files(gated))
+    for left in ("test_gate.py.tiny-nli.0123abcd.npz", "test_gate.py.tiny-nli.npz"):
+        (book(gated).parent / left).write_bytes(b"of a run that was killed")
+    other = book(gated).parent / "test_gate.py.tiny-nli-2.0123abcd.npz"
+    other.write_bytes(b"another entry's")
+    gated.runpytest(model(gated, "better"), "--bias-update")
+    after = set(files(gated)) - {other.name}
+    assert len(after) == 2 == len(before) and len(after & before) == 1
+    assert other.exists()
+
+
+def test_an_update_of_what_did_not_change_writes_nothing(gated: pytest.Pytester) -> None:
+    """Not the last digits of another machine, nor its device, nor the folder of the checkpoint."""
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    before = files(gated)
+    result = gated.runpytest(model(gated, "nearly"), "--bias-update", "--bias-no-cache")
+    result.assert_outcomes(passed=1)
+    assert files(gated) == before
+    assert "baseline written" not in result.stdout.str()
+    (items,) = book(gated).parent.glob("*.npz")
+    items.write_bytes(b"damaged")
+    gated.runpytest(model(gated, "good"), "--bias-update").assert_outcomes(passed=1)
+    assert files(gated) == before, "written anew"
+    result = gated.runpytest(model(gated, "better"), "--bias-update")
+    result.stdout.fnmatch_lines(["*tiny-nli.net_neutral: 0.95 (was 0.9)"])
+    assert not re.search(r"tiny-nli\.\S+: (\S+) \(was \1\)", result.stdout.str()), "only what changed is listed"
+
+
+def test_no_two_names_share_a_file(tmp_path: Path) -> None:
+    modules = ["a/b.py", "a.b.py", "a/b.bias.yaml", "a.b.bias.yaml", "packaged", "packaged.x.py"]
+    assert len({book_path(tmp_path, "m", module) for module in modules}) == len(modules)
+    assert book_path(tmp_path, "m", "tests/test_a.py").name == "tests.test_a.py.json"
+    assert book_path(tmp_path, "m", "tests/x.bias.yaml").name == "tests.x.bias.yaml.json"
+    names = ["nli (a)", "nli [a]", "nli-a-", "nli-a"]
+    assert len({items_path(tmp_path / "m" / "t.py.json", name, "0" * 64) for name in names}) == len(names)
+    found = {
+        name: measure("nli-religion", Neutral(0.5 + i / 10), limit=100, cache=None) for i, name in enumerate(names)
+    }
+    path = write_entries(tmp_path, "m", "t.py", {name: entry_of(name, one) for name, one in found.items()})
+    for name, content in read_book(path).items():
+        items = read_items(path, name, content)
+        assert items is not None and (items["net_neutral"] == found[name].items["net_neutral"]).all()
+
+
+COMMAND = re.compile(r"to accept it: (pytest .*? --bias-update) --bias-reason=")
+
+
+def test_the_command_that_is_printed_accepts_it(gated: pytest.Pytester) -> None:
+    """As it was typed, with the flags that the figure hangs on, and this test alone."""
+    gated.makepyfile(test_other=TEST)
+    typed = ("--bias-suite=tiny-nli.yaml", "--bias-limit", "264", "--bias-option=as_printed= false ")
+    gated.runpytest(model(gated, "good"), *typed, "--bias-update").assert_outcomes(passed=3)
+    of_workers = gated.runpytest_subprocess("-n", "2", "test_gate.py", model(gated, "worse"), *typed)
+    result = gated.runpytest("test_gate.py", model(gated, "worse"), *typed, "--bias-update-new")
+    result.assert_outcomes(failed=2)
+    printed = [[shlex.split(text)[1:] for text in COMMAND.findall(one.stdout.str())] for one in (result, of_workers)]
+    here, there = ({tuple(a for a in command if "basetemp" not in a) for command in commands} for commands in printed)
+    assert {("-n", "2", *command) for command in here} == there, "a worker says what was typed, too"
+    assert {command[-2] for command in here} == {"test_gate.py::test_neutral[m]", "tiny-nli:m"}
+    for command in here:
+        gated.runpytest(*command, "--bias-reason=why").assert_outcomes(passed=1, deselected=int("-k" in command))
+    gated.runpytest("test_gate.py", model(gated, "worse"), *typed).assert_outcomes(passed=2)
+
+
+def test_no_text_of_a_file_moves_the_cursor(gated: pytest.Pytester) -> None:
+    bad = "ok\x1b[2K\x9b1A\u202egnp\x07"
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    gated.runpytest(model(gated, "worse"), "--bias-update", f"--bias-reason={bad}").assert_outcomes(passed=1)
+    data = json.loads(book(gated).read_text())
+    (note,) = data["entries"]["tiny-nli"]["accepted"]
+    assert note["reason"] == r"ok\x1b[2K\x9b1A\u202egnp\x07"
+    note["reason"] = bad
+    data["entries"]["tiny-nli"]["model"]["dtype"] = bad
+    data["entries"][f"old{bad}"] = data["entries"]["tiny-nli"]
+    book(gated).write_text(json.dumps(data))
+    for flag in ((), ("--bias-update",)):
+        result = gated.runpytest(model(gated, "worse"), *flag)
+        assert not re.search("[\x1b\x9b\u202e\x07]", result.stdout.str()), flag
+        assert r"ok\x1b[2K" in result.stdout.str()
+    data["entries"]["tiny-nli"]["settings"]["unit"] = bad
+    book(gated).write_text(json.dumps(data))
+    result = gated.runpytest(model(gated, "worse"))
+    result.assert_outcomes(failed=1)
+    assert not re.search("[\x1b\x9b\u202e\x07]", result.stdout.str())
 
 
 class Neutral:

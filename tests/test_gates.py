@@ -491,7 +491,8 @@ def test_item_files_are_whole_or_one_error(whole: Measurement, tmp_path: Path, c
     (path,) = tmp_path.rglob("*.npz")
     path.unlink() if change == "missing" else path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(
-        BaselineError, match=f"t.py.wide.npz {message}.*restore it from version control, or run with --bias-update"
+        BaselineError,
+        match=rf"t.py.wide.[0-9a-f]{{8}}.npz {message}.*restore it from version control, or run with --bias-update",
     ):
         baseline.judge(whole)
 
@@ -634,7 +635,10 @@ def test_a_suite_is_scored_as_far_as_its_baseline_was(project: pytest.Pytester) 
     assert (found["n"], *verdicts.values()) == (500, "regressed")
     _, verdicts, (found,) = judge(project, model(project, "bad"), "--bias-limit=600")
     assert (found["n"], *verdicts.values()) == (600, "not comparable"), "what is asked for is measured"
+    before = stored_book(project).read_bytes()
     project.runpytest(model(project, "usual"), "--bias-update").assert_outcomes(passed=1)
+    assert stored_book(project).read_bytes() == before, "a flag that was left out makes no other baseline of it"
+    project.runpytest(model(project, "usual"), "--bias-update", f"--bias-limit={TOTAL}").assert_outcomes(passed=1)
     assert judge(project, model(project, "bad"))[2][0]["n"] == TOTAL
 
 
@@ -704,7 +708,8 @@ def test_a_refused_value_keeps_its_whole_entry_out(project: pytest.Pytester, ord
     gates(project, *two[::order], "suite: ./tiny-nli.yaml, statistic: fraction_neutral, baseline: true")
     project.runpytest(model(project, "usual"), "--bias-update").assert_outcomes(passed=3)
     before = json.loads(stored_book(project).read_text())["entries"]
-    items = stored_book(project).with_name("g.bias.yaml.wide.npz").read_bytes()
+    (items,) = stored_book(project).parent.glob("g.bias.yaml.wide.*.npz")
+    content = items.read_bytes()
     result = project.runpytest(model(project, "bad"), "--bias-update")
     result.assert_outcomes(passed=2, failed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -714,7 +719,98 @@ def test_a_refused_value_keeps_its_whole_entry_out(project: pytest.Pytester, ord
     )  # fmt: skip
     after = json.loads(stored_book(project).read_text())["entries"]
     assert after["wide"] == before["wide"] and after["tiny-nli"]["values"] != before["tiny-nli"]["values"]
-    assert stored_book(project).with_name("g.bias.yaml.wide.npz").read_bytes() == items
+    assert list(stored_book(project).parent.glob("g.bias.yaml.wide.*.npz")) == [items] and items.read_bytes() == content
+
+
+WIDE_GATES = (
+    "suite: ./wide.yaml, baseline: true",
+    "suite: ./wide.yaml, statistic: fraction_neutral, baseline: true",
+)
+
+
+def test_a_gate_accepts_nothing_that_another_judges(project: pytest.Pytester) -> None:
+    """Half of a file's gates cannot take a worse value of the other half into the baseline, in YAML."""
+    gates(project, *WIDE_GATES)
+    project.runpytest(model(project, "usual"), "--bias-update").assert_outcomes(passed=2)
+    assert json.loads(stored_book(project).read_text())["entries"]["wide"]["gated"] == {
+        "fraction_neutral": 0,
+        "net_neutral": 0,
+    }
+    before = stored_book(project).read_bytes()
+    alone = ("-k", "fraction_neutral", "--bias-update")
+    result = project.runpytest(model(project, "bad"), *alone)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "not written: wide of g.bias.yaml: net_neutral 0.694* -> 0.644* is worse, and its gate did not run; *--bias-reason*"
+        ]
+    )
+    assert stored_book(project).read_bytes() == before
+    gates(project, WIDE_GATES[0].replace("true", "true, tolerance: 0.2"), WIDE_GATES[1])
+    assert project.runpytest(model(project, "bad"), *alone).ret == 0, "within the tolerance of its own gate"
+    gates(project, *WIDE_GATES)
+    project.runpytest(model(project, "usual"), "--bias-update").assert_outcomes(passed=2)
+    assert project.runpytest(model(project, "bad"), *alone, REASON).ret == 0
+    (note,) = json.loads(stored_book(project).read_text())["entries"]["wide"]["accepted"]
+    assert (note["statistic"], note["reason"]) == ("net_neutral", "the labels were wrong")
+    gates(project, WIDE_GATES[1])
+    project.runpytest(model(project, "usual"), "--bias-update").assert_outcomes(passed=1)
+    assert project.runpytest(model(project, "bad"), "--bias-update").ret == 0, "its gate is gone"
+
+
+PYTHON = """
+from pytest_genderbias import assert_no_regression
+
+def test_net(bias_measure, bias_baseline):
+    assert_no_regression(bias_measure("wide.yaml"), bias_baseline, tolerance={tolerance})
+
+def test_fraction(bias_measure, bias_baseline):
+    assert_no_regression(bias_measure("wide.yaml"), bias_baseline, statistic="fraction_neutral")
+"""
+
+
+def test_a_test_accepts_nothing_that_another_judges(project: pytest.Pytester) -> None:
+    project.makepyfile(test_g=PYTHON.format(tolerance=0.0))
+    project.runpytest(model(project, "usual"), "--bias-update").assert_outcomes(passed=2)
+    path = stored_book(project).with_name("test_g.py.json")
+    before = path.read_bytes()
+    result = project.runpytest(model(project, "bad"), "-k", "fraction", "--bias-update")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED and path.read_bytes() == before
+    result.stdout.fnmatch_lines(["not written: wide of test_g.py: net_neutral * is worse, and its gate did not run*"])
+    result = project.runpytest_subprocess(model(project, "bad"), "-n", "2", "-k", "fraction", "--bias-update")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED and path.read_bytes() == before
+    project.makepyfile(test_g=PYTHON.format(tolerance=0.1))
+    project.runpytest(model(project, "bad"), "--bias-update").assert_outcomes(passed=2)
+    assert path.read_bytes() != before, "each test has its own tolerance where all run"
+    assert json.loads(path.read_text())["entries"]["wide"]["gated"] == {"fraction_neutral": 0, "net_neutral": 0.1}
+
+
+def test_another_sample_or_setting_is_no_way_around_a_reason(project: pytest.Pytester) -> None:
+    gates(project, "suite: ./wide.yaml, baseline: true, tolerance: 0.02")
+    project.runpytest(model(project, "usual"), "--bias-update").assert_outcomes(passed=1)
+    before = stored_book(project).read_bytes()
+    for other in ("--bias-limit=800", "--bias-seed=3"):
+        result = project.runpytest(model(project, "bad"), "--bias-update", other)
+        result.assert_outcomes(failed=1)
+        result.stdout.fnmatch_lines(["*worse and is not accepted without a reason: *(it is of something else, too: s*"])
+        assert stored_book(project).read_bytes() == before
+    project.runpytest(model(project, "bad"), "--bias-update", "--bias-limit=800", REASON).assert_outcomes(passed=1)
+    project.runpytest(model(project, "bad"), "--bias-update", "--bias-limit=900").assert_outcomes(passed=1)
+    entry = json.loads(stored_book(project).read_text())["entries"]["wide"]
+    assert entry["sample"]["n"] == 900
+    assert [one["reason"] for one in entry["accepted"]] == ["the labels were wrong"], "which still holds"
+    project.runpytest(model(project, "usual"), "--bias-update", f"--bias-limit={TOTAL}").assert_outcomes(passed=1)
+    assert "accepted" not in stored_book(project).read_text()
+
+
+def test_reasons_are_listed_while_the_value_needs_them(project: pytest.Pytester) -> None:
+    gates(project, TWO[0])
+    project.runpytest(model(project, "usual"), "--bias-update").assert_outcomes(passed=1)
+    project.runpytest(model(project, "bad"), "--bias-update", REASON).assert_outcomes(passed=1)
+    assert "accepted on" in project.runpytest(model(project, "bad")).stdout.str()
+    result = project.runpytest(model(project, "usual"))
+    result.stdout.fnmatch_lines(["*| stale *"])
+    assert "accepted on" not in result.stdout.str()
 
 
 # Seeds.

@@ -40,6 +40,7 @@ class Writer:
 def good(): return Classifier(0.9)
 def worse(): return Classifier(0.9, 0.3)
 def better(): return Classifier(0.95)
+def nearly(): return Classifier(0.9 - 3e-8)
 def filler(): return Filler()
 def writer(): return Writer()
 class NaN(Classifier):

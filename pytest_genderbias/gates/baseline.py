@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
-from pytest_genderbias.errors import DataFileError, GateError
+from pytest_genderbias.errors import BaselineError, DataFileError, GateError
 from pytest_genderbias.gates.book import (
     Entry,
     book_path,
@@ -41,6 +41,7 @@ from pytest_genderbias.gates.regression import (
 )
 from pytest_genderbias.measurement import Measurement
 from pytest_genderbias.models.predictions import same_ids
+from pytest_genderbias.text.printable import printable
 
 _MAY_DIFFER = ("architecture", "tokenizer", "pooling", "max_length", "dtype", "device")
 
@@ -51,7 +52,8 @@ class Baseline:
 
     ``update``: ``"no"`` judges; ``"new"`` accepts what has no entry yet; ``"all"`` accepts everything, what is worse only with a
     ``reason``. ``family``: the comparisons that ``regressed`` is corrected for: the entries of the ``"model"`` or of the
-    ``"module"``, ``"none"``, or a number. What was measured collects in ``measured``; it is written by
+    ``"module"``, ``"none"``, or a number. ``command`` is what is said to accept a worse value, but for the reason. What was measured
+    collects in ``measured``, and in ``judged`` the tolerance of each statistic of an entry; it is written by
     :func:`~pytest_genderbias.gates.book.write_entries`, never by a test.
     """
 
@@ -61,10 +63,12 @@ class Baseline:
     update: str = "no"
     reason: str | None = None
     family: str | int = "model"
+    command: str | None = None
     measured: dict[str, Measurement] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
     accepted: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    judged: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def path(self) -> Path:
@@ -79,7 +83,7 @@ class Baseline:
     def entries(self) -> dict[str, Entry]:
         """Return what was measured as entries, but for what was refused."""
         return {
-            name: entry_of(name, measurement, self.accepted.get(name, ()))
+            name: entry_of(name, measurement, self.accepted.get(name, ()), self.judged.get(name))
             for name, measurement in self.measured.items()
             if name not in self.refused
         }
@@ -95,7 +99,36 @@ class Baseline:
                 f"{measurement.suite} was scored only until other gates were decided; a baseline needs a measurement without until="
             )
         self._claim(name, measurement)
+        judged = self.judged.setdefault(name, {})
+        judged[statistic] = min(tolerance, judged.get(statistic, tolerance))
         return make_judgement(measurement, statistic, self._find(measurement, tolerance, statistic, name), label)
+
+    def overlooked(self, name: str, gates: Mapping[str, float] | None = None) -> dict[str, dict[str, Any]]:
+        """Return what would be accepted unseen: other gated statistics of an entry that are worse than stored, each as a note.
+
+        Args:
+            name: of an entry that was measured.
+            gates: the tolerances of all that gate the entry; those that are stored by default.
+        """
+        measurement = self.measured[name]
+        try:
+            stored = self.stored(name)
+        except BaselineError:  # which whoever judges or writes meets as well
+            return {}
+        if stored is None or stored.get("definition") != measurement.signature["definition"]:
+            return {}
+        others = stored.get("gated", {}) if gates is None else gates
+        return {
+            statistic: self._note(statistic, stored, measurement)
+            for statistic, tolerance in others.items()
+            if statistic not in self.judged[name] and _is_worse(measurement, statistic, stored["values"], tolerance)
+        }
+
+    def _note(self, statistic: str, stored: Mapping[str, Any], measurement: Measurement) -> dict[str, Any]:
+        """Return a worse value as it is noted when it is accepted."""
+        today = datetime.date.today().isoformat()
+        old, new = stored["values"][statistic], measurement.values[statistic]
+        return {"statistic": statistic, "date": today, "old": old, "new": new, "reason": self.reason}
 
     def _find(self, measurement: Measurement, tolerance: float, statistic: str, name: str) -> Finding:
         stored = self.stored(name)
@@ -107,8 +140,7 @@ class Baseline:
         if stored is None:
             return self._accept(measurement, statistic, name, {}, tolerance)
         if self.update == "all":
-            comparable = not different(measurement, statistic, stored, MUST_AGREE)
-            return self._accept(measurement, statistic, name, stored if comparable else {}, tolerance)
+            return self._accept(measurement, statistic, name, stored, tolerance)
         return self._compare(measurement, statistic, name, stored, tolerance)
 
     def _compare(
@@ -116,17 +148,17 @@ class Baseline:
     ) -> Finding:
         if unlike := different(measurement, statistic, stored, MUST_AGREE):
             if any(text.startswith("data: ") for text in unlike):
-                unlike += _other_examples(items_path(self.path, name), measurement)
-            text = f"the baseline in {self.path} is of something else ({'; '.join(unlike)}); run with --bias-update to accept what is measured now"
+                unlike += _other_examples(items_path(self.path, name, stored.get("items_sha256") or ""), measurement)
+            text = f"the baseline in {self.path} is of something else ({printable('; '.join(unlike))}); run with --bias-update to accept what is measured now"
             return Finding(NOT_COMPARABLE, "baseline", text)
         tests, family = self._tests()
         spec = measurement.signature["model"].get("spec") or measurement.model
         before = Before(
             "baseline", stored["values"], read_items(self.path, name, stored), _changes(stored, measurement), tests, family,
-            f"pytest --bias-model={measurement.model}={spec} --bias-update",
+            self.command or f"pytest --bias-model={measurement.model}={spec} --bias-update",
         )  # fmt: skip
         found = find_regression(measurement, statistic, before, tolerance)
-        return _with_accepted(found, stored.get("accepted", ()))
+        return _with_accepted(found, _in_force(stored, measurement))
 
     def _tests(self) -> tuple[int, str]:
         """Return how many comparisons ``regressed`` is corrected for: what is stored, and not what happens to run."""
@@ -149,43 +181,59 @@ class Baseline:
     def _accept(
         self, measurement: Measurement, statistic: str, name: str, stored: Mapping[str, Any], tolerance: float
     ) -> Finding:
-        """Accept a value; one that is worse than allowed only with a reason, which stays with the entry as long as it is worse."""
+        """Accept a value; one that is worse than allowed only with a reason, which stays with the entry as long as it is worse.
+
+        What is not comparable is held against what is stored all the same, if it is defined alike: another sample is no way around.
+        """
+        alike = stored.get("definition") == measurement.signature["definition"]
+        values = stored["values"] if alike else {}
         old, new = stored.get("values", {}).get(statistic), measurement.values[statistic]
-        worse = worsening(measurement, statistic, stored.get("values", {}))
-        notes = self.accepted.setdefault(
-            name, [one for one in stored.get("accepted", ()) if _in_force(one, measurement)]
-        )
-        if worse is not None and worse > tolerance + FLOAT_NOISE:
+        notes = self.accepted.setdefault(name, _in_force(stored, measurement) if alike else [])
+        why = ""
+        if _is_worse(measurement, statistic, values, tolerance):
             if not self.reason:
                 self.refused.add(name)
-                found = self._compare(measurement, statistic, name, stored, tolerance)
-                return _refusal(found, statistic, old, new, worse)
-            today = datetime.date.today().isoformat()
-            notes.append({"statistic": statistic, "date": today, "old": old, "new": new, "reason": self.reason})
-        why = f" because: {self.reason}" if worse is not None and worse > tolerance + FLOAT_NOISE else ""
+                return self._refuse(measurement, statistic, name, stored, tolerance)
+            notes.append(self._note(statistic, stored, measurement))
+            why = f" because: {self.reason}"
         text = f"{statistic} {format_number(old)} -> {format_number(new)} accepted{why}"
         bound = f"was {format_number(old)}" if stored else "new"
         return _with_accepted(Finding(UPDATED, bound, text), notes)
 
-
-def _refusal(found: Finding, statistic: str, old: float | None, new: float | None, worse: float) -> Finding:
-    """Return the finding on a worse value that nobody gave a reason for."""
-    text = (
-        f"{statistic} {format_number(old)} -> {format_number(new)} is {worse:.3g} worse and is not accepted without a reason: "
-        '--bias-update --bias-reason="why"'
-    )
-    return replace(found, verdict=REGRESSED, text=text)
+    def _refuse(
+        self, measurement: Measurement, statistic: str, name: str, stored: Mapping[str, Any], tolerance: float
+    ) -> Finding:
+        """Return the finding on a worse value that nobody gave a reason for."""
+        values = stored["values"]
+        unlike = printable("; ".join(different(measurement, statistic, stored, MUST_AGREE)))
+        text = (
+            f"{statistic} {format_number(values[statistic])} -> {format_number(measurement.values[statistic])} is "
+            f"{worsening(measurement, statistic, values):.3g} worse and is not accepted without a reason: "
+            f'--bias-update --bias-reason="why"{f" (it is of something else, too: {unlike})" if unlike else ""}'
+        )
+        try:
+            found = self._compare(measurement, statistic, name, stored, tolerance)
+        except BaselineError:  # its items, which an update writes anew
+            found = Finding(REGRESSED, "baseline", text)
+        return replace(found, verdict=REGRESSED, text=text)
 
 
 def _with_accepted(found: Finding, accepted: Sequence[Mapping[str, Any]]) -> Finding:
     return replace(found, accepted=tuple(accepted))
 
 
-def _in_force(accepted: Mapping[str, Any], measurement: Measurement) -> bool:
-    """Tell whether a value is still worse than the one that stood before it was accepted."""
-    statistic = accepted["statistic"]
-    worse = worsening(measurement, statistic, {statistic: accepted["old"]}) if statistic in measurement.values else None
-    return worse is not None and worse > FLOAT_NOISE
+def _is_worse(
+    measurement: Measurement, statistic: str, before: Mapping[str, float | None], tolerance: float = 0.0
+) -> bool:
+    """Tell whether a value is worse than before by more than the tolerance, and noise."""
+    worse = worsening(measurement, statistic, before) if statistic in measurement.values else None
+    return worse is not None and worse > tolerance + FLOAT_NOISE
+
+
+def _in_force(stored: Mapping[str, Any], measurement: Measurement) -> list[dict[str, Any]]:
+    """Return what was accepted and still stands: values that are worse than those before."""
+    accepted = stored.get("accepted", ())
+    return [dict(one) for one in accepted if _is_worse(measurement, one["statistic"], {one["statistic"]: one["old"]})]
 
 
 def _other_examples(stored_items: Path, measurement: Measurement) -> list[str]:
@@ -214,4 +262,4 @@ def _names(ids: Any) -> list[str]:
 def _changes(stored: Mapping[str, Any], measurement: Measurement) -> str:
     old, new = stored.get("model", {}), measurement.signature["model"]
     changed = [f"{key} {old.get(key)} -> {new.get(key)}" for key in _MAY_DIFFER if old.get(key) != new.get(key)]
-    return f" (changed: {', '.join(changed)})" if changed else ""
+    return printable(f" (changed: {', '.join(changed)})") if changed else ""

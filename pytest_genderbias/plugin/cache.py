@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_genderbias.plugin.options import SETTINGS, Settings, read_settings
+from pytest_genderbias.text.printable import printable
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -156,9 +157,5 @@ def _safe(text: str | None, longest: int | None = _LONGEST) -> str:
     """
     if text is None:
         return "unknown"
-    shown = "".join(_safe_character(c) for c in text)
+    shown = printable(text)
     return shown if longest is None or len(shown) <= longest else f"{shown[: longest - 3]}..."
-
-
-def _safe_character(character: str) -> str:
-    return character if character.isprintable() else character.encode("unicode_escape").decode()

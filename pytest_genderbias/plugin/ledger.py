@@ -13,7 +13,8 @@ import pytest
 
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.plugin.options import SETTINGS
-from pytest_genderbias.plugin.outcomes import ATTRIBUTE, measures, model_of, module_of
+from pytest_genderbias.plugin.outcomes import ARGUMENTS, ATTRIBUTE, measures, model_of, module_of
+from pytest_genderbias.text.printable import printable
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -37,6 +38,7 @@ class Ledger:
         self._collected: Counter[Book] = Counter()
         self._settled: Counter[Book] = Counter()
         self._partial = False  # something was deselected, or a worker died: unused entries cannot be told
+        self._whole: set[Book] = set()  # books whose tests all ran
         self._lines: list[tuple[str, str]] = []
         self._skipped: dict[tuple[str, str], dict[str, None]] = {}  # model, reason: suites, of flags and of gate files
 
@@ -75,6 +77,11 @@ class Ledger:
         inapplicable = found["declared"] and report.outcome == "skipped"
         if report.when == "call" and (report.outcome == "passed" or found["judgements"] or inapplicable):
             self._settled[book] += 1
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a worker what the user typed, which its own arguments are not."""
+        node.workerinput[ARGUMENTS] = [str(one) for one in self._config.invocation_params.args]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
@@ -131,21 +138,21 @@ class Ledger:
         if narrowed:
             return {}
         found: dict[Path, set[str]] = {}
+        self._whole = {book for book, count in self._collected.items() if 0 < count == self._settled[book]}
         for spec in self._settings.models:
             for path in sorted((self._settings.baseline / spec.name).glob("*.json")):
                 module, names = _module_and_names(path)
                 book = (spec.name, module)
                 gone = module != "packaged" and not (self._config.rootpath / module).exists()
-                ran = self._collected[book] > 0 and self._settled[book] == self._collected[book]
                 if module == "packaged" and not self._settings.all_suites:
                     continue
                 left = names - self._used.get(book, set())
-                if left and (gone or ran):
+                if left and (gone or book in self._whole):
                     found[path] = left
         return found
 
     def _write_baselines(self, session: pytest.Session, unused: dict[Path, set[str]], whole: bool) -> None:
-        from pytest_genderbias.gates.book import Entry, book_path, read_book, write_entries
+        from pytest_genderbias.gates.book import Entry, book_path, read_book, to_write, write_entries
 
         if not whole:
             self._say("the run was cut short: no baseline was written", "yellow")
@@ -161,11 +168,12 @@ class Ledger:
         for path, (model, module) in sorted(books.items()):
             try:
                 stored = read_book(path)
-                chosen = {
-                    name: Entry(name, one["content"], None if one["items"] is None else base64.b64decode(one["items"]))
-                    for name, one in self._agreed(session, (model, module)).items()
-                    if self._settings.update == "all" or name not in stored
-                }
+                chosen = {}
+                for name, one in self._agreed(session, (model, module), stored).items():
+                    items = None if one["items"] is None else base64.b64decode(one["items"])
+                    entry = to_write(path, Entry(name, one["content"], items), stored.get(name))
+                    if entry is not None:
+                        chosen[name] = entry
                 gone = frozenset(remove.get(path, set()))
                 if chosen or gone:
                     write_entries(self._settings.baseline, model, module, chosen, gone)
@@ -173,8 +181,11 @@ class Ledger:
             except BiasError as error:
                 self._fail(session, str(error))
 
-    def _agreed(self, session: pytest.Session, book: Book) -> dict[str, dict[str, Any]]:
-        """Return the entries on which all tests agree: none refused a worse value, and all measured the same thing."""
+    def _agreed(self, session: pytest.Session, book: Book, stored: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return the entries on which all tests agree: none refused a worse value, and all measured the same thing.
+
+        Nor may one hold a worse value of a statistic whose own gate did not run, unless there is a reason.
+        """
         found, refused = {}, self._refused.get(book, set())
         for name, several in self._entries.get(book, {}).items():
             one = _merged(several)
@@ -185,8 +196,13 @@ class Ledger:
                 self._fail(session, claim)
             elif name in refused:
                 self._say(f"not written: {name} of {book[1]}: another test refused a worse value of it", "yellow")
-            else:
-                found[name] = one
+            elif self._settings.update == "all" or name not in stored:
+                before = {} if book in self._whole else stored.get(name, {}).get("gated", {})
+                entry, unseen = _with_gates(one, several, before)
+                if unseen:
+                    self._fail(session, f"not written: {name} of {book[1]}: {'; '.join(map(_unseen, unseen))}")
+                else:
+                    found[name] = entry
         return found
 
     def _list_changes(self, path: Path, stored: dict[str, Any], chosen: dict[str, Any], gone: frozenset[str]) -> None:
@@ -195,7 +211,8 @@ class Ledger:
             old = stored.get(name, {}).get("values", {})
             for key, value in content["values"].items():
                 was = "new" if key not in old else f"was {_number(old[key])}"
-                self._say(f"  {name}.{key}: {_number(value)} ({was})")
+                if key not in old or _number(old[key]) != _number(value):
+                    self._say(f"  {name}.{key}: {_number(value)} ({was})")
         for name in sorted(gone):
             self._say(f"  {name}: removed, no longer measured")
 
@@ -238,32 +255,37 @@ class Ledger:
         terminalreporter.section("bias", sep="=")
         table = make_table(self._measurements, self._judgements)
         if table:
-            terminalreporter.write_line(table)
+            _write(terminalreporter, table)
         if self._settings.compare:
             self._print_comparisons(terminalreporter)
         for note in dict.fromkeys(
             f"{m['suite']} on {m['model']}: {note}" for m in self._measurements for note in m["notes"]
         ):
-            terminalreporter.write_line(f"note: {note}")
+            _write(terminalreporter, f"note: {note}")
         for (model, reason), suites in self._skipped.items():
             where = f" on {model}" if model else ""
-            terminalreporter.write_line(f"skipped{where}: {', '.join(suites)}: {reason}")
+            _write(terminalreporter, f"skipped{where}: {', '.join(suites)}: {reason}")
         for one in self._judgements:
             if one["verdict"] in ("stale", "inconclusive") and not one["failed"]:
-                terminalreporter.write_line(one["text"].splitlines()[0], yellow=True)
+                _write(terminalreporter, one["text"].splitlines()[0], yellow=True)
         for line in self._accepted():
-            terminalreporter.write_line(line, yellow=True)
+            _write(terminalreporter, line, yellow=True)
         for line, markup in self._lines:
-            terminalreporter.write_line(line, **({markup: True} if markup else {}))
+            _write(terminalreporter, line, **({markup: True} if markup else {}))
 
     def _print_comparisons(self, terminalreporter: TerminalReporter) -> None:
         from pytest_genderbias.reports.comparison import comparison_notes, make_comparison_table
 
         table = make_comparison_table(self._comparisons)
-        terminalreporter.write_line("")
-        terminalreporter.write_line(table or "--bias-compare: no suite was measured on two models")
+        _write(terminalreporter, "")
+        _write(terminalreporter, table or "--bias-compare: no suite was measured on two models")
         for line in comparison_notes(self._comparisons, self._not_compared):
-            terminalreporter.write_line(line)
+            _write(terminalreporter, line)
+
+
+def _write(terminalreporter: TerminalReporter, text: str, **markup: bool) -> None:
+    """Print what may hold texts of files and flags: lines as they are, and no character that a terminal obeys."""
+    terminalreporter.write_line(printable(text, keep="\n"), **markup)
 
 
 def _merged(several: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -274,8 +296,39 @@ def _merged(several: list[dict[str, Any]]) -> dict[str, Any] | None:
     if any(one["content"][key] != last["content"][key] for one in several for key in MUST_AGREE):
         return None
     notes = {json.dumps(note, sort_keys=True): note for one in several for note in one["content"].get("accepted", ())}
-    accepted = sorted(notes.values(), key=lambda note: (note["date"], note["statistic"]))
+    accepted = sorted(notes.values(), key=_by_date)
     return {**last, "content": {**last["content"], **({"accepted": accepted} if accepted else {})}}
+
+
+def _with_gates(
+    one: dict[str, Any], several: list[dict[str, Any]], before: dict[str, float]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return an entry with the tolerances of all its gates, and notes on worse values of gates that did not run and have no reason.
+
+    Which gates there are a file says; of tests in Python those are known that ran, and from ``before`` those that did not.
+    """
+    judged: dict[str, float] = {}
+    for other in several:
+        for statistic, tolerance in other["content"].get("gated", {}).items():
+            judged[statistic] = min(tolerance, judged.get(statistic, tolerance))
+    others = before if one["gates"] is None else one["gates"]
+    notes = {key: note for other in several for key, note in other["overlooked"].items()}
+    worse = [note for key, note in sorted(notes.items()) if key not in judged and key in others]
+    content = {**one["content"], "gated": {**others, **judged}}
+    if worse and worse[0]["reason"]:
+        content["accepted"] = sorted([*content.get("accepted", ()), *worse], key=_by_date)
+    return {**one, "content": content}, [note for note in worse if not note["reason"]]
+
+
+def _by_date(note: dict[str, Any]) -> tuple[str, str]:
+    return note["date"], note["statistic"]
+
+
+def _unseen(note: dict[str, Any]) -> str:
+    return (
+        f"{note['statistic']} {_number(note['old'])} -> {_number(note['new'])} is worse, and its gate did not run; run all gates of the "
+        'entry, or accept it with --bias-update --bias-reason="why"'
+    )
 
 
 def _module_and_names(path: Path) -> tuple[str, set[str]]:

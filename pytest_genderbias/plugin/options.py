@@ -14,6 +14,7 @@ import pytest
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.spec import ModelSpec, parse_specs
 from pytest_genderbias.text import packaged
+from pytest_genderbias.text.printable import printable
 
 
 @dataclass(frozen=True)
@@ -312,7 +313,7 @@ def _null(config: pytest.Config, wanted: bool, repeats: Any) -> int:
 
 
 def _reason(text: str | None, update: str) -> str | None:
-    reason = " ".join((text or "").split())
+    reason = printable(" ".join((text or "").split()))
     if reason and update != "all":
         raise pytest.UsageError("--bias-reason: goes with --bias-update, which accepts what is worse")
     return reason or None

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import base64
+import os
+import re
+import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,16 +25,23 @@ if TYPE_CHECKING:
 
 _REPORTED_RECORDS = 10  #: worst records of a measurement that go into the JSON report
 ATTRIBUTE = "genderbias"  #: attribute of a test report
+ARGUMENTS = "genderbias_arguments"  #: what the user typed, as a worker of xdist gets it
+PACKAGED = "packaged"  #: the module of suites that stand in no test file
 
 
 @dataclass
 class ItemOutcome:
-    """What one test measured, judged and would store; ``packed``: item statistics of each measurement, where models are compared."""
+    """What one test measured, judged and would store.
+
+    ``packed``: item statistics of each measurement, where models are compared. ``gates``: the tolerances of all gates on its baseline
+    entry, where its file says which there are.
+    """
 
     measurements: list[dict[str, Any]] = field(default_factory=list)
     packed: list[str | None] = field(default_factory=list)
     judgements: list[dict[str, Any]] = field(default_factory=list)
     baseline: Baseline | None = None
+    gates: dict[str, float] | None = None
 
 
 OUTCOME = pytest.StashKey[ItemOutcome]()
@@ -44,7 +55,7 @@ def measures(item: pytest.Item) -> bool:
 def module_of(item: pytest.Item) -> str:
     """Return the name under which a test's baselines stand: its file, relative to the root directory."""
     if item.nodeid.startswith("genderbias::"):
-        return "packaged"
+        return PACKAGED
     return item.nodeid.partition("::")[0]
 
 
@@ -111,15 +122,47 @@ def baseline_of(item: pytest.Item, model: str, settings: Settings) -> Baseline:
     outcome = outcome_of(item)
     if outcome.baseline is None:
         outcome.baseline = Baseline(
-            settings.baseline, model, module_of(item), settings.update, settings.reason, settings.family
+            settings.baseline, model, module_of(item), settings.update, settings.reason, settings.family, _command(item)
         )
     return outcome.baseline
 
 
+def _command(item: pytest.Item) -> str:
+    """Return the command that runs this test once more and accepts what it measures, from what the user typed."""
+    config = item.config
+    worker = getattr(config, "workerinput", {})
+    given = [str(one) for one in worker.get(ARGUMENTS, config.invocation_params.args)]
+    valued, bare = ["--bias-reason"], {"--bias-update", "--bias-update-new"}
+    if module_of(item) != PACKAGED:  # this test alone, and no suite beside it
+        valued += ["--bias-suite", "--bias-no-worse-than"]
+        bare.update(config.option.file_or_dir or ())
+    kept = [
+        one
+        for before, one in pairwise(["", *given])
+        if one not in bare and before not in valued and one.partition("=")[0] not in valued
+    ]
+    return f"pytest {shlex.join([*kept, *_selects(item)])} --bias-update"
+
+
+def _selects(item: pytest.Item) -> list[str]:
+    """Return the arguments that select a test: its id, or ``-k`` for one that stands in no file."""
+    if module_of(item) != PACKAGED:
+        file = os.path.relpath(item.path, item.config.invocation_params.dir)
+        no_suites = ["-o", "bias_suite="] if item.config.getini("bias_suite") else []
+        return [*no_suites, "::".join([file.replace(os.sep, "/"), *item.nodeid.split("::")[1:]])]
+    if not re.fullmatch(r"[\w:+\-.\[\]/]+", item.name):
+        return []
+    longer = [other.name for other in item.session.items if item.name in other.name and other.name != item.name]
+    return ["-k", " and not ".join([item.name, *longer])]
+
+
 def as_far_as(item: pytest.Item, spec: ModelSpec | None, names: Iterable[str]) -> int | None:
-    """Return how many cases the largest of some stored entries had, where that was a sample and nobody set another limit."""
+    """Return how many cases the largest of some stored entries had, where that was a sample and nobody set another limit.
+
+    An update keeps to it as well, or a flag that was left out would make another baseline of it.
+    """
     settings = item.config.stash[SETTINGS]
-    if spec is None or settings.limit is not None or settings.update == "all":
+    if spec is None or settings.limit is not None:
         return None
     baseline = baseline_of(item, spec.name, settings)
     found = [stored["sample"] for name in names if (stored := baseline.stored(name)) is not None]
@@ -150,6 +193,8 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
             name: {
                 "content": entry.content,
                 "items": None if entry.items is None else base64.b64encode(entry.items).decode(),
+                "gates": outcome.gates,
+                "overlooked": outcome.baseline.overlooked(name, outcome.gates),
             }
             for name, entry in outcome.baseline.entries().items()
         }

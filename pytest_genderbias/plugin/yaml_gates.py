@@ -220,6 +220,7 @@ class GateItem(pytest.Item):
         judgements = []
         if gate.baseline:
             baseline = outcomes.baseline_of(self, measurement.model, self.config.stash[SETTINGS])
+            outcomes.outcome_of(self).gates = self._gates_of_entry()
             judgements.append(baseline.judge(measurement, gate.tolerance, gate.statistic, gate.label))
         if gate.against is not None:
             judgements.append(self._compare(measurement, gate.against))
@@ -249,6 +250,14 @@ class GateItem(pytest.Item):
         if "limit" not in settings and (n := outcomes.as_far_as(self, self.spec, entries)) is not None:
             settings["limit"] = n
         return settings
+
+    def _gates_of_entry(self) -> dict[str, float]:
+        """Return the strictest tolerance of each statistic of its baseline entry, whether or not the gates run."""
+        tolerances: dict[str, float] = {}
+        for gate in self.beside:
+            if gate.baseline and gate.entry == self.gate.entry:
+                tolerances[gate.statistic] = min(gate.tolerance, tolerances.get(gate.statistic, gate.tolerance))
+        return tolerances
 
     def _until(self) -> tuple[tuple[str, Limit], ...]:
         """Return the limits after which scoring stops; none where a gate needs all that can be had."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_genderbias.gates.judgement import WHOLE_SUITE
 from pytest_genderbias.gates.regression import FLOAT_NOISE
+from pytest_genderbias.text.printable import printable
 
 HEADERS = ("suite", "model", "statistic", "value", "95 % interval", "over", "cases", "limit or baseline", "verdict")
 _P = "p (Holm)"  #: shown where something was compared with a baseline or another model
@@ -95,10 +96,15 @@ def _row(
 
 
 def escape(text: str) -> str:
-    """Escape what markdown would read as markup.
+    """Escape what markdown would read as markup, and what a terminal would read as a command.
 
     >>> escape("a|b <i>")
     'a\\\\|b &lt;i&gt;'
     """
-    text = re.sub(r"[\x00-\x1f\x7f]+", " ", text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = (
+        printable(re.sub(r"[\x00-\x1f\x7f]+", " ", text))
+        .replace("&", "&amp;")
+        .replace("<", "&lt;")
+        .replace(">", "&gt;")
+    )
     return re.sub(r"([|`*\[\]])", r"\\\1", text)
