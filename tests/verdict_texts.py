@@ -71,7 +71,7 @@ def run_here(folder: Path) -> Run:
         always = ["-p", "no:cacheprovider", f"--bias-cache={folder.parent / 'scores'}"]
         with chdir(folder), redirect_stdout(io.StringIO()) as printed, redirect_stderr(printed):
             status = pytest.main([*always, *arguments])
-        return printed.getvalue(), int(status)
+        return printed.getvalue().replace(f"{shlex.join(always)} ", ""), int(status)
 
     return run
 
