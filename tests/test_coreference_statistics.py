@@ -1,10 +1,11 @@
 """Coreference scores against the literature's examples, and against slow computations written another way."""
 
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 import pytest
-from coreference_coverage import POPULATIONS, RESTARTS, restarts_held, simulate
+from coreference_coverage import POPULATIONS, RESTARTS, cell, restarts_held, simulate, truth
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import precision_recall_fscore_support
@@ -314,3 +315,13 @@ def test_intervals_of_restarts_in_a_small_version_of_the_table():
         assert 0.925 <= held <= 0.975
         assert without == 0
     assert restarts_held("normal", 2, 5) == (0, 1)
+
+
+def test_the_page_has_what_the_script_prints():
+    page = (Path(__file__).parents[1] / "docs" / "coverage-coreference.md").read_text(encoding="utf-8")
+    row = " | ".join(["normal", *(cell(*restarts_held("normal", n, 2000)) for n in RESTARTS)])
+    assert f"| {row} |" in page
+    for name in POPULATIONS:
+        for kind in ("gap", "f1"):
+            assert f"| {name} | {truth(POPULATIONS[name])[kind]:.2f} |" in page
+            assert f"| {name} | {kind} |" in page
