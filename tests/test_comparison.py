@@ -324,6 +324,26 @@ def test_one_rule_for_the_number_of_comparisons() -> None:
     assert judge_no_worse(planted, a, comparisons=2).tests == 2
 
 
+@pytest.mark.parametrize(("flag", "tests"), [([], [2, 2, 2]), (["--bias-family=none"], [1] * 3), (["--bias-family=9"], [9] * 3)])  # fmt: skip
+def test_the_flag_holds_for_gate_files_flags_and_python(
+    jobs: pytest.Pytester, flag: list[str], tests: list[int]
+) -> None:
+    jobs.path.joinpath("g.bias.yaml").write_text(GATES)
+    jobs.makepyfile(
+        "from pytest_genderbias.gates.comparison import judge_no_worse\n"
+        "def test_it(bias_measure):\n"
+        "    found = bias_measure('tiny-nli.yaml')\n"
+        "    judge_no_worse(found, found, comparisons=2)\n"
+    )
+    models = [model(jobs, which, name) for which, name in (("good", "a"), ("good", "b"))]
+    for i, arguments in enumerate(
+        (["g.bias.yaml"], [SUITES, "--bias-no-worse-than=a", "-k", "nli:b"], ["-k", "test_it"])
+    ):
+        jobs.runpytest(*models, *flag, *arguments, "--bias-json=r.json")
+        judged = json.loads((jobs.path / "r.json").read_text())["judgements"]
+        assert {one["tests"] for one in judged} == {tests[i]}, arguments
+
+
 def test_a_verdict_that_no_p_can_reach_is_said_to_be_so() -> None:
     """All of five items are worse by .1: p is 1/32, and of two comparisons none larger than 1/40 counts."""
     labels, ones = np.array(list("abcde")), np.ones(5)
