@@ -105,7 +105,7 @@ def kill_ten_times(folder: Path) -> dict:
     whole = Run(None).end()
     random = np.random.default_rng(4)
     killed = []
-    for chunks in random.integers(0, 5, KILLS):
+    for chunks in random.integers(0, 4, KILLS):
         run = Run(folder)
         run.wait(chunks)
         time.sleep(random.uniform(0, 0.02))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -21,12 +21,14 @@ from pytest_genderbias.gates.comparison import judge_no_worse
 from pytest_genderbias.gates.judgement import approximate, decide
 from pytest_genderbias.gates.limits import decided_by, judge_limit
 from pytest_genderbias.gates.listening import POLICY, Policy
-from pytest_genderbias.gates.regression import FLOAT_NOISE
+from pytest_genderbias.gates.regression import FLOAT_NOISE, Before, find_regression
 from pytest_genderbias.plugin.ledger import _merged
 from pytest_genderbias.plugin.session import bias_session
 from pytest_genderbias.reports.table import make_table
 from pytest_genderbias.restarts import combine_restarts
 from pytest_genderbias.statistics.intervals import restart_interval
+from pytest_genderbias.statistics.moments import Moments, mean_moments
+from pytest_genderbias.suites.family import Family, Statistic
 from pytest_genderbias.suites.suite import load_suite
 
 PERSON_WORDS = "nurse pilot cook baker lawyer dentist miner poet judge butcher painter singer guard chef coach actor clerk doctor farmer sailor"
@@ -963,3 +965,31 @@ def test_a_wrong_flag_is_a_usage_error_of_one_line(pytester: pytest.Pytester, fl
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {message}"])
     assert len([line for line in result.errlines if line.strip()]) == 1
+
+
+def test_a_case_that_rounding_tips_over_a_threshold_is_no_regression_of_the_same_weights() -> None:
+    """One of 2,000 cases in 40 items: of the same weights it passes, of others nothing says that more would not follow."""
+    labels, counts = np.asarray([f"item {i}" for i in range(40)]), np.full(40, 50.0)
+    then, now = np.full(40, 30.0), np.r_[29.0, np.full(39, 30.0)]
+
+    def measured(sums: Any, fingerprint: str) -> Measurement:
+        family = ThresholdFamily()
+        return Measurement(
+            "tiny", "m", {"share": float(sums.sum() / counts.sum())}, {"share": None}, {"share": None}, {}, family.statistics, 2000, 2000,
+            [], {"label": labels, "sums": sums, "counts": counts},
+            {"settings": {}, "sample": {"n": 2000, "of": 2000}, "model": {"fingerprint": fingerprint}}, family,
+        )  # fmt: skip
+
+    before = Before("baseline", {"share": 0.6}, measured(then, "a").items, fingerprint="a")
+    assert find_regression(measured(now, "a"), "share", before, 0.0).verdict == "pass"
+    assert find_regression(measured(now, "b"), "share", before, 0.0).verdict == "inconclusive"
+    assert find_regression(measured(then - 5, "a"), "share", before, 0.0).verdict == "regressed"
+
+
+class ThresholdFamily(Family):
+    """A share of cases above a threshold, item by item."""
+
+    statistics: ClassVar[Any] = {"share": Statistic("lower", 1.0, "share")}
+
+    def moments(self, statistic: str, options: Any, items: Any) -> Moments:
+        return mean_moments(items["label"], items["sums"], items["counts"], "items")

@@ -715,7 +715,10 @@ def test_a_disk_that_is_full_is_noted(tiny_model, tmp_path, monkeypatch):
 
 def test_no_temporary_file_is_left(tiny_model, tmp_path, small_windows):
     disco(tiny_model("bert"), limit=280, cache=tmp_path)
-    assert {path.name for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".npy"} <= {".lock", "about.json"}
+    assert {path.name for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".npy"} <= {
+        ".lock",
+        "about.json",
+    }
 
 
 def test_a_model_without_fingerprint_is_not_cached(tiny_model, tmp_path):

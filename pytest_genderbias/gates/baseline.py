@@ -156,6 +156,7 @@ class Baseline:
         before = Before(
             "baseline", stored["values"], read_items(self.path, name, stored), _changes(stored, measurement), tests, family,
             self.command or f"pytest --bias-model={measurement.model}={spec} --bias-update",
+            stored.get("model", {}).get("fingerprint"),
         )  # fmt: skip
         found = find_regression(measurement, statistic, before, tolerance)
         return _with_accepted(found, _in_force(stored, measurement))

@@ -83,7 +83,7 @@ _FLAGS: tuple[tuple[str, str, str, bool, str], ...] = (
     ("--bias-inconclusive", "value", "fail|warn", True, "what a gate does whose bounds decide neither way (default: fail)"),
     ("--bias-stale", "value", "fail|warn", True, "what a gate does whose model is better than its baseline beyond the tolerance (default: warn)"),
     ("--bias-family", "value", "model|module|none|N", True,
-     "the comparisons that 'regressed' is corrected for: with a baseline all entries of the model (default) or those of the test's module; "
+     "the comparisons that 'regressed' is corrected for: with a baseline all gated statistics of the model (default) or those of the test's module; "
      "between models those of the gate file or the flags; none, or a number, holds for both"),
     ("--bias-seeds", "value", "N", True,
      "restarts of what is trained: heads of suites that train one, and models whose SPEC holds {seed}, as runs/seed-{seed}"),

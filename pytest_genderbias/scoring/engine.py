@@ -170,7 +170,8 @@ class _Run:
         """Score until it is enough; return how many units that took. What was scored is kept every few seconds, and at the end."""
         with ExitStack() as shown:
             scorer: Scorer | None = None
-            kept, since = self.done, -math.inf  # the first window is kept at once: a run that is killed again and again goes on
+            kept = self.done
+            since = -math.inf  # the first window is kept at once: a run that is killed again and again goes on
             try:
                 for look in looks(len(self.units), self.cases.cases_per_unit) if enough else (len(self.units),):
                     while self.done < look:

@@ -168,6 +168,10 @@ class DisCo(Family):
             items,
         )
 
+    def drawn(self, statistic: str, options: Mapping[str, Any], role: str) -> str:
+        """Return what the null control draws."""
+        return "shuffles" if statistic.startswith("random_groups") else ""
+
     def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
         """Return, for each person, which fill of which template is supplied to whom: sums by template, group and text of the fill."""
         if statistic != "significant_fills":
