@@ -7,7 +7,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
+from pytest_genderbias.models.loading import quiet_transformers
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.spec import parse_spec
 from pytest_genderbias.models.vectors import WordVectors, read_vectors
@@ -155,7 +156,7 @@ def _write_checkpoint(model: Model, folder: Path) -> None:
     for tied in (flag, not flag):  # an encoder and a decoder that share their embeddings need it on
         network.config.tie_word_embeddings = tied
         try:
-            with _quiet():
+            with quiet_transformers():
                 network.save_pretrained(folder)
                 problem = _difference(network, folder)
         finally:
@@ -253,23 +254,6 @@ def _refuse_form(path: Path, words: list[str], matrix: NDArray[np.float32]) -> N
 
 
 _VECTOR_WRITERS = {".npz": _write_npz, ".txt": _write_text, ".vec": _write_text, ".safetensors": _write_safetensors}
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep reports and progress bars of transformers to ourselves: what matters of them becomes one error."""
-    from transformers.utils import logging as untyped
-
-    logging: Any = untyped
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
 
 
 def described(what: Mapping[str, Any]) -> str:

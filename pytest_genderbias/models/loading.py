@@ -202,7 +202,7 @@ def _read_config(spec: ModelSpec, settings: LoadSettings) -> Any:
     from transformers import AutoConfig
 
     try:
-        with _quiet():
+        with quiet_transformers():
             return AutoConfig.from_pretrained(**_how(spec, settings))
     except (OSError, ValueError, LookupError) as error:
         raise _explain(error, spec) from None
@@ -473,7 +473,7 @@ def _load_network(source: ModelSource, settings: LoadSettings) -> Any:
     }
     auto: Any = classes.get(source.role.kind, transformers.AutoModelForSequenceClassification)
     try:
-        with _quiet():
+        with quiet_transformers():
             network, info = auto.from_pretrained(
                 config=source.config,
                 dtype=getattr(torch, settings.dtype),
@@ -495,8 +495,8 @@ def _load_network(source: ModelSource, settings: LoadSettings) -> Any:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the loading report to ourselves: what matters of it becomes one error."""
+def quiet_transformers() -> Iterator[None]:
+    """Keep reports and progress bars of transformers to ourselves: what matters of them becomes one error."""
     from transformers.utils import logging as untyped
 
     logging: Any = untyped
