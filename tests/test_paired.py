@@ -460,3 +460,16 @@ def test_figures_of_methods_and_of_gates_on_counts_in_a_small_version():
     ((truth, decisions),) = cells
     assert truth == pytest.approx(6.4, abs=0.1)
     assert decisions[2] >= 0.75
+
+
+def test_near_neutral_no_worsening_is_larger_than_the_change_of_the_statistic():
+    """Items far apart whose mean is neutral, each moved by a thousandth: whichever side they are on, that is all it can be."""
+    rng = np.random.default_rng(12)
+    labels, far = np.asarray([f"item {k}" for k in range(64)]), rng.normal(0, 1, 64)
+    then, now = (
+        mean_moments(labels, x, np.ones(64), "items")
+        for x in (far - far.mean(), far - far.mean() + rng.normal(0, 1e-3, 64))
+    )
+    found = compare_items(then, now, np.abs)
+    assert max(-found.low, found.high) < 1e-3
+    assert found.low <= found.value <= found.high

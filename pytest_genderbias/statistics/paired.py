@@ -248,14 +248,17 @@ def _smooth(pair: _Pair, tolerance: float, level: float) -> _Bounds | None:
 
 
 def _folded(found: _Bounds, change: _Bounds, apart: _Bounds, then_bends: bool, now_bends: bool) -> _Bounds:
-    """Return bounds of a worsening whose sides are in doubt, from those of the change and of the distances' sum."""
+    """Return bounds of a worsening whose sides are in doubt, from those of the change and of the distances' sum.
+
+    A distance changes no faster than the statistic, so that the worsening is never larger than the change, to either side.
+    """
     low, high, p, p_better = found
     most = max(change[1], -change[0])
     if then_bends:
         low, high, p, p_better = min(low, apart[0]), max(high, most), max(p, apart[2]), 1.0
     if now_bends:
         low, high, p, p_better = min(low, -most), max(high, -apart[0]), 1.0, max(p_better, apart[2])
-    return low, high, p, p_better
+    return max(low, -most), min(high, most), p, p_better
 
 
 def _as_it_is(value: FloatArray) -> FloatArray:
