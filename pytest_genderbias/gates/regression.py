@@ -77,7 +77,8 @@ def find_regression(measurement: Measurement, statistic: str, before: Before, to
     items make up is compared as it is, where all cases were scored both times.
     """
     old, new = before.values.get(statistic), measurement.values[statistic]
-    bound = f"{before.name} {format_number(old)} + {tolerance:g}"
+    side = {"higher": "+", "lower": "-", "away": "±"}[measurement.statistics[statistic].direction]
+    bound = f"{before.name} {format_number(old)} {side} {tolerance:g}"
     worse = worsening(measurement, statistic, before.values)
     if worse is None:
         text = f"{statistic} has no value {'now' if new is None else f'in the {before.name}'}"

@@ -244,20 +244,25 @@ def _smooth(pair: _Pair, tolerance: float, level: float) -> _Bounds | None:
     apart = _bootstrap_t(pair.with_distances(lambda value: -pair.distance(value), pair.distance), tolerance, level)
     if change is None or apart is None:
         return None
-    return _folded(found, change, apart, then_bends, now_bends)
+    bounds = _folded(found, change, apart, then_bends, now_bends)
+    return _no_wider(bounds, change) if pair.ratio else bounds  # the change of r or a slope is bounded less exactly
 
 
 def _folded(found: _Bounds, change: _Bounds, apart: _Bounds, then_bends: bool, now_bends: bool) -> _Bounds:
-    """Return bounds of a worsening whose sides are in doubt, from those of the change and of the distances' sum.
-
-    A distance changes no faster than the statistic, so that the worsening is never larger than the change, to either side.
-    """
+    """Return bounds of a worsening whose sides are in doubt, from those of the change and of the distances' sum."""
     low, high, p, p_better = found
     most = max(change[1], -change[0])
     if then_bends:
         low, high, p, p_better = min(low, apart[0]), max(high, most), max(p, apart[2]), 1.0
     if now_bends:
         low, high, p, p_better = min(low, -most), max(high, -apart[0]), 1.0, max(p_better, apart[2])
+    return low, high, p, p_better
+
+
+def _no_wider(bounds: _Bounds, change: _Bounds) -> _Bounds:
+    """Return bounds no wider than those of the change: a distance changes no faster than its statistic, on whichever side."""
+    low, high, p, p_better = bounds
+    most = max(change[1], -change[0])
     return max(low, -most), min(high, most), p, p_better
 
 
