@@ -12,7 +12,7 @@ from pytest_genderbias import load_model
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.directions import HE_SHE, learn_basis, random_bases
 from pytest_genderbias.mitigation.hard_debiasing import equalise, hard_debias, hard_debias_embeddings, neutralise
-from pytest_genderbias.mitigation.saving import input_embeddings, save_model
+from pytest_genderbias.models.saving import input_embeddings, save_model
 from pytest_genderbias.statistics.undefined import UndefinedError
 
 PAIRS = (*HE_SHE, ("man", "woman"))

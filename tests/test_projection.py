@@ -31,7 +31,7 @@ from pytest_genderbias.mitigation.projection import (
     projecting_layers,
     projection_callback,
 )
-from pytest_genderbias.mitigation.saving import input_embeddings, save_model, untie_output
+from pytest_genderbias.models.saving import input_embeddings, save_model, untie_output
 from pytest_genderbias.statistics.subspace import pair_direction, principal_ratios
 from pytest_genderbias.statistics.undefined import UndefinedError
 

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.mitigation.directions import Pair, check_basis
-from pytest_genderbias.mitigation.saving import (
+from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.saving import (
     copied,
     described,
     input_embeddings,
@@ -18,7 +19,6 @@ from pytest_genderbias.mitigation.saving import (
     with_matrix,
     with_network,
 )
-from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.statistics.subspace import unit_vectors
 from pytest_genderbias.statistics.undefined import UndefinedError
 
@@ -145,7 +145,7 @@ def hard_debias_embeddings(
 
     Of a network a word is the token of one piece that it has behind a space, and the one that it has at the start of a text; a word of
     several pieces has no vector of its own and is left out, and so is a pair of which a word is (**choice**). Output weights that
-    were tied stay as they were; :func:`~pytest_genderbias.mitigation.saving.save_model` makes an ordinary checkpoint of the result.
+    were tied stay as they were; :func:`~pytest_genderbias.models.saving.save_model` makes an ordinary checkpoint of the result.
 
     Args:
         model: word vectors, or a network.

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.mitigation.directions import check_basis
-from pytest_genderbias.mitigation.saving import (
+from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.saving import (
     HOOKED,
     copied,
     described,
@@ -26,7 +27,6 @@ from pytest_genderbias.mitigation.saving import (
     with_matrix,
     with_network,
 )
-from pytest_genderbias.models.model import Checkpoint, Model
 
 Place = tuple[str, int]  #: a module's name, and which of its calls in one forward pass
 
@@ -72,7 +72,7 @@ def project_embeddings(model: Model, basis: ArrayLike) -> Model:
     Of a network every row of the input embeddings is projected, word pieces and special tokens too (dev2019, "BERT Subword
     Projection"), before positions and layer norms are added to it; ALBERT's and other factorised embeddings in their own, smaller
     space. Output weights that were tied to them stay as they were. The network is a copy, and
-    :func:`~pytest_genderbias.mitigation.saving.save_model` makes an ordinary checkpoint of it. This is projection at test; to project at
+    :func:`~pytest_genderbias.models.saving.save_model` makes an ordinary checkpoint of it. This is projection at test; to project at
     training and test, train the returned network with :func:`projection_callback`.
 
     Args:
@@ -160,7 +160,7 @@ def project_layers(model: Model, bases: Mapping[int, ArrayLike]) -> Model:
 
     The hooks sit on a copy of the modules that shares its weights with ``model``: the one that was given gives its own scores as before,
     and to remove the projection is to drop the copy. It does not survive saving: a hook is no weight, and
-    :func:`~pytest_genderbias.mitigation.saving.save_model` refuses it. Save the bases instead.
+    :func:`~pytest_genderbias.models.saving.save_model` refuses it. Save the bases instead.
 
     Args:
         model: a network.

@@ -1,0 +1,275 @@
+"""``mitigate``: a model before a mitigation, after it, and its control, made under the same conditions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pytest_genderbias.errors import SettingError
+from pytest_genderbias.measurement import Measurement, measure
+from pytest_genderbias.mitigation.method import Columns, Hooks, Method
+from pytest_genderbias.models.loading import load_model
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.recipes.recipe import Performance, Recipe, Training
+from pytest_genderbias.suites.suite import Suite, load_suite
+
+BEFORE, AFTER, CONTROL, RETRAINED = "before", "after", "control", "retrained"
+SEEDS = 3  #: restarts where a method trains
+CONTROLS = 8  #: random directions where nothing is trained (dev2019, tables 14 and 15)
+TRAINED_CONTROLS = 1  #: by seed, where each costs a training
+_VERSION = 1  #: of a run's folder; another one trains anew
+
+
+@dataclass(frozen=True)
+class MitigationRun:
+    """Models before a mitigation, after it, and of its control, one a seed.
+
+    :func:`mitigate` makes one; or give models that you trained yourself, each side a model, a spec for one, or one of them a seed.
+
+    Attributes:
+        before: models before, shape (seeds,).
+        after: models after, in the order of the same seeds.
+        control: for each seed its controls, shape (seeds, controls): with random directions in place of those of the method, or trained
+            without the method. Empty where ``before`` is the control: the same recipe without the method.
+        seeds: of the trainings; ``(0,)`` where nothing is trained.
+        recipe: evaluates the models (accuracy, perplexity), and trains a new head for ``superficial``.
+        trained: whether the sides differ by a training, so that other seeds would give other figures.
+        what: method, recipe and control in words and settings, for tables and JSON.
+        seconds: wall time of what was trained or changed for ``after``.
+    """
+
+    before: Any
+    after: Any
+    control: Any = ()
+    seeds: Sequence[int] = ()
+    recipe: Recipe | None = None
+    trained: bool = True
+    what: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    folder: Path | None = field(default=None, repr=False)
+    _scores: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Bring each side into shape, and refuse sides that do not fit each other."""
+        sides = {name: _listed(getattr(self, name)) for name in (BEFORE, AFTER)}
+        count = max(map(len, sides.values()))
+        for name, side in sides.items():
+            if len(side) not in (1, count):
+                raise SettingError(
+                    f"a run has {count} models on one side and {len(side)} {name}; give one of each a seed"
+                )
+            object.__setattr__(self, name, side * (count // len(side)))
+        control = [_listed(one) for one in _listed(self.control)]
+        if control and len(control) not in (1, count):
+            raise SettingError(
+                f"a run of {count} seeds has controls for {len(control)}; give a list of them for each seed, or none"
+            )
+        object.__setattr__(self, CONTROL, tuple(control * (count // len(control)) if control else ()))
+        object.__setattr__(self, "seeds", tuple(self.seeds) or tuple(range(count)))
+        if len(self.seeds) != count:
+            raise SettingError(f"{len(self.seeds)} seeds were named for {count} models a side")
+
+    def models(self, side: str) -> tuple[tuple[Any, ...], ...]:
+        """Return the models of a side, ``before``, ``after`` or ``control``, by seed: shape (seeds, 1), or (seeds, controls)."""
+        if side == CONTROL:
+            return tuple(map(tuple, self.control))
+        return tuple((one,) for one in getattr(self, side))
+
+    def measure(self, side: str, suite: str | Suite, **settings: Any) -> list[list[Measurement]]:
+        """Measure a suite on every model of a side; what was measured once is kept. Arguments as :func:`~pytest_genderbias.measurement.measure`."""
+        loaded = suite if isinstance(suite, Suite) else load_suite(suite)
+        return [[self._measured(one, loaded, settings) for one in models] for models in self.models(side)]
+
+    def performance(self, side: str) -> list[list[dict[str, Performance]]]:
+        """Return how well every model of a side does the recipe's task, by name; kept once evaluated.
+
+        Raises:
+            SettingError: the run has no recipe that could tell.
+        """
+        if self.recipe is None:
+            raise SettingError(
+                "this run has no recipe, and nothing else says how well a model does its task; give recipe=..."
+            )
+        return [[self._evaluated(one) for one in models] for models in self.models(side)]
+
+    def _measured(self, model: Any, suite: Suite, settings: Mapping[str, Any]) -> Measurement:
+        key = ("suite", _key(model), suite.digest, repr(sorted(settings.items(), key=str)))
+        if key not in self._scores:
+            self._scores[key] = measure(suite, opened(model), **settings)
+        return self._scores[key]  # type: ignore[no-any-return]
+
+    def _evaluated(self, model: Any) -> dict[str, Performance]:
+        assert self.recipe is not None
+        key = ("performance", _key(model))
+        if key not in self._scores:
+            self._scores[key] = {found.name: found for found in self.recipe.evaluate(opened(model))}
+        return self._scores[key]  # type: ignore[no-any-return]
+
+
+def mitigate(
+    model: str | Model | None,
+    method: Method,
+    recipe: Recipe | None = None,
+    *,
+    seeds: int | Sequence[int] | None = None,
+    controls: int | None = None,
+    folder: str | Path | None = None,
+    progress: bool = False,
+) -> MitigationRun:
+    """Apply a mitigation, with its control, and return the models before, after, and of the control.
+
+    Without a recipe, or where the method only changes a finished model, nothing more is trained than the recipe needs to make the task's
+    model, and that is shared. With a recipe that trains on (continued pre-training) ``before`` is the given model; with one that
+    makes the task (fine-tuning, a network from nothing) it is the one trained without the method. The control: random directions for a
+    projection; else the same recipe, data order and steps without the method; and for two-sided augmentation the same text twice.
+
+    Args:
+        model: to start from: a model, a spec for one, or ``None`` for a recipe that makes its own network.
+        method: a mitigation, of :mod:`~pytest_genderbias.mitigation.methods`.
+        recipe: of :mod:`~pytest_genderbias.recipes`. Where neither it nor the method trains, it evaluates only.
+        seeds: how many restarts, or which; three where a training takes part in the comparison, else one.
+        controls: how many controls a seed; eight where they cost no training, else one.
+        folder: keeps every run, so that a run that was stopped goes on, and equal ones are shared; a temporary folder by default.
+        progress: show a bar for each training.
+
+    Raises:
+        SettingError: nothing would be done.
+        NotApplicableError, ModelError: as the recipe and the method.
+    """
+    base = opened(model) if model is not None else None
+    trains = recipe is not None and (recipe.makes_task or method.trains)
+    if not trains and method.trains:
+        raise SettingError(f"{method.name} takes part in a training; give mitigate() a recipe")
+    chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds or range(SEEDS if trains else 1))
+    count = controls if controls is not None else TRAINED_CONTROLS if method.trains else CONTROLS
+    work = _Workshop(base, recipe, Path(folder) if folder is not None else None, progress)
+    found = [_one_seed(work, method, seed, count, trains) for seed in chosen]
+    what = {
+        "method": method.settings(),
+        "recipe": None if recipe is None else {"recipe": recipe.name, **recipe.settings()},
+        "control": _control_in_words(method, recipe, trains),
+        "controls": count if found[0].control else 0,
+    }
+    return MitigationRun(
+        [one.before for one in found], [one.after for one in found], [one.control for one in found if one.control], chosen, recipe,
+        trains, what, sum(one.seconds for one in found), work.folder,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Sides:
+    before: Any
+    after: Any
+    control: list[Any]
+    seconds: float
+
+
+def _one_seed(work: _Workshop, method: Method, seed: int, count: int, trains: bool) -> _Sides:
+    """Make the models of one seed."""
+    recipe = work.recipe
+    plain = Method()
+    makes_task = recipe is not None and recipe.makes_task
+    before = work.made(plain, seed) if makes_task else work.base
+    start = time.perf_counter()
+    after = work.made(method, seed) if trains else method.after(opened(before), seed)
+    seconds = time.perf_counter() - start
+    if method.control(0) is not None:
+        others = [method.control(repeat + seed * count) or plain for repeat in range(count)]
+        control = [work.made(one, seed) if trains else one.after(opened(before), seed) for one in others]
+    else:
+        control = [work.made(plain, seed)] if trains and not makes_task else []
+    return _Sides(before, after, control, seconds)
+
+
+def _control_in_words(method: Method, recipe: Recipe | None, trains: bool) -> str:
+    control = method.control(0)
+    if control is not None:
+        return str(getattr(control, "in_words", control.name))
+    if trains:
+        return "the same recipe without the method"
+    return "none"
+
+
+class _Workshop:
+    """Makes models by a recipe and a method, each once, in a folder that keeps them."""
+
+    def __init__(self, base: Model | None, recipe: Recipe | None, folder: Path | None, progress: bool) -> None:
+        self.base, self.recipe, self.progress = base, recipe, progress
+        self._given = folder
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where runs are kept."""
+        if self._given is not None:
+            self._given.mkdir(parents=True, exist_ok=True)
+            return self._given
+        self._temporary = tempfile.TemporaryDirectory(prefix="genderbias-")
+        return Path(self._temporary.name)
+
+    @cached_property
+    def rows(self) -> list[Mapping[str, Any]]:
+        """The training data, read once."""
+        assert self.recipe is not None
+        return self.recipe.rows()
+
+    def made(self, method: Method, seed: int) -> Any:
+        """Return the model that the recipe and a method make: a spec, or a model where the method changes it at the end."""
+        trained = self._trained(method, seed)
+        return method.after(opened(trained), seed) if method.changes("after") else trained
+
+    def _trained(self, method: Method, seed: int) -> str:
+        """Train, unless an equal run is there, and return the folder of the model."""
+        recipe = self.recipe
+        assert recipe is not None
+        told = method.settings() if method.trains else Method().settings()
+        key = {
+            "version": _VERSION,
+            "model": self.base and self.base.fingerprint,
+            "recipe": recipe.settings(),
+            "method": told,
+            "seed": seed,
+        }
+        text = json.dumps(key, sort_keys=True, default=str)
+        run = (
+            self.folder
+            / f"{recipe.name}-{told['method']}-{seed}-{hashlib.sha256(text.encode()).hexdigest()[:12]}".replace(
+                " & ", "+"
+            )
+        )
+        if not (run / "model").is_dir():
+            run.mkdir(parents=True, exist_ok=True)
+            (run / "run.json").write_text(json.dumps(key, indent=1, sort_keys=True, default=str), encoding="utf-8")
+            columns = Columns(recipe.columns, recipe.label, recipe.group)
+            start = (
+                method.before(recipe.start(self.base, seed), seed) if method.trains else recipe.start(self.base, seed)
+            )
+            rows = method.rows(self.rows, columns, seed) if method.trains else self.rows
+            hooks = method.hooks(start) if method.trains else Hooks()
+            training = Training(callbacks=hooks.callbacks, around=hooks.around, progress=self.progress)
+            recipe.train(start, rows, seed, run, training)
+        return str(run / "model")
+
+
+def opened(model: Any) -> Model:
+    """Return a model, loaded if it is a spec."""
+    return load_model(model) if isinstance(model, str) else model
+
+
+def _key(model: Any) -> Any:
+    return model if isinstance(model, str) else (model.name, model.fingerprint or id(model))
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def with_recipe(run: MitigationRun, recipe: Recipe) -> MitigationRun:
+    """Return a run of models of your own with a recipe, which evaluates them."""
+    return replace(run, recipe=recipe)

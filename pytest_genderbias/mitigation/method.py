@@ -1,0 +1,140 @@
+"""What a mitigation method is to the harness: what it does to data, to a model before, during and after training, and its control."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, ClassVar
+
+from pytest_genderbias.models.model import Model
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a row a data method may change (``texts``), and which say the class and the person's gender, if any do."""
+
+    texts: tuple[str, ...]
+    label: str | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What a method does while a network is trained: callbacks of the Trainer, and a context manager given the network."""
+
+    callbacks: Sequence[Any] = ()
+    around: Callable[[Any], AbstractContextManager[Any]] = nullcontext
+
+
+@dataclass(frozen=True)
+class Method:
+    """A mitigation. Its fields are its settings; this one does nothing, and a subclass overrides what it does.
+
+    ``name`` is what YAML and tables call it. Any method runs with any recipe whose data or models it can take; ``a & b`` does both, a first.
+    """
+
+    name: ClassVar[str] = "none"
+
+    def settings(self) -> dict[str, Any]:
+        """Return the name and every field, as JSON values: equal settings do the same."""
+        return {"method": self.name, **asdict(self)}
+
+    def rows(self, rows: Sequence[Row], columns: Columns, seed: int) -> Sequence[Row]:
+        """Return the training data, changed; the rows that were given stay as they are."""
+        return rows
+
+    def before(self, model: Model, seed: int) -> Model:
+        """Return the model, changed before it is trained; the one that was given stays as it is."""
+        return model
+
+    def hooks(self, model: Model) -> Hooks:
+        """Return what is done during training, given the model as :meth:`before` left it."""
+        return Hooks()
+
+    def after(self, model: Model, seed: int) -> Model:
+        """Return the model, changed after training, or where nothing is trained."""
+        return model
+
+    def control(self, repeat: int) -> Method | None:
+        """Return the repeat-th control, as random directions for a projection; ``None``: the same recipe without the method."""
+        return None
+
+    def changes(self, what: str) -> bool:
+        """Tell whether the method overrides ``rows``, ``before``, ``hooks``, ``after`` or ``control``."""
+        return getattr(type(self), what) is not getattr(Method, what)
+
+    @property
+    def trains(self) -> bool:
+        """Whether it does something before or during training, so that a training is part of what it does."""
+        return any(map(self.changes, ("rows", "before", "hooks")))
+
+    def __and__(self, other: Method) -> Method:
+        """Return both, one after the other."""
+        return Together((self, other))
+
+
+@dataclass(frozen=True)
+class Together(Method):
+    """Several methods, one after the other, in everything that they do."""
+
+    name: ClassVar[str] = "together"
+    methods: tuple[Method, ...] = ()
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of each."""
+        return {"method": " & ".join(m.name for m in self.methods), "methods": [m.settings() for m in self.methods]}
+
+    def rows(self, rows: Sequence[Row], columns: Columns, seed: int) -> Sequence[Row]:
+        """Change the data by each."""
+        for method in self.methods:
+            rows = method.rows(rows, columns, seed)
+        return rows
+
+    def before(self, model: Model, seed: int) -> Model:
+        """Change the model by each."""
+        for method in self.methods:
+            model = method.before(model, seed)
+        return model
+
+    def hooks(self, model: Model) -> Hooks:
+        """Do what each does."""
+        found = [method.hooks(model) for method in self.methods]
+        return Hooks(tuple(c for h in found for c in h.callbacks), _nested([h.around for h in found]))
+
+    def after(self, model: Model, seed: int) -> Model:
+        """Change the model by each."""
+        for method in self.methods:
+            model = method.after(model, seed)
+        return model
+
+    def control(self, repeat: int) -> Method | None:
+        """Return the controls of those that have one, together; ``None`` if none has."""
+        found = [control for method in self.methods if (control := method.control(repeat)) is not None]
+        return replace(self, methods=tuple(found)) if found else None
+
+    def changes(self, what: str) -> bool:
+        """Tell whether one of them does."""
+        return any(method.changes(what) for method in self.methods)
+
+
+def _nested(
+    arounds: Sequence[Callable[[Any], AbstractContextManager[Any]]],
+) -> Callable[[Any], AbstractContextManager[Any]]:
+    from contextlib import ExitStack, contextmanager
+
+    @contextmanager
+    def around(network: Any) -> Any:
+        with ExitStack() as stack:
+            for one in arounds:
+                stack.enter_context(one(network))
+            yield network
+
+    return around
+
+
+def field_names(kind: type[Method]) -> tuple[str, ...]:
+    """Return the settings that a method takes."""
+    return tuple(field.name for field in fields(kind))

@@ -1,0 +1,79 @@
+"""Methods and recipes by the names that YAML and the table use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from importlib import import_module
+from typing import Any
+
+from pytest_genderbias.errors import SettingError, UnknownNameError
+from pytest_genderbias.mitigation.method import Method, Together
+from pytest_genderbias.recipes.recipe import Recipe
+
+METHODS: Mapping[str, str] = {
+    "cda": "mitigation.methods:CounterfactualAugmentation",
+    "projection": "mitigation.methods:Projection",
+    "inlp": "mitigation.methods:NullspaceProjection",
+    "wed": "mitigation.methods:HardDebiasing",
+    "regularisation": "mitigation.methods:Regularisation",
+    "dropout": "mitigation.dropout:Dropout",
+    "scrubbing": "mitigation.scrubbing:Scrubbing",
+    "iterative-scrubbing": "mitigation.scrubbing:IterativeScrubbing",
+    "balancing": "mitigation.balancing:Balancing",
+    "anonymising": "mitigation.anonymising:Anonymising",
+}
+RECIPES: Mapping[str, str] = {
+    "nli": "recipes.fine_tuning:InferenceTuning",
+    "similarity": "recipes.fine_tuning:SimilarityTuning",
+    "classification": "recipes.fine_tuning:ClassifierTuning",
+    "masked-lm": "recipes.language_modelling:MaskedPretraining",
+    "causal-lm": "recipes.language_modelling:CausalPretraining",
+    "lstm": "recipes.language_modelling:LstmTraining",
+    "static-nli": "recipes.static_inference:StaticInferenceTraining",
+    "edge-probe": "recipes.edge_probing:EdgeProbing",
+}
+
+
+def make_method(name: str, **settings: Any) -> Method:
+    """Return a method by name: ``make_method("cda", sides="one")``. Names joined by `` & `` are done one after the other, without settings.
+
+    Raises:
+        UnknownNameError: there is no such method.
+        SettingError: it has no such setting, or not with this value.
+
+    >>> make_method("cda", sides="one").settings()["sides"]
+    'one'
+    """
+    if " & " in name and not settings:
+        return Together(tuple(make_method(one) for one in name.split(" & ")))
+    made = _made(METHODS, "method", name, settings)
+    assert isinstance(made, Method)
+    return made
+
+
+def make_recipe(name: str, **settings: Any) -> Recipe:
+    """Return a recipe by name: ``make_recipe("nli", data="shared/data", max_rows=5000)``.
+
+    Raises:
+        UnknownNameError: there is no such recipe.
+        SettingError: it has no such setting, or not with this value.
+    """
+    made: Recipe = _made(RECIPES, "recipe", name, settings)
+    return made
+
+
+def _made(homes: Mapping[str, str], what: str, name: str, settings: Mapping[str, Any]) -> Any:
+    if name not in homes:
+        raise UnknownNameError(f"no {what} is called {name!r}; there are {', '.join(homes)}")
+    module, _, kind = homes[name].partition(":")
+    made = getattr(import_module(f"pytest_genderbias.{module}"), kind)
+    known = [field.name for field in fields(made)]
+    if unknown := sorted(set(settings) - set(known)):
+        raise SettingError(f"the {what} {name} has no setting {unknown[0]!r}; it takes {', '.join(known)}")
+    return made(**{key: _frozen(value) for key, value in settings.items()})
+
+
+def _frozen(value: Any) -> Any:
+    """Return lists as tuples, so that settings can be compared."""
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value

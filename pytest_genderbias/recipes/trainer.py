@@ -1,0 +1,168 @@
+"""transformers' Trainer, run so that it resumes, writes whole checkpoints, and says in one error what went wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
+from pytest_genderbias.models.loading import quiet_transformers
+from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, PLAIN, Training
+
+#: What a recipe decides itself, so that a resumed run ends where an uninterrupted one does.
+_OURS = ("output_dir", "seed", "data_seed", "resume_from_checkpoint", "max_steps")
+_STATE = "trainer_state.json"  #: the Trainer writes it last
+
+
+def check_arguments(arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments of the Trainer that do not exist, or that a recipe decides itself.
+
+    Raises:
+        SettingError: the message names the argument.
+    """
+    from dataclasses import fields
+
+    from transformers import TrainingArguments
+
+    known = {field.name for field in fields(TrainingArguments)}
+    for name in arguments:
+        if name in _OURS:
+            raise SettingError(f"the training argument {name!r} is decided by the recipe; leave it out")
+        if name not in known:
+            raise SettingError(f"transformers.TrainingArguments has no argument {name!r}")
+
+
+def require_train() -> None:
+    """Refuse to train without accelerate, which the Trainer needs."""
+    if find_spec("accelerate") is None:
+        raise NotApplicableError(
+            "training needs transformers' Trainer, and that needs accelerate: pip install 'pytest-genderbias[train]'"
+        )
+
+
+def run_trainer(
+    network: Any,
+    tokenizer: Any,
+    examples: Sequence[Mapping[str, Any]],
+    collator: Any,
+    folder: Path,
+    seed: int,
+    arguments: Mapping[str, Any],
+    training: Training = PLAIN,
+) -> Path:
+    """Train a network in place and save it, with its tokenizer, as ``folder/model``.
+
+    Args:
+        network: a transformers network; it is changed.
+        tokenizer: saved beside it.
+        examples: tokenised rows, as a Trainer's ``train_dataset``.
+        collator: makes batches of them.
+        folder: of this run. If its ``model`` is there already, nothing is trained.
+        seed: of the order of the data and of dropout.
+        arguments: of ``transformers.TrainingArguments``; ``save_steps`` says how much an interruption loses.
+        training: what the caller adds.
+
+    Raises:
+        NotApplicableError, ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`.
+    """
+    require_train()
+    import transformers
+
+    done = folder / "model"
+    if done.is_dir():
+        return done
+    steps = -1 if training.max_steps is None else training.max_steps
+    folder.mkdir(parents=True, exist_ok=True)
+    freeze(network, training.freeze)
+    how = transformers.TrainingArguments(
+        **{
+            "save_strategy": "no", "logging_steps": 50, "report_to": [], "dataloader_pin_memory": False,
+            "use_cpu": network.device.type == "cpu", "save_total_limit": 1, **arguments,
+        },
+        output_dir=str(folder / "checkpoints"), seed=seed, data_seed=seed, max_steps=steps, disable_tqdm=not training.progress,
+    )  # fmt: skip
+    with quiet_transformers():
+        trainer = transformers.Trainer(network, how, collator, examples, callbacks=list(training.callbacks))
+        if not training.progress:
+            trainer.remove_callback(transformers.PrinterCallback)
+        try:
+            with training.around(network):
+                trainer.train(resume_from_checkpoint=last_checkpoint(folder / "checkpoints"))
+        except OSError as error:
+            raise SettingError(
+                f"training in {folder} stopped: {error}; what was there before is still there"
+            ) from error
+        losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+        if any(not math.isfinite(loss) for loss in losses) or not _is_finite(network):
+            raise ModelError(f"the loss became {losses[-1] if losses else 'no number'}; lower the learning rate")
+        return save_whole(network.eval(), tokenizer, done, {"log": trainer.state.log_history})
+
+
+def save_whole(network: Any, tokenizer: Any, path: Path, report: Mapping[str, Any]) -> Path:
+    """Save a trained network under a name that nothing incomplete ever has."""
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".saving-") as folder:
+            draft = Path(folder, "model")
+            network.save_pretrained(draft)
+            tokenizer.save_pretrained(draft)
+            (draft / "training.json").write_text(json.dumps(dict(report), indent=1), encoding="utf-8")
+            draft.rename(path)
+    except OSError as error:
+        raise SettingError(f"{path} cannot be written: {error}") from error
+    shutil.rmtree(path.parent / "checkpoints", ignore_errors=True)
+    return path
+
+
+def last_checkpoint(folder: Path) -> str | None:
+    """Return the last checkpoint that was written whole, or ``None``."""
+    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+    whole = [path for path in found if (path / _STATE).is_file()]
+    return str(whole[-1]) if whole else None
+
+
+def freeze(network: Any, what: str | int) -> None:
+    """Keep parts of a network from being trained: ``nothing``, ``embeddings``, ``encoder``, or the first k layers and the embeddings.
+
+    Raises:
+        SettingError: it is none of these, or there are fewer layers.
+    """
+    for parameter in network.parameters():
+        parameter.requires_grad_(True)
+    if what == NOTHING:
+        return
+    base = network.base_model
+    if what == ENCODER:
+        for parameter in base.parameters():
+            parameter.requires_grad_(False)
+        return
+    inputs = network.get_input_embeddings()
+    frozen = [inputs]
+    if what != EMBEDDINGS:
+        layers = _layers(base)
+        if type(what) is not int or not 0 <= what <= len(layers):
+            raise SettingError(
+                f"freeze should be nothing, embeddings, encoder, or 0 to {len(layers)} layers, got {what!r}"
+            )
+        frozen += layers[:what]
+    frozen += [module for name, module in base.named_children() if name in ("embeddings", "embed_tokens", "wpe")]
+    for module in frozen:
+        for parameter in module.parameters():
+            parameter.requires_grad_(False)
+
+
+def _layers(base: Any) -> list[Any]:
+    """Return the layers of a network: its longest list of modules."""
+    import torch
+
+    lists = [list(module) for module in base.modules() if isinstance(module, torch.nn.ModuleList)]
+    return max(lists, key=len, default=[])
+
+
+def _is_finite(network: Any) -> bool:
+    return all(bool(parameter.isfinite().all()) for parameter in network.parameters())
