@@ -6,18 +6,22 @@ import hashlib
 import json
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement import Measurement, measure
 from pytest_genderbias.mitigation.method import Columns, Hooks, Method
 from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.models.model import Model
+from pytest_genderbias.recipes.progress import show_steps
 from pytest_genderbias.recipes.recipe import Performance, Recipe, Training
+from pytest_genderbias.scoring.engine import Progress
 from pytest_genderbias.suites.suite import Suite, load_suite
 
 BEFORE, AFTER, CONTROL, RETRAINED = "before", "after", "control", "retrained"
@@ -25,6 +29,11 @@ SEEDS = 3  #: restarts where a method trains
 CONTROLS = 8  #: random directions where nothing is trained (dev2019, tables 14 and 15)
 TRAINED_CONTROLS = 1  #: by seed, where each costs a training
 _VERSION = 1  #: of a run's folder; another one trains anew
+
+
+def opened(model: Any) -> Model:
+    """Return a model, loaded if it is a spec."""
+    return load_model(model) if isinstance(model, str) else model
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,9 @@ class MitigationRun:
         trained: whether the sides differ by a training, so that other seeds would give other figures.
         what: method, recipe and control in words and settings, for tables and JSON.
         seconds: wall time of what was trained or changed for ``after``.
+        folder: where its trainings are.
+        opener: loads a spec; by default as :func:`~pytest_genderbias.models.loading.load_model`.
+        measurer: measures, given a suite, a model and settings, as :func:`~pytest_genderbias.measurement.measure` does, the default.
     """
 
     before: Any
@@ -54,6 +66,9 @@ class MitigationRun:
     what: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     folder: Path | None = field(default=None, repr=False)
+    opener: Callable[[Any], Model] = field(default=opened, repr=False, compare=False)
+    measurer: Callable[..., Measurement] = field(default=measure, repr=False, compare=False)
+    _keeps: Any = field(default=None, repr=False, compare=False)  # a temporary folder, which goes with the run
     _scores: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -102,14 +117,14 @@ class MitigationRun:
     def _measured(self, model: Any, suite: Suite, settings: Mapping[str, Any]) -> Measurement:
         key = ("suite", _key(model), suite.digest, repr(sorted(settings.items(), key=str)))
         if key not in self._scores:
-            self._scores[key] = measure(suite, opened(model), **settings)
+            self._scores[key] = self.measurer(suite, self.opener(model), **settings)
         return self._scores[key]  # type: ignore[no-any-return]
 
     def _evaluated(self, model: Any) -> dict[str, Performance]:
         assert self.recipe is not None
         key = ("performance", _key(model))
         if key not in self._scores:
-            self._scores[key] = {found.name: found for found in self.recipe.evaluate(opened(model))}
+            self._scores[key] = {found.name: found for found in self.recipe.evaluate(self.opener(model))}
         return self._scores[key]  # type: ignore[no-any-return]
 
 
@@ -121,7 +136,8 @@ def mitigate(
     seeds: int | Sequence[int] | None = None,
     controls: int | None = None,
     folder: str | Path | None = None,
-    progress: bool = False,
+    progress: bool | Progress = False,
+    opener: Callable[[Any], Model] = opened,
 ) -> MitigationRun:
     """Apply a mitigation, with its control, and return the models before, after, and of the control.
 
@@ -137,19 +153,20 @@ def mitigate(
         seeds: how many restarts, or which; three where a training takes part in the comparison, else one.
         controls: how many controls a seed; eight where they cost no training, else one.
         folder: keeps every run, so that a run that was stopped goes on, and equal ones are shared; a temporary folder by default.
-        progress: show a bar for each training.
+        progress: show a bar for each training: the Trainer's own, or one of yours.
+        opener: loads a spec.
 
     Raises:
         SettingError: nothing would be done.
         NotApplicableError, ModelError: as the recipe and the method.
     """
-    base = opened(model) if model is not None else None
+    base = opener(model) if model is not None else None
     trains = recipe is not None and (recipe.makes_task or method.trains)
     if not trains and method.trains:
         raise SettingError(f"{method.name} takes part in a training; give mitigate() a recipe")
     chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds or range(SEEDS if trains else 1))
     count = controls if controls is not None else TRAINED_CONTROLS if method.trains else CONTROLS
-    work = _Workshop(base, recipe, Path(folder) if folder is not None else None, progress)
+    work = _Workshop(base, recipe, Path(folder) if folder is not None else None, progress, opener)
     found = [_one_seed(work, method, seed, count, trains) for seed in chosen]
     what = {
         "method": method.settings(),
@@ -159,7 +176,7 @@ def mitigate(
     }
     return MitigationRun(
         [one.before for one in found], [one.after for one in found], [one.control for one in found if one.control], chosen, recipe,
-        trains, what, sum(one.seconds for one in found), work.folder,
+        trains, what, sum(one.seconds for one in found), work.folder, opener, _keeps=work,
     )  # fmt: skip
 
 
@@ -178,11 +195,11 @@ def _one_seed(work: _Workshop, method: Method, seed: int, count: int, trains: bo
     makes_task = recipe is not None and recipe.makes_task
     before = work.made(plain, seed) if makes_task else work.base
     start = time.perf_counter()
-    after = work.made(method, seed) if trains else method.after(opened(before), seed)
+    after = work.made(method, seed) if trains else method.after(work.opener(before), seed)
     seconds = time.perf_counter() - start
     if method.control(0) is not None:
         others = [method.control(repeat + seed * count) or plain for repeat in range(count)]
-        control = [work.made(one, seed) if trains else one.after(opened(before), seed) for one in others]
+        control = [work.made(one, seed) if trains else one.after(work.opener(before), seed) for one in others]
     else:
         control = [work.made(plain, seed)] if trains and not makes_task else []
     return _Sides(before, after, control, seconds)
@@ -200,8 +217,15 @@ def _control_in_words(method: Method, recipe: Recipe | None, trains: bool) -> st
 class _Workshop:
     """Makes models by a recipe and a method, each once, in a folder that keeps them."""
 
-    def __init__(self, base: Model | None, recipe: Recipe | None, folder: Path | None, progress: bool) -> None:
-        self.base, self.recipe, self.progress = base, recipe, progress
+    def __init__(
+        self,
+        base: Model | None,
+        recipe: Recipe | None,
+        folder: Path | None,
+        progress: bool | Progress,
+        opener: Callable[[Any], Model],
+    ) -> None:
+        self.base, self.recipe, self.progress, self.opener = base, recipe, progress, opener
         self._given = folder
 
     @cached_property
@@ -222,7 +246,7 @@ class _Workshop:
     def made(self, method: Method, seed: int) -> Any:
         """Return the model that the recipe and a method make: a spec, or a model where the method changes it at the end."""
         trained = self._trained(method, seed)
-        return method.after(opened(trained), seed) if method.changes("after") else trained
+        return method.after(self.opener(trained), seed) if method.changes("after") else trained
 
     def _trained(self, method: Method, seed: int) -> str:
         """Train, unless an equal run is there, and return the folder of the model."""
@@ -243,23 +267,38 @@ class _Workshop:
                 " & ", "+"
             )
         )
-        if not (run / "model").is_dir():
-            run.mkdir(parents=True, exist_ok=True)
-            (run / "run.json").write_text(json.dumps(key, indent=1, sort_keys=True, default=str), encoding="utf-8")
+        with _held(run), ExitStack() as bars:
+            if (run / "model").is_dir():
+                return str(run / "model")
+            write_whole(run / "run.json", json.dumps(key, indent=1, sort_keys=True, default=str).encode())
             columns = Columns(recipe.columns, recipe.label, recipe.group)
             start = (
                 method.before(recipe.start(self.base, seed), seed) if method.trains else recipe.start(self.base, seed)
             )
             rows = method.rows(self.rows, columns, seed) if method.trains else self.rows
             hooks = method.hooks(start) if method.trains else Hooks()
-            training = Training(callbacks=hooks.callbacks, around=hooks.around, progress=self.progress)
+            label = f"{recipe.name} with {told['method']}, seed {seed}"
+            bar = [show_steps(self.progress, label, bars)] if callable(self.progress) else []
+            training = Training([*hooks.callbacks, *bar], hooks.around, progress=self.progress is True)
             recipe.train(start, rows, seed, run, training)
         return str(run / "model")
 
 
-def opened(model: Any) -> Model:
-    """Return a model, loaded if it is a spec."""
-    return load_model(model) if isinstance(model, str) else model
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Hold a run's folder: another process waits, and then finds the model. One that was killed holds nothing."""
+    from filelock import FileLock
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / ".lock")
+        lock.acquire()
+    except (OSError, NotImplementedError) as error:
+        raise SettingError(f"{folder} cannot be written and locked: {error}; name another folder for runs") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _key(model: Any) -> Any:
