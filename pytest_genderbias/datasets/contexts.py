@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
 
-from pytest_genderbias.datasets.corpora import corpus_files, has_documents, read_documents
-from pytest_genderbias.datasets.files import read_lines
+from pytest_genderbias.datasets.corpora import corpus_files, ends_document, has_documents, read_documents
+from pytest_genderbias.datasets.files import OnBroken, read_lines, refuse
 
 _END = re.compile(
     r"(?:(?<=[.!?])|(?<=[.!?][\"'”’)]))(?<!\bMr\.)(?<!\bMrs\.)(?<!\bMs\.)(?<!\bDr\.)(?<!\bSt\.)(?<!\b[A-Z]\.)"
@@ -94,24 +96,52 @@ def read_sentences(path: str | Path) -> Iterator[str]:
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.corpora.feed_corpus`.
     """
+    return (sentence for _, sentence in read_document_sentences(path))
+
+
+def read_document_sentences(path: str | Path, on_broken: OnBroken = refuse) -> Iterator[tuple[int, str]]:
+    """Yield the sentences of a corpus, each with the number of its document, from 0; empty documents have a number, too.
+
+    Documents end as in :mod:`~pytest_genderbias.datasets.corpora`. A line that cannot be read is left out where ``on_broken`` lets
+    that pass.
+
+    Raises:
+        DataFileError: as :func:`read_sentences`.
+    """
+    number = -1
     for file in corpus_files(path):
-        if not has_documents(file):
-            yield from _split(line for _, line in read_lines(file))
-            continue
-        for document in read_documents(file):
-            if isinstance(document, str):
-                yield from _split(document.splitlines())
-            else:
-                yield from (s if isinstance(s, str) else " ".join(s) for s in document)
+        for sentences in _documents(file, on_broken):
+            number += 1
+            yield from ((number, sentence) for sentence in sentences)
 
 
-def _split(lines: Iterator[str] | Sequence[str]) -> Iterator[str]:
+def _documents(file: Path, on_broken: OnBroken) -> Iterator[Iterable[str]]:
+    """Yield the sentences of each document of a file; they are to be read before the next document is."""
+    if not has_documents(file):
+        for _, lines in groupby(_with_document(read_lines(file, on_broken)), itemgetter(0)):
+            yield _split(line for _, line in lines)
+        return
+    for document in read_documents(file, on_broken):
+        if isinstance(document, str):
+            yield _split(document.splitlines())
+        else:
+            yield (s if isinstance(s, str) else " ".join(s) for s in document)
+
+
+def _with_document(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    number = 0
+    for _, line in lines:
+        number += ends_document(line)
+        yield number, line
+
+
+def _split(lines: Iterable[str]) -> Iterator[str]:
     """Yield the sentences of running text."""
     for paragraph in _paragraphs(lines):
         yield from _END.split(paragraph)
 
 
-def _paragraphs(lines: Iterator[str] | Sequence[str]) -> Iterator[str]:
+def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
     held: list[str] = []
     size = 0
     for line in lines:

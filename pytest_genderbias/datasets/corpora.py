@@ -26,7 +26,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pytest_genderbias.datasets.files import place, read_rows
+from pytest_genderbias.datasets.files import OnBroken, place, read_objects, refuse
 from pytest_genderbias.datasets.vocabulary import Ids, Vocabulary
 from pytest_genderbias.errors import DataFileError, SettingError
 
@@ -166,23 +166,38 @@ def _read_documents(path: Path, tokens: str) -> Iterator[Piece]:
             yield list(chain.from_iterable(s.split() if isinstance(s, str) else s for s in document)), True
 
 
-def read_documents(path: Path) -> Iterator[str | list[str | list[str]]]:
+def read_documents(path: Path, on_broken: OnBroken = refuse) -> Iterator[str | list[str | list[str]]]:
     """Yield the documents of a ``.jsonl`` file: a text, or a list of sentences (texts, or lists of tokens).
 
     Raises:
-        DataFileError: the file cannot be read, or a line is no document.
+        DataFileError: the file cannot be read, or has no rows; a line is no document, unless ``on_broken`` lets that pass.
     """
-    for line, row in read_rows(path, (), optional=("text", "sentences")):
+    empty = True
+    for line, row in read_objects(path, on_broken=on_broken):
+        empty = False
         text, sentences = row.get("text"), row.get("sentences")
         if isinstance(text, str):
             yield text
         elif isinstance(sentences, list) and all(map(_is_sentence, sentences)):
             yield sentences
         else:
-            raise DataFileError(
+            present = [name for name in ("text", "sentences") if name in row]
+            error = DataFileError(
                 f"{place(path, line)}: expected a document with 'text' (a text) or 'sentences' (a list of tokenised "
-                f"sentences), got {', '.join(row) or 'neither'}"
+                f"sentences), got {', '.join(present) or 'neither'}"
             )
+            on_broken(error)
+    if empty:
+        raise DataFileError(f"{path}: the file has no rows")
+
+
+def ends_document(line: str) -> bool:
+    """Tell whether a line of a text ends the document before it: ``=== name ===``, or a title `` = Title = ``.
+
+    >>> ends_document("=== 1790-Washington ==="), ends_document(" = Robert Boulter = "), ends_document(" = = Career = = ")
+    (True, True, False)
+    """
+    return _MARK.fullmatch(line) is not None
 
 
 def _is_sentence(value: Any) -> bool:

@@ -15,14 +15,22 @@ from typing import Any
 from pytest_genderbias.errors import DataFileError, SettingError
 
 Row = tuple[int, dict[str, Any]]
+#: What is told of a line that cannot be read; if it raises nothing, the line is left out and reading goes on.
+OnBroken = Callable[[DataFileError], object]
 
 _LARGEST_FIELD = min(sys.maxsize, 2**31 - 1)  # a C long, which has 32 bits on some systems
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+def refuse(error: DataFileError) -> None:
+    """Let a line that cannot be read end the reading."""
+    raise error from None
+
+
+def read_lines(path: Path, on_broken: OnBroken = refuse) -> Iterator[tuple[int, str]]:
     r"""Yield the lines of a UTF-8 file, each with its number from 1 and without its line end.
 
-    A file whose name ends in ``.gz`` is unpacked on the way; a byte order mark is dropped.
+    A file whose name ends in ``.gz`` is unpacked on the way; a byte order mark is dropped. ``on_broken`` is told of a line that is
+    not UTF-8: by default that ends the reading.
 
     Raises:
         DataFileError: at the first line that is asked for, there is no such file, or it cannot be read; later, the gzip
@@ -39,22 +47,28 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
         with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
             for number, line in enumerate(file, start=1):
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                try:
+                    text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                except UnicodeDecodeError as error:
+                    on_broken(_not_utf8(path, number, error))
+                    continue
                 yield number, text.removesuffix("\n").removesuffix("\r")
     except FileNotFoundError:
         raise DataFileError(f"{path}: no such file") from None
-    except UnicodeDecodeError as error:
-        byte = error.object[error.start]
-        raise DataFileError(
-            f"{path}:{number}: not UTF-8: byte 0x{byte:02x} at position {error.start + 1}; convert it, for example with "
-            "iconv -f LATIN1 -t UTF-8"
-        ) from None
     except EOFError:
         raise DataFileError(
             f"{path}:{number + 1}: the gzip file ends too early; fetch it again, the download may have been cut off"
         ) from None
     except (OSError, zlib.error) as error:
         raise DataFileError(f"{path}: cannot be read: {error}") from None
+
+
+def _not_utf8(path: Path, number: int, error: UnicodeDecodeError) -> DataFileError:
+    byte = error.object[error.start]
+    return DataFileError(
+        f"{path}:{number}: not UTF-8: byte 0x{byte:02x} at position {error.start + 1}; convert it, for example with "
+        "iconv -f LATIN1 -t UTF-8"
+    )
 
 
 def read_rows(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Iterator[Row]:
@@ -164,7 +178,7 @@ def place(path: Path, line: int) -> str:
 
 def _reader_of(path: Path) -> Callable[[Path, Sequence[str]], Iterator[Row]]:
     name = path.name.lower()
-    readers = {".jsonl": _json_rows, ".csv": _csv_rows, ".tsv": _tsv_rows, ".parquet": _parquet_rows}
+    readers = {".jsonl": read_objects, ".csv": _csv_rows, ".tsv": _tsv_rows, ".parquet": _parquet_rows}
     suffix = Path(name.removesuffix(".gz")).suffix
     if suffix not in readers or name.endswith(".parquet.gz"):
         raise DataFileError(
@@ -173,18 +187,28 @@ def _reader_of(path: Path) -> Callable[[Path, Sequence[str]], Iterator[Row]]:
     return readers[suffix]
 
 
-def _json_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
-    for number, text in read_lines(path):
+def read_objects(path: Path, columns: Sequence[str] = (), on_broken: OnBroken = refuse) -> Iterator[Row]:
+    """Yield the objects of JSON lines, with all they have, as :func:`read_rows`; ``on_broken`` as :func:`read_lines`."""
+    for number, text in read_lines(path, on_broken):
         if not text.strip():
             continue
         try:
-            row = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise DataFileError(f"{path}:{number}: not valid JSON: {error.msg} at column {error.colno}") from None
-        if not isinstance(row, dict):
-            raise DataFileError(f"{path}:{number}: expected a JSON object, got {text[:40]!r}")
-        _require_columns(path, number, columns, row)
-        yield number, row
+            row = _object(path, number, text)
+            _require_columns(path, number, columns, row)
+        except DataFileError as error:
+            on_broken(error)
+        else:
+            yield number, row
+
+
+def _object(path: Path, number: int, text: str) -> dict[str, Any]:
+    try:
+        row = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataFileError(f"{path}:{number}: not valid JSON: {error.msg} at column {error.colno}") from None
+    if not isinstance(row, dict):
+        raise DataFileError(f"{path}:{number}: expected a JSON object, got {text[:40]!r}")
+    return row
 
 
 def _csv_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:

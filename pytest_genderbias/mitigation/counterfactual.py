@@ -12,10 +12,7 @@ with digits or ``_`` inside are left alone. All streams are read once, a few tex
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,10 +22,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pytest_genderbias.datasets.conll import Document
-from pytest_genderbias.datasets.files import place
+from pytest_genderbias.datasets.corpora import has_documents
+from pytest_genderbias.datasets.files import OnBroken, place, read_lines, read_objects, refuse
 from pytest_genderbias.datasets.mentions import Span
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.mitigation.grammar import Analyse, Grammar, cluster_grammar, rule_grammar
+from pytest_genderbias.mitigation.matching import find_words, reach_of, replace_spans
 from pytest_genderbias.mitigation.pairs import NamePartners, Pairs, in_case_of, pairs_of, read_pairs
 
 INTERVENTIONS = ("naive", "grammatical")
@@ -42,13 +41,8 @@ Texts = TypeVar("Texts", str, tuple[str, ...])
 Item = TypeVar("Item")
 
 _CHUNK = 256  #: texts that are held at once
-_WORD = re.compile(r"[\w\u0300-\u036f]+(?:[-'’][\w\u0300-\u036f]+)*")
-_JOINT = re.compile(r"([-'’])")
-_EDGES = ".,;:!?()[]\"'`“”‘’…-–—"  #: most of what stands beside a word without a space
 _SURNAME = re.compile(r"[ \t]+(?:[A-Z]\.[ \t]+)?")  # what stands between two names of one person
 _TITLE = re.compile(r"(?<!\w)(?:Mrs?|Ms|Dr)\.?[ \t]+\Z")
-_ADDRESS = re.compile(r"@|://|\bwww\.")
-_BLACK = re.compile(r"\S+")
 
 
 @dataclass
@@ -267,16 +261,14 @@ def augment_documents(
     return _sided(documents, counterparts, sides, neutral, summary, originals)
 
 
-def read_texts(
-    path: str | Path, *, column: str = "text", on_broken: Callable[[DataFileError], None] | None = None
-) -> Iterator[str]:
+def read_texts(path: str | Path, *, column: str = "text", on_broken: OnBroken = refuse) -> Iterator[str]:
     """Yield the texts of a corpus, in memory that does not grow with it: one a line; lines without text are passed over.
 
     Args:
         path: a text (UTF-8), or JSON lines if its name ends in ``.jsonl``; each also with ``.gz``.
         column: where JSON lines have the text, or a list of sentences, each of which is yielded.
         on_broken: is called with the error of each line that cannot be read, and reading goes on (``summary.note_broken``,
-            ``errors.append``, ``warnings.warn``). Without it the first broken line raises.
+            ``errors.append``, ``warnings.warn``). By default the first broken line raises.
 
     Raises:
         DataFileError: there is no such file, or it is cut off; without ``on_broken``, a line that is not UTF-8, not valid JSON, or
@@ -286,21 +278,24 @@ def read_texts(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path, summary = Path(folder, "corpus.txt"), Summary()
     ...     _ = path.write_bytes(b"He sings.\\n\\xff\\nIt rains.\\n")
-    ...     list(read_texts(path, on_broken=summary.note_broken)), summary.broken[0][-41:]
+    ...     list(read_texts(path, on_broken=summary.note_broken)), summary.broken[0].partition(";")[0][-41:]
     (['He sings.', 'It rains.'], 'txt:2: not UTF-8: byte 0xff at position 1')
     """
     path = Path(path).expanduser()
-    read = _json_texts if path.name.removesuffix(".gz").endswith(".jsonl") else _line_texts
-    for number, line in _lines(path):
-        try:
-            texts = read(line, column)
-        except (ValueError, TypeError) as problem:
-            error = DataFileError(f"{place(path, number)}: {_problem(problem)}")
-            if on_broken is None:
-                raise error from None
-            on_broken(error)
-        else:
+    if not has_documents(path):
+        yield from (line for _, line in read_lines(path, on_broken) if line.strip())
+        return
+    for number, row in read_objects(path, on_broken=on_broken):
+        value = row.get(column)
+        texts: list[Any] = value if isinstance(value, list) else [value]
+        if texts and all(isinstance(text, str) for text in texts):
             yield from (text for text in texts if text.strip())
+        else:
+            on_broken(
+                DataFileError(
+                    f"{place(path, number)}: expected a text, or a list of texts, in {column!r}, got {row!s:.60}"
+                )
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,7 +309,7 @@ class _Table:
 @lru_cache(maxsize=32)
 def _table(pairs: Pairs, names: NamePartners | None) -> _Table:
     forms = {**(names.partner if names else {}), **pairs.forms}
-    return _Table(pairs, names, forms, max((len(_JOINT.split(word)) for word in forms), default=1))
+    return _Table(pairs, names, forms, reach_of(forms))
 
 
 def _checked_table(pairs: PairSource, names: NamePartners | None, intervention: str) -> _Table:
@@ -333,76 +328,22 @@ def _swapper(
     table = _checked_table(pairs, names, intervention)
 
     def naive(texts: Sequence[str]) -> list[str]:
-        return [_rebuild(text, _replacements(text, table, None, summary)) for text in texts]
+        return [replace_spans(text, _replacements(text, table, None, summary)) for text in texts]
 
     def grammatical(texts: Sequence[str]) -> list[str]:
         swapped = list(texts)
-        gendered = [i for i, text in enumerate(texts) if _hits(text, table)]
+        gendered = [i for i, text in enumerate(texts) if find_words(text, table.forms, table.reach)]
         analyses = grammar([texts[i] for i in gendered]) if gendered else ()
         for i, analysis in zip(gendered, analyses, strict=True):
-            swapped[i] = _rebuild(texts[i], _replacements(texts[i], table, analysis, summary))
+            swapped[i] = replace_spans(texts[i], _replacements(texts[i], table, analysis, summary))
         return swapped
 
     return naive if intervention == "naive" else grammatical
 
 
-def _hits(text: str, table: _Table) -> list[Span]:
-    """Find the words that have a partner. Nearly all words are looked up as they stand between spaces, which is fast."""
-    forms, start, found = table.forms, 0, []
-    if not isinstance(text, str):
-        raise SettingError(f"expected a text, got {text!r:.60}; leave it out, or make it a text")
-    for word in text.split(" "):
-        if word in forms:
-            found.append((start, start + len(word)))
-        elif not word.isalpha():
-            core = word.strip(_EDGES)
-            if core in forms:
-                first = start + word.index(core)
-                found.append((first, first + len(core)))
-            elif core and not core.isalpha():
-                found += _hits_within(word, start, table)
-        start += len(word) + 1
-    return found
-
-
-def _hits_within(piece: str, offset: int, table: _Table) -> Iterator[Span]:
-    """Find them in what has punctuation, digits or other white space in it."""
-    if _ADDRESS.search(piece):
-        if len(parts := list(_BLACK.finditer(piece))) > 1:  # others stand on other lines
-            for part in parts:
-                yield from _hits_within(part[0], offset + part.start(), table)
-        return
-    for match in _WORD.finditer(piece):
-        word = match[0].strip("_")
-        start = offset + match.start() + len(match[0]) - len(match[0].lstrip("_"))
-        if word in table.forms:
-            yield start, start + len(word)
-        elif _JOINT.search(word):
-            yield from _hits_in_compound(_JOINT.split(word), start, table)
-
-
-def _hits_in_compound(parts: list[str], start: int, table: _Table) -> Iterator[Span]:
-    """Find the longest words of the list among the parts, from the left; every second part is a hyphen or apostrophe."""
-    i = 0
-    while i < len(parts):
-        if i and parts[i - 1] != "-":  # O'Neil, she'll
-            start += sum(map(len, parts[i : i + 2]))
-            i += 2
-            continue
-        for j in range(min(len(parts), i + table.reach), i, -2):
-            word = "".join(parts[i:j])
-            if word.replace("’", "'") in table.forms:
-                yield start, start + len(word)
-                break
-        else:
-            j = i + 1
-        start += sum(map(len, parts[i : j + 1]))
-        i = j + 1
-
-
 def _replacements(text: str, table: _Table, grammar: Grammar | None, summary: Summary) -> list[tuple[int, int, str]]:
     """Return (start, end, new word) of each word to be swapped, and count them."""
-    hits = _hits(text, table)
+    hits = find_words(text, table.forms, table.reach)
     named = _name_replacements(text, hits, table, summary) if table.names else []
     freed = {text[start:end] for start, end, _ in named} & (table.names.changed if table.names else frozenset())
     found = []
@@ -446,17 +387,6 @@ def _by_part(written: str, default: str, parts: Mapping[str, str] | None, gramma
     return in_case_of(written, partner)
 
 
-def _rebuild(text: str, replacements: Sequence[tuple[int, int, str]]) -> str:
-    if not replacements:
-        return text
-    pieces: list[str] = []
-    end = 0
-    for start, stop, new in replacements:
-        pieces += (text[end:start], new)
-        end = stop
-    return "".join((*pieces, text[end:]))
-
-
 def _swap_document(document: Document, replacements: Sequence[tuple[int, int, str]]) -> Document:
     if not replacements:
         return document
@@ -475,7 +405,7 @@ def _swap_document(document: Document, replacements: Sequence[tuple[int, int, st
     return replace(
         document,
         id=f"{document.id} (counterfactual)",
-        text=_rebuild(document.text, replacements),
+        text=replace_spans(document.text, replacements),
         tokens=move(document.tokens),
         sentences=move(document.sentences),
         clusters=tuple(map(move, document.clusters)),
@@ -513,38 +443,3 @@ def _sided(
                 yield from out
 
     return stream()
-
-
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    number = 0
-    try:
-        with gzip.open(path) if path.name.endswith(".gz") else path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                yield number, line
-    except FileNotFoundError:
-        raise DataFileError(f"{path}: no such file") from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataFileError(f"{place(path, number + 1)}: cannot be read: {error}") from None
-
-
-def _line_texts(line: bytes, column: str) -> list[str]:
-    return [line.decode("utf-8-sig").rstrip("\r\n")]
-
-
-def _json_texts(line: bytes, column: str) -> list[str]:
-    if not line.strip():
-        return []
-    row = json.loads(line.decode("utf-8-sig"))
-    value = row.get(column) if isinstance(row, dict) else None
-    texts = [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
-    if not texts or (isinstance(value, list) and len(texts) < len(value)):
-        raise TypeError(f"expected a text, or a list of texts, in {column!r}, got {line[:60]!r}")
-    return texts
-
-
-def _problem(problem: Exception) -> str:
-    if isinstance(problem, UnicodeDecodeError):
-        return f"not UTF-8: byte 0x{problem.object[problem.start]:02x} at position {problem.start + 1}"
-    if isinstance(problem, json.JSONDecodeError):
-        return f"not valid JSON: {problem.msg} at column {problem.colno}"
-    return str(problem)

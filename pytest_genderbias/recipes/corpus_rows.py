@@ -1,0 +1,132 @@
+"""Sentences of a corpus as the rows of a training, and as text that no training sees."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.datasets.contexts import read_document_sentences
+from pytest_genderbias.datasets.folder import DATA_SETS, DataFolder, data_set_of, own_path
+from pytest_genderbias.datasets.passages import corpus_sha256
+from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.recipes.recipe import Row
+
+_PASSAGES = 10  #: passages that are held out, at least about so many
+_SMALLEST, _LARGEST = 50, 2000  #: words of a passage
+_WHOLE = 3  #: a document that is longer than so many passages is cut
+_SHOWN = 5  #: warnings about broken lines
+
+
+class SentenceRows(NamedTuple):
+    """Rows ``{"text": sentence}``: those to train on, those that are held out (with the number of their ``passage``), and a digest."""
+
+    training: list[Row]
+    held_out: list[Row]
+    digest: str
+
+
+def read_sentence_rows(
+    corpus: str, data: str | None = None, max_tokens: int | None = None, held_out: float = 0.1
+) -> SentenceRows:
+    """Return the sentences of a corpus, some of its passages held out.
+
+    A passage is a document, or several short ones, or a part of a long one: 50 to 2,000 words at least, so that about ten or more are
+    held out, spread evenly over the corpus. The same corpus and settings always give the same rows. Texts stay as they are
+    written: Brown and WikiText-2 have spaces around punctuation, and the latter ``<unk>`` for rare words.
+
+    Args:
+        corpus: a data set (``brown``, ``wikitext2/valid``, ``war_and_peace``, ``state_union`` ...), or the path of a text, of JSON lines with
+            ``text`` or ``sentences``, or of a folder of them (see :mod:`~pytest_genderbias.datasets.corpora`).
+        data: the folder of the user's data sets; not for a path.
+        max_tokens: words (by white space) that are read, at most about so many: reading ends with a sentence; ``None``: all.
+        held_out: the share of the passages that is held out, above 0 and below 1.
+
+    Warns:
+        UserWarning: a line cannot be read; the message begins with file and line, and reading goes on.
+
+    Raises:
+        MissingDataError: the data set is not there.
+        DataFileError: there is no such file, or it has too few words to hold any out.
+        SettingError: a setting has another value.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "rain.txt")
+    ...     _ = path.write_text(" ".join(f"It rains on day {day} again." for day in range(100)))
+    ...     rows = read_sentence_rows(str(path))
+    >>> rows.training[0], rows.held_out[0], len(rows.training), len(rows.held_out)
+    ({'text': 'It rains on day 0 again.'}, {'text': 'It rains on day 54 again.', 'passage': 6}, 91, 9)
+    """
+    if not 0 < held_out < 1:
+        raise SettingError(f"held_out is a share above 0 and below 1, got {held_out!r}")
+    if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
+        raise SettingError(f"max_tokens should be a whole number of at least 1, or nothing, got {max_tokens!r}")
+    files = _files(corpus, data)
+    sentences, documents = _read(files, max_tokens)
+    words = np.asarray([len(sentence.split()) for sentence in sentences], dtype=np.int64)
+    passage = _passages(words, np.asarray(documents), held_out)
+    kept = _held_out(int(passage[-1]) + 1 if len(passage) else 0, held_out, corpus)
+    training: list[Row] = []
+    apart: list[Row] = []
+    for sentence, number in zip(sentences, passage.tolist(), strict=True):
+        if number in kept:
+            apart.append({"text": sentence, "passage": number})
+        else:
+            training.append({"text": sentence})
+    return SentenceRows(training, apart, corpus_sha256(files)[:16])
+
+
+def _files(corpus: str, data: str | None) -> tuple[Path, ...]:
+    name = data_set_of(corpus, DATA_SETS)
+    if name is None:
+        return (own_path(corpus),)
+    folder = DataFolder(None if data is None else own_path(data))
+    return folder.locate(name, corpus.partition("/")[2] or None).files
+
+
+def _read(files: tuple[Path, ...], most: int | None) -> tuple[list[str], list[int]]:
+    """Return sentences, and the document of each; warn of lines that cannot be read."""
+    broken: list[DataFileError] = []
+    sentences: list[str] = []
+    documents: list[int] = []
+    found = first = 0
+    for file in files:
+        for document, sentence in read_document_sentences(file, broken.append):
+            if sentence.strip() and (most is None or found < most):
+                sentences.append(sentence.strip())
+                documents.append(first + document)
+                found += len(sentence.split())
+            elif most is not None and found >= most:
+                break
+        first = documents[-1] + 1 if documents else 0
+    for error in broken[:_SHOWN]:
+        warnings.warn(f"{error} (the line is left out)", stacklevel=3)
+    if len(broken) > _SHOWN:
+        warnings.warn(f"{len(broken)} lines in all cannot be read, and are left out", stacklevel=3)
+    return sentences, documents
+
+
+def _passages(words: NDArray[np.int64], documents: NDArray[np.int64], share: float) -> NDArray[np.int64]:
+    """Return the passage of each sentence, from 0. It ends when it is long enough, with a document unless that is very long."""
+    size = min(max(int(words.sum() * share / _PASSAGES), _SMALLEST), _LARGEST)
+    long = np.bincount(documents, words, minlength=1) > _WHOLE * size
+    passage = np.zeros(len(words), dtype=np.int64)
+    number = length = 0
+    for i, (count, document) in enumerate(zip(words.tolist(), documents.tolist(), strict=True)):
+        if length >= size and (long[document] or document != documents[i - 1]):
+            number, length = number + 1, 0
+        passage[i] = number
+        length += count
+    return passage
+
+
+def _held_out(n: int, share: float, corpus: str) -> frozenset[int]:
+    """Return which of n passages are held out, spread evenly."""
+    count = max(1, round(n * share))
+    if count >= n:
+        raise DataFileError(f"{corpus}: too few words to hold some out: {n} passages of {_SMALLEST} words or more")
+    return frozenset(((np.arange(count) + 0.5) * n / count).astype(np.int64).tolist())
