@@ -6,7 +6,8 @@ import json
 import math
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, PLAIN
 #: What a recipe decides itself, so that a resumed run ends where an uninterrupted one does.
 _OURS = ("output_dir", "seed", "data_seed", "resume_from_checkpoint", "max_steps")
 _STATE = "trainer_state.json"  #: the Trainer writes it last
+_CANNOT_WRITE = ("PytorchStreamWriter", "iostream error", "No space left", "file write failed")
 
 
 def check_arguments(arguments: Mapping[str, Any]) -> None:
@@ -78,7 +80,8 @@ def run_trainer(
     if done.is_dir():
         return done
     steps = -1 if training.max_steps is None else training.max_steps
-    folder.mkdir(parents=True, exist_ok=True)
+    with _told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     freeze(network, training.freeze)
     how = transformers.TrainingArguments(
         **{
@@ -91,13 +94,8 @@ def run_trainer(
         trainer = transformers.Trainer(network, how, collator, examples, callbacks=list(training.callbacks))
         if not training.progress:
             trainer.remove_callback(transformers.PrinterCallback)
-        try:
-            with training.around(network):
-                trainer.train(resume_from_checkpoint=last_checkpoint(folder / "checkpoints"))
-        except OSError as error:
-            raise SettingError(
-                f"training in {folder} stopped: {error}; what was there before is still there"
-            ) from error
+        with _told(folder), training.around(network):
+            trainer.train(resume_from_checkpoint=last_checkpoint(folder / "checkpoints"))
         losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
         if any(not math.isfinite(loss) for loss in losses) or not _is_finite(network):
             raise ModelError(f"the loss became {losses[-1] if losses else 'no number'}; lower the learning rate")
@@ -105,25 +103,46 @@ def run_trainer(
 
 
 def save_whole(network: Any, tokenizer: Any, path: Path, report: Mapping[str, Any]) -> Path:
-    """Save a trained network under a name that nothing incomplete ever has."""
-    try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".saving-") as folder:
-            draft = Path(folder, "model")
-            network.save_pretrained(draft)
-            tokenizer.save_pretrained(draft)
-            (draft / "training.json").write_text(json.dumps(dict(report), indent=1), encoding="utf-8")
-            draft.rename(path)
-    except OSError as error:
-        raise SettingError(f"{path} cannot be written: {error}") from error
+    """Save a trained network under a name that nothing incomplete ever has, and remove the checkpoints on the way to it.
+
+    Raises:
+        SettingError: there is no room for it, or no permission.
+    """
+    with _told(path.parent), tempfile.TemporaryDirectory(dir=path.parent, prefix=".saving-") as folder:
+        draft = Path(folder, "model")
+        network.save_pretrained(draft)
+        tokenizer.save_pretrained(draft)
+        (draft / "training.json").write_text(json.dumps(dict(report), indent=1), encoding="utf-8")
+        draft.rename(path)
     shutil.rmtree(path.parent / "checkpoints", ignore_errors=True)
     return path
 
 
+@contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    """Make one error of whatever a full or read-only disk does to those who write to it."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (OSError, SafetensorError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not any(sign in str(error) for sign in _CANNOT_WRITE):
+            raise
+        raise SettingError(
+            f"{folder} cannot be written: {error}; make room and run again: it goes on from the last whole checkpoint"
+        ) from error
+
+
 def last_checkpoint(folder: Path) -> str | None:
-    """Return the last checkpoint that was written whole, or ``None``."""
-    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
-    whole = [path for path in found if (path / _STATE).is_file()]
-    return str(whole[-1]) if whole else None
+    """Return the last checkpoint that was written whole, or ``None``; what was cut off in the middle is removed."""
+    whole = None
+    for path in sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2])):
+        try:
+            json.loads((path / _STATE).read_bytes())
+            whole = str(path)
+        except (OSError, ValueError):
+            shutil.rmtree(path, ignore_errors=True)
+    return whole
 
 
 def freeze(network: Any, what: str | int) -> None:
