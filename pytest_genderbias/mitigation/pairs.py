@@ -41,7 +41,7 @@ class Pairs:
 
     def __post_init__(self) -> None:
         """Write every word in every case."""
-        forms = {f: p for word, partner in self.partner.items() for f, p in _written(word, partner)}
+        forms = {f: p for word, partner in self.partner.items() for f, p in written_forms(word, partner)}
         object.__setattr__(self, "forms", forms)
 
     @property
@@ -288,7 +288,12 @@ def _plain(word: str, partner: str, where: str, error: type[BiasError]) -> str:
     return plain
 
 
-def _written(word: str, partner: str) -> Iterator[tuple[str, str]]:
+def written_forms(word: str, partner: str) -> Iterator[tuple[str, str]]:
+    """Yield a word and its partner in every case: he, He, HE; of compounds also Mother-In-Law and Mother-in-Law.
+
+    >>> list(written_forms("he", "she"))
+    [('he', 'she'), ('He', 'She'), ('HE', 'SHE')]
+    """
     cases: list[Callable[[str], str]] = [str, _title, str.upper]
     if "-" in word:
         cases += [_title_parts, lambda text: _title_parts(text, small=("in", "of"))]
