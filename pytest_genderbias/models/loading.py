@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -150,6 +151,25 @@ def wrap_object(target: object, spec: ModelSpec | None = None) -> Model:
         raise ModelError(f"the fingerprint of {spec.name} should be a text, got {type(fingerprint).__name__}")
     role = _object_role(target, spec.name)
     return Model(spec.name, spec.spec, role, fingerprint, {"architecture": name}, target)
+
+
+def wrap_network(network: Any, tokenizer: Any, name: str | None = None) -> Model:
+    """Make a :class:`Model` of a transformers network that is in memory, one in training say, and share it: its role is that of its class.
+
+    It has no fingerprint, since its weights may change: it is measured and never cached.
+    """
+    config = deepcopy(network.config)
+    config.architectures = [type(network).__name__]
+    device = str(network.device)
+    details = {
+        "architecture": type(network).__name__,
+        "tokenizer": fingerprint_tokenizer(tokenizer)[:16],
+        "dtype": str(network.dtype).removeprefix("torch."),
+        "device": network.device.type,
+    }
+    backend = Checkpoint(network, tokenizer, device, _longest_row(config, tokenizer, None))
+    name = name or type(network).__name__
+    return Model(name, name, _role_of_config(config), None, details, backend)
 
 
 def _inspect_object(spec: ModelSpec) -> ModelSource:

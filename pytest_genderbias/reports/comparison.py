@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pytest_genderbias.reports.table import escape
+from pytest_genderbias.text.printable import escape
 
 HEADERS = (
     "suite", "statistic", "model", "value", "than", "its value", "worse by", "one-sided 95 % bounds", "over", "p (Holm)", "better",

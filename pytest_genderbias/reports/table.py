@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pytest_genderbias.gates.judgement import WHOLE_SUITE
 from pytest_genderbias.gates.regression import FLOAT_NOISE
-from pytest_genderbias.text.printable import printable
+from pytest_genderbias.text.printable import escape
 
 HEADERS = ("suite", "model", "statistic", "value", "95 % interval", "over", "cases", "limit or baseline", "verdict")
 _P = "p (Holm)"  #: shown where something was compared with a baseline or another model
@@ -93,18 +92,3 @@ def _row(
         chance = f"{null['low']:.4f} to {null['high']:.4f} ({100 * null['place']:.3g} %)"
     cells = (of["suite"], of["model"], statistic, shown, between, over, cases, bound, verdict, p, chance)
     return [escape(text) for text in cells]
-
-
-def escape(text: str) -> str:
-    """Escape what markdown would read as markup, and what a terminal would read as a command.
-
-    >>> escape("a|b <i>")
-    'a\\\\|b &lt;i&gt;'
-    """
-    text = (
-        printable(re.sub(r"[\x00-\x1f\x7f]+", " ", text))
-        .replace("&", "&amp;")
-        .replace("<", "&lt;")
-        .replace(">", "&gt;")
-    )
-    return re.sub(r"([|`*\[\]])", r"\\\1", text)
