@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from importlib import import_module
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pytest_genderbias.errors import SettingError, UnknownNameError
 from pytest_genderbias.mitigation.method import Method, Together
@@ -63,15 +64,68 @@ def make_recipe(name: str, **settings: Any) -> Recipe:
     return made
 
 
-def _made(homes: Mapping[str, str], what: str, name: str, settings: Mapping[str, Any]) -> Any:
+def method_settings(name: str) -> tuple[str, ...]:
+    """Return the settings that a method takes.
+
+    Raises:
+        UnknownNameError: there is no such method.
+
+    >>> method_settings("inlp")
+    ('pairs', 'rounds', 'random')
+    """
+    return tuple(field.name for field in fields(_class(METHODS, "method", name)))
+
+
+def recipe_settings(name: str) -> tuple[str, ...]:
+    """Return the settings that a recipe takes.
+
+    Raises:
+        UnknownNameError: there is no such recipe.
+    """
+    return tuple(field.name for field in fields(_class(RECIPES, "recipe", name)))
+
+
+def _class(homes: Mapping[str, str], what: str, name: str) -> Any:
     if name not in homes:
         raise UnknownNameError(f"no {what} is called {name!r}; there are {', '.join(homes)}")
     module, _, kind = homes[name].partition(":")
-    made = getattr(import_module(f"pytest_genderbias.{module}"), kind)
-    known = [field.name for field in fields(made)]
+    return getattr(import_module(f"pytest_genderbias.{module}"), kind)
+
+
+def _made(homes: Mapping[str, str], what: str, name: str, settings: Mapping[str, Any]) -> Any:
+    made = _class(homes, what, name)
+    known = {field.name: field.type for field in fields(made)}
     if unknown := sorted(set(settings) - set(known)):
         raise SettingError(f"the {what} {name} has no setting {unknown[0]!r}; it takes {', '.join(known)}")
-    return made(**{key: _frozen(value) for key, value in settings.items()})
+    chosen = {key: _frozen(value) for key, value in settings.items()}
+    hints = get_type_hints(made)
+    for key, value in chosen.items():
+        if not _fits(value, hints[key]):
+            raise SettingError(f"{key} of the {what} {name} should be {known[key]}, got {settings[key]!r}")
+    return made(**chosen)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Tell whether a value is of the type that a setting is declared with.
+
+    >>> _fits(3, float), _fits(True, int), _fits((1, "a"), tuple[int, ...]), _fits(None, int | None)
+    (True, False, False, True)
+    """
+    origin, inside = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (Union, UnionType):
+        return any(_fits(value, one) for one in inside)
+    if origin is Literal:
+        return value in inside
+    if origin is tuple and isinstance(value, tuple):
+        kinds = inside[:1] * len(value) if inside[1:] == (...,) else inside
+        return len(value) == len(kinds) and all(map(_fits, value, kinds))
+    if isinstance(value, bool):
+        return hint is bool
+    if hint is float:
+        return isinstance(value, (int, float))
+    return isinstance(value, origin or hint)
 
 
 def _frozen(value: Any) -> Any:
