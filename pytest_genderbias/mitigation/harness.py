@@ -16,7 +16,7 @@ from typing import Any
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement import Measurement, measure
-from pytest_genderbias.mitigation.method import Columns, Hooks, Method
+from pytest_genderbias.mitigation.method import Columns, Method
 from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.recipes.progress import show_steps
@@ -272,15 +272,17 @@ class _Workshop:
                 return str(run / "model")
             write_whole(run / "run.json", json.dumps(key, indent=1, sort_keys=True, default=str).encode())
             columns = Columns(recipe.columns, recipe.label, recipe.group)
-            start = (
-                method.before(recipe.start(self.base, seed), seed) if method.trains else recipe.start(self.base, seed)
-            )
-            rows = method.rows(self.rows, columns, seed) if method.trains else self.rows
-            hooks = method.hooks(start) if method.trains else Hooks()
+            start = recipe.start(self.base, seed)
+            used = method if method.trains else Method()
+            hooks = used.hooks(
+                start
+            )  # of the model as it was: what is projected out of it can be learned from it no more
+            changed = used.before(start, seed)
+            rows = used.rows(self.rows, columns, seed)
             label = f"{recipe.name} with {told['method']}, seed {seed}"
             bar = [show_steps(self.progress, label, bars)] if callable(self.progress) else []
             training = Training([*hooks.callbacks, *bar], hooks.around, progress=self.progress is True)
-            recipe.train(start, rows, seed, run, training)
+            recipe.train(changed, rows, seed, run, training)
         return str(run / "model")
 
 

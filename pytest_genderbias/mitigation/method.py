@@ -51,7 +51,7 @@ class Method:
         return model
 
     def hooks(self, model: Model) -> Hooks:
-        """Return what is done during training, given the model as :meth:`before` left it."""
+        """Return what is done during training, given the model as it is before :meth:`before`."""
         return Hooks()
 
     def after(self, model: Model, seed: int) -> Model:
@@ -73,7 +73,7 @@ class Method:
 
     def __and__(self, other: Method) -> Method:
         """Return both, one after the other."""
-        return Together((self, other))
+        return Together((*_parts(self), *_parts(other)))
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,10 @@ class Together(Method):
     def changes(self, what: str) -> bool:
         """Tell whether one of them does."""
         return any(method.changes(what) for method in self.methods)
+
+
+def _parts(method: Method) -> tuple[Method, ...]:
+    return method.methods if isinstance(method, Together) else (method,)
 
 
 def _nested(
