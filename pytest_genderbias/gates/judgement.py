@@ -14,7 +14,13 @@ from pytest_genderbias.statistics.null import Null
 PASS, REGRESSED, INCONCLUSIVE, STALE, NOT_COMPARABLE, MISSING, NO_VALUE, UPDATED = (
     "pass", "regressed", "inconclusive", "stale", "not comparable", "missing", "no value", "updated",
 )  # fmt: skip
-_ALWAYS_FAIL = frozenset({REGRESSED, NOT_COMPARABLE, MISSING, NO_VALUE})
+#: Of a mitigation.
+REDUCED, NOT_REDUCED, OVER_CORRECTED, ACCURACY_LOST, SUPERFICIAL = (
+    "reduced", "not reduced", "over-corrected", "accuracy lost", "superficial",
+)  # fmt: skip
+_ALWAYS_FAIL = frozenset(
+    {REGRESSED, NOT_COMPARABLE, MISSING, NO_VALUE, NOT_REDUCED, OVER_CORRECTED, ACCURACY_LOST, SUPERFICIAL}
+)
 
 #: The questions that a gate can answer.
 WHOLE_SUITE = "the suite's cases"
@@ -28,7 +34,7 @@ class Finding:
     ``over``: what varies between the bounds, which says the question that was answered: the suite's cases on this model (whole, or
     as far as they were scored), or other items or restarts. ``settled_by``: what would settle an inconclusive one. ``p``: of the
     hypothesis that it is not worse than allowed, where there is one; ``tests``: how many such tests ``regressed`` is corrected for.
-    ``level``: the confidence that the bounds have.
+    ``level``: the confidence that the bounds have. ``facts``: figures beside the verdict, as plain JSON values.
     """
 
     verdict: str
@@ -44,6 +50,7 @@ class Finding:
     lines: Sequence[str] = ()
     accepted: Sequence[Mapping[str, Any]] = ()
     level: float = LEVEL
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,7 @@ class Judgement:
 
     ``interval`` has the bounds that decided, ``over`` what varies between them. ``failed``: whether the test that holds this gate
     fails. ``accepted``: worse values that were accepted with a reason, still in force. ``name``: of the gate or baseline entry, where it
-    was given one.
+    was given one. ``facts``: figures beside the verdict, as a mitigation's share that is gone, as plain JSON values.
     """
 
     suite: str
@@ -74,6 +81,7 @@ class Judgement:
     accepted: Sequence[Mapping[str, Any]] = field(default_factory=list)
     null: Null | None = None
     name: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain JSON values."""
@@ -115,7 +123,7 @@ def make_judgement(measurement: Measurement, statistic: str, finding: Finding, n
         finding.bound, finding.verdict, explain(measurement, statistic, finding),
         finding.verdict in _ALWAYS_FAIL or warned.get(finding.verdict) == "fail",
         finding.over, finding.settled_by, finding.p, finding.tests, finding.difference, list(finding.accepted),
-        measurement.null.get(statistic), name or "",
+        measurement.null.get(statistic), name or "", finding.facts,
     )  # fmt: skip
     listener = LISTENER.get()
     if listener is not None:

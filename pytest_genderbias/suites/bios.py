@@ -119,6 +119,7 @@ class Bios(Family):
     roles: ClassVar[tuple[str, ...]] = ("text-classifier", "class-predictions")
     keys: ClassVar[tuple[str, ...]] = ()
     statistics: ClassVar[Mapping[str, Statistic]] = _statistics()
+    signed: ClassVar[Mapping[str, str]] = {f"{rate}_gap_sum": f"{rate}_gap_slope" for rate in _RATES}
     options: ClassVar[Mapping[str, Option]] = {
         "texts": table("bias_in_bios", *BIOGRAPHIES, meaning="labelled texts; a path starts where pytest is started"),
         **COLUMNS,

@@ -74,6 +74,7 @@ class CorefOccupation(Family):
         ),
         "signed_bias": Statistic("away", 0.0, "mean B(o), in units of this model's score; positive = the first group"),
     }
+    signed: ClassVar[Mapping[str, str]] = {"aggregate_bias": "signed_bias"}
     null_control: ClassVar[str] = "the two pronouns are exchanged at random in each template of each occupation"
     options: ClassVar[Mapping[str, Option]] = OPTIONS
 

@@ -105,6 +105,7 @@ class CorefWinobias(Family):
         },
         "accuracy": Statistic("lower", 1.0, "F1 on all sentences"),
     }
+    signed: ClassVar[Mapping[str, str]] = {f"{key}_gap_sum": f"{key}_gap_pearson" for key in _RATES}
     null_control: ClassVar[str] = (
         "the sentence for the stereotype and the one against it, which differ in the gender of the pronoun, are exchanged at random "
         "in each pair"

@@ -66,6 +66,9 @@ class Corpus(Family):
         "beta_infinite": Statistic("away", 0.0, "the same slope, infinite context"),
         "perplexity": Statistic("higher", 1.0, "perplexity by word of the model on a text"),
     }
+    signed: ClassVar[Mapping[str, str]] = {
+        f"{figure}{context}": f"beta{context}" for figure in ("mu", "sigma") for context in ("", "_infinite")
+    }
     options: ClassVar[Mapping[str, Option]] = {
         "k": whole(10, "words before, and words after, of the fixed context"),
         "decay": share(0.95, "weight of the infinite context, to the power of the distance"),

@@ -86,6 +86,9 @@ class Family(Protocol):
     null_control: ClassVar[str] = ""  #: what :meth:`null` shuffles, in words; empty where no shuffle is natural
     no_null_control: ClassVar[str] = ""  #: then why none is
     asked_apart: ClassVar[tuple[str, ...]] = ()  #: statistics with a question of their own, of that name and whole
+    signed: ClassVar[
+        Mapping[str, str]
+    ] = {}  #: of statistics that have no sign: the one that says to which side the bias leans
 
     def read(self, data: LocatedMap, beside: Path) -> Any:
         """Read and check the family's part of a suite file."""

@@ -60,6 +60,7 @@ class LmOccupation(Family):
         "aggregate_bias": Statistic("higher", 0.0, "mean |B(o)| over occupations, in nats (AOB)"),
         "signed_bias": Statistic("away", 0.0, "mean B(o) over occupations, in nats; positive = the first group"),
     }
+    signed: ClassVar[Mapping[str, str]] = {"aggregate_bias": "signed_bias"}
     null_control: ClassVar[str] = "the two groups are exchanged at random in each prefix of each occupation"
     options: ClassVar[Mapping[str, Option]] = {
         "single_word_only": flag("leave out occupations of several words, as lu2018 does"),

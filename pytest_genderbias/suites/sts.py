@@ -78,6 +78,7 @@ class Sts(Family):
         ),
         "accuracy": Statistic("lower", 1.0, "Pearson r with the gold scores of STS-B dev"),
     }
+    signed: ClassVar[Mapping[str, str]] = {"mean_absolute_difference": "slope"}
     null_control: ClassVar[str] = (
         "the two persons are exchanged at random in each pair of sentences (template and profession)"
     )

@@ -130,6 +130,7 @@ class Weat(_Associations):
         ),
         "p_value": Statistic("lower", 1.0, _P_VALUE),
     }
+    signed: ClassVar[Mapping[str, str]] = {"p_value": "effect_size"}
     options: ClassVar[Mapping[str, Option]] = {
         "where": _WHERE,
         "exchanged": _EXCHANGED,
@@ -210,6 +211,7 @@ class Ceat(_Associations):
         ),
         "word_p_value": Statistic("lower", 1.0, f"of mean associations, the {_P_VALUE}"),
     }
+    signed: ClassVar[Mapping[str, str]] = dict.fromkeys(("p_value", "word_p_value"), "combined_effect_size")
     options: ClassVar[Mapping[str, Option]] = {
         "corpus": text(
             f"where contexts come from: a path, or one of {', '.join(CORPORA)} (also with a split, as wikitext2/valid); "
