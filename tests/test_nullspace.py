@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
 from pytest_genderbias.errors import SettingError
@@ -30,6 +31,14 @@ def test_the_classifier_is_scikit_learns(seed, labels, ridge):
     np.testing.assert_allclose(weights, peer.coef_, atol=1e-3)
     scores = x @ weights.T + bias - (x @ peer.coef_.T + peer.intercept_)
     np.testing.assert_allclose(scores - scores.mean(axis=1, keepdims=labels > 2) * (labels > 2), 0, atol=5e-3)
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+def test_sparse_counts_give_the_weights_of_the_same_dense_ones(labels):
+    rng = np.random.default_rng(labels)
+    counts, y = rng.poisson(0.2, size=(200, 30)), rng.integers(labels, size=200)
+    for dense, sparse in zip(logistic_weights(counts, y), logistic_weights(csr_matrix(counts), y), strict=True):
+        np.testing.assert_allclose(dense, sparse, atol=1e-6)
 
 
 @settings(max_examples=8, deadline=None)

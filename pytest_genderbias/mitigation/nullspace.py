@@ -88,20 +88,20 @@ def iterative_nullspace(
     x, y = np.asarray(features, dtype=np.float64), np.unique(np.asarray(labels), return_inverse=True)[1]
     _check(x, y, rounds, held_out, ridge)
     rng = np.random.default_rng(seed)
-    test = _held_out(y, held_out, rng)
+    test = draw_held_out(y, held_out, rng)
     majority = float((y[test] == np.bincount(y[~test]).argmax()).mean())
     basis, accuracies = _rounds(x, y, test, rounds, ridge, majority if until_majority else -1.0)
     control = _rounds(x, rng.permutation(y), test, len(accuracies) - 1, ridge, -1.0)[1]
     return Nullspace(basis, accuracies, control, majority)
 
 
-def logistic_weights(features: ArrayLike, labels: ArrayLike, ridge: float = 1.0) -> tuple[FloatArray, FloatArray]:
+def logistic_weights(features: Any, labels: ArrayLike, ridge: float = 1.0) -> tuple[FloatArray, FloatArray]:
     """Fit a logistic regression: the weights that minimise the summed cross entropy plus ridge / 2 times their squared length.
 
     The minimum is one, so it does not depend on a seed or on the order of the examples. The bias is not penalised.
 
     Args:
-        features: shape (n, dim).
+        features: shape (n, dim): an array, or a sparse matrix of SciPy, which stays sparse.
         labels: numbers 0 to K - 1, shape (n,).
         ridge: above 0.
 
@@ -113,8 +113,10 @@ def logistic_weights(features: ArrayLike, labels: ArrayLike, ridge: float = 1.0)
     (array([[0.675]]), True)
     """
     from scipy.optimize import minimize
+    from scipy.sparse import issparse
 
-    x, y = np.asarray(features, dtype=np.float64), np.asarray(labels, dtype=np.int64)
+    x = features.astype(np.float64) if issparse(features) else np.asarray(features, dtype=np.float64)
+    y = np.asarray(labels, dtype=np.int64)
     n_labels = int(y.max()) + 1
     columns = 1 if n_labels == 2 else n_labels
     target = y[:, None].astype(np.float64) if columns == 1 else np.eye(n_labels)[y]
@@ -155,8 +157,12 @@ def _check(x: FloatArray, y: IntArray, rounds: int, held_out: float, ridge: floa
         raise UndefinedError("a vector is not finite")
 
 
-def _held_out(y: IntArray, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Draw the examples that are held out: of each label its share, at least one and not all."""
+def draw_held_out(y: IntArray, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Draw the examples that are held out: of each label its share, at least one and not all.
+
+    >>> draw_held_out(np.array([0, 0, 0, 0, 1, 1]), 0.25, np.random.default_rng(0)).sum()
+    np.int64(2)
+    """
     test = np.zeros(len(y), dtype=np.bool_)
     for label in range(int(y.max()) + 1):
         rows = rng.permutation(np.flatnonzero(y == label))
