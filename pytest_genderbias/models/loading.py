@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
+from pytest_genderbias import networks
 from pytest_genderbias.errors import ModelError, SettingError
 from pytest_genderbias.models import files
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
@@ -221,11 +222,20 @@ _OBJECT_ROLES: tuple[tuple[Any, Role], ...] = (
 def _read_config(spec: ModelSpec, settings: LoadSettings) -> Any:
     from transformers import AutoConfig
 
+    _register_own(spec, settings)
     try:
         with quiet_transformers():
             return AutoConfig.from_pretrained(**_how(spec, settings))
     except (OSError, ValueError, LookupError) as error:
         raise _explain(error, spec) from None
+
+
+def _register_own(spec: ModelSpec, settings: LoadSettings) -> None:
+    """Make transformers know the network of a checkpoint, if it is one of ours."""
+    path = _own_file(spec, settings, "config.json")
+    with suppress(OSError, ValueError, AttributeError):  # a config that cannot be read is refused as any other
+        if path is not None:
+            networks.register(json.loads(path.read_text(encoding="utf-8")).get("model_type"))
 
 
 def _how(spec: ModelSpec, settings: LoadSettings) -> dict[str, Any]:
@@ -285,7 +295,7 @@ def _role_of_config(config: Any) -> Role:
 
     names = {
         "masked": frozenset(auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES.values()),
-        "causal": frozenset(auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()),
+        "causal": frozenset(auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()) | networks.ARCHITECTURES["causal"],
         "classifier": frozenset(auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES.values()),
         "encoder": _single_names(auto.MODEL_MAPPING_NAMES.values()),
     }

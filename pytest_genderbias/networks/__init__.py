@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 
+_HOMES = {"word-lstm": "word_lstm", "decomposable-attention": "decomposable_attention"}
 #: Model types in a ``config.json`` that are ours.
-MODEL_TYPES = ("word-lstm", "decomposable-attention")
+MODEL_TYPES = tuple(_HOMES)
+#: Class names of ours by kind, where transformers' lists are asked; a name's ending tells a classifier.
+ARCHITECTURES = {"causal": frozenset({"WordLstmForCausalLM"})}
 
 
 @cache
-def register() -> None:
-    """Make transformers' Auto classes know our networks, so that ``load_model`` reads a folder of theirs as any other."""
-    from pytest_genderbias.networks import decomposable_attention, word_lstm
+def register(model_type: str) -> None:
+    """Make transformers' Auto classes know a network of ours, so that ``load_model`` reads a folder of it as any other.
 
-    word_lstm.register()
-    decomposable_attention.register()
+    Another model type changes nothing.
+    """
+    if model_type in _HOMES:
+        import_module(f"pytest_genderbias.networks.{_HOMES[model_type]}").register()
