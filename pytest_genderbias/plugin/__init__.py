@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_genderbias.plugin.cache import keep_cache, pytest_cmdline_main
-from pytest_genderbias.plugin.fixtures import bias_baseline, bias_measure, bias_model, bias_suite
+from pytest_genderbias.plugin.fixtures import bias_baseline, bias_measure, bias_mitigation, bias_model, bias_suite
 from pytest_genderbias.plugin.ledger import Ledger
 from pytest_genderbias.plugin.options import (
     SETTINGS,
@@ -19,8 +19,9 @@ from pytest_genderbias.plugin.options import (
     taken_for_test_path,
 )
 from pytest_genderbias.plugin.outcomes import attach, listening, measures
+from pytest_genderbias.plugin.runs import keep_runs
 
-__all__ = ["bias_baseline", "bias_measure", "bias_model", "bias_suite", "pytest_cmdline_main"]
+__all__ = ["bias_baseline", "bias_measure", "bias_mitigation", "bias_model", "bias_suite", "pytest_cmdline_main"]
 
 _LEDGER = pytest.StashKey[Ledger]()
 
@@ -35,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "bias: measures a model with pytest-genderbias (see --bias-model)")
     config.stash[SETTINGS] = read_settings(config)
     keep_cache(config)
+    keep_runs(config)
     config.stash[_LEDGER] = Ledger(config)
     config.pluginmanager.register(config.stash[_LEDGER], "genderbias-ledger")
 
@@ -64,7 +66,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect ``*.bias.yaml`` files: a gate a test."""
+    """Collect ``*.bias.yaml`` files: a gate or a reduction a test."""
     if not file_path.name.endswith(".bias.yaml"):
         return None
     from pytest_genderbias.plugin.yaml_gates import GateFile

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.options import SETTINGS
-from pytest_genderbias.plugin.session import NO_MODEL, bias_session, measure_or_skip, refuse_or_skip
+from pytest_genderbias.plugin.session import NO_MODEL, bias_session, measure_or_skip, mitigate_or_skip, refuse_or_skip
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.baseline import Baseline
     from pytest_genderbias.gates.limits import Limit
     from pytest_genderbias.measurement import Measurement
+    from pytest_genderbias.mitigation.harness import MitigationRun
+    from pytest_genderbias.mitigation.method import Method
     from pytest_genderbias.models.model import Model
+    from pytest_genderbias.recipes.recipe import Recipe
     from pytest_genderbias.suites.suite import Suite
 
 
@@ -51,6 +54,33 @@ def bias_measure(request: pytest.FixtureRequest, bias_model: Model) -> Callable[
         return measurement
 
     return measure
+
+
+@pytest.fixture
+def bias_mitigation(request: pytest.FixtureRequest, bias_model: Model) -> Callable[..., MitigationRun]:
+    """Mitigate the model under test: ``bias_mitigation("projection")``, judged with ``assert_reduced``. Computed once a run and model.
+
+    The method, and the recipe where something is trained, is an object, a name, or a mapping of ``name`` and settings:
+    ``bias_mitigation({"name": "cda", "sides": "one"}, {"name": "masked-lm", "steps": 300}, seeds=3)``; a list of methods is done
+    together. What is trained is kept with --bias-runs; suites are measured with the settings of the run (--bias-limit, ...).
+    """
+
+    def mitigate(
+        method: Method | str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]],
+        recipe: Recipe | str | Mapping[str, Any] | None = None,
+        *,
+        seeds: int | Sequence[int] | None = None,
+        controls: int | None = None,
+    ) -> MitigationRun:
+        from pytest_genderbias.plugin.mitigations import make_named_method, make_named_recipe
+
+        config, spec = request.config, request.node.callspec.params["bias_model"]
+        data = config.stash[SETTINGS].data
+        return mitigate_or_skip(
+            config, spec, make_named_method(method), make_named_recipe(recipe, data), seeds, controls
+        )
+
+    return mitigate
 
 
 @pytest.fixture

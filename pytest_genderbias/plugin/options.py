@@ -48,6 +48,7 @@ class Settings:
     strict: bool
     all_suites: bool
     options: tuple[tuple[str, str, Any], ...]
+    runs: Path | None = None
 
 
 SETTINGS = pytest.StashKey[Settings]()
@@ -93,6 +94,9 @@ _FLAGS: tuple[tuple[str, str, str, bool, str], ...] = (
     ("--bias-no-worse-than", "value", "NAME", True,
      "every suite of --bias-suite is a gate: no model may be worse than the one of this name, item by item. The tolerance is 0; "
      "'no_worse_than' in a gate file takes a tolerance"),
+    ("--bias-runs", "value", "DIR", True,
+     "keep the models that mitigations train in DIR: a training that was stopped goes on there, and an equal one is not repeated "
+     "(default: a temporary folder, which goes with the run)"),
     ("--bias-null", "flag", "", True,
      "show what random groups, labels or directions make of each statistic, from the scores at hand, and the value's place among them"),
     ("--bias-null-repeats", "value", "R", True, "shuffles of each null control that --bias-null shows (default: 200)"),
@@ -191,6 +195,7 @@ def read_settings(config: pytest.Config) -> Settings:
         strict=bool(given("--bias-strict")),
         all_suites="all" in _split(given("--bias-suite") or []),
         options=tuple(_option(text) for text in given("--bias-option") or []),
+        runs=_runs(given("--bias-runs"), base("--bias-runs")),
     )
 
 
@@ -384,9 +389,25 @@ def _data(folder: str | None, base: Path) -> Path | None:
     return path
 
 
+def _runs(folder: str | None, base: Path) -> Path | None:
+    if folder is None:
+        return None
+    path = base / Path(folder).expanduser()
+    if (nearest := _unwritable(path)) is not None:
+        raise pytest.UsageError(
+            f"--bias-runs: {nearest} cannot be written, so no run could be kept; choose another folder"
+        )
+    return path
+
+
 def _check_writable(folder: Path) -> None:
-    nearest = next(path for path in (folder, *folder.parents) if path.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+    if (nearest := _unwritable(folder)) is not None:
         raise pytest.UsageError(
             f"--bias-baseline: {nearest} cannot be written, so nothing could be accepted; choose another folder"
         )
+
+
+def _unwritable(folder: Path) -> Path | None:
+    """Return what keeps a folder from being written or made: itself or the nearest above it; ``None`` if nothing does."""
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    return None if nearest.is_dir() and os.access(nearest, os.W_OK) else nearest

@@ -16,13 +16,14 @@ _LINE_EVERY = 30.0  #: seconds between two lines where there is no terminal
 class TerminalProgress:
     """Shows done, rate and time left. Workers of xdist show nothing."""
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(self, config: pytest.Config, unit: str = "cases") -> None:
+        self._unit = unit
         self._silent = hasattr(config, "workerinput") or config.get_verbosity() < 0
         self._capture: Any = config.pluginmanager.getplugin("capturemanager")
 
     @contextmanager
     def __call__(self, label: str, total: int, done: int) -> Iterator[Callable[[int], object]]:
-        """Show ``total`` cases, of which ``done`` are there."""
+        """Show ``total`` units, of which ``done`` are there."""
         if self._silent:
             yield lambda count: None
             return
@@ -31,7 +32,7 @@ class TerminalProgress:
         with self._uncaptured():
             terminal = sys.stderr.isatty()
         with tqdm(
-            desc=label, total=total, initial=done, unit=" cases", leave=False, file=_Uncaptured(self, terminal), dynamic_ncols=terminal,
+            desc=label, total=total, initial=done, unit=f" {self._unit}", leave=False, file=_Uncaptured(self, terminal), dynamic_ncols=terminal,
             ncols=None if terminal else 100, mininterval=0.5 if terminal else _LINE_EVERY, delay=1.0 if terminal else _LINE_EVERY,
         ) as bar:  # fmt: skip
             yield bar.update

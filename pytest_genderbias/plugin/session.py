@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +16,16 @@ from pytest_genderbias.errors import BiasError, ModelError, NotApplicableError, 
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.progress import TerminalProgress
+from pytest_genderbias.plugin.runs import runs_folder
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.limits import Limit
     from pytest_genderbias.measurement import Measurement, Plan, Until
+    from pytest_genderbias.mitigation.harness import MitigationRun
+    from pytest_genderbias.mitigation.method import Method
     from pytest_genderbias.models.loading import LoadSettings, ModelSource
     from pytest_genderbias.models.model import Model
+    from pytest_genderbias.recipes.recipe import Recipe
     from pytest_genderbias.scoring.engine import ScoreSettings
     from pytest_genderbias.suites.suite import Suite
 
@@ -43,6 +47,7 @@ class BiasSession:
         self._loaded: tuple[ModelSpec, Model] | None = None
         self._suites: dict[str, Suite] = {}
         self._measured: dict[str, Measurement] = {}
+        self._runs: dict[str, MitigationRun | BiasError] = {}  # of the model in memory: they hold copies of it
 
     def suite(self, name: str | Path) -> Suite:
         """Load a suite once."""
@@ -74,6 +79,7 @@ class BiasSession:
         """Let go of the model in memory."""
         if self._loaded is not None:
             self._loaded = None
+            self._runs.clear()
             gc.collect()
 
     def measure(self, suite: Suite, spec: ModelSpec, settings: Mapping[str, Any], until: Limits = ()) -> Measurement:
@@ -91,6 +97,64 @@ class BiasSession:
                 else self._over_restarts(suite, spec, chosen, seeds)
             )
         return self._measured[key]
+
+    def mitigate(
+        self,
+        spec: ModelSpec,
+        method: Method,
+        recipe: Recipe | None,
+        seeds: int | Sequence[int] | None,
+        controls: int | None,
+    ) -> MitigationRun:
+        """Mitigate a model, or return the run that did it with these settings before; an error is raised again, and nothing repeated."""
+        if spec.seeded:
+            raise SettingError(
+                f"{spec.name}={spec.spec} is one checkpoint a seed, and a mitigation starts from one; name one of them"
+            )
+        model = self.model(spec)
+        of_recipe = None if recipe is None else (recipe.name, recipe.settings())
+        key = repr((method.settings(), of_recipe, seeds, controls))
+        if key not in self._runs:
+            try:
+                self._runs[key] = self._mitigated(spec, model, method, recipe, seeds, controls)
+            except BiasError as error:
+                self._runs[key] = error
+        found = self._runs[key]
+        if isinstance(found, BiasError):
+            raise found
+        return found
+
+    def _mitigated(
+        self, spec: ModelSpec, model: Model, method: Method, recipe: Recipe | None, seeds: int | Sequence[int] | None, controls: int | None,
+    ) -> MitigationRun:  # fmt: skip
+        """Mitigate, and have the models of the run loaded, called and measured as the one that they come from."""
+        from pytest_genderbias.mitigation.harness import mitigate
+        from pytest_genderbias.models.loading import inspect, load
+        from pytest_genderbias.models.spec import parse_spec
+
+        def opened(one: str | Model) -> Model:
+            how = self._load_settings()
+            found = load(inspect(parse_spec(one), how), how) if isinstance(one, str) else one
+            return replace(found, name=spec.name)
+
+        progress = TerminalProgress(self.config, "steps")
+        run = mitigate(
+            model, method, recipe, seeds=seeds, controls=controls, folder=runs_folder(self.config), progress=progress, opener=opened
+        )  # fmt: skip
+        return replace(run, measurer=self._measure_other)
+
+    def _measure_other(self, suite: Suite, model: Model, **settings: Any) -> Measurement:
+        """Measure a model of a mitigation by the settings of the run, or skip as for any model; a null control nobody asked for."""
+        from pytest_genderbias.measurement import carry_out, plan_measurement
+
+        chosen = self._settings_for(suite, settings)
+        options = {name: value for name, value in chosen.items() if name not in _RUN}
+        try:
+            plan = plan_measurement(suite, model.name, model.role, options, self.settings.data, chosen["seed"])
+            return carry_out(plan, model, self._score_settings(chosen))
+        except NotApplicableError as error:
+            reason = str(error)
+        refuse_or_skip(self.config, reason)
 
     def _seeds(self, suite: Suite, spec: ModelSpec, chosen: dict[str, Any]) -> int | None:
         """Take the number of restarts out of the settings; ``None`` where nothing is repeated, or the suite repeats by itself."""
@@ -232,6 +296,24 @@ def measure_or_skip(
     except NotApplicableError as error:
         reason = str(error)
     refuse_or_skip(config, reason)  # behind the handler, so that a failure is shown without what it was made of
+
+
+def mitigate_or_skip(
+    config: pytest.Config,
+    spec: ModelSpec | None,
+    method: Method,
+    recipe: Recipe | None,
+    seeds: int | Sequence[int] | None = None,
+    controls: int | None = None,
+) -> MitigationRun:
+    """Mitigate; where method or recipe does not apply, or its data or accelerate are missing, skip or fail."""
+    if spec is None:
+        refuse_or_skip(config, NO_MODEL)
+    try:
+        return bias_session(config).mitigate(spec, method, recipe, seeds, controls)
+    except NotApplicableError as error:
+        reason = str(error)
+    refuse_or_skip(config, reason)
 
 
 def _share_cores() -> None:

@@ -1,4 +1,4 @@
-"""``*.bias.yaml``: gates without Python, a gate a test."""
+"""``*.bias.yaml``: gates without Python, a gate a test; and what mitigations are said to do."""
 
 from __future__ import annotations
 
@@ -74,12 +74,20 @@ class Gate:
 
 
 class GateFile(pytest.File):
-    """A file with a list of gates under ``gates``."""
+    """A file with a list of gates under ``gates``, of mitigations under ``mitigate``, or both."""
 
     def collect(self) -> Iterable[pytest.Item]:
-        """Return one item a gate and model; errors name file and line."""
+        """Return one item a gate and model, and one a reduction and model; errors name file and line."""
         data = read_yaml(self.path)
-        refuse_unknown(data, ("gates",), "a gate file")
+        refuse_unknown(data, ("gates", "mitigate"), "a gate file")
+        if "gates" in data or "mitigate" not in data:
+            yield from self._gates(data)
+        if "mitigate" in data:
+            from pytest_genderbias.plugin.mitigations import reduction_items
+
+            yield from reduction_items(self, data)
+
+    def _gates(self, data: LocatedMap) -> Iterable[pytest.Item]:
         gates = take(data, "gates", LocatedList, "the gate file")
         models: tuple[ModelSpec | None, ...] = self.config.stash[SETTINGS].models or (None,)
         names: Counter[str] = Counter()
@@ -123,21 +131,10 @@ class GateFile(pytest.File):
 
     def _read(self, gate: LocatedMap) -> Gate:
         refuse_unknown(gate, _KEYS, "a gate")
-        suite = self._suite(gate)
-        statistic = take(gate, "statistic", str, "the gate", default=suite.main_statistic)
-        if statistic not in suite.family.statistics:
-            raise self._wrong(
-                gate,
-                "statistic",
-                f"{suite.name} has no statistic {statistic!r}; it has {', '.join(suite.family.statistics)}",
-            )
-        settings = dict(take(gate, "settings", LocatedMap, "the gate", default={}))
-        if unknown := set(settings) - set(suite.family.options) - set(_RUN_SETTINGS):
-            known = ", ".join([*_RUN_SETTINGS, *suite.family.options])
-            raise self._wrong(gate, "settings", f"unknown setting {min(unknown)!r}; {suite.name} takes {known}")
+        suite, statistic, settings = self.read_measured(gate, "the gate", _RUN_SETTINGS)
         seeds = settings.get("seeds", 2)
         if "seeds" not in suite.family.options and (type(seeds) is not int or seeds < 2):
-            raise self._wrong(gate, "settings", f"seeds should be a whole number of at least 2, got {seeds!r}")
+            raise self.wrong(gate, "settings", f"seeds should be a whole number of at least 2, got {seeds!r}")
         bounds = {
             key: take(gate, key, (int, float), "the gate", default=None) for key in ("at_most", "at_least", "within")
         }
@@ -145,13 +142,13 @@ class GateFile(pytest.File):
         against = take(gate, "no_worse_than", str, "the gate", default=None)
         tolerance = take(gate, "tolerance", (int, float), "the gate", default=0.0)
         if "tolerance" in gate and not ((baseline or against) and 0 <= tolerance < float("inf")):
-            raise self._wrong(
+            raise self.wrong(
                 gate, "tolerance", "'tolerance' is 0 or more, and goes with 'baseline: true' or 'no_worse_than'"
             )
         limit = self._limit(gate, bounds, suite, statistic, needed=not (baseline or against))
         generalise = take(gate, "generalise", bool, "the gate", default=False)
         if "generalise" in gate and limit is None:
-            raise self._wrong(
+            raise self.wrong(
                 gate, "generalise", "'generalise' goes with a limit; a comparison is for other items anyway"
             )
         kinds = [key for key, value in bounds.items() if value is not None]
@@ -177,11 +174,30 @@ class GateFile(pytest.File):
             raise DataFileError(f"{self.path}:{gate.line}: {error}") from None
         return limit
 
-    def _wrong(self, gate: LocatedMap, key: str, text: str) -> DataFileError:
+    def wrong(self, gate: LocatedMap, key: str, text: str) -> DataFileError:
+        """Return an error at a key of a mapping in this file."""
         return DataFileError(f"{self.path}:{gate.lines.get(key, gate.line)}: {text}")
 
-    def _suite(self, gate: LocatedMap) -> Suite:
-        name = take(gate, "suite", str, "the gate")
+    def read_measured(
+        self, gate: LocatedMap, what: str, run_settings: Sequence[str]
+    ) -> tuple[Suite, str, dict[str, Any]]:
+        """Return what is measured: the suite, the statistic, and settings of the run and of the suite."""
+        suite = self._suite(gate, what)
+        statistic = take(gate, "statistic", str, what, default=suite.main_statistic)
+        if statistic not in suite.family.statistics:
+            raise self.wrong(
+                gate,
+                "statistic",
+                f"{suite.name} has no statistic {statistic!r}; it has {', '.join(suite.family.statistics)}",
+            )
+        settings = dict(take(gate, "settings", LocatedMap, what, default={}))
+        if unknown := set(settings) - set(suite.family.options) - set(run_settings):
+            known = ", ".join([*run_settings, *suite.family.options])
+            raise self.wrong(gate, "settings", f"unknown setting {min(unknown)!r}; {suite.name} takes {known}")
+        return suite, statistic, settings
+
+    def _suite(self, gate: LocatedMap, what: str) -> Suite:
+        name = take(gate, "suite", str, what)
         if name.endswith((".yaml", ".yml")):
             name = str(self.path.parent / Path(name).expanduser())
         try:
