@@ -267,7 +267,7 @@ class _Workshop:
                 " & ", "+"
             )
         )
-        with _held(run), ExitStack() as bars:
+        with held_folder(run), ExitStack() as bars:
             if (run / "model").is_dir():
                 return str(run / "model")
             write_whole(run / "run.json", json.dumps(key, indent=1, sort_keys=True, default=str).encode())
@@ -287,7 +287,7 @@ class _Workshop:
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[None]:
+def held_folder(folder: Path) -> Iterator[None]:
     """Hold a run's folder: another process waits, and then finds the model. One that was killed holds nothing."""
     from filelock import FileLock
 
