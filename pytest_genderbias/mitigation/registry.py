@@ -30,7 +30,7 @@ RECIPES: Mapping[str, str] = {
     "classification": "recipes.fine_tuning:ClassifierTuning",
     "masked-lm": "recipes.language_modelling:MaskedPretraining",
     "causal-lm": "recipes.language_modelling:CausalPretraining",
-    "lstm": "recipes.language_modelling:LstmTraining",
+    "lstm": "recipes.lstm:LstmTraining",
     "static-nli": "recipes.static_inference:StaticInferenceTraining",
     "edge-probe": "recipes.edge_probing:EdgeProbing",
 }

@@ -68,18 +68,27 @@ class WordLstmConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
             raise ValueError(
                 f"tied output weights need hidden_size {hidden_size} to be embedding_size {embedding_size}"
             )
-        super().__init__(
-            bos_token_id=bos_token_id, eos_token_id=eos_token_id, pad_token_id=pad_token_id,
-            tie_word_embeddings=tie_word_embeddings, **kwargs,
-        )  # fmt: skip
+        super().__init__(**kwargs)
+        self.bos_token_id, self.eos_token_id, self.pad_token_id = bos_token_id, eos_token_id, pad_token_id
+        self.unk_token_id, self.tie_word_embeddings = unk_token_id, tie_word_embeddings
         self.vocab_size, self.embedding_size, self.hidden_size = vocab_size, embedding_size, hidden_size
         self.inner_size, self.num_hidden_layers = inner_size or hidden_size, num_hidden_layers
-        self.dropout, self.sampled_words, self.unk_token_id = dropout, sampled_words, unk_token_id
+        self.dropout, self.sampled_words = dropout, sampled_words
 
 
-class _PreTrained(PreTrainedModel):  # type: ignore[misc]
+class _PreTrained(PreTrainedModel):  # type: ignore[no-untyped-call]
     config_class = WordLstmConfig
     base_model_prefix = "model"
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """Return the word vectors."""
+        embeddings = self.base_model.embeddings
+        assert isinstance(embeddings, nn.Embedding)
+        return embeddings
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Take other word vectors."""
+        self.base_model.embeddings = value
 
     def _init_weights(self, module: nn.Module) -> None:
         """Give a module its first weights: an LSTM forgets little at first."""
@@ -96,11 +105,11 @@ class _PreTrained(PreTrainedModel):  # type: ignore[misc]
                     initialization.uniform_(parameter, -bound, bound)
         elif isinstance(module, (nn.Embedding, nn.Linear)):
             initialization.uniform_(module.weight, -_RANGE, _RANGE)
-            if getattr(module, "bias", None) is not None:
+            if isinstance(module, nn.Linear):
                 initialization.zeros_(module.bias)
 
 
-class WordLstmModel(_PreTrained):
+class WordLstmModel(_PreTrained):  # type: ignore[no-untyped-call]
     """Word vectors and LSTM layers. Rows are padded on the right; what stands behind a token does not change its state."""
 
     def __init__(self, config: WordLstmConfig) -> None:
@@ -110,15 +119,7 @@ class WordLstmModel(_PreTrained):
         self.embeddings = nn.Embedding(config.vocab_size, config.embedding_size)
         self.layers = nn.ModuleList(nn.LSTM(size, after, batch_first=True) for size, after in pairwise(sizes))
         self.dropout = nn.Dropout(config.dropout)
-        self.post_init()
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        """Return the word vectors."""
-        return self.embeddings
-
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
-        """Take other word vectors."""
-        self.embeddings = value
+        self.post_init()  # type: ignore[no-untyped-call]
 
     def forward(
         self,
@@ -152,12 +153,12 @@ class WordLstmModel(_PreTrained):
             ends.append(end)
         return BaseModelOutputWithPast(
             last_hidden_state=self.dropout(state),
-            past_key_values=tuple(ends) if use_cache else None,
+            past_key_values=tuple(ends) if use_cache else None,  # type: ignore[arg-type]
             hidden_states=tuple(states) if output_hidden_states else None,
         )
 
 
-class WordLstmForCausalLM(_PreTrained):
+class WordLstmForCausalLM(_PreTrained):  # type: ignore[no-untyped-call]
     """LSTM layers under an output layer that foretells the next word."""
 
     _tied_weights_keys = {"lm_head.weight": "model.embeddings.weight"}  # noqa: RUF012 - transformers reads it off the class
@@ -166,21 +167,14 @@ class WordLstmForCausalLM(_PreTrained):
         super().__init__(config)
         self.model = WordLstmModel(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
-        self.post_init()
+        self.post_init()  # type: ignore[no-untyped-call]
 
-    def get_input_embeddings(self) -> nn.Embedding:
-        """Return the word vectors."""
-        return self.model.embeddings
-
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
-        """Take other word vectors."""
-        self.model.embeddings = value
-
-    def get_output_embeddings(self) -> nn.Linear:
+    def get_output_embeddings(self) -> nn.Module:
         """Return the output layer."""
-        return self.lm_head
+        head: nn.Module = self.lm_head
+        return head
 
-    def set_output_embeddings(self, value: nn.Linear) -> None:
+    def set_output_embeddings(self, value: nn.Module) -> None:
         """Take another output layer."""
         self.lm_head = value
 
@@ -274,7 +268,7 @@ def make_tokenizer(words: Sequence[str], cased: bool = False) -> PreTrainedToken
     pattern = WORD.pattern if cased else f"(?i:{WORD.pattern})"
     backend.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), behavior="removed", invert=True)
     backend.post_processor = processors.TemplateProcessing(single=f"{END} $A", special_tokens=[(END, vocabulary[END])])
-    return PreTrainedTokenizerFast(
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=backend, unk_token=UNKNOWN, bos_token=END, eos_token=END, pad_token=PAD, padding_side="right",
         model_input_names=["input_ids", "attention_mask"], clean_up_tokenization_spaces=False,
     )  # fmt: skip

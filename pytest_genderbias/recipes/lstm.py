@@ -1,0 +1,322 @@
+"""The recipe that trains a word-level LSTM language model on a corpus, from nothing (lu2018 section 4, bordia2019 section 3.4)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from itertools import groupby
+from math import ceil
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.datasets.folder import DATA_SETS, data_set_of
+from pytest_genderbias.errors import NotApplicableError, SettingError
+from pytest_genderbias.models.loading import wrap_network
+from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.saving import copied, untie_output
+from pytest_genderbias.recipes.corpus_rows import SentenceRows, read_sentence_rows
+from pytest_genderbias.recipes.recipe import PLAIN, Performance, Row, Training
+from pytest_genderbias.recipes.trainer import check_arguments, run_trainer
+from pytest_genderbias.scoring.log_probability import sum_log_probabilities
+from pytest_genderbias.scoring.network import Network
+from pytest_genderbias.scoring.tokens import SentenceEncoder, pack_rows
+from pytest_genderbias.statistics.perplexity import perplexity_moments
+from pytest_genderbias.text.wordlist import load_wordlist
+
+Ids = NDArray[np.int64]
+
+#: Lists whose words are in the vocabulary where both partners, or neither, are.
+PAIR_LISTS = (
+    "lu2018-pairs", "zhao2018-pairs", "bordia2019-penn-treebank", "bordia2019-wikitext-2", "bordia2019-cnn-dailymail"
+)  # fmt: skip
+#: Lists of words that are in the vocabulary if they occur, however rare: those of suites for language models.
+SUITE_LISTS = ("lu2018-occupations", "dev2019-occupations", "winobias-occupations")
+_READ = 256  #: words that are foretold at once in evaluation
+_SAVED_EVERY = 500  #: steps
+_IGNORED = -100  #: no label
+
+
+@dataclass(frozen=True)
+class LstmTraining:
+    """A word-level LSTM language model, trained on the sentences of a corpus and judged by its perplexity on passages held out.
+
+    Rows are sentences, so that augmentation works on each. In training they are put one after the other with ``<eos>`` between them,
+    in an order drawn from the seed (a sentence and its counterfactual would otherwise stand side by side, to be copied), and cut into
+    blocks; the state starts anew with each block (**choice**; the papers hand it on). ``shuffled=False`` keeps the order of the text:
+    then do not augment. The vocabulary is that of the original text, held-out passages left out, whatever a mitigation does to it; words
+    of the packaged pair lists are in it with their partners, and those of suites however rare, if they occur.
+
+    Attributes:
+        data: folder of the data sets.
+        corpus: a data set (``brown``, ``wikitext2/valid``, ``war_and_peace``) or a path.
+        held_out: the share of the passages that is never trained on.
+        max_tokens: words that are read of the corpus, at most.
+        layers: lu2018 has 2, bordia2019 3.
+        hidden_size: of the layers (lu2018: 1,500; bordia2019: 1,150); the last has that of the embeddings if the output is tied.
+        embedding_size: of the word vectors.
+        dropout: between embeddings, layers and output.
+        tied: the output layer has the weights of the embeddings.
+        cased: capitals are kept; lu2018's pairs are in lower case, bordia2019's in both.
+        vocabulary_size: words, at most, the most frequent ones; ``None``: all.
+        min_count: how often a word occurs at least.
+        sampled_words: how many words the loss of a training step is normalised over (evaluation: all); 0: the whole vocabulary.
+        shuffled: whether sentences are put into a random order.
+        block: words that are foretold from one state.
+        batch_size: blocks in a batch.
+        learning_rate: of AdamW; it falls linearly.
+        epochs: may be a part of one.
+        arguments: of ``transformers.TrainingArguments``; they go before the settings.
+    """
+
+    name: ClassVar[str] = "lstm"
+    columns: ClassVar[tuple[str, ...]] = ("text",)
+    label: ClassVar[str | None] = None
+    group: ClassVar[str | None] = None
+    makes_task: ClassVar[bool] = True
+    data: str | None = None
+    corpus: str = "brown"
+    held_out: float = 0.05
+    max_tokens: int | None = None
+    layers: int = 2
+    hidden_size: int = 128
+    embedding_size: int = 128
+    dropout: float = 0.2
+    tied: bool = False
+    cased: bool = False
+    vocabulary_size: int | None = 10_000
+    min_count: int = 2
+    sampled_words: int = 1000
+    shuffled: bool = True
+    block: int = 35
+    batch_size: int = 64
+    learning_rate: float = 5e-3
+    epochs: float = 3.0
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        check_arguments(self.arguments)
+        least = {"layers": 1, "hidden_size": 1, "embedding_size": 1, "min_count": 1, "block": 1, "batch_size": 1,
+                 "sampled_words": 0, "vocabulary_size": 1}  # fmt: skip
+        for name, bound in least.items():
+            value = getattr(self, name)
+            if not (type(value) is int and value >= bound) and not (value is None and name == "vocabulary_size"):
+                raise SettingError(f"{name} should be a whole number of at least {bound}, got {value!r}")
+        if not 0 <= self.dropout < 1:
+            raise SettingError(f"dropout is a share from 0 to below 1, got {self.dropout!r}")
+        if not self.epochs > 0 or not self.learning_rate > 0:
+            raise SettingError("epochs and learning_rate should be above 0")
+
+    def settings(self) -> dict[str, Any]:
+        """Return all fields but the folder, with digests of the text and of the words that are kept."""
+        found = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "data"}
+        if data_set_of(self.corpus, DATA_SETS) is None:
+            found["corpus"] = "a text of your own"
+        words = hashlib.sha256(repr((_suite_words(), sorted(_partners()))).encode()).hexdigest()[:16]
+        return {**found, "arguments": dict(self.arguments), "text": self._text.digest, "words": words}
+
+    def rows(self) -> list[Row]:
+        """Return the sentences to train on."""
+        return list(self._text.training)
+
+    def start(self, model: Model | None, seed: int) -> Model:
+        """Return a network with random weights and the vocabulary of the original text; or the word-level LSTM that is given."""
+        if model is not None:
+            _require_own(model)
+            return model
+        import torch
+
+        from pytest_genderbias.networks.word_lstm import WordLstmConfig, WordLstmForCausalLM, make_tokenizer
+
+        tokenizer = make_tokenizer(self.vocabulary, self.cased)
+        config = WordLstmConfig(
+            vocab_size=len(tokenizer), embedding_size=self.embedding_size, inner_size=self.hidden_size,
+            hidden_size=self.embedding_size if self.tied else self.hidden_size, num_hidden_layers=self.layers,
+            dropout=self.dropout, sampled_words=self.sampled_words, tie_word_embeddings=self.tied,
+        )  # fmt: skip
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            network: Any = WordLstmForCausalLM(config)
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        return wrap_network(network.to(device).eval(), tokenizer, "word-lstm")
+
+    def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
+        """Train on sentences; see :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`."""
+        _require_own(model)
+        network = copied(model.backend.network)
+        if training.new_head:
+            renew_output(network, seed)
+        order = np.random.default_rng(seed).permutation(len(rows)) if self.shuffled else np.arange(len(rows))
+        stream = read_stream(model.backend.tokenizer, [rows[i]["text"] for i in order])
+        arguments = {
+            "per_device_train_batch_size": self.batch_size, "learning_rate": self.learning_rate,
+            "num_train_epochs": self.epochs, "save_strategy": "steps", "save_steps": _SAVED_EVERY, **self.arguments,
+        }  # fmt: skip
+        blocks = Blocks(stream, self.block)
+        return run_trainer(
+            network, model.backend.tokenizer, blocks, collate_blocks, folder, seed, arguments, training
+        )  # fmt: skip
+
+    def evaluate(self, model: Model) -> list[Performance]:
+        """Return the perplexity by word of the held-out passages, as they are written.
+
+        ``<eos>`` behind each sentence counts as a word, as in the papers, and so does ``<unk>``. The state starts anew after 256 words. Items
+        are passages.
+        """
+        _require_own(model)
+        log_probabilities, words = _passage_scores(model, self._text.held_out)
+        moments = perplexity_moments(log_probabilities, words)
+        return [Performance("perplexity", "higher", moments.total, moments)]
+
+    @cached_property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The words of the original text that the network knows, the most frequent first."""
+        texts = (row["text"] for row in self._text.training)
+        return choose_words(texts, self.vocabulary_size, self.min_count, self.cased)
+
+    @cached_property
+    def _text(self) -> SentenceRows:
+        return read_sentence_rows(self.corpus, self.data, self.max_tokens, self.held_out)
+
+
+def choose_words(
+    texts: Iterable[str], size: int | None = None, min_count: int = 1, cased: bool = False
+) -> tuple[str, ...]:
+    """Return the vocabulary of texts, the most frequent words first.
+
+    Words of pair lists and suites are in it if they occur at all, however rare, and both words of a pair if one is, so that swapping words
+    makes none unknown.
+
+    Args:
+        texts: any iterable; it is read once.
+        size: at most so many words, beside those of the lists; ``None``: all.
+        min_count: how often the others occur at least.
+        cased: whether capitals are kept.
+
+    >>> choose_words(["The actress sang.", "The rain fell and fell."], size=3, min_count=2)
+    ('.', 'fell', 'the', 'actress', 'actor')
+    """
+    from pytest_genderbias.networks.word_lstm import SPECIAL, word_pattern
+
+    split = word_pattern(cased).findall
+    count: Counter[str] = Counter()
+    for text in texts:
+        count.update(split(text if cased else text.lower()))
+    for special in SPECIAL:
+        count.pop(special, None)
+
+    def written(word: str) -> Iterator[str]:
+        yield from dict.fromkeys((word, word.capitalize()) if cased else (word.lower(),))
+
+    pairs = [pair for one, other in sorted(_partners()) for pair in zip(written(one), written(other), strict=False)]
+    wanted = {form for word in (*_suite_words(), *(w for pair in pairs for w in pair)) for form in written(word)}
+    frequent = sorted((word for word, n in count.items() if n >= min_count), key=lambda word: (-count[word], word))
+    chosen = set(frequent[:size]) | (wanted & count.keys())
+    while lacking := {
+        other for one, other in pairs if one in chosen and other not in chosen and split(other) == [other]
+    }:
+        chosen |= lacking
+    return tuple(sorted(chosen, key=lambda word: (-count[word], word)))
+
+
+def _suite_words() -> list[str]:
+    return sorted(
+        {word for name in SUITE_LISTS for entry in load_wordlist(name).entries for word in entry.word.split()}
+    )
+
+
+def _partners() -> set[tuple[str, str]]:
+    """Return each word of a pair list with each of its partners."""
+    found = set()
+    for entry in (entry for name in PAIR_LISTS for entry in load_wordlist(name).entries):
+        partner = entry.attributes.get("partner", ())
+        found |= {(entry.word, other) for other in ([partner] if isinstance(partner, str) else partner)}
+    return found | {(other, word) for word, other in found}
+
+
+def read_stream(tokenizer: Any, texts: Sequence[str]) -> Ids:
+    """Return the token ids of texts, one after the other, with ``<eos>`` before, between and behind them, shape (n,)."""
+    rows = tokenizer(list(texts), add_special_tokens=True, verbose=False)["input_ids"] if texts else []
+    found = [np.asarray(row, dtype=np.int64) for row in rows]
+    return np.concatenate([*found, np.asarray([tokenizer.eos_token_id], dtype=np.int64)])
+
+
+class Blocks(Sequence[Mapping[str, Ids]]):
+    """A stream of token ids in rows of ``size`` + 1, of which each begins with the last of the row before: every token but the first is
+    foretold once.
+
+    >>> [block["input_ids"].tolist() for block in Blocks(np.arange(6), 3)]
+    [[0, 1, 2, 3], [3, 4, 5]]
+    """
+
+    def __init__(self, stream: Ids, size: int) -> None:
+        self._stream, self._size = stream, size
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return ceil((len(self._stream) - 1) / self._size)
+
+    def __getitem__(self, i: Any) -> Any:
+        """Return a row, as the example of a Trainer."""
+        if not 0 <= i < len(self):
+            raise IndexError(i)
+        return {"input_ids": self._stream[i * self._size : (i + 1) * self._size + 1]}
+
+
+def collate_blocks(blocks: Sequence[Mapping[str, Ids]]) -> dict[str, Any]:
+    """Return a batch of blocks; what pads a short one is not foretold."""
+    import torch
+
+    longest = max(len(block["input_ids"]) for block in blocks)
+    labels = np.full((len(blocks), longest), _IGNORED, dtype=np.int64)
+    for row, block in zip(labels, blocks, strict=True):
+        row[: len(block["input_ids"])] = block["input_ids"]
+    made = torch.from_numpy(labels)
+    return {"input_ids": made.clamp(min=0), "labels": made}
+
+
+def renew_output(network: Any, seed: int) -> None:
+    """Let the output layer start anew, in place, with random weights of its own."""
+    import torch
+
+    untie_output(network)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network.set_output_embeddings(torch.nn.Linear(network.config.hidden_size, network.config.vocab_size))
+    network.get_output_embeddings().to(network.device)
+
+
+def _passage_scores(model: Model, rows: Sequence[Row]) -> tuple[NDArray[np.float64], Ids]:
+    """Return ln P of each passage and its number of words, each of shape (passages,)."""
+    checkpoint: Checkpoint = model.backend
+    blocks: list[Ids] = []
+    passage_of: list[int] = []
+    for number, (_, passage) in enumerate(groupby(rows, key=lambda row: row["passage"])):
+        stream = read_stream(checkpoint.tokenizer, [row["text"] for row in passage])
+        found = [block["input_ids"] for block in Blocks(stream, _READ)]
+        blocks += found
+        passage_of += [number] * len(found)
+    encoder, network = SentenceEncoder(checkpoint.tokenizer), Network(checkpoint, None, vocabulary_head=True)
+    packed = pack_rows([block.astype(np.int32) for block in blocks], encoder, np.zeros((len(blocks), 2), np.int64))
+    read = packed.lengths - 1
+    row = np.repeat(np.arange(len(blocks)), read)
+    position = np.arange(len(row)) - np.repeat(np.cumsum(read) - read, read) + 1
+    total = sum_log_probabilities(network, packed, row, position, None)
+    scores, words = (np.bincount(passage_of, sums).astype(np.float64) for sums in (total, read))
+    return scores, words.astype(np.int64)
+
+
+def _require_own(model: Model) -> None:
+    network = getattr(model.backend, "network", None)
+    kind = getattr(getattr(network, "config", None), "model_type", None)
+    if kind != "word-lstm":
+        raise NotApplicableError(
+            f"the recipe lstm trains word-level LSTMs, and {model.name} is {model.role.text} ({kind or 'no network'}); give mitigate() no model, "
+            "or one that the recipe has trained"
+        )
