@@ -192,7 +192,7 @@ def _sides(values: Sequence[float], distance: Distance, neutral: float) -> Float
     if float(distance(np.asarray(neutral - 1.0))) * float(distance(np.asarray(neutral + 1.0))) < 0:
         return np.ones(len(values))
     found = np.where(np.asarray(values, dtype=np.float64) < neutral, -1.0, 1.0)
-    return found * found[0]
+    return np.asarray(found * found[0])
 
 
 def compare_weighted_restarts(
@@ -241,7 +241,7 @@ def log_moments(moments: Moments) -> Moments:
     def value(totals: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore"):
             found = np.log(moments.value(totals))
-        return np.asarray(np.where(np.isfinite(found), found, np.nan))
+        return np.asarray(np.where(np.isfinite(found), found, np.nan), dtype=np.float64)
 
     return Moments(moments.labels, moments.sums, value, moments.over, moments.smooth)
 
