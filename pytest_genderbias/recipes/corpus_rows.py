@@ -22,7 +22,7 @@ _SHOWN = 5  #: warnings about broken lines
 
 
 class SentenceRows(NamedTuple):
-    """Rows ``{"text": sentence}``: those to train on, those that are held out (with the number of their ``passage``), and a digest."""
+    """Rows with a ``text``, a sentence: those to train on (with their ``place`` in the corpus), those held out (``passage``), a digest."""
 
     training: list[Row]
     held_out: list[Row]
@@ -59,7 +59,7 @@ def read_sentence_rows(
     ...     _ = path.write_text(" ".join(f"It rains on day {day} again." for day in range(100)))
     ...     rows = read_sentence_rows(str(path))
     >>> rows.training[0], rows.held_out[0], len(rows.training), len(rows.held_out)
-    ({'text': 'It rains on day 0 again.'}, {'text': 'It rains on day 54 again.', 'passage': 6}, 91, 9)
+    ({'text': 'It rains on day 0 again.', 'place': 0}, {'text': 'It rains on day 54 again.', 'passage': 6}, 91, 9)
     """
     if not 0 < held_out < 1:
         raise SettingError(f"held_out is a share above 0 and below 1, got {held_out!r}")
@@ -72,11 +72,11 @@ def read_sentence_rows(
     kept = _held_out(int(passage[-1]) + 1 if len(passage) else 0, held_out, corpus)
     training: list[Row] = []
     apart: list[Row] = []
-    for sentence, number in zip(sentences, passage.tolist(), strict=True):
+    for place, (sentence, number) in enumerate(zip(sentences, passage.tolist(), strict=True)):
         if number in kept:
             apart.append({"text": sentence, "passage": number})
         else:
-            training.append({"text": sentence})
+            training.append({"text": sentence, "place": place})
     return SentenceRows(training, apart, corpus_sha256(files)[:16])
 
 
