@@ -35,7 +35,7 @@ COUNTS = {
     "lu2018-pairs": (254, []),
     "names-us": (1000, [("group", "male", 500), ("group", "female", 500)]),
     "neutral-persons": (10, [("group", "neutral", 10)]),
-    "ordinary-names": (118, [("class", "word", 86), ("class", "place", 32)]),
+    "ordinary-names": (118, [("class", "word", 83), ("class", "month", 3), ("class", "place", 32)]),
     "pronouns": (9, [("group", "male", 1), ("group", "female", 1), ("group", "neutral", 1), ("group", "neo", 6)]),
     "stop-words": (260, []),
     "winobias-occupations": (40, [("group", "male", 20), ("group", "female", 20)]),
