@@ -164,7 +164,7 @@ def test_a_suite_that_cannot_apply_is_refused_before_the_first_step(tiny_model, 
 
 
 def test_wrong_settings_are_refused_at_once(tiny_model):
-    for every in (0, -1, True, 2.5, [], [1, -2], ["a"]):
+    for every in (0, -1, True, 2.5, [1, -2], ["a"]):
         with pytest.raises((SettingError, TypeError), match=r"every should be|not iterable"):
             BiasCallback(SUITE, every=every)
     with pytest.raises(SettingError, match="one or more different ones"):

@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pytest_genderbias.mitigation.curves import resilience
     from pytest_genderbias.mitigation.harness import MitigationRun, mitigate
     from pytest_genderbias.mitigation.registry import make_method, make_recipe
-    from pytest_genderbias.mitigation.resilience import resilience
     from pytest_genderbias.mitigation.verdicts import assert_reduced, judge_reduction
     from pytest_genderbias.mitigation.watching import BiasCallback
     from pytest_genderbias.models.saving import save_model
@@ -24,7 +24,7 @@ _HOMES = {
     "make_method": "mitigation.registry",
     "make_recipe": "mitigation.registry",
     "mitigate": "mitigation.harness",
-    "resilience": "mitigation.resilience",
+    "resilience": "mitigation.curves",
     "save_model": "models.saving",
 }
 

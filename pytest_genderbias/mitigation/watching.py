@@ -76,7 +76,7 @@ class Watching:
     ) -> None:
         """Load the suites, and ask their questions if the model is known."""
         steps, least = ([every], 1) if isinstance(every, int) else (list(every), 0)
-        if not steps or any(type(step) is not int or step < least for step in steps):
+        if any(type(step) is not int or step < least for step in steps):
             raise SettingError(f"every should be a number of steps, at least 1, or the steps themselves, got {every!r}")
         named = [suites] if isinstance(suites, (str, Path, Suite)) else list(suites)
         self.suites = [suite if isinstance(suite, Suite) else load_suite(suite) for suite in named]
@@ -190,14 +190,14 @@ def _callback_class() -> type:
 def undisturbed(network: Any) -> Iterator[None]:
     """Let a network be measured in evaluation mode inside a ``with`` block, and training go on after it as if nothing had been.
 
-    The mode of each module, and the random states of torch (of every GPU), numpy and Python are put back, whatever happens.
+    The mode of each module, and the random states of torch (on the CPU and the network's GPUs), numpy and Python are put back, whatever happens.
     """
     import torch
 
     modes = {module: module.training for module in network.modules()}
     states = random.getstate(), np.random.get_state()
-    gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
-    with torch.random.fork_rng(devices=gpus):
+    gpus = {tensor.device for tensor in network.parameters() if tensor.device.type == "cuda"}
+    with torch.random.fork_rng(devices=list(gpus)), torch.no_grad():
         try:
             network.eval()
             yield
