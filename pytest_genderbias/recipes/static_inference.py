@@ -1,0 +1,125 @@
+"""Natural language inference over static word vectors: dev2019's decomposable attention with a BiLSTM encoder, trained on SNLI."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pytest_genderbias.datasets.inference import read_inference
+from pytest_genderbias.errors import NotApplicableError, SettingError
+from pytest_genderbias.models.loading import wrap_network
+from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.vectors import WordVectors
+from pytest_genderbias.recipes.fine_tuning import InferenceTuning
+from pytest_genderbias.recipes.recipe import EMBEDDINGS, NOTHING, PLAIN, Row, Training
+from pytest_genderbias.text import packaged
+
+
+@dataclass(frozen=True)
+class StaticInferenceTraining(InferenceTuning):
+    """Decomposable attention over a BiLSTM encoder of word vectors, on SNLI or a labelled file of its form (dev2019, "Experimental Setup").
+
+    It starts from a file of word vectors, ``mitigate(load_model("glove.6B.50d.txt"), ...)``, and takes the words of the data, and those
+    of the packaged suites and word lists; any other word shares the mean of the file's vectors (**choice**). ``hidden_size``: of the
+    encoder, both directions together, and all that follows. ``freeze_embeddings``: the vectors stay as they are, so that a projection
+    before training holds by itself (**choice**: dev2019 says so of ELMo, and nothing of GloVe). Other settings as for
+    :class:`~pytest_genderbias.recipes.fine_tuning.InferenceTuning`. dev2019: 300 dimensions, all of SNLI, 100 epochs of which the best is kept.
+    """
+
+    name: ClassVar[str] = "static-nli"
+    epochs: float = 10.0
+    learning_rate: float | None = 1e-3
+    hidden_size: int = 200
+    dropout: float = 0.2
+    freeze_embeddings: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        super().__post_init__()
+        if type(self.hidden_size) is not int or self.hidden_size < 2 or self.hidden_size % 2:
+            raise SettingError(
+                f"hidden_size should be an even number, half of it a direction of the encoder, got {self.hidden_size!r}"
+            )
+        if isinstance(self.dropout, bool) or not isinstance(self.dropout, (int, float)) or not 0 <= self.dropout < 1:
+            raise SettingError(f"dropout should be from 0 up to, but not, 1, got {self.dropout!r}")
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings, with digests of the data and of the packaged lists and suites, whose words are in the vocabulary."""
+        digest = hashlib.sha256("\0".join(_packaged_texts()).encode())
+        return {**super().settings(), "packaged": digest.hexdigest()[:16]}
+
+    def start(self, model: Model | None, seed: int) -> Model:
+        """Return a network over a model's word vectors, all else made from the seed; a network that the recipe has made is taken as it is.
+
+        Raises:
+            NotApplicableError: the model is neither.
+        """
+        if model is not None and _is_ours(model):
+            return model
+        if model is None or not isinstance(model.backend, WordVectors):
+            given = "no model was given" if model is None else f"{model.name} is {model.role.text}"
+            raise NotApplicableError(
+                f"the recipe {self.name} builds on a file of word vectors, as glove.6B.50d.txt, and {given}"
+            )
+        return self._network_over(model.backend, seed, model.name)
+
+    def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
+        """Train a copy of a model that :meth:`start` returned, its word vectors frozen if they are to be, and return ``folder/model``."""
+        if self.freeze_embeddings and training.freeze == NOTHING:
+            training = replace(training, freeze=EMBEDDINGS)
+        return super().train(model, rows, seed, folder, training)
+
+    def _network_over(self, vectors: WordVectors, seed: int, name: str) -> Model:
+        import torch
+
+        from pytest_genderbias.networks import decomposable_attention as ours
+
+        words = self._words(vectors)
+        matrix = np.concatenate([np.zeros((len(ours.SPECIAL), vectors.matrix.shape[1])), vectors.get(words)])
+        matrix[ours.SPECIAL.index(ours.UNKNOWN)] = vectors.matrix.mean(axis=0, dtype=np.float64)
+        rows, size = matrix.shape
+        config = ours.DecomposableAttentionConfig(rows, size, hidden_size=self.hidden_size, dropout=self.dropout)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            network: Any = ours.DecomposableAttentionForSequenceClassification(config)
+        with torch.no_grad():
+            network.get_input_embeddings().weight.copy_(torch.as_tensor(matrix))
+        network.config.architectures = [type(network).__name__]
+        network.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+        return wrap_network(network, ours.make_tokenizer(words, vectors.lowercased), name)
+
+    def _words(self, vectors: WordVectors) -> list[str]:
+        """Return the words that have a vector, of the data and of the packaged lists and suites, sorted."""
+        from pytest_genderbias.networks.decomposable_attention import words_of
+
+        found: set[str] = set()
+        for text in self._texts():
+            found.update(words_of(text.lower() if vectors.lowercased else text))
+        return sorted(found & vectors.words.keys())
+
+    def _texts(self) -> Iterator[str]:
+        yield from _packaged_texts()
+        for path in (path for paths in self.files.values() for path in paths):
+            pairs = read_inference(path)
+            yield from pairs.premises
+            yield from pairs.hypotheses
+
+
+def _packaged_texts() -> list[str]:
+    """Return the word lists and suites as they are written, so that no word of theirs is missed."""
+    return [
+        path.read_text(encoding="utf-8")
+        for kind in ("wordlists", "fixtures")
+        for path in sorted(packaged.folder(kind).glob("*.yaml"))
+    ]
+
+
+def _is_ours(model: Model) -> bool:
+    if not isinstance(model.backend, Checkpoint):
+        return False
+    return bool(model.backend.network.config.model_type == "decomposable-attention")
