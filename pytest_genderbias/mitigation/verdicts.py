@@ -227,13 +227,14 @@ class _Case:
 
     def trouble(self) -> tuple[str, str] | None:
         """Return a verdict and why, where the models cannot be compared."""
+        first = self.measured[AFTER][0][0]  # not the mean over seeds, which is of another sort
         for side, models in self.measured.items():
             for seed, group in zip(self.run.seeds, models, strict=True):
                 for one in group:
                     if one.values[self.statistic] is None:
                         why = one.reasons.get(self.statistic, "no reason is known")
                         return NO_VALUE, f"{self.statistic} has no value {side}, seed {seed}: {why}"
-                    if unlike := different(one, self.statistic, self.after.signature, MUST_AGREE):
+                    if unlike := different(one, self.statistic, first.signature, MUST_AGREE):
                         return NOT_COMPARABLE, f"{side} was measured on something else ({'; '.join(unlike)})"
         return None
 
