@@ -250,12 +250,15 @@ class Ledger:
         """Print the table, then what was written or is wrong with baselines."""
         if not self._measurements and not self._judgements and not self._lines and not self._skipped:
             return
+        from pytest_genderbias.reports.reduction import make_reduction_table
         from pytest_genderbias.reports.table import make_table
 
         terminalreporter.section("bias", sep="=")
         table = make_table(self._measurements, self._judgements)
         if table:
             _write(terminalreporter, table)
+        if reductions := make_reduction_table(self._judgements):
+            _write(terminalreporter, f"\n{reductions}" if table else reductions)
         if self._settings.compare:
             self._print_comparisons(terminalreporter)
         for note in dict.fromkeys(

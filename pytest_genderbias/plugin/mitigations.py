@@ -18,7 +18,7 @@ from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.packaged import error_text
-from pytest_genderbias.plugin.session import mitigate_or_skip, refuse_or_skip
+from pytest_genderbias.plugin.session import NO_MODEL, mitigate_or_skip, refuse_or_skip
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from pytest_genderbias.recipes.recipe import Recipe
     from pytest_genderbias.suites.suite import Suite
 
-_KEYS = ("method", "recipe", "seeds", "controls", "models", "budget", "reduces")
+_KEYS = ("method", "recipe", "seeds", "controls", "models", "from_nothing", "budget", "reduces")
 _RUN_SETTINGS = ("limit", "seed", "batch_tokens")
-_REDUCES = ("suite", "statistic", "by", "superficial", "settings")
+_REDUCES = ("suite", "statistic", "by", "budget", "superficial", "back", "overshoot", "settings", "name")
 
 
 def make_named_method(given: Any) -> Method:
@@ -73,11 +73,12 @@ class Mitigation:
     seeds: int | tuple[int, ...] | None
     controls: int | None
     models: Sequence[str] | None
+    from_nothing: bool
     budget: Mapping[str, float]
 
     def is_for(self, spec: ModelSpec | None) -> bool:
-        """Tell whether it is for this model."""
-        return spec is None or self.models is None or spec.name in self.models
+        """Tell whether it is for this model; what starts from nothing is for none."""
+        return not self.from_nothing and (spec is None or self.models is None or spec.name in self.models)
 
     def whole_recipe(self) -> Recipe | None:
         """Return the recipe with its arguments."""
@@ -89,15 +90,12 @@ class Mitigation:
 
 @dataclass(frozen=True)
 class Reduction:
-    """What a mitigation is said to do to one suite."""
+    """What a mitigation is said to do to one suite; ``arguments`` are those of ``judge_reduction``, suite settings among them."""
 
     name: str
     mitigation: Mitigation
     suite: Suite
-    statistic: str
-    by: float
-    superficial: bool
-    settings: Mapping[str, Any]
+    arguments: Mapping[str, Any]
     line: int
 
 
@@ -115,13 +113,18 @@ def reduction_items(file: GateFile, data: LocatedMap) -> Iterator[pytest.Item]:
             names[one.name] += 1
             parsed.append(one if names[one.name] == 1 else replace(one, name=f"{one.name}-{names[one.name]}"))
     models: tuple[ModelSpec | None, ...] = file.config.stash[SETTINGS].models or (None,)
+    for one in parsed:
+        if one.mitigation.from_nothing and one.mitigation.recipe is not None:
+            name = f"{one.name}:{one.mitigation.recipe.name}"
+            yield ReductionItem.from_parent(file, name=name, reduction=one, spec=None)
     for spec in models:
         for one in parsed:
             if one.mitigation.is_for(spec):
                 name = f"{one.name}:{spec.name if spec else 'no-model'}"
                 yield ReductionItem.from_parent(file, name=name, reduction=one, spec=spec)
     for one in parsed:
-        if not any(one.mitigation.is_for(spec) for spec in models):  # told, or it would silently never run
+        idle = not one.mitigation.from_nothing and not any(one.mitigation.is_for(spec) for spec in models)
+        if idle:  # told, or it would silently never run
             yield ReductionItem.from_parent(file, name=f"{one.name}:no-model", reduction=one, spec=None)
 
 
@@ -142,8 +145,31 @@ def _read(file: GateFile, entry: LocatedMap) -> Iterator[Reduction]:
         superficial = take(one, "superficial", bool, "the reduction", default=False)
         if superficial and mitigation.recipe is None:
             raise file.wrong(one, "superficial", "'superficial' trains a new head, and that takes a recipe: add one")
-        name = f"{label}.{suite.name}.{statistic}.by_{by:g}"
-        yield Reduction(name, mitigation, suite, statistic, float(by), superficial, settings, one.line)
+        if "back" in one and not superficial:
+            raise file.wrong(one, "back", "'back' is what may come back with a new head: add 'superficial: true'")
+        shares = {key: _share(file, one, key) for key in ("back", "overshoot") if key in one}
+        budget = _budget(file, one, "the reduction") if "budget" in one else mitigation.budget
+        called = take(one, "name", str, "the reduction", default=None)
+        arguments = {
+            "by": float(by), "statistic": statistic, "budget": budget, "superficial": superficial, "name": called, **shares, **settings
+        }  # fmt: skip
+        name = f"{called or f'{label}.{suite.name}'}.{statistic}.by_{by:g}"
+        yield Reduction(name, mitigation, suite, arguments, one.line)
+
+
+def _share(file: GateFile, one: LocatedMap, key: str) -> float:
+    value = take(one, key, (int, float), "the reduction")
+    if not 0 <= value < float("inf"):
+        raise file.wrong(one, key, f"{key!r} is a share of 0 or more, got {value:g}")
+    return float(value)
+
+
+def _budget(file: GateFile, entry: LocatedMap, what: str) -> dict[str, float]:
+    budget = take(entry, "budget", LocatedMap, what, default={})
+    for key, value in budget.items():
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < float("inf"):
+            raise file.wrong(budget, key, f"a budget is a share of 0 or more, as 0.05, got {value!r} for {key}")
+    return dict(budget)
 
 
 def _mitigation(file: GateFile, entry: LocatedMap) -> Mitigation:
@@ -151,12 +177,11 @@ def _mitigation(file: GateFile, entry: LocatedMap) -> Mitigation:
     recipe, arguments = _recipe(file, entry) if "recipe" in entry else (None, {})
     if recipe is None and method.trains:
         raise file.wrong(entry, "method", f"{method.name} takes part in a training: add a 'recipe'")
-    budget = take(entry, "budget", LocatedMap, "the mitigation", default={})
-    for key, value in budget.items():
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < float("inf"):
-            raise file.wrong(budget, key, f"a budget is a number of 0 or more, got {value!r} for {key}")
-    if budget and recipe is None:
-        raise file.wrong(entry, "budget", "a budget is of what the recipe evaluates: add a 'recipe'")
+    from_nothing = take(entry, "from_nothing", bool, "the mitigation", default=False)
+    if from_nothing and (recipe is None or not recipe.makes_task or "models" in entry):
+        raise file.wrong(
+            entry, "from_nothing", "'from_nothing' is for a recipe that makes its own network, as lstm, and for no 'models'"
+        )  # fmt: skip
     seeds = take(entry, "seeds", (int, LocatedList), "the mitigation", default=None)
     numbers = [seeds] if isinstance(seeds, int) else [] if seeds is None else seeds
     if any(type(one) is not int or one < isinstance(seeds, int) for one in numbers):
@@ -166,7 +191,8 @@ def _mitigation(file: GateFile, entry: LocatedMap) -> Mitigation:
         raise file.wrong(entry, "controls", f"'controls' is a whole number of at least 1, got {controls}")
     chosen = tuple(seeds) if isinstance(seeds, list) else seeds
     models = take(entry, "models", LocatedList, "the mitigation", default=None)
-    return Mitigation(method, recipe, arguments, chosen, controls, models, dict(budget))
+    budget = _budget(file, entry, "the mitigation")
+    return Mitigation(method, recipe, arguments, chosen, controls, models, from_nothing, budget)
 
 
 def _method(file: GateFile, entry: LocatedMap) -> Method:
@@ -248,16 +274,14 @@ class ReductionItem(pytest.Item):
         from pytest_genderbias.mitigation.verdicts import judge_reduction
 
         one, of = self.reduction, self.reduction.mitigation
-        if self.spec is None and (specs := self.config.stash[SETTINGS].models):
+        if self.spec is None and not of.from_nothing and (specs := self.config.stash[SETTINGS].models):
             names = ", ".join(spec.name for spec in specs)
-            refuse_or_skip(
-                self.config, f"{one.name} is for {', '.join(map(str, of.models or ()))}, and the run has {names}"
-            )
+            wanted = ", ".join(map(str, of.models or ()))
+            refuse_or_skip(self.config, f"{one.name} is for {wanted}, and the run has {names}")
+        if self.spec is None and not of.from_nothing:
+            refuse_or_skip(self.config, NO_MODEL)
         run = mitigate_or_skip(self.config, self.spec, of.method, of.whole_recipe(), of.seeds, of.controls)
-        judgement = judge_reduction(
-            run, one.suite, by=one.by, statistic=one.statistic, budget=of.budget, superficial=one.superficial, **one.settings
-        )  # fmt: skip
-        settle(judgement)
+        settle(judge_reduction(run, one.suite, **one.arguments))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: str | None = None) -> str:
         """Show our own errors without a traceback, with file and line of the reduction."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _REPORTED_RECORDS = 10  #: worst records of a measurement that go into the JSON report
 ATTRIBUTE = "genderbias"  #: attribute of a test report
 ARGUMENTS = "genderbias_arguments"  #: what the user typed, as a worker of xdist gets it
+_FIGURES = ("before", "after", "control", "reduction")  #: of a mitigation, for JUnit
 PACKAGED = "packaged"  #: the module of suites that stand in no test file
 
 
@@ -103,6 +104,9 @@ def listening(item: pytest.Item) -> Iterator[None]:
         item.user_properties.append((f"{name}.bound", judgement.bound))
         if judgement.over:
             item.user_properties.append((f"{name}.over", judgement.over))
+        for figure in _FIGURES:
+            if (value := judgement.facts.get(figure)) is not None:
+                item.user_properties.append((f"{name}.{figure}", repr(float(value))))
         if judgement.settled_by:
             item.user_properties.append((f"{name}.settled_by", judgement.settled_by))
 

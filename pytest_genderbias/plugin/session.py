@@ -100,23 +100,27 @@ class BiasSession:
 
     def mitigate(
         self,
-        spec: ModelSpec,
+        spec: ModelSpec | None,
         method: Method,
         recipe: Recipe | None,
         seeds: int | Sequence[int] | None,
         controls: int | None,
     ) -> MitigationRun:
-        """Mitigate a model, or return the run that did it with these settings before; an error is raised again, and nothing repeated."""
-        if spec.seeded:
+        """Mitigate a model, or return the run that did it with these settings before; an error is raised again, and nothing repeated.
+
+        Without a spec the recipe makes its own network.
+        """
+        if spec is not None and spec.seeded:
             raise SettingError(
                 f"{spec.name}={spec.spec} is one checkpoint a seed, and a mitigation starts from one; name one of them"
             )
-        model = self.model(spec)
+        model = None if spec is None else self.model(spec)
         of_recipe = None if recipe is None else (recipe.name, recipe.settings())
-        key = repr((method.settings(), of_recipe, seeds, controls))
+        name = spec.name if spec is not None else recipe.name if recipe is not None else ""
+        key = repr((model and name, method.settings(), of_recipe, seeds, controls))
         if key not in self._runs:
             try:
-                self._runs[key] = self._mitigated(spec, model, method, recipe, seeds, controls)
+                self._runs[key] = self._mitigated(name, model, method, recipe, seeds, controls)
             except BiasError as error:
                 self._runs[key] = error
         found = self._runs[key]
@@ -125,7 +129,7 @@ class BiasSession:
         return found
 
     def _mitigated(
-        self, spec: ModelSpec, model: Model, method: Method, recipe: Recipe | None, seeds: int | Sequence[int] | None, controls: int | None,
+        self, name: str, model: Model | None, method: Method, recipe: Recipe | None, seeds: int | Sequence[int] | None, controls: int | None,
     ) -> MitigationRun:  # fmt: skip
         """Mitigate, and have the models of the run loaded, called and measured as the one that they come from."""
         from pytest_genderbias.mitigation.harness import mitigate
@@ -135,7 +139,7 @@ class BiasSession:
         def opened(one: str | Model) -> Model:
             how = self._load_settings()
             found = load(inspect(parse_spec(one), how), how) if isinstance(one, str) else one
-            return replace(found, name=spec.name)
+            return replace(found, name=name)
 
         progress = TerminalProgress(self.config, "steps")
         run = mitigate(
@@ -306,9 +310,7 @@ def mitigate_or_skip(
     seeds: int | Sequence[int] | None = None,
     controls: int | None = None,
 ) -> MitigationRun:
-    """Mitigate; where method or recipe does not apply, or its data or accelerate are missing, skip or fail."""
-    if spec is None:
-        refuse_or_skip(config, NO_MODEL)
+    """Mitigate; where method or recipe does not apply, or its data or accelerate are missing, skip or fail. Spec as the session has it."""
     try:
         return bias_session(config).mitigate(spec, method, recipe, seeds, controls)
     except NotApplicableError as error:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pytest_genderbias.gates.judgement import WHOLE_SUITE
 from pytest_genderbias.gates.regression import FLOAT_NOISE
+from pytest_genderbias.reports.reduction import is_reduction
 from pytest_genderbias.text.printable import escape
 
 HEADERS = ("suite", "model", "statistic", "value", "95 % interval", "over", "cases", "limit or baseline", "verdict")
@@ -20,10 +21,11 @@ def make_table(measurements: Iterable[Mapping[str, Any]], judgements: Iterable[M
     Both arguments are plain mappings, as ``to_dict()`` gives them. Texts are escaped for markdown. ``over`` says what varies between
     the bounds, which are those of a worsening, or of a bettering where it is called so. A gate or baseline entry that was given a name
     stands in brackets behind its suite. Here all p values of the run are at hand: they are corrected for their number as Holm does.
+    What mitigations did is left to :mod:`~pytest_genderbias.reports.reduction`.
     """
     from tabulate import tabulate
 
-    judged = list(judgements)
+    judged = [one for one in judgements if not is_reduction(one)]
     seen = {(j["suite"], j["model"], j["statistic"]) for j in judged}
     corrected = _holm([j["p"] for j in judged])
     rows = [_judged(j, p) for j, p in zip(judged, corrected, strict=True)]
