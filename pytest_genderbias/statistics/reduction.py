@@ -122,8 +122,12 @@ def compare_weighted_items(
     share = np.full(len(then), 1 / len(then)) if weights is None else np.asarray(weights, dtype=np.float64)
     everyone = _aligned([*then, *now])
     then, now = everyone[: len(then)], everyone[len(then) :]
-    if len(then) == len(now) == 1 and (kept == 1.0 or then[0].ratio):
-        return compare_items(then[0] if kept == 1.0 else _scaled(then[0], kept, neutral), now[0], distance, 0.0, level)
+    if _are_means_of_the_same_cases(then) and _are_means_of_the_same_cases(now):
+        even = np.full(len(now), 1 / len(now))
+        sides = _mean_of(then, kept * share, distance, neutral), _mean_of(now, even, distance, neutral)
+        return compare_items(*sides, distance, 0.0, level)
+    if len(then) == len(now) == 1 and kept == 1.0:
+        return compare_items(then[0], now[0], distance, 0.0, level)
     if not all(one.smooth for one in everyone):
         found = compare_items(*_side_by_side(then, now, share, distance, neutral), distance, 0.0, level)
         stays = (1 - kept) * sum(w * float(distance(np.asarray(m.total))) for w, m in zip(share, then, strict=True))
@@ -142,10 +146,18 @@ def _aligned(models: Sequence[Moments]) -> list[Moments]:
     return [align(one, first)[0] for one in models]
 
 
-def _scaled(moments: Moments, kept: float, neutral: float) -> Moments:
-    """Return a mean whose items all lie nearer to neutral by a share."""
-    sums, counts = np.asarray(moments.sums, dtype=np.float64).T
-    return replace(moments, sums=np.stack([neutral * counts + kept * (sums - neutral * counts), counts], axis=1))
+def _are_means_of_the_same_cases(models: Sequence[Moments]) -> bool:
+    """Tell whether all are means over cases, of as many cases of each item."""
+    return all(one.ratio and np.array_equal(one.sums[:, 1], models[0].sums[:, 1]) for one in models)
+
+
+def _mean_of(models: Sequence[Moments], weights: FloatArray, distance: Distance, neutral: float) -> Moments:
+    """Return the weighted mean of means over the same cases, item by item; what is lacking of a weight of 1 is neutral."""
+    counts = np.asarray(models[0].sums[:, 1], dtype=np.float64)
+    signed = weights * _sides([one.total for one in models], distance, neutral)
+    from_neutral = [one.sums[:, 0].astype(np.float64) - neutral * counts for one in models]
+    sums = neutral * counts + signed @ np.stack(from_neutral)
+    return replace(models[0], sums=np.stack([sums, counts], axis=1))
 
 
 def _side_by_side(
