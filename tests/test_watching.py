@@ -21,6 +21,7 @@ from pytest_genderbias.mitigation.watching import (
     undisturbed,
 )
 from pytest_genderbias.recipes.recipe import Performance
+from pytest_genderbias.recipes.vocabulary_head import head_at_labels
 from pytest_genderbias.statistics.undefined import UndefinedError
 
 SUITE = "lm-occupation"
@@ -238,6 +239,18 @@ def test_modes_and_random_states_are_put_back_whatever_happens():
         disturb()
     assert (torch.rand(2).tolist(), np.random.rand(), random.random()) == expected
     assert [module.training for module in network.modules()] == modes
+
+
+def test_hidden_states_are_whole_where_training_computes_the_head_at_labels_only():
+    network = make_network("bert")
+    ids = torch.arange(6, 26)[None]
+    labels = torch.where(ids % 5 == 0, ids, -100)
+    with torch.no_grad():
+        expected = network.base_model(input_ids=ids).last_hidden_state
+        with head_at_labels(network) as done:
+            assert done
+            assert network(input_ids=ids, labels=labels).logits.shape[1] == 4
+            assert torch.equal(network.base_model(input_ids=ids).last_hidden_state, expected)
 
 
 def test_the_table_escapes_what_it_shows():

@@ -47,9 +47,13 @@ def _hooks(network: Any) -> list[Any]:
         output.last_hidden_state = output.last_hidden_state[places[0]][None]
         return output
 
+    def forget(module: Any, args: Any, output: Any) -> None:
+        places.clear()  # whoever asks the encoder alone between two steps, for its vectors, gets all of them
+
     return [
         network.register_forward_pre_hook(take_labels, with_kwargs=True),
         network.base_model.register_forward_hook(keep),
+        network.register_forward_hook(forget),
     ]
 
 
