@@ -101,7 +101,8 @@ def _made(homes: Mapping[str, str], what: str, name: str, settings: Mapping[str,
     hints = get_type_hints(made)
     for key, value in chosen.items():
         if not _fits(value, hints[key]):
-            raise SettingError(f"{key} of the {what} {name} should be {known[key]}, got {settings[key]!r}")
+            wanted = getattr(known[key], "__name__", known[key])
+            raise SettingError(f"{key} of the {what} {name} should be {wanted}, got {settings[key]!r}")
     return made(**chosen)
 
 
