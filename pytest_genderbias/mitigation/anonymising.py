@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.grammar import begins_sentence, load_pipeline
@@ -56,7 +56,9 @@ def anonymise(
     >>> anonymise("Mary Hall's son met Dr. Bay. Hall left Grace.", placeholder="E{number}")
     "E1's son met Dr. E2. E1 left E3."
     """
-    (found,) = _anonymised([text], [own], finder, _checked(kinds, placeholder, finder), placeholder)
+    (found,) = _anonymised(
+        [text], [own], finder, _checked(kinds, placeholder, finder in (None, rule_entities)), placeholder
+    )
     return found
 
 
@@ -74,7 +76,7 @@ def anonymise_texts(
     """
     if isinstance(texts, str):
         raise SettingError(f"expected many texts, got one: {texts!r:.60}; put it in a list")
-    checked = _checked(kinds, placeholder, finder)
+    checked = _checked(kinds, placeholder, finder in (None, rule_entities))
 
     def stream() -> Iterator[str]:
         iterator = iter(texts)
@@ -89,7 +91,7 @@ def rule_entities(texts: Sequence[str]) -> Iterator[list[Entity]]:
 
     A person is a run of words with capitals (initials, "de", "van" and "Jr." among them) in which a first name stands (``names-us``),
     from there on; or that follows a title ("Dr.") or the word for a person ("her husband", "attorney"); or that has an initial inside; or
-    before ", who", "(born", "said" and the like. After that, each single word of these names is the person. No person is a run with
+    before "who", "(born", "said" and the like. After that, each single word of these names is the person. No person is a run with
     a word such as "University", nor after "San", "Fort"; and first names that are ordinary words, where a sentence begins with
     them, months, or places (``ordinary-names``), are none alone.
     """
@@ -136,7 +138,7 @@ class Anonymising(Method):
         """Refuse settings that there are not."""
         if self.entities not in (RULES, SPACY):
             raise SettingError(f"entities should be {RULES} or {SPACY}, got {self.entities!r}")
-        _checked(self.kinds, self.placeholder, rule_entities if self.entities == RULES else None)
+        _checked(self.kinds, self.placeholder, self.entities == RULES)
 
     def rows(self, rows: Sequence[Row], columns: Columns, seed: int) -> list[Row]:
         """Anonymise each text of each row."""
@@ -150,10 +152,10 @@ class Anonymising(Method):
         return [{**row, **{column: texts[column][i] for column in columns.texts}} for i, row in enumerate(rows)]
 
 
-def _checked(kinds: Sequence[str], placeholder: str, finder: FindEntities | None) -> frozenset[str]:
+def _checked(kinds: Sequence[str], placeholder: str, by_rules: bool) -> frozenset[str]:
     if isinstance(kinds, str) or not kinds or not set(kinds) <= set(KINDS):
         raise SettingError(f"kinds should be some of {', '.join(KINDS)}, got {kinds!r}")
-    if finder in (None, rule_entities) and set(kinds) != {"person"}:
+    if by_rules and set(kinds) != {"person"}:
         raise SettingError("the rules find persons alone; organisations and places need spaCy")
     try:
         placeholder.format(kind="", number="")
@@ -217,26 +219,8 @@ _TITLES = frozenset(
     | {"Rep", "President", "Judge", "Justice", "King", "Queen", "Prince", "Princess", "Duke", "Duchess", "Count", "Countess", "Emperor"}
     | {"Empress", "Pope", "Bishop", "Archbishop", "Cardinal", "Coach", "Secretary", "Chancellor", "Inspector", "Detective"}
 )  # fmt: skip
-_ABBREVIATIONS = _SUFFIXES | {
-    "Mr",
-    "Mrs",
-    "Ms",
-    "Dr",
-    "Prof",
-    "Rev",
-    "Fr",
-    "Capt",
-    "Col",
-    "Gen",
-    "Lt",
-    "Maj",
-    "Sgt",
-    "Sen",
-    "Gov",
-    "Rep",
-    "St",
-}
-_PLACE_BEFORE = frozenset({"San", "Santa", "St", "Saint", "Fort", "Port", "Mount", "Lake", "Los", "Las", "New", "North", "South", "East", "West", "Cape"})  # fmt: skip
+_ABBREVIATIONS = _SUFFIXES | {"Mr", "Mrs", "Ms", "Mt", "Dr", "Prof", "Rev", "Fr", "Capt", "Col", "Gen", "Lt", "Maj", "Sgt", "Sen", "Gov", "Rep", "St"}  # fmt: skip
+_PLACE_BEFORE = frozenset({"San", "Santa", "St", "Saint", "Fort", "Port", "Mount", "Mt", "Lake", "Los", "Las", "New", "North", "South", "East", "West", "Cape"})  # fmt: skip
 _NO_PERSON = frozenset(
     {"University", "College", "School", "Academy", "Institute", "Hospital", "Cathedral", "Avenue", "Road", "Boulevard"}
     | {"River", "County", "City", "State", "States", "Island", "Islands", "Valley", "Beach", "Airport"}
@@ -251,13 +235,12 @@ _SURNAMES_TOO = frozenset(
     {"Hall", "Park", "Bay", "Lake", "House", "Day", "Post", "Church", "Street", "Hills", "Bridge", "Court"}
 )
 _PERSON_AFTER = re.compile(
-    r",? who\b|, whose\b|,? \(?born\b| \((?:1[5-9]|20)\d\d\b|,? (?:said|says|told|asked|replied|explained|wrote|writes|married|died|smiled|"
+    r",? who\b|, whose\b|,? \(?born\b|,? (?:said|says|told|asked|replied|explained|wrote|writes|married|died|smiled|"
     r"nodded|thought|laughed|was born|himself|herself)\b"
 )
 
 
-@dataclass(frozen=True)
-class _Token:
+class _Token(NamedTuple):
     start: int
     end: int
     word: str  #: without the point
@@ -268,6 +251,8 @@ def _runs(text: str) -> Iterator[list[_Token]]:
     run: list[_Token] = []
     last = 0
     for match in _TOKEN.finditer(text):
+        if not run and not match[0][0].isupper():
+            continue
         word = re.sub(r"['’]s?\Z", "", match[0].rstrip("."))
         token = _Token(match.start(), match.start() + len(word), word)
         if run and text[last : token.start].strip(" \t"):
@@ -358,7 +343,7 @@ def _named(text: str, run: list[_Token]) -> list[_Token]:
     has_initial = any(len(token.word) == 1 for token in rest[1:-1])
     followed = len(rest) < 4 and bool(_PERSON_AFTER.match(text, rest[-1].end))
     told = before is not None and before[1] in _person_words() and "," not in before[0]
-    plain = not begins_sentence(text, rest[0].start) or len(rest) > 1
+    plain = len(rest) > 1 or not (begins_sentence(text, rest[0].start) or rest[0].word.endswith("s"))  # Jews who
     return rest if plain and len(rest[0].word) > 1 and (has_initial or followed or told) else []
 
 
@@ -373,7 +358,7 @@ def _is_first_name(token: _Token) -> bool:
 def _is_other(text: str, token: _Token, alone: bool) -> bool:
     """Tell whether a first name that stands alone, or last in its run, is rather a word, a month or a place."""
     if token.word in _ordinary("word"):
-        return not alone or begins_sentence(text, token.start)
+        return not alone or begins_sentence(text, token.start) or text.startswith(" of ", token.end)
     return token.word in _ordinary("month") or token.word in _ordinary("place")
 
 
