@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 import sys
 import tempfile
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -405,3 +408,37 @@ def test_what_starts_from_nothing_asks_for_no_model(project: pytest.Pytester) ->
     result.stdout.fnmatch_lines(
         ["*::marked.lm-occupation.aggregate_bias.by_0.3:stub FAILED*", "*not reduced: lm-occupation on stub with marked: *unchanged*"]
     )  # fmt: skip
+
+
+PAGE = (Path(__file__).parents[1] / "docs" / "mitigation.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", ["method", "recipe"])
+def test_the_page_names_every_setting(kind: str) -> None:
+    homes = registry.METHODS if kind == "method" else registry.RECIPES
+    settings = registry.method_settings if kind == "method" else registry.recipe_settings
+    for name in homes:
+        missing = [one for one in (name, *settings(name)) if f"`{one}`" not in PAGE]
+        assert not missing, f"docs/mitigation.md does not name {missing} of {name}"
+
+
+def test_what_the_page_shows_can_be_read(project: pytest.Pytester) -> None:
+    for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+        ast.parse(block)
+    [block] = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    write(project, block)
+    result = project.runpytest("--bias-model=candidate=demo-mlm", "--collect-only", "-q")
+    assert [line.partition("::")[2] for line in result.outlines if "::" in line] == [
+        "lambda .1.aggregate_bias.by_0.1:lstm",
+        "cda.disco-names.significant_fills.by_0.3:candidate",
+        "cda.disco-terms.significant_fills.by_0.2:candidate",
+    ]
+
+
+def test_paths_start_at_the_file(project: pytest.Pytester) -> None:
+    folder = project.mkdir("gates")
+    project.path.joinpath("gates", "release.bias.yaml").write_text(
+        "mitigate:\n  - {method: marked, recipe: {name: stub, log: ./log, data: .}, seeds: 1, reduces: [{suite: lm-occupation, by: 0.3}]}\n"
+    )
+    project.runpytest(MODEL, "--bias-limit=50").assert_outcomes(failed=1)
+    assert [line.split()[1] for line in (folder / "log").read_text().splitlines()] == [str(folder)] * 2

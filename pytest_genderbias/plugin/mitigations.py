@@ -22,11 +22,13 @@ from pytest_genderbias.plugin.session import NO_MODEL, mitigate_or_skip, refuse_
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take
 
 if TYPE_CHECKING:
+    from pytest_genderbias.mitigation.harness import MitigationRun
     from pytest_genderbias.plugin.yaml_gates import GateFile
     from pytest_genderbias.recipes.recipe import Recipe
     from pytest_genderbias.suites.suite import Suite
 
 _KEYS = ("method", "recipe", "seeds", "controls", "models", "from_nothing", "budget", "reduces")
+_PATHS = {"data", "training", "evaluation"}  #: settings of recipes that are paths, or names of data sets
 _RUN_SETTINGS = ("limit", "seed", "batch_tokens")
 _REDUCES = ("suite", "statistic", "by", "budget", "superficial", "back", "overshoot", "settings", "name")
 
@@ -215,8 +217,10 @@ def _recipe(file: GateFile, entry: LocatedMap) -> tuple[Recipe, Mapping[str, Any
     if isinstance(given, LocatedMap) and "arguments" in settings:
         arguments = settings.pop("arguments")
         take(given, "arguments", LocatedMap, "the recipe")
-    if "data" in settings:
-        settings["data"] = str(file.path.parent / Path(take(given, "data", str, "the recipe")).expanduser())
+    for key in _PATHS & set(settings):
+        told = take(given, key, str, "the recipe")
+        if key == "data" or set(told) & set("./\\"):  # else the name of a data set
+            settings[key] = str(file.path.parent / Path(told).expanduser())
     with _located(file, given, line):
         made = make_named_recipe({"name": name, **settings}, file.config.stash[SETTINGS].data)
     assert made is not None
@@ -239,7 +243,7 @@ def _parts(
     with _located(file, given, given.lines["name"]):
         settings = known(name)
     refuse_unknown(given, ("name", *settings), f"the {what} {name}")
-    return name, {key: _plain(value) for key, value in given.items() if key != "name"}
+    return name, {key: _from_here(file, _plain(value)) for key, value in given.items() if key != "name"}
 
 
 @contextmanager
@@ -253,11 +257,25 @@ def _located(file: GateFile, given: Any, line: int) -> Iterator[None]:
         raise DataFileError(f"{file.path}:{at}: {error}") from None
 
 
+def _from_here(file: GateFile, value: Any) -> Any:
+    """Return a path that starts with ``./`` or ``../`` as one from the folder of the file, as those of suites are; all else as it is."""
+    is_path = isinstance(value, str) and value.startswith(("./", "../"))
+    return str(file.path.parent / value) if is_path else value
+
+
 def _plain(value: Any) -> Any:
     """Return what YAML gave without its lines."""
     if isinstance(value, Mapping):
         return {key: _plain(one) for key, one in value.items()}
     return [_plain(one) for one in value] if isinstance(value, list) else value
+
+
+def _held_out(run: MitigationRun, suite: Suite) -> dict[str, Any]:
+    """Return the texts that a classifier of biographies was not trained on, for the suite that measures it on such."""
+    recipe: Any = run.recipe
+    if suite.family.name != "bios" or not hasattr(recipe, "held_out_file") or run.folder is None:
+        return {}
+    return {"texts": str(recipe.held_out_file(run.folder)), "training": str(recipe.training_file(run.folder))}
 
 
 class ReductionItem(pytest.Item):
@@ -281,7 +299,7 @@ class ReductionItem(pytest.Item):
         if self.spec is None and not of.from_nothing:
             refuse_or_skip(self.config, NO_MODEL)
         run = mitigate_or_skip(self.config, self.spec, of.method, of.whole_recipe(), of.seeds, of.controls)
-        settle(judge_reduction(run, one.suite, **one.arguments))
+        settle(judge_reduction(run, one.suite, **{**_held_out(run, one.suite), **one.arguments}))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: str | None = None) -> str:
         """Show our own errors without a traceback, with file and line of the reduction."""
