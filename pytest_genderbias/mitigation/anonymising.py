@@ -14,7 +14,7 @@ from pytest_genderbias.mitigation.grammar import begins_sentence, load_pipeline
 from pytest_genderbias.mitigation.matching import replace_spans
 from pytest_genderbias.mitigation.method import Columns, Method, Row
 from pytest_genderbias.mitigation.pairs import read_names
-from pytest_genderbias.mitigation.scrubbing import gender_words
+from pytest_genderbias.mitigation.scrubbing import NAME_SUFFIXES, gender_words, name_parts, ordinary_names
 from pytest_genderbias.text.wordlist import load_wordlist
 
 KINDS = ("person", "org", "place")
@@ -94,6 +94,11 @@ def rule_entities(texts: Sequence[str]) -> Iterator[list[Entity]]:
     before "who", "(born", "said" and the like. After that, each single word of these names is the person. No person is a run with
     a word such as "University", nor after "San", "Fort"; and first names that are ordinary words, where a sentence begins with
     them, months, or places (``ordinary-names``), are none alone.
+
+    Accuracy: of the 2,000 names that are tagged in the first 1,000 passages of GAP's development part, 55 % are found whole (by spaCy's
+    en_core_web_sm: 69 %). About 95 % of what is found is a person: 79 % of 3,464 finds are persons for spaCy, too, and 40 of 50
+    others were, read one by one. What it misses is mostly surnames alone: in the ``wiki_career`` biographies, whose excerpts
+    seldom have the full name, 25 % of the mentions of the person are found (54 %), and all but a few where ``own`` says the name.
     """
     return map(_persons, texts)
 
@@ -179,8 +184,7 @@ def _anonymised(
 
 def _with_own(text: str, name: str, entities: list[Entity], kinds: frozenset[str]) -> list[Entity]:
     """Add the mentions of a name whose parts are known, where no other entity is."""
-    parts = {part.strip(".,\"'“”") for part in re.sub(r"[(\[].*", "", name).split()}
-    parts = {part for part in parts if len(part) > 1 and part[0].isupper() and part.lower() not in _stop_words()}
+    parts = set(name_parts(name))
     if not parts or "person" not in kinds:
         return entities
     spans = [(start, end) for run in _runs(text) for start, end in _known(text, run, parts)]
@@ -212,14 +216,13 @@ _TOKEN = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*\.?")
 _PARTICLES = frozenset(
     {"de", "del", "della", "der", "den", "di", "da", "dos", "du", "la", "le", "van", "von", "ibn", "bin", "al", "el"}
 )
-_SUFFIXES = frozenset({"Jr", "Sr", "II", "III", "IV"})
 _TITLES = frozenset(
     {"Mr", "Mrs", "Ms", "Miss", "Dr", "Prof", "Professor", "Sir", "Dame", "Lord", "Lady", "Rev", "Reverend", "Fr", "Capt", "Captain"}
     | {"Col", "Colonel", "Gen", "General", "Lt", "Lieutenant", "Maj", "Major", "Sgt", "Sergeant", "Sen", "Senator", "Gov", "Governor"}
     | {"Rep", "President", "Judge", "Justice", "King", "Queen", "Prince", "Princess", "Duke", "Duchess", "Count", "Countess", "Emperor"}
     | {"Empress", "Pope", "Bishop", "Archbishop", "Cardinal", "Coach", "Secretary", "Chancellor", "Inspector", "Detective"}
 )  # fmt: skip
-_ABBREVIATIONS = _SUFFIXES | {"Mr", "Mrs", "Ms", "Mt", "Dr", "Prof", "Rev", "Fr", "Capt", "Col", "Gen", "Lt", "Maj", "Sgt", "Sen", "Gov", "Rep", "St"}  # fmt: skip
+_ABBREVIATIONS = NAME_SUFFIXES | {"Mr", "Mrs", "Ms", "Mt", "Dr", "Prof", "Rev", "Fr", "Capt", "Col", "Gen", "Lt", "Maj", "Sgt", "Sen", "Gov", "Rep", "St"}  # fmt: skip
 _PLACE_BEFORE = frozenset({"San", "Santa", "St", "Saint", "Fort", "Port", "Mount", "Mt", "Lake", "Los", "Las", "New", "North", "South", "East", "West", "Cape"})  # fmt: skip
 _NO_PERSON = frozenset(
     {"University", "College", "School", "Academy", "Institute", "Hospital", "Cathedral", "Avenue", "Road", "Boulevard"}
@@ -274,7 +277,7 @@ def _runs(text: str) -> Iterator[list[_Token]]:
 
 
 def _has_capital(word: str) -> bool:
-    return word[0].isupper() and (len(word) == 1 or not word.isupper() or word in _SUFFIXES)
+    return word[0].isupper() and (len(word) == 1 or not word.isupper() or word in NAME_SUFFIXES)
 
 
 def _trimmed(run: list[_Token]) -> list[_Token]:
@@ -289,7 +292,7 @@ def _persons(text: str) -> list[Entity]:
     words = {
         token.word for mention in named for token in mention if len(token.word) > 1 and token.word not in _PARTICLES
     }
-    words -= _SUFFIXES | _ordinary("word") | _ordinary("place") | _TITLES
+    words -= NAME_SUFFIXES | ordinary_names("word") | ordinary_names("place") | _TITLES
     found: list[Entity] = []
     for run, mention in zip(runs, named, strict=True):
         if mention:
@@ -317,7 +320,9 @@ def _known(text: str, run: list[_Token], words: set[str]) -> Iterator[tuple[int,
 
 def _is_no_person(run: list[_Token]) -> bool:
     first = run[0].word
-    surely = first in _first_names() and first not in _ordinary("word") | _ordinary("month") | _ordinary("place")
+    surely = first in _first_names() and first not in ordinary_names("word") | ordinary_names("month") | ordinary_names(
+        "place"
+    )
     return any(token.word in _NO_PERSON or (not surely and token.word in _SURNAMES_TOO) for token in run[1:])
 
 
@@ -357,19 +362,14 @@ def _is_first_name(token: _Token) -> bool:
 
 def _is_other(text: str, token: _Token, alone: bool) -> bool:
     """Tell whether a first name that stands alone, or last in its run, is rather a word, a month or a place."""
-    if token.word in _ordinary("word"):
+    if token.word in ordinary_names("word"):
         return not alone or begins_sentence(text, token.start) or text.startswith(" of ", token.end)
-    return token.word in _ordinary("month") or token.word in _ordinary("place")
+    return token.word in ordinary_names("month") or token.word in ordinary_names("place")
 
 
 @cache
 def _first_names() -> frozenset[str]:
     return frozenset(name for name, _ in read_names())
-
-
-@cache
-def _ordinary(kind: str) -> frozenset[str]:
-    return frozenset(entry.word for entry in load_wordlist("ordinary-names").select({"class": kind}))
 
 
 @cache

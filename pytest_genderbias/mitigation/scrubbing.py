@@ -41,7 +41,7 @@ _NEUTRAL = frozenset({
     "chicks", "dam", "hinds", "matron", "miss", "sire", "sows", "stags",
 })  # fmt: skip
 _TITLES = frozenset({"Mr", "Mrs", "Ms", "MR", "MRS", "MS"})  #: their point goes with them
-_SUFFIXES = frozenset({"Jr", "Sr", "II", "III", "IV"})
+NAME_SUFFIXES = frozenset({"Jr", "Sr", "II", "III", "IV"})
 
 
 @cache
@@ -122,11 +122,28 @@ def first_names(name: str) -> tuple[str, ...]:
     >>> first_names("Jim Norton (comedian)"), first_names("Mary Anne van Dyke"), first_names("George W. Bush, Jr."), first_names("Cher")
     (('Jim',), ('Mary', 'Anne'), ('George',), ('Cher',))
     """
-    parts = [part.strip(".,\"'“”") for part in re.sub(r"[(\[].*", "", name).split()]
-    parts = [part for part in parts if part and part not in _SUFFIXES]
+    parts = _split_name(name)
     particle = next((i for i, part in enumerate(parts) if i and part[0].islower()), None)
-    given = parts[:particle] if particle else parts[: max(1, len(parts) - 1)]
-    return tuple(part for part in given if len(part) > 1 and part[0].isupper() and part.lower() not in _no_names())
+    return _named(parts[:particle] if particle else parts[: max(1, len(parts) - 1)])
+
+
+def name_parts(name: str) -> tuple[str, ...]:
+    """Return first names and surnames in a person's full name.
+
+    >>> name_parts("Mary Anne van Dyke (singer)"), name_parts("George W. Bush, Jr.")
+    (('Mary', 'Anne', 'Dyke'), ('George', 'Bush'))
+    """
+    return _named(_split_name(name))
+
+
+@cache
+def ordinary_names(kind: str) -> frozenset[str]:
+    """Return the first names that are also a ``word``, a ``month`` or a ``place``.
+
+    >>> "Grace" in ordinary_names("word"), "Mary" in ordinary_names("word")
+    (True, False)
+    """
+    return frozenset(entry.word for entry in load_wordlist("ordinary-names").select({"class": kind}))
 
 
 @dataclass(frozen=True)
@@ -298,8 +315,8 @@ class _Lexicon:
 def _lexicon(words: str | tuple[str, ...] | None, names: str | tuple[str, ...] | None) -> _Lexicon:
     plain = {word.removesuffix(".") for word in _listed(words)}
     forms = {form for word in plain for form, _ in written_forms(word, word)} | {w for w in plain if w != w.lower()}
-    known = _listed(names) - forms - _ordinary("month")
-    ordinary = known & _ordinary("word")
+    known = _listed(names) - forms - ordinary_names("month")
+    ordinary = known & ordinary_names("word")
     named = known | {name.upper() for name in known - ordinary}
     return _Lexicon(frozenset(forms | named), ordinary, reach_of(forms | named))
 
@@ -320,9 +337,13 @@ def _source(given: str | Iterable[str] | None) -> str | tuple[str, ...] | None:
     return given if given is None or isinstance(given, str) else tuple(given)
 
 
-@cache
-def _ordinary(kind: str) -> frozenset[str]:
-    return frozenset(entry.word for entry in load_wordlist("ordinary-names").select({"class": kind}))
+def _split_name(name: str) -> list[str]:
+    parts = [part.strip(".,\"'“”") for part in re.sub(r"[(\[].*", "", name).split()]
+    return [part for part in parts if part and part not in NAME_SUFFIXES]
+
+
+def _named(parts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(part for part in parts if len(part) > 1 and part[0].isupper() and part.lower() not in _no_names())
 
 
 @cache
