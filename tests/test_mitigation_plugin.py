@@ -7,12 +7,17 @@ import json
 import re
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
 
 from pytest_genderbias.mitigation import registry
+from pytest_genderbias.recipes.progress import show_steps
+from pytest_genderbias.reports.reduction import make_reduction_table
 
 MODEL = "--bias-model=m=demo-lm"
 #: A recipe that trains nothing, notes each training in a file, and adds some noise by the seed. Its perplexity is a setting.
@@ -442,3 +447,42 @@ def test_paths_start_at_the_file(project: pytest.Pytester) -> None:
     )
     project.runpytest(MODEL, "--bias-limit=50").assert_outcomes(failed=1)
     assert [line.split()[1] for line in (folder / "log").read_text().splitlines()] == [str(folder)] * 2
+
+
+def test_steps_move_a_bar_that_goes_when_the_training_does() -> None:
+    seen: list[object] = []
+
+    @contextmanager
+    def progress(label: str, total: int, done: int) -> Iterator[Callable[[int], object]]:
+        seen.append((label, total, done))
+        yield seen.append
+        seen.append("gone")
+
+    with ExitStack() as bars:
+        bar = show_steps(progress, "lstm with cda, seed 0", bars)
+        bar.on_train_begin(None, SimpleNamespace(max_steps=20, global_step=18), None)
+        bar.on_step_end(None, None, None)
+        bar.on_step_end(None, None, None)
+        assert seen == [("lstm with cda, seed 0", 20, 18), 1, 1]
+    assert seen[-1] == "gone"
+
+
+def test_a_judgement_without_figures_stays_in_the_table_of_gates() -> None:
+    facts = {"by": 0.3, "before": 1.0, "after": 0.5, "reduction": None, "seeds": [0, 1, 2], "over": ""}
+    one = {
+        "suite": "s|",
+        "model": "m",
+        "statistic": "t",
+        "name": "n",
+        "bound": "b",
+        "verdict": "inconclusive",
+        "facts": facts,
+    }
+    facts |= {"superficial": {"comes_back": 0.25}, "budget": {"f1": {"before": 0.5, "after": 0.25}}}
+    header, _, row = make_reduction_table([one, {**one, "facts": {}}]).splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in (header, row)]
+    assert dict(zip(*cells, strict=True)) == {
+        "suite": "s\\| (n)", "model": "m", "statistic": "t", "before": "1.0000", "after": "0.5000", "control": "-", "gone": "-",
+        "task": "f1 0.5 to 0.25", "comes back": "25 %", "seeds": "3", "asked": "b", "verdict": "inconclusive",
+    }  # fmt: skip
+    assert make_reduction_table([{**one, "facts": {}}]) == ""
