@@ -170,6 +170,8 @@ def test_the_order_is_that_of_the_seed_and_has_every_block_once_an_epoch():
     assert sorted(order[:10]) == sorted(order[10:20]) == list(range(10)) and order[:10] != order[10:20]
     assert len(_Schedule(blocks, 25, 3)) == 25
     assert order != [int(_Schedule(blocks, 25, 4)[i]["input_ids"][0]) for i in range(25)]
+    more = [int(_Schedule(np.arange(12)[:, None], 12, 3)[i]["input_ids"][0]) for i in range(12)]
+    assert [i for i in more if i < 10] == order[:10]
 
 
 def test_masks_are_those_of_the_seed_and_the_place(tiny_model):
@@ -210,6 +212,7 @@ def test_the_head_at_labels_gives_the_same_loss_and_gradients(kind):
         assert done
         short, others = step()
         assert network(input_ids=ids).logits.shape[:2] == (3, 12)  # without labels all is as ever
+        assert network.base_model(input_ids=ids).last_hidden_state.shape[:2] == (3, 12)
     assert short.logits.shape[:2] == (1, int((labels != -100).sum()))
     torch.testing.assert_close(short.loss, whole.loss)
     assert gradients.keys() == others.keys()

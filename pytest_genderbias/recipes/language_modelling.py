@@ -263,11 +263,14 @@ class _Schedule:
     """The blocks in the order in which they are trained on: every epoch another order, and all of it known beforehand.
 
     So the order, and the masks that depend on the place in it, are the same where a training goes on from a checkpoint.
+    With a few blocks more, as a mitigation may make of the same text, the others come in the same order.
     """
 
     def __init__(self, blocks: Ids, count: int, seed: int) -> None:
         epochs = range(-(-count // len(blocks)))
-        orders = [np.random.default_rng([seed, epoch]).permutation(len(blocks)) for epoch in epochs]
+        orders = [
+            np.argsort(np.random.default_rng([seed, epoch]).random(len(blocks)), kind="stable") for epoch in epochs
+        ]
         self._blocks, self._order = blocks, np.concatenate([np.zeros(0, dtype=np.int64), *orders])[:count]
 
     def __len__(self) -> int:

@@ -40,11 +40,12 @@ def _hooks(network: Any) -> list[Any]:
         return args, fed if labels is None else {**fed, "labels": labels[places[0]][None]}
 
     def keep(module: Any, args: Any, output: Any) -> Any:
-        if not places:
+        if not places:  # called for other things than a loss
             return output
+        where = places.pop()
         if isinstance(output, tuple):
-            return (output[0][places[0]][None], *output[1:])
-        output.last_hidden_state = output.last_hidden_state[places[0]][None]
+            return (output[0][where][None], *output[1:])
+        output.last_hidden_state = output.last_hidden_state[where][None]
         return output
 
     def forget(module: Any, args: Any, output: Any) -> None:
