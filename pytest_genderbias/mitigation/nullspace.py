@@ -115,7 +115,7 @@ def logistic_weights(features: Any, labels: ArrayLike, ridge: float = 1.0) -> tu
     from scipy.optimize import minimize
     from scipy.sparse import issparse
 
-    x = features.astype(np.float64) if issparse(features) else np.asarray(features, dtype=np.float64)
+    x: Any = features if issparse(features) else np.asarray(features, dtype=np.float64)
     y = np.asarray(labels, dtype=np.int64)
     n_labels = int(y.max()) + 1
     columns = 1 if n_labels == 2 else n_labels
