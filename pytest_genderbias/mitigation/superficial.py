@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pytest_genderbias.errors import BiasError, SettingError
+from pytest_genderbias.errors import BiasError, NotApplicableError, SettingError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement import Measurement
 from pytest_genderbias.mitigation.harness import AFTER, BEFORE, MitigationRun, held_folder
@@ -22,41 +23,51 @@ _COMPRESSION = "probe-compression"
 _KEPT = ("data", "cache", "seed", "batch_tokens", "progress")  #: settings that any suite takes
 
 
-def retrain_heads(run: MitigationRun) -> MitigationRun:
-    """Return a run whose models, before and after, each have a new head, trained on the original data with the encoder frozen.
-
-    The run's recipe does it, with the seed of each model, in the run's folder, where equal trainings are shared, or else in a
-    temporary one. The new run has no control.
+def recipe_of_heads(run: MitigationRun) -> Recipe:
+    """Return the recipe that trains a new head.
 
     Raises:
-        SettingError: the run has no recipe that could train a head.
+        SettingError: the run has none.
     """
-    recipe = run.recipe
-    if recipe is None or not hasattr(recipe, "train"):
+    if run.recipe is None or not hasattr(run.recipe, "train"):
         raise SettingError(
             "superficial trains a new head on the frozen encoder, and this run has no recipe that trains; give it one (recipe=...)"
         )
-    keeps: Any = None
-    folder = run.folder
-    if folder is None:
-        keeps = tempfile.TemporaryDirectory(prefix="genderbias-")
-        folder = Path(keeps.name)
-    rows = recipe.rows()
-    before, after = (
-        [
-            _with_new_head(run, recipe, one, seed, rows, folder)
-            for (one,), seed in zip(run.models(side), run.seeds, strict=True)
-        ]
-        for side in (BEFORE, AFTER)
-    )
-    return replace(run, before=before, after=after, control=(), folder=folder, _keeps=(run._keeps, keeps))
+    return run.recipe
+
+
+@contextmanager
+def retrained_heads(run: MitigationRun) -> Iterator[MitigationRun]:
+    """Give a run whose models, before and after, each have a new head, trained on the original data with the encoder frozen.
+
+    The run's recipe does it, with the seed of each model, in the run's folder, where equal trainings are shared, or else in a
+    temporary one, which is there as long as the context. The new run has no control.
+
+    Raises:
+        SettingError: as :func:`recipe_of_heads`.
+        NotApplicableError: a model is no network whose encoder could be frozen.
+    """
+    recipe = recipe_of_heads(run)
+    with ExitStack() as stack:
+        folder = run.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="genderbias-")))
+        rows = recipe.rows()
+        before, after = (
+            [
+                _with_new_head(run, recipe, one, seed, rows, folder)
+                for (one,), seed in zip(run.models(side), run.seeds, strict=True)
+            ]
+            for side in (BEFORE, AFTER)
+        )
+        yield replace(run, before=before, after=after, control=(), folder=folder)
 
 
 def _with_new_head(run: MitigationRun, recipe: Recipe, model: Any, seed: int, rows: Any, folder: Path) -> str:
     """Train a new head on a model's encoder, unless it is there, and return the folder of the model."""
     loaded = run.opener(model)
+    if loaded.fingerprint is None:  # no object that trains, and nothing to know it by in the folder
+        raise NotApplicableError(f"{loaded.name} is no network whose encoder could be frozen: it has no fingerprint")
     told = {
-        "model": loaded.fingerprint or f"{loaded.name} {id(loaded)}",
+        "model": loaded.fingerprint,
         "recipe": recipe.settings(),
         "freeze": ENCODER,
         "seed": seed,

@@ -31,7 +31,7 @@ from pytest_genderbias.gates.judgement import (
 from pytest_genderbias.gates.regression import FLOAT_NOISE, MUST_AGREE, different
 from pytest_genderbias.measurement import Measurement
 from pytest_genderbias.mitigation.harness import AFTER, BEFORE, CONTROL, RETRAINED, MitigationRun
-from pytest_genderbias.mitigation.superficial import compress, retrain_heads
+from pytest_genderbias.mitigation.superficial import compress, recipe_of_heads, retrained_heads
 from pytest_genderbias.restarts import combine_restarts
 from pytest_genderbias.statistics.intervals import Interval, restart_interval
 from pytest_genderbias.statistics.moments import FloatArray, Moments
@@ -118,6 +118,8 @@ def judge_reduction(
         NotApplicableError, ScoreError: as :func:`~pytest_genderbias.measurement.measure`.
     """
     budget = _checked(by, back, overshoot, budget)
+    if superficial:
+        recipe_of_heads(run)
     loaded = suite if isinstance(suite, Suite) else load_suite(suite)
     sides = (BEFORE, AFTER, *((CONTROL,) if run.control else ()))
     measured: Measured = {side: run.measure(side, loaded, **settings) for side in sides}
@@ -491,14 +493,12 @@ def _as_share(log: float, higher: bool) -> float:
 
 def _judge_heads(case: _Case, back: float, settings: Mapping[str, Any], reduced: bool) -> _Part:
     """Judge how much of a reduction comes back with a new head on the frozen encoder."""
-    if case.run.recipe is None:
-        retrain_heads(case.run)  # says what is lacking
     if not reduced:
         return _Part(REDUCED, "", ["  superficial: not tested, as no reduction is sure that could come back"])
-    again = retrain_heads(case.run)
-    measured = {
-        now: again.measure(side, case.suite, **settings) for now, side in ((RETRAINED, AFTER), (_HEADS, BEFORE))
-    }
+    with retrained_heads(case.run) as again:
+        measured = {
+            now: again.measure(side, case.suite, **settings) for now, side in ((RETRAINED, AFTER), (_HEADS, BEFORE))
+        }
     both = replace(case, measured={**case.measured, **measured})
     if trouble := both.trouble():
         return _Part(*trouble)
