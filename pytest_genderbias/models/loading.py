@@ -293,6 +293,8 @@ def _hub_is_reachable() -> bool:
 def _role_of_config(config: Any) -> Role:
     from transformers.models.auto import modeling_auto as auto
 
+    if networks.ARCHITECTURES["coreference"] & set(config.architectures or []):
+        return Role(COREFERENCE_SCORER, "a coreference scorer")
     names = {
         "masked": frozenset(auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES.values()),
         "causal": frozenset(auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()) | networks.ARCHITECTURES["causal"],
@@ -500,6 +502,7 @@ def _load_network(source: ModelSource, settings: LoadSettings) -> Any:
         MASKED_LM: transformers.AutoModelForMaskedLM,
         CAUSAL_LM: transformers.AutoModelForCausalLM,
         ENCODER: transformers.AutoModel,
+        COREFERENCE_SCORER: transformers.AutoModel,
     }
     auto: Any = classes.get(source.role.kind, transformers.AutoModelForSequenceClassification)
     try:

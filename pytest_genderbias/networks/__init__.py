@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-_HOMES = {"word-lstm": "word_lstm", "decomposable-attention": "decomposable_attention"}
+_HOMES = {"word-lstm": "word_lstm", "decomposable-attention": "decomposable_attention", "edge-probing": "edge_probing"}
 #: Model types in a ``config.json`` that are ours.
 MODEL_TYPES = tuple(_HOMES)
 #: Class names of ours by kind, where transformers' lists are asked; a name's ending tells a classifier.
-ARCHITECTURES = {"causal": frozenset({"WordLstmForCausalLM"})}
+ARCHITECTURES = {"causal": frozenset({"WordLstmForCausalLM"}), "coreference": frozenset({"EdgeProbingModel"})}
 
 
 @cache

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import NotApplicableError, ScoreError
-from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.scoring import substitution
 from pytest_genderbias.scoring.scorers import Scorer, check_finite
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
@@ -29,6 +29,10 @@ def make(
 
         scorer: Scorer = edge_probe.make(cases, query, model, batch_tokens, cache)
         return scorer
+    if isinstance(model.backend, Checkpoint):
+        from pytest_genderbias.scoring import edge_probe
+
+        return edge_probe.CarriedProbe(cases, model, batch_tokens)
     if not hasattr(model.backend, "coreference_scores"):
         raise NotApplicableError(f"{model.name} has no coreference_scores(texts, candidates, pronouns)")
     return ObjectScores(cases, model)

@@ -20,7 +20,7 @@ from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.edge_training import FloatArray, Head, head_shapes, train_head
 from pytest_genderbias.scoring.scorers import check_finite
 from pytest_genderbias.scoring.vectors import HiddenStates, Span
-from pytest_genderbias.suites.cases import Cases, IntArray
+from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.coreference_training import FEWEST_DOCUMENTS, CoreferenceTraining
 from pytest_genderbias.suites.query import CoreferenceScores
 
@@ -119,21 +119,89 @@ class EdgeProbe:
         return head
 
     def _train(self, training: CoreferenceTraining, seed: int, batch_tokens: int | None) -> Head:
-        states = HiddenStates(self._model.backend, batch_tokens, self._layer)
-        examples = training.examples
-        texts, pairs = [row[0] for row in examples.texts], examples.spans
-        read = np.flatnonzero(states.reads(texts, pairs))
-        documents = examples.facts["document"][read]
-        if len(np.unique(documents)) < FEWEST_DOCUMENTS:
-            raise DataFileError(
-                f"{training.name}: {self._model.name} reads only {len(read)} of {len(texts)} pairs of mentions as far as the second one; "
-                "a head cannot be trained on them"
-            )
-        if len(read) < len(texts):
-            self._said.append(f"{len(texts) - len(read)} training pairs left out: the model does not read so far")
-        features = _vectors_of_pairs(states, [texts[int(i)] for i in read], [pairs[int(i)] for i in read])
-        check_finite(np.asarray(np.isfinite(features).all(axis=1)), examples, read, self._model.name)
-        return train_head(features, examples.facts["label"][read], documents, seed)
+        head, left_out = fit_head(self._model, training.name, training.examples, seed, batch_tokens)
+        if left_out:
+            self._said.append(f"{left_out} training pairs left out: the model does not read so far")
+        return head
+
+
+class CarriedProbe(EdgeProbe):
+    """The same by the head that a checkpoint carries (``EdgeProbingModel``)."""
+
+    def __init__(self, cases: Cases, model: Model, batch_tokens: int | None) -> None:
+        network = model.backend.network
+        self._cases, self._model = cases, model
+        self._layer = probed_layer(network.config.encoder)
+        self._states = HiddenStates(model.backend, batch_tokens, self._layer)
+        self._head = head_of(network)
+        self.f1, self.f1_always = self._head.f1, self._head.f1_always
+        self._said = [f"edge-probing head on layer {self._layer}, trained on {self._head.pairs:,} pairs"]
+
+
+def head_of(network: Any) -> Head:
+    """Return the head of an ``EdgeProbingModel``."""
+    weights = {name: part.detach().float().cpu().numpy() for name, part in _parts(network).items()}
+    facts = {"pairs": 0, "held_out": 0, "f1": None, "f1_always": None, **network.config.head}
+    return Head(weights, **{name: facts[name] for name in _FACTS})
+
+
+def put_head(network: Any, head: Head) -> None:
+    """Give an ``EdgeProbingModel`` a head, in place."""
+    import torch
+
+    with torch.no_grad():
+        for name, part in _parts(network).items():
+            part.copy_(torch.as_tensor(head.weights[name]))
+    network.config.head = {name: getattr(head, name) for name in _FACTS}
+
+
+def _parts(network: Any) -> dict[str, Any]:
+    hidden, output = network.hidden, network.output
+    return {"hidden_weight": hidden.weight, "hidden_bias": hidden.bias, "output_weight": output.weight[0], "output_bias": output.bias}  # fmt: skip
+
+
+def fit_head(
+    model: Model, name: str, examples: TextCases, seed: int, batch_tokens: int | None = None
+) -> tuple[Head, int]:
+    """Train a head on a model's vectors of pairs of mentions; return it, and the number of pairs that the model does not read so far.
+
+    Args:
+        model: any network.
+        name: of the data, for messages.
+        examples: as those of :class:`~pytest_genderbias.suites.coreference_training.CoreferenceTraining`.
+        seed: as of :func:`~pytest_genderbias.scoring.edge_training.train_head`.
+        batch_tokens: tokens in a batch.
+
+    Raises:
+        DataFileError: the model reads too few of the texts as far as their mentions.
+        ScoreError: its vectors are not finite.
+    """
+    read, features = features_of(model, examples, batch_tokens)
+    documents = examples.facts["document"][read]
+    if len(np.unique(documents)) < FEWEST_DOCUMENTS:
+        raise DataFileError(
+            f"{name}: {model.name} reads only {len(read)} of {examples.n_cases} pairs of mentions as far as the second one; "
+            "a head cannot be trained on them"
+        )
+    return train_head(features, examples.facts["label"][read], documents, seed), examples.n_cases - len(read)
+
+
+def features_of(model: Model, examples: TextCases, batch_tokens: int | None = None) -> tuple[IntArray, FloatArray]:
+    """Return the numbers of the pairs that a network reads as far as the second mention, and their features, (n, 2 x hidden size).
+
+    Raises:
+        ScoreError: they are not finite.
+    """
+    config = model.backend.network.config
+    encoder = config.encoder if config.model_type == "edge-probing" else config
+    states = HiddenStates(model.backend, batch_tokens, probed_layer(encoder))
+    texts, pairs = [row[0] for row in examples.texts], examples.spans
+    read = np.flatnonzero(states.reads(texts, pairs))
+    if not len(read):
+        return read, np.zeros((0, 2 * model.width), dtype=np.float32)
+    features = _vectors_of_pairs(states, [texts[int(i)] for i in read], [pairs[int(i)] for i in read])
+    check_finite(np.asarray(np.isfinite(features).all(axis=1)), examples, read, model.name)
+    return read, features
 
 
 def probed_layer(config: Any) -> int:

@@ -1,0 +1,213 @@
+"""The recipe that trains an edge-probing head for coreference on a frozen encoder (Tenney et al. 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pytest_genderbias.datasets.folder import DataFolder, own_path
+from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
+from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
+from pytest_genderbias.models.loading import quiet_transformers
+from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.roles import COREFERENCE_SCORER, Role
+from pytest_genderbias.models.saving import copied
+from pytest_genderbias.recipes.heads import refuse_hooks
+from pytest_genderbias.recipes.recipe import PLAIN, Performance, Row, Training
+from pytest_genderbias.recipes.trainer import save_whole
+from pytest_genderbias.scoring.edge_probe import features_of, fit_head, head_of, put_head
+from pytest_genderbias.statistics.moments import mean_moments
+from pytest_genderbias.statistics.undefined import UndefinedError
+from pytest_genderbias.suites.cases import TextCases
+from pytest_genderbias.suites.coreference_training import CoreferenceTraining, coreference_training
+
+_PIECES = ("before", "first", "between", "second", "after")
+
+
+@dataclass(frozen=True)
+class EdgeProbing:
+    """An edge-probing head on the frozen vectors of two mentions, as that of the ``coref-*`` suites, kept with its encoder in one checkpoint.
+
+    The trained model is a coreference scorer: ``measure("coref-winogender", model)`` asks for no other data. The head is trained by
+    :func:`~pytest_genderbias.scoring.edge_training.train_head`, not by the Trainer: it reads vectors that are made once. So what
+    callbacks and losses of a mitigation would do in training has no place here; what it does to the encoder before, or to the rows, has.
+
+    Rows are texts in five pieces, so that data methods can change the words and the mentions stay known: before the mention that
+    comes first, that mention, what is between, the other one, what is after. Grammatical rules see each piece by itself. Pairs of
+    mentions of which one lies in the other are left out.
+
+    ``training``: ``gap``, ``winobias`` (choose other data than those of the suite) or a path of CoNLL files. ``held_out``: the share of
+    documents that no training sees, by a draw that no seed changes; ``f1`` is on these. ``max_rows``: at most so many pairs.
+    """
+
+    name: ClassVar[str] = "edge-probe"
+    columns: ClassVar[tuple[str, ...]] = _PIECES
+    label: ClassVar[str | None] = "label"
+    group: ClassVar[str | None] = None
+    makes_task: ClassVar[bool] = True
+    data: str | None = None
+    training: str = "gap"
+    held_out: float = 0.1
+    max_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        if isinstance(self.held_out, bool) or not 0 < self.held_out < 1:
+            raise SettingError(f"held_out should be above 0 and below 1, got {self.held_out!r}")
+        if self.max_rows is not None and (type(self.max_rows) is not int or self.max_rows < 1):
+            raise SettingError(f"max_rows should be a whole number of at least 1, got {self.max_rows!r}")
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings, and the digest of the pairs in place of where they are."""
+        return {"held_out": self.held_out, "max_rows": self.max_rows, "digest": self._training.digest[:16]}
+
+    def rows(self) -> list[Row]:
+        """Return the pairs to train on, the first ones of the file."""
+        return self._parts[0][: self.max_rows]
+
+    def start(self, model: Model | None, seed: int) -> Model:
+        """Return a copy of a network's encoder with a head from the seed; a head of this kind is kept.
+
+        Raises:
+            NotApplicableError: the model is no checkpoint, or has an encoder and a decoder.
+        """
+        if model is None or not isinstance(model.backend, Checkpoint):
+            given = "no model was given" if model is None else f"{model.name} is none"
+            raise NotApplicableError(f"a head is trained on a transformers checkpoint, and {given}")
+        refuse_hooks(model)
+        if getattr(model.backend.network.config, "is_encoder_decoder", False):
+            raise NotApplicableError(f"{model.name} has an encoder and a decoder; a head is trained on an encoder")
+        network = copied(model.backend.network) if _has_head(model) else _probing(model, seed)
+        backend = replace(model.backend, network=network, pooling=None)
+        told = {key: value for key, value in model.details.items() if key not in ("pooling", "max_length")}
+        details = {**told, "architecture": type(network).__name__}
+        fingerprint = fingerprint_network(network, fingerprint_tokenizer(backend.tokenizer), {})
+        role = Role(COREFERENCE_SCORER, "a coreference scorer")
+        return replace(model, role=role, fingerprint=fingerprint, details=details, backend=backend)
+
+    def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
+        """Train a head on what :meth:`start` returned and return ``folder/model``; the encoder stays as it is, whatever ``freeze`` says.
+
+        Raises:
+            NotApplicableError: the model lacks the head.
+            DataFileError: the model reads too few of the texts as far as their mentions.
+            ScoreError: its vectors are not finite.
+            SettingError: ``max_steps`` is given, or there is no room for the files.
+        """
+        if training.max_steps is not None:
+            raise SettingError("the head of edge-probe stops when it gets no better; leave max_steps out")
+        self._require_head(model)
+        done = folder / "model"
+        if done.is_dir():
+            return done
+        network = copied(model.backend.network)
+        head, _ = fit_head(model, self.training, _cases(rows), seed)
+        put_head(network, head)
+        folder.mkdir(parents=True, exist_ok=True)
+        with quiet_transformers():
+            return save_whole(network.eval(), model.backend.tokenizer, done, {"head": network.config.head})
+
+    def evaluate(self, model: Model) -> list[Performance]:
+        """Return F1 of "they corefer", at probability .5, of pairs in documents held out; its items are the documents.
+
+        Raises:
+            NotApplicableError: the model lacks the head.
+            UndefinedError: no pair corefers, and none is said to.
+        """
+        self._require_head(model)
+        cases = _cases(self._parts[1])
+        read, features = features_of(model, cases)
+        said = head_of(model.backend.network).probabilities(features) > 0.5
+        corefer, documents = cases.facts["label"][read], cases.facts["document"][read]
+        labels, number = np.unique(documents, return_inverse=True)
+        right = 2.0 * (said & corefer)
+        either = said.astype(np.float64) + corefer
+        if not either.any():
+            raise UndefinedError("no pair corefers, and none is said to")
+        moments = mean_moments(
+            labels.astype(np.str_), np.bincount(number, right), np.bincount(number, either), "documents"
+        )
+        return [Performance("f1", "lower", float(right.sum() / either.sum()), moments)]
+
+    def _require_head(self, model: Model) -> None:
+        if not _has_head(model):
+            raise NotApplicableError(
+                f"{model.name} is {model.role.text} without an edge-probing head; start() gives it one"
+            )
+
+    @cached_property
+    def _training(self) -> CoreferenceTraining:
+        return coreference_training(DataFolder(None if self.data is None else own_path(self.data)), self.training)
+
+    @cached_property
+    def _parts(self) -> tuple[list[Row], list[Row]]:
+        """The rows to train on, and those held out."""
+        examples = self._training.examples
+        documents = examples.facts["document"]
+        count = int(documents.max()) + 1
+        kept_out = np.random.default_rng(0).permutation(count) < max(1, round(self.held_out * count))
+        parts: tuple[list[Row], list[Row]] = ([], [])
+        for (text,), spans, label, document in zip(
+            examples.texts, examples.spans, examples.facts["label"], documents, strict=True
+        ):
+            row = _row(text, spans, bool(label), int(document))
+            if row is not None:
+                parts[int(kept_out[document])].append(row)
+        return parts
+
+
+def _row(text: str, spans: Sequence[tuple[int, int]], label: bool, document: int) -> Row | None:
+    """Return a pair as a row; nothing where one mention lies in the other."""
+    (a, b), (c, d) = sorted(spans)
+    if c < b:
+        return None
+    pieces = (text[:a], text[a:b], text[b:c], text[c:d], text[d:])
+    turned = spans[0] != (a, b)
+    return {**dict(zip(_PIECES, pieces, strict=True)), "turned": turned, "label": label, "document": document}
+
+
+def _cases(rows: Sequence[Row]) -> TextCases:
+    """Return rows as texts with two spans, in the order that their mentions had."""
+    texts, spans = [], []
+    for row in rows:
+        pieces = [str(row[name]) for name in _PIECES]
+        ends = np.cumsum([len(piece) for piece in pieces]).tolist()
+        pair = ((ends[0], ends[1]), (ends[2], ends[3]))
+        texts.append(("".join(pieces),))
+        spans.append(pair[::-1] if row["turned"] else pair)
+    facts = {
+        "label": np.asarray([row["label"] for row in rows], dtype=np.bool_),
+        "document": np.asarray([row["document"] for row in rows], dtype=np.int64),
+    }
+    return TextCases(texts, spans, facts)
+
+
+def _has_head(model: Model) -> bool:
+    return type(getattr(model.backend, "network", None)).__name__ == "EdgeProbingModel"
+
+
+def _probing(model: Model, seed: int) -> Any:
+    """Return the encoder of a network with a head from the seed."""
+    import torch
+
+    from pytest_genderbias.networks.edge_probing import EdgeProbingConfig, EdgeProbingModel, register
+
+    register()
+    body = model.backend.network.base_model
+    with quiet_transformers(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network: Any = EdgeProbingModel(EdgeProbingConfig(encoder=deepcopy(body.config)))
+    found = network.encoder.load_state_dict(body.state_dict(), strict=False)
+    foreign = [name for name in (*found.missing_keys, *found.unexpected_keys) if not name.startswith("pooler.")]
+    if foreign:
+        raise ModelError(
+            f"the encoder of {model.name} is not what transformers makes of its config: {foreign[0]} is in one of them only"
+        )
+    network.config.architectures = [type(network).__name__]
+    return network.to(device=body.device, dtype=body.dtype).eval()
