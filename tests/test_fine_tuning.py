@@ -270,9 +270,11 @@ def test_accuracy_is_counted_as_by_hand(tiny_model, nli_files):
         recipe.evaluate(tiny_model("bert"))
 
 
-@pytest.mark.parametrize("step", [2, 7, 10])
-def test_an_interrupted_training_ends_with_the_weights_of_the_whole_one(tiny_model, nli_files, tmp_path, step):
-    recipe = InferenceTuning(**nli_files, **FEW, arguments={"save_steps": 3})
+@pytest.mark.parametrize(
+    ("step", "more"), [(2, {}), (7, {}), (10, {"train_sampling_strategy": "group_by_length"})], ids=str
+)
+def test_an_interrupted_training_ends_with_the_weights_of_the_whole_one(tiny_model, nli_files, tmp_path, step, more):
+    recipe = InferenceTuning(**nli_files, **FEW, arguments={"save_steps": 3, **more})
     start, rows = recipe.start(tiny_model("bert"), 0), recipe.rows()
     whole = weights(recipe.train(start, rows, 0, tmp_path / "whole"))
     with pytest.raises(KeyboardInterrupt):

@@ -45,6 +45,7 @@ LEARNING_RATES = ((768, 3e-5), (256, 1e-4), (0, 3e-4))
 HEAD_LEARNING_RATE = 1e-3
 _WARM_UP = 0.06  #: of all steps
 _SAVED_EVERY = 200  #: steps
+_BY_LENGTH = "group_by_length"  #: done here (:func:`order_by_length`), so that an interrupted training can go on
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ class FineTuning:
         columns = [[str(row[name]) for row in rows] for name in self.columns]
         examples: Any = TokenisedRows(tokenizer, columns, self._targets(network, rows), longest)
         arguments = self._arguments(model, training)
-        if "train_sampling_strategy" not in self.arguments:
+        if self.arguments.get("train_sampling_strategy", _BY_LENGTH) == _BY_LENGTH:
             batch = arguments["per_device_train_batch_size"]
             examples.order = order_by_length(examples.lengths, batch, arguments["num_train_epochs"], seed)
             arguments |= {"train_sampling_strategy": "sequential", "num_train_epochs": 1}
