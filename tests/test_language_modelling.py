@@ -426,6 +426,7 @@ def test_settings_say_what_was_read_and_not_where(corpus, tmp_path):
         ({"steps": 0}, "steps"),
         ({"batch_size": 1.5}, "batch_size"),
         ({"learning_rate": 0}, "learning_rate"),
+        ({"learning_rate": "5e-5"}, "learning_rate"),  # as YAML 1.1 reads 5e-5
         ({"warmup": 1}, "warmup"),
         ({"epochs": 0}, "epochs"),
         ({"mask_probability": 1}, "mask_probability"),

@@ -76,11 +76,11 @@ class _Pretraining:
             value, least = getattr(self, name), 8 if name == "max_length" else 1
             if type(value) is not int or value < least:
                 raise SettingError(f"{name} should be a whole number of at least {least}, got {value!r}")
-        if not self.epochs > 0 or not self.learning_rate > 0 or not 0 <= self.warmup < 1:
-            raise SettingError(
-                f"epochs and learning_rate should be above 0, and warmup a share below 1, got {self.epochs!r}, "
-                f"{self.learning_rate!r} and {self.warmup!r}"
-            )
+        for name in ("epochs", "learning_rate"):
+            if not _is_number(getattr(self, name)) or not getattr(self, name) > 0:
+                raise SettingError(f"{name} should be a number above 0, got {getattr(self, name)!r}")
+        if not _is_number(self.warmup) or not 0 <= self.warmup < 1:
+            raise SettingError(f"warmup is a share from 0 up to, but not, 1, got {self.warmup!r}")
         for name in self.arguments:
             if name in _SETTINGS:
                 raise SettingError(f"the training argument {name!r} has a setting of the recipe: {_SETTINGS[name]}")
@@ -187,7 +187,7 @@ class MaskedPretraining(_Pretraining):
     def __post_init__(self) -> None:
         """Refuse settings that there are not."""
         super().__post_init__()
-        if not 0 < self.mask_probability < 1:
+        if not _is_number(self.mask_probability) or not 0 < self.mask_probability < 1:
             raise SettingError(f"mask_probability is a share above 0 and below 1, got {self.mask_probability!r}")
 
     def evaluate(self, model: Model) -> list[Performance]:
@@ -309,6 +309,10 @@ def _next_tokens(examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
     ids = torch.from_numpy(np.stack([example["input_ids"] for example in examples]).astype(np.int64))
     return {"input_ids": ids, "labels": ids.clone()}
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)
 
 
 def _both(outer: Any, inner: Any) -> Any:
