@@ -196,3 +196,12 @@ def test_what_does_not_apply_is_refused_before_anything_is_trained(sides, tiny_m
     with pytest.raises(NotApplicableError, match="bert-nli is an NLI classifier"):
         resilience({"one": tiny_model("bert-nli")}, SUITE, Continued())
     assert Continued.trainings == []
+
+
+def test_a_training_without_steps_is_one_clear_error(sides):
+    class Untold(Continued):
+        def train(self, model, rows, seed, folder, training=PLAIN):
+            return super().train(model, rows, seed, folder, Training(freeze=training.freeze))
+
+    with pytest.raises(NotApplicableError, match="the recipe continued does not train by steps"):
+        resilience({"one": sides[0]}, SUITE, Untold(1), steps=(), frozen=ENCODER, limit=LIMIT)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_genderbias.errors import SettingError, UnknownNameError
+from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.mitigation.harness import AFTER, BEFORE, MitigationRun, held_folder, opened
 from pytest_genderbias.mitigation.watching import BiasCallback, Entry, read_history
@@ -160,7 +160,8 @@ def resilience(
 
     Raises:
         SettingError: no model, a step below 0, more frozen layers than there are, or a run without models of this seed.
-        NotApplicableError: the suite does not apply to what the recipe makes, or the recipe not to a model; before anything is trained.
+        NotApplicableError: the suite does not apply to what the recipe makes, or the recipe not to a model, before anything is trained;
+            or the recipe trains otherwise than by the Trainer (``edge-probe``, whose encoder is frozen in any case).
         ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`.
     """
     if isinstance(models, MitigationRun):
@@ -250,6 +251,10 @@ class _Tuning:
             bar = [show_steps(self.progress, label, bars)] if callable(self.progress) else []
             training = Training([watch, *bar], freeze=frozen, max_steps=self.max_steps, progress=self.progress is True)
             self.recipe.train(start, rows, self.seed, run, training)
+            if not watch.history:
+                raise NotApplicableError(
+                    f"the recipe {self.recipe.name} does not train by steps of transformers' Trainer, so there is no curve to see"
+                )
             return list(watch.history)
 
 
