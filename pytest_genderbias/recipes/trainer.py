@@ -28,6 +28,8 @@ def check_arguments(arguments: Mapping[str, Any]) -> None:
     Raises:
         SettingError: the message names the argument.
     """
+    if not arguments:
+        return  # and import nothing: a gate file is read without transformers
     from dataclasses import fields
 
     from transformers import TrainingArguments
@@ -94,6 +96,9 @@ def run_trainer(
         trainer = transformers.Trainer(network, how, collator, examples, callbacks=list(training.callbacks))
         if not training.progress:
             trainer.remove_callback(transformers.PrinterCallback)
+        for callback in training.callbacks:
+            if hasattr(callback, "report"):  # one with figures of its own: they go wherever report_to says
+                callback.report = trainer.log
         with _told(folder), training.around(network):
             trainer.train(resume_from_checkpoint=last_checkpoint(folder / "checkpoints"))
         losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
