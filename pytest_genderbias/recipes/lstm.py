@@ -94,8 +94,8 @@ class LstmTraining:
     sampled_words: int = 1000
     shuffled: bool = True
     block: int = 35
-    batch_size: int = 64
-    learning_rate: float = 5e-3
+    batch_size: int = 32
+    learning_rate: float = 1e-2
     epochs: float = 3.0
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
@@ -225,19 +225,19 @@ def choose_words(
     return tuple(sorted(chosen, key=lambda word: (-count[word], word)))
 
 
-def _suite_words() -> list[str]:
-    return sorted(
-        {word for name in SUITE_LISTS for entry in load_wordlist(name).entries for word in entry.word.split()}
+def _suite_words() -> tuple[str, ...]:
+    return tuple(
+        sorted({word for name in SUITE_LISTS for entry in load_wordlist(name).entries for word in entry.word.split()})
     )
 
 
-def _partners() -> set[tuple[str, str]]:
+def _partners() -> frozenset[tuple[str, str]]:
     """Return each word of a pair list with each of its partners."""
     found = set()
     for entry in (entry for name in PAIR_LISTS for entry in load_wordlist(name).entries):
         partner = entry.attributes.get("partner", ())
         found |= {(entry.word, other) for other in ([partner] if isinstance(partner, str) else partner)}
-    return found | {(other, word) for word, other in found}
+    return frozenset(found | {(other, word) for word, other in found})
 
 
 def read_stream(tokenizer: Any, texts: Sequence[str]) -> Ids:
