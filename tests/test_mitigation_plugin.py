@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -486,3 +487,13 @@ def test_a_judgement_without_figures_stays_in_the_table_of_gates() -> None:
         "task": "f1 0.5 to 0.25", "comes back": "25 %", "seeds": "3", "asked": "b", "verdict": "inconclusive",
     }  # fmt: skip
     assert make_reduction_table([{**one, "facts": {}}]) == ""
+
+
+def test_a_file_is_read_without_torch() -> None:
+    made = "".join(f"make_recipe({name!r}); " for name in registry.RECIPES)
+    made += "".join(f"make_method({name!r}); " for name in registry.METHODS)
+    code = (
+        f"import sys, pytest_genderbias.plugin.mitigations; from pytest_genderbias.mitigation.registry import *; {made}"
+    )
+    code += "sys.exit(bool({'torch', 'transformers', 'spacy'} & set(sys.modules)))"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
