@@ -99,9 +99,6 @@ def run_trainer(
         for callback in training.callbacks:
             if hasattr(callback, "report"):  # one with figures of its own: they go wherever report_to says
                 callback.report = trainer.log
-        for callback in training.callbacks:
-            if hasattr(callback, "report"):  # one with figures of its own: they go wherever report_to says
-                callback.report = trainer.log
         with _told(folder), training.around(network):
             trainer.train(resume_from_checkpoint=last_checkpoint(folder / "checkpoints"))
         losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
