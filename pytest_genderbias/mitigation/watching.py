@@ -41,7 +41,7 @@ class Watching:
     ``history`` is a list of dicts: ``step``, ``loss`` (mean training loss since the last log; ``None`` at the start), ``values`` (by
     ``SUITE/STATISTIC``; ``None`` where there is no value), ``performance`` (by name, from ``evaluate``) and ``seconds`` that it took.
     The same figures stand in the Trainer's ``log_history`` as ``bias/SUITE/STATISTIC`` and ``task/NAME``, in entries of their own beside those
-    of the loss. A callback does not know its Trainer: with ``callback.report = trainer.log`` the figures also reach TensorBoard and
+    of the loss. A callback does not know its Trainer: with ``callback.report = trainer.log`` (recipes see to it) the figures also reach TensorBoard and
     whatever else ``report_to`` names. A training that goes on from a checkpoint has the history of that checkpoint.
 
     Args:
