@@ -303,3 +303,13 @@ def test_a_list_of_pairs_has_each_pair_once():
     pairs = pairs_of_list("bordia2019-wikitext-2")
     flat = [word for pair in pairs for word in pair]
     assert len(flat) == len(set(flat)) and ("man", "woman") in pairs
+
+
+def test_unknown_words_give_no_direction(base):
+    """A network has one vector for all words that it does not know: no pair, and no set, takes it."""
+    from pytest_genderbias.mitigation.methods import _known
+
+    assert _known(base, "he", "she", "nurse")
+    assert not _known(base, "he", "\u4e2d")
+    words = Projection(words=("he", "she", "man", "\u4e2d"), components=1).basis(base)
+    np.testing.assert_allclose(np.abs(words), np.abs(Projection(words=("he", "she", "man")).basis(base)))

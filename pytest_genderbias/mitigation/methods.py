@@ -143,7 +143,7 @@ class Projection(Method):
         if not self.layers:
             return project_embeddings(model, self.basis(model))
         chosen = self.layers if isinstance(self.layers, str) else list(self.layers)
-        bases = layer_bases(model, chosen, components=self.components, **self._source())
+        bases = layer_bases(model, chosen, components=self.components, **self._source(model))
         if self.random is not None:
             drawn = random_bases(model.width, self.components, len(bases), self.random)
             bases = dict(zip(bases, drawn, strict=True))
@@ -154,15 +154,15 @@ class Projection(Method):
         if self.random is not None:
             found: FloatArray = random_bases(model.input_width, self.components, 1, self.random)[0]
             return found
-        return learn_basis(model, components=self.components, **self._source())
+        return learn_basis(model, components=self.components, **self._source(model))
 
     def control(self, repeat: int) -> Method | None:
         """Return the same with a random subspace."""
         return replace(self, random=repeat)
 
-    def _source(self) -> dict[str, Any]:
+    def _source(self, model: Model) -> dict[str, Any]:
         if self.words:
-            return {"words": _words(self.words)}
+            return {"words": [word for word in _words(self.words) if _known(model, word)]}
         return {"pairs": pairs_of_list(self.pairs) if isinstance(self.pairs, str) else self.pairs}
 
 
@@ -182,7 +182,7 @@ class NullspaceProjection(Method):
 
     def after(self, model: Model, seed: int) -> Model:
         """Project the finished model."""
-        pairs = [pair for pair in pairs_of_list(self.pairs) if _known(model, pair)]
+        pairs = [pair for pair in pairs_of_list(self.pairs) if _known(model, *pair)]
         words = [word for pair in pairs for word in pair]
         found = iterative_nullspace(
             vectors_of(model, words), np.tile([0, 1], len(pairs)), rounds=self.rounds, seed=seed
@@ -228,7 +228,7 @@ class HardDebiasing(Method):
         return self._debiased(model) if self.when != BEFORE_TRAINING else model
 
     def _debiased(self, model: Model) -> Model:
-        pairs = [pair for pair in pairs_of_list(self.pairs) if _known(model, pair)]
+        pairs = [pair for pair in pairs_of_list(self.pairs) if _known(model, *pair)]
         basis = learn_basis(model, pairs=pairs, components=self.components)
         return hard_debias_embeddings(model, basis, pairs, lengths=self.lengths)
 
@@ -259,6 +259,10 @@ def _words(words: str | tuple[str, ...]) -> list[str]:
     return [entry.word for entry in load_wordlist(words).entries] if isinstance(words, str) else list(words)
 
 
-def _known(model: Model, pair: Pair) -> bool:
-    """Tell whether a model has vectors of both words: a network has one of any word, of its pieces."""
-    return not hasattr(model.backend, "row") or None not in map(model.backend.row, pair)
+def _known(model: Model, *words: str) -> bool:
+    """Tell whether a model has a vector of each word: a network has one of any word, of its pieces, but for an unknown one."""
+    if hasattr(model.backend, "row"):
+        return None not in map(model.backend.row, words)
+    tokenizer = model.backend.tokenizer
+    pieces = tokenizer([f" {word}" for word in words], add_special_tokens=False)["input_ids"]
+    return not any(tokenizer.unk_token_id in ids for ids in pieces)

@@ -1,0 +1,141 @@
+"""The rows of the table of mitigations: models, methods, recipes and suites, in sizes for two cores, or for the papers' scale."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mitigations import Gate, Row
+
+#: Who is taken out of the training part of the careers, so that there is an imbalance to mend: women of the first, men of the others.
+WITHOUT_WOMEN = ("chef", "comedian", "dancer", "podcaster")
+LAMBDAS = (0.001, 0.01, 0.1, 1.0)
+CAREERS: Mapping[str, Any] = {"name": "classification", "data_set": "wiki_career"}
+
+
+def make_rows(data: Path | None, glove: str | None, scale: str) -> list[Row]:
+    """Return all rows; those of the static NLI model only where word vectors are named."""
+    paper = scale == "paper"
+    folder = str(data) if data is not None else None
+    rows = [
+        *_language_model(folder, paper),
+        *_inference(folder, paper),
+        *(_static_inference(folder, glove, paper) if glove else ()),
+        *_pretraining(folder, paper),
+        *_careers(folder, paper),
+    ]
+    return [replace(row, name=f"paper-{row.name}") for row in rows] if paper else rows
+
+
+def _language_model(data: str | None, paper: bool) -> list[Row]:
+    """CDA, WED and the regulariser on a word-level LSTM (lu2018 tables 4 and 5, bordia2019 tables 2 to 4)."""
+    recipe: dict[str, Any] = {"name": "lstm", "corpus": "brown", "data": data}
+    if paper:
+        recipe |= {"corpus": "wikitext2/train", "hidden_size": 1500, "embedding_size": 1500, "vocabulary_size": None, "sampled_words": 0, "epochs": 40.0, "dropout": 0.65}  # fmt: skip
+    aob, seeds, budget = Gate("lm-occupation"), 3, {"perplexity": 0.05}
+    text = Gate(
+        "corpus-cooccurrence", "mu", {"training": recipe["corpus"], "data": data, "texts": 2000 if paper else 200}
+    )
+    rows = [
+        Row("lstm-cda-naive", "CDA, naive, LSTM on Brown", None, [{"name": "cda"}], recipe, [aob], 0.3, budget, seeds),
+        Row("lstm-cda-grammatical", "CDA, grammatical, LSTM on Brown", None, [{"name": "cda", "intervention": "grammatical"}], recipe, [aob], 0.3, budget, seeds),
+        Row("lstm-wed-after", "WED after training, LSTM on Brown", None, [{"name": "wed"}], recipe, [aob], 0.3, budget, seeds),
+        Row("lstm-projection", "he-she projection after training, LSTM on Brown", None, [{"name": "projection"}], recipe, [aob], 0.3, budget, seeds),
+    ]  # fmt: skip
+    deep = {**recipe, "layers": 3}
+    if paper:
+        deep |= {"embedding_size": 400, "hidden_size": 1150, "tied": True, "epochs": 750.0}
+    rows += [
+        Row(
+            f"lstm3-regularisation-{strength:g}", f"regularisation, lambda {strength:g}, three layers", None,
+            [{"name": "regularisation", "strength": strength}], deep, [text, aob], 0.1, budget, seeds if paper else 1,
+        )
+        for strength in LAMBDAS
+    ]  # fmt: skip
+    return rows
+
+
+def _inference(data: str | None, paper: bool) -> list[Row]:
+    """Projection and WED on a transformer tuned on SNLI (dev2019 tables 5, 14, 15)."""
+    recipe: dict[str, Any] = {
+        "name": "nli",
+        "data": data,
+        "max_rows": 10_000,
+        "epochs": 2.0,
+        "learning_rate": 3e-4,
+        "max_evaluation": 3000,
+    }
+    model, cases = f"{data}/models/bert-tiny-mlm", 10_000
+    if paper:
+        recipe |= {"max_rows": None, "max_evaluation": None, "epochs": 3.0, "learning_rate": 3e-5}
+        model, cases = "bert-base", None
+    gate, budget = Gate("nli-occupation", None, {"limit": cases} if cases else {}), {"accuracy": 0.02}
+    he_she = {"name": "projection"}
+    return [
+        Row("nli-projection-test", "he-she projection at test, BERT-tiny on SNLI", model, [he_she], recipe, [gate], 0.1, budget, 3),
+        Row("nli-projection-training", "he-she projection at training and test, BERT-tiny on SNLI", model, [{**he_she, "when": "training"}], recipe, [gate], 0.1, budget, 3, 1),
+        Row("nli-wed", "WED after training, BERT-tiny on SNLI", model, [{"name": "wed"}], recipe, [gate], 0.1, budget, 3),
+    ]  # fmt: skip
+
+
+def _static_inference(data: str | None, glove: str, paper: bool) -> list[Row]:
+    """Projection of three subspaces out of static vectors under decomposable attention (dev2019 tables 2, 10, 11)."""
+    recipe: dict[str, Any] = {"name": "static-nli", "data": data}
+    if paper:
+        recipe |= {"hidden_size": 200, "epochs": 50.0}
+    limit = {} if paper else {"limit": 10_000}
+    subspaces: Mapping[str, tuple[dict[str, Any], str]] = {
+        "gender": ({}, "nli-occupation"),
+        "demonym": ({"words": "dev2019-demonyms", "components": 1}, "nli-demonym"),
+        "religion": ({"words": "dev2019-adherents", "components": 2}, "nli-religion"),
+    }
+    where = "static vectors, decomposable attention"
+    return [
+        Row(
+            f"static-{name}-{when}", f"{name} projection at {'test' if when == 'test' else 'training and test'}, {where}", glove,
+            [{"name": "projection", "when": when, **settings}], recipe, [Gate(suite, None, limit)], 0.1, {"accuracy": 0.02}, 3,
+            8 if when == "test" else 1,
+        )
+        for name, (settings, suite) in subspaces.items()
+        for when in ("test", "training")
+    ]  # fmt: skip
+
+
+def _pretraining(data: str | None, paper: bool) -> list[Row]:
+    """CDA and raised dropout by further pre-training of a masked LM (webster2020 tables 3 to 6)."""
+    recipe: dict[str, Any] = {"name": "masked-lm", "data": data, "corpus": "war_and_peace", "steps": 300}
+    model = f"{data}/models/bert-tiny-mlm"
+    if paper:
+        recipe |= {"corpus": "wikitext2/train", "steps": 1_000_000, "max_length": 512, "batch_size": 256}
+        model = "bert-large"
+    gates, budget = [Gate("lm-occupation"), Gate("disco-terms")], {"perplexity": 0.05}
+    rows = [
+        Row("mlm-cda-two", "CDA, two-sided, BERT-tiny on War and Peace", model, [{"name": "cda"}], recipe, gates, 0.3, budget, 3),
+        Row("mlm-cda-one", "CDA, one-sided, BERT-tiny on War and Peace", model, [{"name": "cda", "sides": "one"}], recipe, gates, 0.3, budget, 3),
+        Row("mlm-cda-grammatical", "CDA, grammatical, two-sided, BERT-tiny on War and Peace", model, [{"name": "cda", "intervention": "grammatical"}], recipe, gates, 0.3, budget, 3),
+        Row("mlm-dropout", "dropout a .15, h .20, BERT-tiny on War and Peace", model, [{"name": "dropout"}], recipe, gates, 0.3, budget, 3),
+        Row("mlm-projection", "he-she projection at test, BERT-tiny", model, [{"name": "projection"}], recipe, gates, 0.3, budget),
+    ]  # fmt: skip
+    return rows
+
+
+def _careers(data: str | None, paper: bool) -> list[Row]:
+    """Balancing, scrubbing and augmentation on biographies with an imbalance by construction (orgad2022 table 3)."""
+    model = "roberta-base" if paper else f"{data}/models/minilm-mlm"
+    recipe: dict[str, Any] = {**CAREERS, "data": data}
+    gates = [Gate("bios", "tpr_gap_sum", {"data": data}, superficial=True)]
+    budget = {"accuracy": 0.05}
+    methods: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
+        "subsampling": ("balancing by subsampling", [{"name": "balancing", "how": "subsample"}]),
+        "oversampling": ("balancing by oversampling", [{"name": "balancing", "how": "oversample"}]),
+        "scrubbing": ("scrubbing", [{"name": "scrubbing"}]),
+        "iterative-scrubbing": ("iterative scrubbing", [{"name": "iterative-scrubbing"}]),
+        "augmentation": ("counterfactual augmentation", [{"name": "cda"}]),
+        "anonymising": ("anonymising and augmentation", [{"name": "anonymising"}, {"name": "cda"}]),
+    }
+    return [
+        Row(f"bios-{name}", f"{title}, MiniLM on careers", model, method, recipe, gates, 0.3, budget, 3)
+        for name, (title, method) in methods.items()
+    ]

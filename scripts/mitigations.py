@@ -1,0 +1,234 @@
+"""Make the table of mitigations, row by row: train, measure, judge, and keep each result as a JSON file.
+
+    python scripts/mitigations.py --data=DIR --runs=DIR [--glove=FILE] [--rows=NAME ...] [--seeds=N]   # what is there already is not made again
+    python scripts/mitigations.py --write                                                             # the tables in README.md and docs
+
+Results lie in ``docs/mitigations``, a file a row. ``--runs`` keeps the trained models, so that a row that was stopped goes on and rows share
+their base runs. At the papers' scale: ``--scale=paper`` (GPUs, days).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parents[1]
+RESULTS = HERE / "docs" / "mitigations"
+BEGIN, END = "<!-- mitigations: made by scripts/mitigations.py -->", "<!-- end of mitigations -->"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What is measured and judged: a suite, a statistic of it, and settings of ``measure``."""
+
+    suite: str
+    statistic: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    superficial: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: a model, a method and a recipe by their names and settings. ``budget`` is of the recipe's figures."""
+
+    name: str
+    title: str
+    model: str | None
+    method: Sequence[Mapping[str, Any]]
+    recipe: Mapping[str, Any] | None
+    gates: Sequence[Gate]
+    by: float = 0.3
+    budget: Mapping[str, float] = field(default_factory=dict)
+    seeds: int | None = None
+    controls: int | None = None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--data", type=Path, help="the folder of the data sets (docs/data.md), with models/ beside them"
+    )
+    parser.add_argument("--runs", type=Path, help="keeps the trained models")
+    parser.add_argument("--glove", help="a file of word vectors, for the static NLI model")
+    parser.add_argument("--rows", nargs="+", help="names of rows, or the beginnings of names; all by default")
+    parser.add_argument("--seeds", type=int, help="restarts of each row, in place of its own number")
+    parser.add_argument("--scale", choices=("small", "paper"), default="small")
+    parser.add_argument("--list", action="store_true", help="name the rows and end")
+    parser.add_argument("--write", action="store_true", help="write the tables of what was made, and end")
+    given = parser.parse_args()
+    if given.write:
+        write_tables()
+        return
+    from mitigation_rows import make_rows
+
+    rows = make_rows(given.data, given.glove, given.scale)
+    chosen = [row for row in rows if not given.rows or any(row.name.startswith(name) for name in given.rows)]
+    if given.list:
+        print("\n".join(f"{row.name}: {row.title}" for row in chosen))
+        return
+    if given.data is None or given.runs is None:
+        parser.error("--data=DIR and --runs=DIR are needed to make rows")
+    for row in chosen:
+        path = RESULTS / f"{row.name}.json"
+        if path.exists():
+            print(f"{row.name}: made already ({path.relative_to(HERE)}); remove it to make it again", flush=True)
+            continue
+        start = time.perf_counter()
+        found = make_row(row, given)
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        from pytest_genderbias.folders import write_whole
+
+        write_whole(path, (json.dumps(found, indent=1, sort_keys=True) + "\n").encode())
+        told = "; ".join(f"{gate['statistic']} {gate['verdict']}" for gate in found["gates"])
+        print(f"{row.name}: {told} ({time.perf_counter() - start:.0f} s)", flush=True)
+
+
+def make_row(row: Row, given: argparse.Namespace) -> dict[str, Any]:
+    """Train what is not trained yet, measure every side, and judge."""
+    from pytest_genderbias.measurement import measure, versions
+    from pytest_genderbias.mitigation import make_method, make_recipe, mitigate
+
+    methods = [make_method(**dict(one)) for one in row.method]
+    method = methods[0]
+    for other in methods[1:]:
+        method = method & other
+    recipe = None if row.recipe is None else make_recipe(**dict(row.recipe))
+    run = mitigate(row.model, method, recipe, seeds=given.seeds or row.seeds, controls=row.controls, folder=given.runs)
+    object.__setattr__(
+        run, "measurer", lambda suite, model, **s: measure(suite, model, cache=given.runs / "scores", **s)
+    )
+    performance = {}
+    if recipe is not None:
+        sides = {side: run.performance(side) for side in ("before", "after", "control")}
+        performance = {
+            name: {side: [[one[name].value for one in models] for models in found] for side, found in sides.items()}
+            for name in sides["before"][0][0]
+        }
+    return {
+        "row": row.name, "title": row.title, "model": row.model and Path(row.model).name, "what": without_paths(run.what), "by": row.by,
+        "budget": dict(row.budget), "seeds": list(run.seeds), "trained": run.trained, "training_seconds": training_seconds(run),
+        "gates": [judged(run, gate, row) for gate in row.gates], "performance": performance, "versions": versions(),
+    }  # fmt: skip
+
+
+def judged(run: Any, gate: Gate, row: Row) -> dict[str, Any]:
+    """Return what a statistic was on each side, and the verdict."""
+    from pytest_genderbias.mitigation import judge_reduction
+
+    settings = dict(gate.settings)
+    sides = {side: run.measure(side, gate.suite, **settings) for side in ("before", "after", "control")}
+    first = sides["before"][0][0]
+    name = first.statistic(gate.statistic)
+    judgement = judge_reduction(
+        run,
+        gate.suite,
+        by=row.by,
+        budget=dict(row.budget) or None,
+        statistic=name,
+        superficial=gate.superficial,
+        **settings,
+    )
+    change = judge_reduction(run, gate.suite, by=0.0, statistic=name, **settings)
+    return {
+        "suite": gate.suite, "statistic": name, "n": first.n, "n_total": first.n_total, "settings": without_paths(settings),
+        "values": {
+            side: {key: [[m.values[key] for m in models] for models in found] for key in first.values}
+            for side, found in sides.items()
+        },
+        "verdict": judgement.verdict, "text": judgement.text, "difference": change.difference, "over": change.over,
+        "bounds": None if change.interval is None else [change.interval.low, change.interval.high],
+    }  # fmt: skip
+
+
+def training_seconds(run: Any) -> float | None:
+    """Return the mean wall time of the trainings of ``after``, in seconds; ``None`` where nothing was trained."""
+    from pytest_genderbias.models.model import Model
+
+    times = []
+    for model in run.after:
+        spec = model.spec if isinstance(model, Model) else model
+        report = Path(spec) / "training.json"
+        if report.is_file():
+            log = json.loads(report.read_text())["log"]
+            times += [entry["train_runtime"] for entry in log if "train_runtime" in entry]
+    return round(statistics.fmean(times), 1) if times else None
+
+
+def without_paths(value: Any) -> Any:
+    """Return JSON values with the last part of each path, so that results name no machine."""
+    if isinstance(value, Mapping):
+        return {str(key): without_paths(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_paths(one) for one in value]
+    if isinstance(value, Path) or (isinstance(value, str) and value.startswith("/")):
+        return Path(value).name
+    return value
+
+
+def results() -> list[dict[str, Any]]:
+    """Return the results that are there, by the name of their row."""
+    return [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
+
+
+def table(found: Sequence[Mapping[str, Any]]) -> str:
+    """Return the results as a markdown table, a row a statistic that was judged."""
+    lines = [
+        "| method | suite | before | after | control | change (one-sided 95 % bounds) | accuracy before, after | seeds | seconds | verdict |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for one in found:
+        for gate in one["gates"]:
+            values = [summary(gate["values"][side][gate["statistic"]]) for side in ("before", "after", "control")]
+            lines.append(
+                f"| {one['title']} | `{gate['suite']}` {gate['statistic']} | {' | '.join(values)} | {change(gate)} | "
+                f"{performance(one)} | {len(one['seeds'])} | {one['training_seconds'] or '-'} | {gate['verdict']} |"
+            )
+    return "\n".join(lines)
+
+
+def summary(by_seed: Sequence[Sequence[float | None]]) -> str:
+    """Return mean and, of several, standard deviation over all models of a side."""
+    values = [value for models in by_seed for value in models if value is not None]
+    if not values:
+        return "-"
+    spread = f" ({statistics.stdev(values):.3f})" if len(set(values)) > 1 else ""
+    return f"{statistics.fmean(values):.3f}{spread}"
+
+
+def change(gate: Mapping[str, Any]) -> str:
+    """Return the change of the distance from neutral, below 0 is better, with its bounds."""
+    if gate["difference"] is None:
+        return "-"
+    bounds = "" if gate["bounds"] is None else f" ({gate['bounds'][0]:+.3f} to {gate['bounds'][1]:+.3f})"
+    return f"{gate['difference']:+.3f}{bounds}"
+
+
+def performance(one: Mapping[str, Any]) -> str:
+    """Return the recipe's main figure before and after, and that of a trained control."""
+    if not one["performance"]:
+        return "-"
+    name, sides = next(iter(one["performance"].items()))
+    return f"{name} {summary(sides['before'])}, {summary(sides['after'])}"
+
+
+def write_tables() -> None:
+    """Put the table between the marks in README.md and in the page of figures."""
+    made = table(results())
+    for path in (HERE / "README.md", HERE / "docs" / "mitigation-figures.md"):
+        text = path.read_text()
+        before, _, rest = text.partition(BEGIN)
+        _, _, after = rest.partition(END)
+        path.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}")
+        print(f"{path.relative_to(HERE)}: {made.count(chr(10)) - 1} rows")
+
+
+Maker = Callable[[Path, str | None, str], list[Row]]
+
+if __name__ == "__main__":
+    main()
