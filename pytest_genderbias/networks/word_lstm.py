@@ -33,7 +33,10 @@ UNKNOWN, END, PAD = "<unk>", "<eos>", "<pad>"
 SPECIAL = (UNKNOWN, END, PAD)  #: the first rows of the vocabulary, in this order
 #: h and c of each layer, each of the shape (1, rows, size).
 States = tuple[tuple[Tensor, Tensor], ...]
-_RANGE = 0.1  #: of the first weights of embeddings and output layer
+_RANGE = 0.1  #: of the first weights of the output layer
+_WORD_RANGE = (
+    1.0  #: of the first word vectors, unless they are the output layer's: at 0.1, he and she are told apart much later
+)
 
 
 class WordLstmConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
@@ -104,7 +107,9 @@ class _PreTrained(PreTrainedModel):  # type: ignore[no-untyped-call]
                 else:
                     initialization.uniform_(parameter, -bound, bound)
         elif isinstance(module, (nn.Embedding, nn.Linear)):
-            initialization.uniform_(module.weight, -_RANGE, _RANGE)
+            is_apart = isinstance(module, nn.Embedding) and not self.config.tie_word_embeddings
+            bound = _WORD_RANGE if is_apart else _RANGE
+            initialization.uniform_(module.weight, -bound, bound)
             if isinstance(module, nn.Linear):
                 initialization.zeros_(module.bias)
 
