@@ -67,6 +67,9 @@ def main() -> None:
         return
     from mitigation_rows import make_rows
 
+    from pytest_genderbias.errors import BiasError
+    from pytest_genderbias.folders import write_whole
+
     rows = make_rows(given.data, given.glove, given.scale)
     chosen = [row for row in rows if not given.rows or any(row.name.startswith(name) for name in given.rows)]
     if given.list:
@@ -80,10 +83,12 @@ def main() -> None:
             print(f"{row.name}: made already ({path.relative_to(HERE)}); remove it to make it again", flush=True)
             continue
         start = time.perf_counter()
-        found = make_row(row, given)
+        try:
+            found = make_row(row, given)
+        except BiasError as error:
+            print(f"{row.name}: {type(error).__name__}: {error}", flush=True)
+            continue
         RESULTS.mkdir(parents=True, exist_ok=True)
-        from pytest_genderbias.folders import write_whole
-
         write_whole(path, (json.dumps(found, indent=1, sort_keys=True) + "\n").encode())
         told = "; ".join(f"{gate['statistic']} {gate['verdict']}" for gate in found["gates"])
         print(f"{row.name}: {told} ({time.perf_counter() - start:.0f} s)", flush=True)
@@ -122,6 +127,11 @@ def judged(run: Any, gate: Gate, row: Row) -> dict[str, Any]:
     from pytest_genderbias.mitigation import judge_reduction
 
     settings = dict(gate.settings)
+    if gate.suite == "bios":  # on the biographies that the recipe held out
+        settings |= {
+            "texts": str(run.recipe.held_out_file(run.folder)),
+            "training": str(run.recipe.training_file(run.folder)),
+        }
     sides = {side: run.measure(side, gate.suite, **settings) for side in ("before", "after", "control")}
     first = sides["before"][0][0]
     name = first.statistic(gate.statistic)
@@ -141,7 +151,7 @@ def judged(run: Any, gate: Gate, row: Row) -> dict[str, Any]:
             side: {key: [[m.values[key] for m in models] for models in found] for key in first.values}
             for side, found in sides.items()
         },
-        "verdict": judgement.verdict, "text": judgement.text, "difference": change.difference, "over": change.over,
+        "verdict": judgement.verdict, "text": judgement.text.partition("  worst records:")[0].rstrip(), "facts": without_paths(judgement.facts), "difference": change.difference, "over": change.over,
         "bounds": None if change.interval is None else [change.interval.low, change.interval.high],
     }  # fmt: skip
 

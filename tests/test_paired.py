@@ -473,3 +473,27 @@ def test_near_neutral_no_worsening_is_larger_than_the_change_of_the_statistic():
     found = compare_items(then, now, np.abs)
     assert max(-found.low, found.high) < 1e-3
     assert found.low <= found.value <= found.high
+
+
+def test_restarts_of_equal_seeds_are_paired():
+    """What a seed does to both sides cancels: bounds are Student's over the differences."""
+    rng = np.random.default_rng(2)
+    seeds = rng.normal(0.0, 1.0, 5)
+    then, now = 2.0 + seeds, 1.8 + seeds + rng.normal(0.0, 0.02, 5)
+    found = compare_restarts(then, now, same, tolerance=0.01, paired=True)
+    low, high = stats.ttest_rel(now, then).confidence_interval(0.90)
+    assert (found.low, found.high) == pytest.approx((low, high))
+    assert found.p == pytest.approx(stats.ttest_rel(now, then + 0.01, alternative="greater").pvalue)
+    assert found.p_better == pytest.approx(stats.ttest_rel(now, then - 0.01, alternative="less").pvalue)
+    apart = compare_restarts(then, now, same)
+    assert found.value == pytest.approx(apart.value) and found.high - found.low < 0.1 * (apart.high - apart.low)
+    nothing = compare_restarts(then, then, same, paired=True)
+    assert (nothing.low, nothing.high, nothing.moved, nothing.p) == (0.0, 0.0, 0, 1.0)
+    with pytest.raises(ValueError, match="as many restarts"):
+        compare_restarts(then, now[:4], same, paired=True)
+
+
+def test_paired_restarts_that_all_change_alike_are_exact():
+    found = compare_restarts([1.0, 2.0, 3.0], [1.5, 2.5, 3.5], same, paired=True)
+    assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)
+    assert found.p == pytest.approx(1 / 8) and found.p_better == 1.0

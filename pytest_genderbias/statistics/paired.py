@@ -36,6 +36,7 @@ _EXCHANGE = "exchange of then and now at random, item by item"
 _SAME_RESTARTS = "the same in every restart"
 _PERMUTATION = "no restart differs from its side: p by permutation"
 _WELCH = "Welch's t over restarts"
+_STUDENT = "Student's t over the differences of restarts, seed by seed"
 
 
 @dataclass(frozen=True)
@@ -375,9 +376,14 @@ def _rank(repeats: int, level: float) -> int:
 
 
 def compare_restarts(
-    then: ArrayLike, now: ArrayLike, distance: Distance, tolerance: float = 0.0, level: float = 0.95
+    then: ArrayLike,
+    now: ArrayLike,
+    distance: Distance,
+    tolerance: float = 0.0,
+    level: float = 0.95,
+    paired: bool = False,
 ) -> Difference:
-    """Return how much worse restarts of a training are than those of another, with bounds for other seeds (Welch 1947).
+    """Return how much worse restarts of a training are than those of another, with bounds for other seeds (Welch 1947; Student 1908).
 
     The worsening is that of the mean over restarts: distance(mean of now) - distance(mean of then). Where it is in doubt on which side
     of neutral a mean lies, the bounds hold for either, as those of :func:`compare_items`. It says nothing of other examples or items.
@@ -388,6 +394,8 @@ def compare_restarts(
         distance: as in :func:`compare_items`.
         tolerance: as in :func:`compare_items`.
         level: of each bound, one-sided.
+        paired: restarts with the same seed, data order and first weights stand at the same place on both sides, and their
+            differences are compared: what a seed does to both of them cancels.
 
     Where no restart differs from others of its side but the sides do (a statistic of few steps), there is no error to divide by: p is
     that of the permutation, n! m! / (n + m)!, and the bounds are the smallest and the largest difference of a restart now and one then.
@@ -401,21 +409,32 @@ def compare_restarts(
         >>> found = compare_restarts([1.0, 2.0, 3.0], [4.0, 5.0, 6.0], lambda v: v)
         >>> found.value, round(found.low, 3), round(found.p, 4)
         (3.0, 1.259, 0.0107)
+
+        Seed by seed the differences are 3, 4 and 2: t = 3 / (1 / sqrt(3)) = 5.196 with two degrees of freedom.
+
+        >>> found = compare_restarts([1.0, 2.0, 3.0], [4.0, 6.0, 5.0], lambda v: v, paired=True)
+        >>> found.value, round(found.low, 3), round(found.p, 4)
+        (3.0, 1.314, 0.0175)
     """
     sides = [np.asarray(x, dtype=np.float64) for x in (then, now)]
     if min(map(len, sides)) < 2:
         raise UndefinedError("one restart says nothing of others; two on each side are needed, five are better")
     if not all(np.isfinite(x).all() for x in sides):
         raise UndefinedError("the statistic has no value in one of the restarts")
+    if paired and len(sides[0]) != len(sides[1]):
+        raise ValueError("expected as many restarts on either side, in the order of the same seeds")
     largest = max(1.0, *(float(np.abs(x).max()) for x in sides))
     if all(np.ptp(x) <= 1e-12 * largest for x in sides):
         return _restarts_without_spread(sides, distance, tolerance, 1e-12 * largest)
     (before, then_bends), (after, now_bends) = (_one_sided(x, distance, level) for x in sides)
-    bounds = _welch(before, after, tolerance, level)
+    bounds_of = _student if paired else _welch
+    bounds = bounds_of(before, after, tolerance, level)
     if then_bends or now_bends:
-        change, apart = _welch(sides[0], sides[1], 0.0, level), _welch(-before, after, tolerance, level)
+        change, apart = bounds_of(sides[0], sides[1], 0.0, level), bounds_of(-before, after, tolerance, level)
         bounds = _folded(bounds, change, apart, then_bends, now_bends)
-    return _of_restarts(float(after.mean() - before.mean()), bounds, len(after), len(after), _WELCH)
+    moved = int((np.abs(sides[1] - sides[0]) > 1e-12 * largest).sum()) if paired else len(after)
+    value = float(after.mean() - before.mean())
+    return _of_restarts(value, bounds, len(after), moved, _STUDENT if paired else _WELCH)
 
 
 def _of_restarts(
@@ -452,6 +471,24 @@ def _welch(before: FloatArray, after: FloatArray, tolerance: float, level: float
     reach = float(stats.t.ppf(level, freedom)) * error
     p = float(stats.t.sf((value - tolerance) / error, freedom))
     return value - reach, value + reach, p, float(stats.t.cdf((value + tolerance) / error, freedom))
+
+
+def _student(before: FloatArray, after: FloatArray, tolerance: float, level: float) -> _Bounds:
+    """Return bounds and p values of the mean difference of pairs.
+
+    Where all of them are the same there is no error, and it is exact; p is that of the sign test.
+    """
+    from scipy import stats
+
+    own = after - before
+    n, value = len(own), float(own.mean())
+    error = float(own.std(ddof=1)) / n**0.5
+    if error <= 1e-12 * max(1.0, float(np.abs(after).max()), float(np.abs(before).max())):
+        chance = 0.5**n
+        return value, value, chance if value > tolerance else 1.0, chance if value < -tolerance else 1.0
+    reach = float(stats.t.ppf(level, n - 1)) * error
+    p = float(stats.t.sf((value - tolerance) / error, n - 1))
+    return value - reach, value + reach, p, float(stats.t.cdf((value + tolerance) / error, n - 1))
 
 
 def _restarts_without_spread(

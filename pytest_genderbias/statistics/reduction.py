@@ -216,14 +216,14 @@ def compare_weighted_restarts(
     kept: float = 1.0,
     level: float = 0.95,
 ) -> Difference:
-    """Return how far the distance of restarts ``now`` lies above a share of that of others, by Welch's t.
+    """Return how far the distance of restarts ``now`` lies above a share of that of others, seed by seed.
 
     That is :func:`~pytest_genderbias.statistics.paired.compare_restarts`, with neutral + kept * sum of w (value - neutral) as the
-    values of ``then``, on the side of neutral where each of the models lies in the mean.
+    values of ``then``, on the side of neutral where each of the models lies in the mean, paired by seed.
 
     Args:
         then: values of each model of a restart, shape (models, restarts): as the controls of each seed.
-        now: values of each restart, shape (restarts,).
+        now: values of each restart, shape (restarts,), in the order of the same seeds.
         distance: as in :func:`compare_weighted_items`, as are the other arguments.
         neutral: the value whose distance is 0.
         weights: of the models, with the sum 1; equal by default.
@@ -239,7 +239,7 @@ def compare_weighted_restarts(
     values = np.asarray(then, dtype=np.float64)
     share = np.full(len(values), 1 / len(values)) if weights is None else np.asarray(weights, dtype=np.float64)
     signed = share * _sides(values.mean(axis=1).tolist(), distance, neutral)
-    return compare_restarts(neutral + kept * (signed @ (values - neutral)), now, distance, 0.0, level)
+    return compare_restarts(neutral + kept * (signed @ (values - neutral)), now, distance, 0.0, level, paired=True)
 
 
 def log_moments(moments: Moments) -> Moments:
