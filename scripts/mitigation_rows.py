@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import random
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mitigations import Gate, Row
+
+from pytest_genderbias.folders import write_whole
 
 #: Who is taken out of the training part of the careers, so that there is an imbalance to mend.
 _WOMEN_OF, _MEN_OF = ("chefs", "comedians", "musicians", "podcasters"), ("artists", "dancers", "models", "writers")
@@ -19,12 +24,12 @@ CAREERS: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-def make_rows(data: Path | None, glove: str | None, scale: str) -> list[Row]:
+def make_rows(data: Path | None, runs: Path | None, glove: str | None, scale: str) -> list[Row]:
     """Return all rows; those of the static NLI model only where word vectors are named."""
     paper = scale == "paper"
     folder = str(data) if data is not None else None
     rows = [
-        *_language_model(folder, paper),
+        *_language_model(folder, bold_sentences(data, runs), paper),
         *_inference(folder, paper),
         *(_static_inference(folder, glove, paper) if glove else ()),
         *_pretraining(folder, paper),
@@ -33,20 +38,34 @@ def make_rows(data: Path | None, glove: str | None, scale: str) -> list[Row]:
     return [replace(row, name=f"paper-{row.name}") for row in rows] if paper else rows
 
 
-def _language_model(data: str | None, paper: bool) -> list[Row]:
+def bold_sentences(data: Path | None, runs: Path | None) -> str:
+    """Write BOLD's sentences of Wikipedia on actors, actresses and professions as a text, in an order drawn once; return its path."""
+    if data is None or runs is None:
+        return "bold.txt"
+    path = runs / "bold.txt"
+    if not path.exists():
+        lines = []
+        for part in ("gender", "profession"):
+            with gzip.open(data / "bold" / f"{part}_wiki.json.gz", "rt") as file:
+                groups = json.load(file).values()
+            lines += [line.strip() for group in groups for found in group.values() for line in found]
+        random.Random(0).shuffle(lines)
+        write_whole(path, ("\n".join(lines) + "\n").encode())
+    return str(path)
+
+
+def _language_model(data: str | None, sentences: str, paper: bool) -> list[Row]:
     """CDA, WED and the regulariser on a word-level LSTM (lu2018 tables 4 and 5, bordia2019 tables 2 to 4)."""
-    recipe: dict[str, Any] = {"name": "lstm", "corpus": "war_and_peace", "data": data, "max_tokens": 350_000}
+    recipe: dict[str, Any] = {"name": "lstm", "corpus": sentences, "data": data}
     if paper:
-        recipe |= {"corpus": "wikitext2/train", "max_tokens": None, "hidden_size": 1500, "embedding_size": 1500, "vocabulary_size": None, "sampled_words": 0, "epochs": 40.0, "dropout": 0.65}  # fmt: skip
+        recipe |= {"corpus": "wikitext2/train", "hidden_size": 1500, "embedding_size": 1500, "vocabulary_size": None, "sampled_words": 0, "epochs": 40.0, "dropout": 0.65}  # fmt: skip
     aob, seeds, budget = Gate("lm-occupation"), 3, {"perplexity": 0.05}
-    text = Gate(
-        "corpus-cooccurrence", "mu", {"training": recipe["corpus"], "data": data, "texts": 2000 if paper else 200}
-    )
+    text = Gate("corpus-cooccurrence", "mu", {"training": recipe["corpus"], "seeds": 2000 if paper else 200})
     rows = [
-        Row("lstm-cda-naive", "CDA, naive, LSTM on War and Peace", None, [{"name": "cda"}], recipe, [aob], 0.3, budget, seeds),
-        Row("lstm-cda-grammatical", "CDA, grammatical, LSTM on War and Peace", None, [{"name": "cda", "intervention": "grammatical"}], recipe, [aob], 0.3, budget, seeds),
-        Row("lstm-wed-after", "WED after training, LSTM on War and Peace", None, [{"name": "wed", "pairs": "bordia2019-penn-treebank"}], recipe, [aob], 0.3, budget, seeds),
-        Row("lstm-projection", "he-she projection after training, LSTM on War and Peace", None, [{"name": "projection"}], recipe, [aob], 0.3, budget, seeds),
+        Row("lstm-cda-naive", "CDA, naive, LSTM on BOLD", None, [{"name": "cda"}], recipe, [aob], 0.3, budget, seeds),
+        Row("lstm-cda-grammatical", "CDA, grammatical, LSTM on BOLD", None, [{"name": "cda", "intervention": "grammatical"}], recipe, [aob], 0.3, budget, seeds),
+        Row("lstm-wed-after", "WED after training, LSTM on BOLD", None, [{"name": "wed", "pairs": "bordia2019-penn-treebank"}], recipe, [aob], 0.3, budget, seeds),
+        Row("lstm-projection", "he-she projection after training, LSTM on BOLD", None, [{"name": "projection"}], recipe, [aob], 0.3, budget, seeds),
     ]  # fmt: skip
     deep = {**recipe, "layers": 3, "cased": True, "shuffled": False}
     if paper:

@@ -70,7 +70,7 @@ def main() -> None:
     from pytest_genderbias.errors import BiasError
     from pytest_genderbias.folders import write_whole
 
-    rows = make_rows(given.data, given.glove, given.scale)
+    rows = make_rows(given.data, given.runs, given.glove, given.scale)
     chosen = [row for row in rows if not given.rows or any(row.name.startswith(name) for name in given.rows)]
     if given.list:
         print("\n".join(f"{row.name}: {row.title}" for row in chosen))
