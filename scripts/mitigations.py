@@ -15,6 +15,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,21 +78,24 @@ def main() -> None:
         return
     if given.data is None or given.runs is None:
         parser.error("--data=DIR and --runs=DIR are needed to make rows")
-    for row in chosen:
-        path = RESULTS / f"{row.name}.json"
+    jobs = [(row.name, partial(make_row, row, given)) for row in chosen]
+    if given.scale == "small" and (not given.rows or any("watched-lstm".startswith(name) for name in given.rows)):
+        jobs.append(("watched-lstm", partial(watch, given)))
+    for name, make in jobs:
+        path = RESULTS / f"{name}.json"
         if path.exists():
-            print(f"{row.name}: made already ({path.relative_to(HERE)}); remove it to make it again", flush=True)
+            print(f"{name}: made already ({path.relative_to(HERE)}); remove it to make it again", flush=True)
             continue
         start = time.perf_counter()
         try:
-            found = make_row(row, given)
+            found = make()
         except BiasError as error:
-            print(f"{row.name}: {type(error).__name__}: {error}", flush=True)
+            print(f"{name}: {type(error).__name__}: {error}", flush=True)
             continue
         RESULTS.mkdir(parents=True, exist_ok=True)
         write_whole(path, (json.dumps(found, indent=1, sort_keys=True) + "\n").encode())
-        told = "; ".join(f"{gate['statistic']} {gate['verdict']}" for gate in found["gates"])
-        print(f"{row.name}: {told} ({time.perf_counter() - start:.0f} s)", flush=True)
+        told = "; ".join(f"{gate['statistic']} {gate['verdict']}" for gate in found.get("gates", ()))
+        print(f"{name}: {told or 'made'} ({time.perf_counter() - start:.0f} s)", flush=True)
 
 
 def make_row(row: Row, given: argparse.Namespace) -> dict[str, Any]:
@@ -118,7 +122,29 @@ def make_row(row: Row, given: argparse.Namespace) -> dict[str, Any]:
     return {
         "row": row.name, "title": row.title, "model": row.model and Path(row.model).name, "what": without_paths(run.what), "by": row.by,
         "budget": dict(row.budget), "seeds": list(run.seeds), "trained": run.trained, "training_seconds": training_seconds(run),
-        "gates": [judged(run, gate, row) for gate in row.gates], "performance": performance, "versions": versions(),
+        "gates": [judged(run, gate, row) for gate in row.gates], "performance": performance, "figure": next(iter(performance), None), "versions": versions(),
+    }  # fmt: skip
+
+
+def watch(given: argparse.Namespace) -> dict[str, Any]:
+    """Return loss, perplexity and bias over the steps of the plain training of the language model (lu2018, figure 3)."""
+    from mitigation_rows import bold_sentences
+
+    from pytest_genderbias.measurement import versions
+    from pytest_genderbias.mitigation import BiasCallback, make_recipe
+    from pytest_genderbias.mitigation.watching import loss_association
+    from pytest_genderbias.recipes.recipe import Training
+
+    recipe = make_recipe("lstm", corpus=bold_sentences(given.data, given.runs), data=str(given.data))
+    histories = []
+    for seed in range(given.seeds or 3):
+        start = recipe.start(None, seed)
+        callback = BiasCallback(["lm-occupation"], every=80, model=start, evaluate=recipe.evaluate)
+        recipe.train(start, recipe.rows(), seed, given.runs / f"watched-{seed}", Training(callbacks=[callback]))
+        histories.append(callback.history)
+    return {
+        "row": "watched-lstm", "histories": histories, "associations": [loss_association(one) for one in histories], "versions": versions(),
+        "what": without_paths({"recipe": {"recipe": recipe.name, **recipe.settings()}}),
     }  # fmt: skip
 
 
@@ -182,8 +208,9 @@ def without_paths(value: Any) -> Any:
 
 
 def results() -> list[dict[str, Any]]:
-    """Return the results that are there, by the name of their row."""
-    return [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
+    """Return the results of rows that are there, by the name of the row."""
+    found = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
+    return [one for one in found if "gates" in one]
 
 
 def table(found: Sequence[Mapping[str, Any]]) -> str:
@@ -223,7 +250,7 @@ def performance(one: Mapping[str, Any]) -> str:
     """Return the recipe's main figure before and after, and that of a trained control."""
     if not one["performance"]:
         return "-"
-    name, sides = next(iter(one["performance"].items()))
+    name, sides = one["figure"], one["performance"][one["figure"]]
     return f"{name} {summary(sides['before'])}, {summary(sides['after'])}"
 
 
