@@ -237,7 +237,7 @@ def test_files_that_cannot_be_read(tmp_path):
 
 @pytest.mark.parametrize("loader", ["CSafeLoader", "SafeLoader"])
 def test_control_characters_with_either_yaml_loader(tmp_path, monkeypatch, loader):
-    monkeypatch.setattr(located_yaml, "_Loader", getattr(yaml, loader))
+    monkeypatch.setattr(located_yaml, "Loader", getattr(yaml, loader))
     path = tmp_path / "own.yaml"
     path.write_text("list: own\ntitle: \x07\n")
     with pytest.raises(DataFileError, match=r"own\.yaml:\d+: not valid YAML"):
@@ -332,6 +332,22 @@ def test_lines_of_keys_and_elements(tmp_path):
 def test_anchors_are_fine_where_they_do_not_loop(tmp_path):
     data = read_yaml(write(tmp_path / "x.yaml", ["a: &x [1, 2]", "b: *x"]))
     assert data["b"] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("5e-5", 5e-5),
+        ("1E3", 1000.0),
+        ("-2.e+1", -20.0),
+        ("5.0e-5", 5e-5),
+        ("5e", "5e"),
+        ("e5", "e5"),
+        ("'5e-5'", "5e-5"),
+    ],
+)
+def test_numbers_are_those_of_yaml_1_2(tmp_path, text, value):
+    assert read_yaml(write(tmp_path / "x.yaml", [f"a: {text}"])) == {"a": value}
 
 
 @pytest.mark.parametrize("name", sorted(COUNTS))

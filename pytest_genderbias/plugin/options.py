@@ -331,11 +331,13 @@ def _option(text: str) -> tuple[str, str, Any]:
         raise pytest.UsageError(f"--bias-option: expected [SUITE:]NAME=VALUE, got {text!r}")
     import yaml
 
+    from pytest_genderbias.text.located_yaml import Loader
+
     if not suite.strip():
         _refuse_unknown_option(option.strip())
     try:
-        return suite.strip(), option.strip(), yaml.safe_load(value)
-    except yaml.YAMLError:
+        return suite.strip(), option.strip(), yaml.load(value, Loader)  # noqa: S506 - a safe one
+    except (yaml.YAMLError, ValueError):  # the latter is a date that does not exist
         raise pytest.UsageError(f"--bias-option: {value!r} is no value; put it in quotes") from None
 
 

@@ -5,6 +5,7 @@ Only the safe subset of YAML is constructed. A key that stands twice in a mappin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,16 @@ import yaml
 
 from pytest_genderbias.errors import DataFileError
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Loader(_Safe):  # type: ignore[misc]
+    """PyYAML's safe loader, to which ``5e-5`` is a number, as it is in YAML 1.2: YAML 1.1 wants ``5.0e-5``, and reads a text."""
+
+
+Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
 
 
 class LocatedMap(dict[str, Any]):
@@ -44,7 +54,7 @@ def read_yaml(path: Path) -> LocatedMap:
         raise DataFileError(f"{path}: cannot be read: {error}") from None
     loader = None
     try:
-        loader = _Loader(text)
+        loader = Loader(text)
         node = loader.get_single_node()
         value = _build(loader, node, str(path)) if node is not None else None
     except yaml.YAMLError as error:
