@@ -22,6 +22,7 @@ from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import ModelError, NotApplicableError, ScoreError, SettingError
 from pytest_genderbias.measurement import LabelWarning, label_warning
 from pytest_genderbias.models.loading import LoadSettings, inspect, wrap_object
+from pytest_genderbias.models.saving import save_model
 from pytest_genderbias.models.spec import ALIASES, DEMOS, parse_spec, parse_specs
 
 
@@ -428,6 +429,21 @@ def test_a_config_entry_that_changes_scores_matters(copied, tiny_model, change):
 @pytest.mark.parametrize("change", [{"transformers_version": "4.0.0"}, {"dtype": "float16"}, {"_name_or_path": "x"}])
 def test_a_config_entry_that_changes_nothing_does_not_matter(copied, tiny_model, change):
     assert fingerprint(edit_config(copied("bert"), **change)) == tiny_model("bert").fingerprint
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "albert", "mpnet"])
+def test_an_encoder_saved_without_its_pooler_is_the_same_each_time(tmp_path, kind):
+    """Its pooler is made up, and read by nobody; nothing is drawn for it from the caller's generator."""
+    folder = tmp_path / "encoder"
+    body = make_network(kind).base_model  # a masked LM has no pooler
+    body.save_pretrained(folder)
+    tokenizer(kind).save_pretrained(folder)
+    generator = torch.get_rng_state()
+    assert fingerprint(folder) == fingerprint(folder)
+    assert torch.equal(torch.get_rng_state(), generator)
+    model = load_model(str(folder), device="cpu")
+    assert any(name.startswith("pooler.") for name, _ in model.backend.network.named_parameters())
+    assert load_model(str(save_model(model, tmp_path / "again")), device="cpu").fingerprint == model.fingerprint
 
 
 def test_the_order_of_labels_matters(copied, tiny_model):

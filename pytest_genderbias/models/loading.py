@@ -506,7 +506,7 @@ def _load_network(source: ModelSource, settings: LoadSettings) -> Any:
     }
     auto: Any = classes.get(source.role.kind, transformers.AutoModelForSequenceClassification)
     try:
-        with quiet_transformers():
+        with quiet_transformers(), torch.random.fork_rng(devices=[]):  # lacking weights are drawn
             network, info = auto.from_pretrained(
                 config=source.config,
                 dtype=getattr(torch, settings.dtype),
@@ -517,7 +517,11 @@ def _load_network(source: ModelSource, settings: LoadSettings) -> Any:
         raise _explain(error, source.spec, "weights") from None
     missing = sorted({*info["missing_keys"], *(str(key[0]) for key in info["mismatched_keys"])})
     if source.role.kind == ENCODER:  # the pooler is read by nobody
-        missing = [name for name in missing if not name.startswith("pooler.")]
+        made_up = [name for name in missing if name.startswith("pooler.")]
+        missing = [name for name in missing if name not in made_up]
+        with torch.no_grad():  # random numbers would give the model another fingerprint each time
+            for name in made_up:
+                network.get_parameter(name).zero_()
     if missing:
         raise ModelError(
             f"{source.spec.name} lacks weights that its architecture {type(network).__name__} scores with: "
