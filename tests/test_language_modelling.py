@@ -111,6 +111,28 @@ def test_many_broken_lines_make_few_warnings(tmp_path):
     assert len(told) == 6 and "50 lines in all" in str(told[-1].message)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.txt", "", "too few words"),
+        ("a.txt", " \n\n", "too few words"),
+        ("a.jsonl", '{"sentences": []}\n', "too few words"),
+        ("a.jsonl", "{\n", "the file has no rows"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*not valid JSON")
+def test_a_corpus_without_words_is_one_error(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataFileError, match=message):
+        read_sentence_rows(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("held_out", [0, 1, "0.1", True])
+def test_what_is_held_out_is_a_share(tmp_path, held_out):
+    with pytest.raises(SettingError, match="held_out is a share"):
+        read_sentence_rows(str(tmp_path), held_out=held_out)
+
+
 def test_corpora_by_name(shared_data):
     rows = read_sentence_rows("wikitext2/valid", str(shared_data), max_tokens=5000)
     words = sum(len(row["text"].split()) for part in rows[:2] for row in part)

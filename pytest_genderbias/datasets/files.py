@@ -6,6 +6,7 @@ import csv
 import gzip
 import importlib
 import json
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +19,7 @@ Row = tuple[int, dict[str, Any]]
 #: What is told of a line that cannot be read; if it raises nothing, the line is left out and reading goes on.
 OnBroken = Callable[[DataFileError], object]
 
+_ESCAPED, _HALF = re.compile(r"\\u[dD]"), re.compile("[\ud800-\udfff]")  #: halves of characters, which have no UTF-8
 _LARGEST_FIELD = min(sys.maxsize, 2**31 - 1)  # a C long, which has 32 bits on some systems
 
 
@@ -206,8 +208,12 @@ def _object(path: Path, number: int, text: str) -> dict[str, Any]:
         row = json.loads(text)
     except json.JSONDecodeError as error:
         raise DataFileError(f"{path}:{number}: not valid JSON: {error.msg} at column {error.colno}") from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists in lists without end
+        raise DataFileError(f"{path}:{number}: cannot be read as JSON: {error}") from None
     if not isinstance(row, dict):
         raise DataFileError(f"{path}:{number}: expected a JSON object, got {text[:40]!r}")
+    if _ESCAPED.search(text) and _HALF.search(json.dumps(row, ensure_ascii=False)):
+        raise DataFileError(f"{path}:{number}: a text has half a character (\\ud800 to \\udfff, not in a pair)")
     return row
 
 

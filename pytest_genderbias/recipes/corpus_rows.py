@@ -61,14 +61,14 @@ def read_sentence_rows(
     >>> rows.training[0], rows.held_out[0], len(rows.training), len(rows.held_out)
     ({'text': 'It rains on day 0 again.', 'place': 0}, {'text': 'It rains on day 54 again.', 'passage': 6}, 91, 9)
     """
-    if not 0 < held_out < 1:
+    if type(held_out) not in (int, float) or not 0 < held_out < 1:
         raise SettingError(f"held_out is a share above 0 and below 1, got {held_out!r}")
     if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
         raise SettingError(f"max_tokens should be a whole number of at least 1, or nothing, got {max_tokens!r}")
     files = _files(corpus, data)
     sentences, documents = _read(files, max_tokens)
     words = np.asarray([len(sentence.split()) for sentence in sentences], dtype=np.int64)
-    passage = _passages(words, np.asarray(documents), held_out)
+    passage = _passages(words, np.asarray(documents, dtype=np.int64), held_out)
     kept = _held_out(int(passage[-1]) + 1 if len(passage) else 0, held_out, corpus)
     training: list[Row] = []
     apart: list[Row] = []
@@ -90,12 +90,19 @@ def _files(corpus: str, data: str | None) -> tuple[Path, ...]:
 
 def _read(files: tuple[Path, ...], most: int | None) -> tuple[list[str], list[int]]:
     """Return sentences, and the document of each; warn of lines that cannot be read."""
-    broken: list[DataFileError] = []
+    broken = 0
+
+    def tell(error: DataFileError) -> None:
+        nonlocal broken
+        broken += 1
+        if broken <= _SHOWN:
+            warnings.warn(f"{error} (the line is left out)", stacklevel=2)
+
     sentences: list[str] = []
     documents: list[int] = []
     found = first = 0
     for file in files:
-        for document, sentence in read_document_sentences(file, broken.append):
+        for document, sentence in read_document_sentences(file, tell):
             if sentence.strip() and (most is None or found < most):
                 sentences.append(sentence.strip())
                 documents.append(first + document)
@@ -103,10 +110,8 @@ def _read(files: tuple[Path, ...], most: int | None) -> tuple[list[str], list[in
             elif most is not None and found >= most:
                 break
         first = documents[-1] + 1 if documents else 0
-    for error in broken[:_SHOWN]:
-        warnings.warn(f"{error} (the line is left out)", stacklevel=3)
-    if len(broken) > _SHOWN:
-        warnings.warn(f"{len(broken)} lines in all cannot be read, and are left out", stacklevel=3)
+    if broken > _SHOWN:
+        warnings.warn(f"{broken} lines in all cannot be read, and are left out", stacklevel=2)
     return sentences, documents
 
 
