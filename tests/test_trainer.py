@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -109,51 +112,75 @@ def test_a_killed_training_goes_on(tmp_path):
     done = run_apart(KILLED.format(paths=[os.path.dirname(__file__)], folder=folder))
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert last_checkpoint(tmp_path / "killed/checkpoints").endswith("checkpoint-4")
-    whole = run_apart(
-        f"import sys; sys.path[:0] = {[os.path.dirname(__file__)]!r}\nfrom test_trainer import train\n"
-        f"train({str(tmp_path / 'whole')!r}); train({folder!r})"
-    )
-    assert whole.returncode == 0, whole.stderr
-    assert same(
-        load_file(tmp_path / "killed/model/model.safetensors"), load_file(tmp_path / "whole/model/model.safetensors")
-    )
+    assert same(train(folder), train(tmp_path / "whole"))
 
 
-FULL = """
-import resource, sys
-sys.path[:0] = {paths!r}
-import transformers
-from test_trainer import train, Training, SettingError
 class Fill(transformers.TrainerCallback):
+    """Lets writes beyond a size fail from a step on, in whichever library they are, as a full disk does."""
+
+    def __init__(self, resource, step, size):
+        self.resource, self.step, self.size = resource, step, size
+
     def on_step_end(self, args, state, control, **more):
-        if state.global_step == {step}:
-            resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))
-try:
-    train({folder!r}, Training(callbacks=(Fill(),)))
-except SettingError as error:
-    print("SettingError", error)
-"""
+        if state.global_step == self.step:
+            kind = self.resource.RLIMIT_FSIZE
+            self.resource.setrlimit(kind, (self.size, self.resource.getrlimit(kind)[1]))
+
+
+@pytest.fixture
+def room():
+    """Return a function that trains on a disk that fills up, and returns the error."""
+    resource = pytest.importorskip("resource", reason="no limit to the size of a file can be set here")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def filled(folder, step, size):
+        try:
+            train(folder, Training(callbacks=(Fill(resource, step, size),)))
+        except SettingError as error:
+            return str(error)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        return ""
+
+    return filled
 
 
 @pytest.mark.parametrize("size", [100, 5_000, 60_000])
-def test_a_disk_that_fills_up_during_a_checkpoint_loses_nothing(tmp_path, size):
-    """Writes beyond the limit fail, in whichever library they are."""
+def test_a_disk_that_fills_up_during_a_checkpoint_loses_nothing(tmp_path, room, size):
     folder = tmp_path / "full"
-    done = run_apart(FULL.format(paths=[os.path.dirname(__file__)], folder=str(folder), step=6, size=size))
-    assert done.returncode == 0, done.stderr
-    assert f"SettingError {folder} cannot be written: " in done.stdout, done.stdout
-    assert "it goes on from the last whole checkpoint" in done.stdout
+    error = room(folder, 6, size)
+    assert error.startswith(f"{folder} cannot be written: ")
+    assert "it goes on from the last whole checkpoint" in error
     assert last_checkpoint(folder / "checkpoints").endswith("checkpoint-4")
     assert not (folder / "model").exists()
     assert same(train(folder), train(tmp_path / "whole"))
 
 
-def test_a_disk_that_fills_up_at_the_end_leaves_no_half_model(tmp_path):
+def test_a_disk_that_fills_up_at_the_end_leaves_no_half_model(tmp_path, room):
     folder = tmp_path / "full"
-    done = run_apart(FULL.format(paths=[os.path.dirname(__file__)], folder=str(folder), step=14, size=5_000))
-    assert "SettingError" in done.stdout, done.stderr
+    assert "cannot be written" in room(folder, 14, 5_000)
     assert not list(folder.glob(".saving-*"))
     assert same(train(folder), train(tmp_path / "whole"))
+
+
+@pytest.mark.parametrize("how", ["cut", "junk", "gone"])
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "config.json"])
+def test_a_damaged_checkpoint_is_left_out(tmp_path, stopped, name, how):
+    shutil.copytree(stopped, tmp_path / "checkpoints")
+    file = tmp_path / "checkpoints/checkpoint-8" / name
+    content = file.read_bytes()
+    file.unlink() if how == "gone" else file.write_bytes(b"junk" if how == "junk" else content[: len(content) // 2])
+    assert last_checkpoint(tmp_path / "checkpoints").endswith("checkpoint-4")
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["checkpoint-4"]
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """Return the checkpoints of a training that was stopped."""
+    folder = tmp_path_factory.mktemp("stopped")
+    with pytest.raises(KeyboardInterrupt):
+        train(folder, Training(callbacks=(Stop(9),)), save_total_limit=3)
+    return folder / "checkpoints"
 
 
 def test_a_checkpoint_that_was_cut_off_is_left_out(tmp_path):
@@ -179,6 +206,44 @@ def test_arguments_are_checked():
         check_arguments({"warmup": 10})
     with pytest.raises(SettingError, match="'seed' is decided by the recipe"):
         check_arguments({"seed": 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("weight_decay", "1e-2", "should be a number, got '1e-2'"),
+        ("gradient_accumulation_steps", 2.0, "should be a whole number, got 2.0"),
+        ("gradient_accumulation_steps", 0, "should be at least 1, got 0"),
+        ("bf16", "yes", "should be true or false, got 'yes'"),
+        ("logging_steps", True, "should be a number, got True"),
+        ("disable_tqdm", True, "is decided by the recipe"),
+        ("save_only_model", True, "is decided by the recipe"),
+    ],
+)
+def test_values_of_arguments_are_checked(name, value, message):
+    with pytest.raises(SettingError, match=f"the training argument '{name}' {message}"):
+        check_arguments({name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("load_best_model_at_end", True), ("eval_strategy", "steps"), ("optim", "x"), ("report_to", "x")],
+)
+def test_what_the_trainer_refuses_is_one_error(tmp_path, name, value):
+    with pytest.raises(SettingError, match="transformers' Trainer refuses its arguments: ") as caught:
+        train(tmp_path, **{name: value})
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_the_generators_of_the_caller_stay_as_they_were(tmp_path):
+    def draw():
+        return random.random(), np.random.random(), torch.rand(1).item()
+
+    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    expected = draw()
+    random.setstate(states[0]), np.random.set_state(states[1]), torch.set_rng_state(states[2])
+    train(tmp_path)
+    assert draw() == expected
 
 
 def test_a_read_only_folder_is_one_error(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,19 +12,31 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
+
+import numpy as np
 
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
 from pytest_genderbias.models.loading import quiet_transformers
 from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, PLAIN, Training
 
 #: What a recipe decides itself, so that a resumed run ends where an uninterrupted one does.
-_OURS = ("output_dir", "seed", "data_seed", "resume_from_checkpoint", "max_steps")
+_OURS = (
+    "output_dir", "seed", "data_seed", "resume_from_checkpoint", "max_steps", "disable_tqdm", "save_only_model", "ignore_data_skip"
+)  # fmt: skip
+_NUMBERS = {int: "a whole number", float: "a number", bool: "true or false"}
+_AT_LEAST_ONE = ("per_device_train_batch_size", "gradient_accumulation_steps")
 _STATE = "trainer_state.json"  #: the Trainer writes it last
+_ARCHIVES = (
+    "optimizer.pt",
+    "scheduler.pt",
+    "rng_state.pth",
+)  #: without one, a resumed training would end with other weights
 _CANNOT_WRITE = ("PytorchStreamWriter", "iostream error", "No space left", "file write failed")
 
 
 def check_arguments(arguments: Mapping[str, Any]) -> None:
-    """Refuse arguments of the Trainer that do not exist, or that a recipe decides itself.
+    """Refuse arguments of the Trainer that do not exist, that a recipe decides itself, or that are no number where one is wanted.
 
     Raises:
         SettingError: the message names the argument.
@@ -34,12 +47,17 @@ def check_arguments(arguments: Mapping[str, Any]) -> None:
 
     from transformers import TrainingArguments
 
-    known = {field.name for field in fields(TrainingArguments)}
-    for name in arguments:
+    known = {field.name: field.type for field in fields(TrainingArguments)}
+    for name, value in arguments.items():
         if name in _OURS:
             raise SettingError(f"the training argument {name!r} is decided by the recipe; leave it out")
         if name not in known:
             raise SettingError(f"transformers.TrainingArguments has no argument {name!r}")
+        kind: Any = known[name]
+        if kind in _NUMBERS and type(value) not in ((int, float) if kind is float else (kind,)):
+            raise SettingError(f"the training argument {name!r} should be {_NUMBERS[kind]}, got {value!r}")
+        if name in _AT_LEAST_ONE and value < 1:
+            raise SettingError(f"the training argument {name!r} should be at least 1, got {value!r}")
 
 
 def require_train() -> None:
@@ -85,15 +103,22 @@ def run_trainer(
     with _told(folder):
         folder.mkdir(parents=True, exist_ok=True)
     freeze(network, training.freeze)
-    how = transformers.TrainingArguments(
-        **{
-            "save_strategy": "no", "logging_steps": 50, "report_to": [], "dataloader_pin_memory": False,
-            "use_cpu": network.device.type == "cpu", "save_total_limit": 1, **arguments,
-        },
-        output_dir=str(folder / "checkpoints"), seed=seed, data_seed=seed, max_steps=steps, disable_tqdm=not training.progress,
-    )  # fmt: skip
-    with quiet_transformers():
-        trainer = transformers.Trainer(network, how, collator, examples, callbacks=list(training.callbacks))
+    given = {
+        "save_strategy": "no", "logging_steps": 50, "report_to": [], "dataloader_pin_memory": False,
+        "use_cpu": network.device.type == "cpu", "save_total_limit": 1, **arguments,
+        "output_dir": str(folder / "checkpoints"), "seed": seed, "data_seed": seed, "max_steps": steps,
+        "disable_tqdm": not training.progress,
+    }  # fmt: skip
+    with quiet_transformers(), _generators_kept(network.device):
+        try:
+            how = transformers.TrainingArguments(**given)
+            if how.n_gpu > 1:  # several would make batches of another size
+                how._n_gpu = 1
+            trainer = transformers.Trainer(network, how, collator, examples, callbacks=list(training.callbacks))
+        except (ValueError, TypeError, ImportError) as error:
+            raise SettingError(
+                f"transformers' Trainer refuses its arguments: {' '.join(str(error).split())}"
+            ) from error
         if not training.progress:
             trainer.remove_callback(transformers.PrinterCallback)
         for callback in training.callbacks:
@@ -124,6 +149,20 @@ def save_whole(network: Any, tokenizer: Any, path: Path, report: Mapping[str, An
 
 
 @contextmanager
+def _generators_kept(device: Any) -> Iterator[None]:
+    """Leave the caller's generators of random numbers as they were: the Trainer seeds all that there are."""
+    import torch
+
+    ours, numpys = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            yield
+    finally:
+        random.setstate(ours)
+        np.random.set_state(numpys)
+
+
+@contextmanager
 def _told(folder: Path) -> Iterator[None]:
     """Make one error of whatever a full or read-only disk does to those who write to it."""
     from safetensors import SafetensorError
@@ -139,15 +178,30 @@ def _told(folder: Path) -> Iterator[None]:
 
 
 def last_checkpoint(folder: Path) -> str | None:
-    """Return the last checkpoint that was written whole, or ``None``; what was cut off in the middle is removed."""
+    """Return the last checkpoint that was written whole, or ``None``; what was cut off in the middle, or lacks a part, is removed."""
     whole = None
     for path in sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2])):
-        try:
-            json.loads((path / _STATE).read_bytes())
+        if _is_whole(path):
             whole = str(path)
-        except (OSError, ValueError):
+        else:
             shutil.rmtree(path, ignore_errors=True)
     return whole
+
+
+def _is_whole(path: Path) -> bool:
+    """Tell whether all of a checkpoint can be read, by the ends of its files."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        for name in (_STATE, "config.json"):
+            json.loads((path / name).read_bytes())
+        weights = list(path.glob("*.safetensors"))
+        for file in weights:
+            with safe_open(file, "numpy"):
+                pass
+    except (OSError, ValueError, SafetensorError):
+        return False
+    return bool(weights) and all(is_zipfile(path / name) for name in _ARCHIVES)
 
 
 def freeze(network: Any, what: str | int) -> None:
