@@ -1,6 +1,6 @@
-"""What examples/verdicts/README.md shows: its commands, run in a copy of the folder, and what of their output it keeps.
+"""What the README of examples/verdicts and of examples/mitigation shows: its commands, run in a copy of the folder, and their output.
 
-``python tests/verdict_texts.py`` writes the README anew (or another file, if one is named); ``tests/test_examples.py`` holds the one
+``python tests/verdict_texts.py EXAMPLE`` writes the README anew (or another file, if one is named); ``tests/test_examples.py`` holds the one
 against the other.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "examples" / "verdicts"
+EXAMPLES = Path(__file__).parents[1] / "examples"
 _BLOCK = re.compile(r"^```console\n\$ pytest ([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 _ENDS = re.compile(r"=+ (?:\d+ (?:passed|failed)[^=]*?|short test summary info) ?(?:in [\d.:]+s.*?)? ?=+")
@@ -46,8 +46,10 @@ def _kept(output: str) -> Iterator[str]:
         if re.fullmatch(r"=+ .+ =+", line):
             section = line.strip("= ") if not _ENDS.fullmatch(line) else ""
         elif section == "FAILURES" and not line.startswith("___"):
-            records = (records and line.startswith("    ")) or line == "  worst records:"
-            if not line.startswith("    "):
+            text = line.removeprefix("E   ")  # of a test in Python
+            nested = text.startswith("    ")
+            records = text == "  worst records:" or (records and nested)
+            if not (records and nested):
                 yield line + (" ..." if records else "")
         elif section == "bias" and not re.search(r"\| measured +\|", line):
             yield line
@@ -76,13 +78,15 @@ def run_here(folder: Path) -> Run:
     return run
 
 
-def main(target: Path) -> None:
-    """Write the README anew."""
+def main(example: str, target: Path) -> None:
+    """Write the README of an example anew."""
+    source = EXAMPLES / example
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(shutil.copytree(FOLDER, Path(temporary).resolve() / "verdicts"))
-        subprocess.run([sys.executable, "make_models.py", "models"], cwd=folder, check=True, capture_output=True)
-        target.write_text(renewed((FOLDER / "README.md").read_text(), run_here(folder), folder))
+        folder = Path(shutil.copytree(source, Path(temporary).resolve() / example))
+        if (folder / "make_models.py").exists():
+            subprocess.run([sys.executable, "make_models.py", "models"], cwd=folder, check=True, capture_output=True)
+        target.write_text(renewed((source / "README.md").read_text(), run_here(folder), folder))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER / "README.md")
+    main(sys.argv[1], Path(sys.argv[2]) if len(sys.argv) > 2 else EXAMPLES / sys.argv[1] / "README.md")

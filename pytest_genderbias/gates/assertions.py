@@ -28,6 +28,7 @@ def assert_at_most(
         GateFailure: it is larger, has no value, or the bounds do not decide (unless ``--bias-inconclusive=warn``).
         GateError: it is worse on either side of neutral; use :func:`assert_within`.
     """
+    __tracebackhide__ = True
     return settle(judge_limit(measurement, Limit(at_most=limit), statistic, generalise))
 
 
@@ -35,6 +36,7 @@ def assert_at_least(
     measurement: Measurement, limit: float, statistic: str | None = None, generalise: bool = False
 ) -> Judgement:
     """Assert that a statistic, the main one by default, is at least ``limit``, literally. All else as :func:`assert_at_most`."""
+    __tracebackhide__ = True
     return settle(judge_limit(measurement, Limit(at_least=limit), statistic, generalise))
 
 
@@ -42,6 +44,7 @@ def assert_within(
     measurement: Measurement, distance: float, statistic: str | None = None, generalise: bool = False
 ) -> Judgement:
     """Assert that a statistic, the main one by default, lies at most ``distance`` from its neutral value, on either side."""
+    __tracebackhide__ = True
     return settle(judge_limit(measurement, Limit(within=distance), statistic, generalise))
 
 
@@ -64,6 +67,7 @@ def assert_no_regression(
     Raises:
         GateFailure: it is worse, or its bounds do not decide, it has no value, there is no baseline, or it is of something else.
     """
+    __tracebackhide__ = True
     return settle(baseline.judge(measurement, tolerance, statistic, name))
 
 
@@ -75,11 +79,13 @@ def assert_no_worse(
     comparisons: int = 1,
 ) -> Judgement:
     """Assert that a model is not worse than another on the same suite, item by item. Arguments as :func:`judge_no_worse`."""
+    __tracebackhide__ = True
     return settle(judge_no_worse(measurement, reference, tolerance, statistic, comparisons))
 
 
 def settle(judgement: Judgement) -> Judgement:
     """Raise if the judgement fails its test; warn where it would, were the run not set to go on."""
+    __tracebackhide__ = True  # pytest then shows the line of the test that asserts, and the text
     if judgement.failed:
         raise GateFailure(judgement.text)
     if judgement.verdict in (INCONCLUSIVE, STALE):

@@ -75,6 +75,7 @@ def assert_reduced(
     Raises:
         GateFailure: any verdict but ``reduced`` (``inconclusive`` only warns with ``--bias-inconclusive=warn``).
     """
+    __tracebackhide__ = True
     return settle(judge_reduction(run, suite, by, budget, statistic, superficial, back, overshoot, **settings))
 
 

@@ -1,0 +1,28 @@
+"""Mitigations that are none, or too little: every test here fails, each for a reason of its own."""
+
+from methods import FlatOutput, Noise, Subtraction
+
+from pytest_genderbias.mitigation import assert_reduced
+from pytest_genderbias.mitigation.method import Method
+
+TEXT = {"name": "causal-lm", "corpus": "careers.txt"}
+
+
+def test_does_nothing(bias_mitigation):
+    assert_reduced(bias_mitigation(Method()), "lm-occupation", by=0.3)
+
+
+def test_adds_noise(bias_mitigation):
+    assert_reduced(bias_mitigation(Noise()), "lm-occupation", by=0.3)
+
+
+def test_reduces_less_than_is_asked(bias_mitigation):
+    assert_reduced(bias_mitigation("projection"), "lm-occupation", by=0.6)
+
+
+def test_over_corrects(bias_mitigation):
+    assert_reduced(bias_mitigation(Subtraction(share=2.0)), "lm-occupation", by=0.3)
+
+
+def test_ruins_accuracy(bias_mitigation):
+    assert_reduced(bias_mitigation(FlatOutput(), TEXT), "lm-occupation", by=0.3, budget={"perplexity": 0.05})

@@ -1,0 +1,101 @@
+"""Mitigations of one's own: what a method does to a model is a function from a model to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+
+from pytest_genderbias.mitigation.directions import HE_SHE, learn_basis, random_bases
+from pytest_genderbias.mitigation.method import Method
+from pytest_genderbias.mitigation.projection import input_embeddings, replace_input_embeddings
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.saving import copied, untie_output, with_network
+
+
+def changed(model: Model, change: Callable[[Any], None], what: str) -> Model:
+    """Return a copy of a model whose network was changed in place; the model that was given stays as it is."""
+    network = copied(model.backend.network)
+    with torch.no_grad():
+        change(network)
+    return with_network(model, network, what)
+
+
+@dataclass(frozen=True)
+class Subtraction(Method):
+    """Takes ``share`` times what the input embeddings have of he - she: 1 is the projection, 2 mirrors them.
+
+    ``random``: a random direction from this seed in its place, which is the control.
+    """
+
+    name: ClassVar[str] = "subtraction"
+    share: float = 1.0
+    random: int | None = None
+
+    def after(self, model: Model, seed: int) -> Model:
+        """Change the finished model."""
+        he_she = learn_basis(model, pairs=HE_SHE)  # shape (width, 1)
+        basis = he_she if self.random is None else random_bases(len(he_she), seed=self.random)[0]
+
+        def subtract(network: Any) -> None:
+            words = input_embeddings(network)
+            replace_input_embeddings(network, words - self.share * words @ basis @ basis.T)
+
+        return changed(model, subtract, f"{self.name} of {self.share:g}")
+
+    def control(self, repeat: int) -> Method:
+        """Return the same with a random direction."""
+        return replace(self, random=repeat)
+
+
+@dataclass(frozen=True)
+class Noise(Method):
+    """Adds noise to the input embeddings, of ``scale`` standard deviations."""
+
+    name: ClassVar[str] = "noise"
+    scale: float = 0.3
+
+    def after(self, model: Model, seed: int) -> Model:
+        """Change the finished model."""
+
+        def add(network: Any) -> None:
+            words = network.get_input_embeddings().weight
+            words += self.scale * words.std() * torch.randn(words.shape, generator=torch.Generator().manual_seed(seed))
+
+        return changed(model, add, self.name)
+
+
+@dataclass(frozen=True)
+class FlatOutput(Method):
+    """Makes the model less sure of anything: less of everything is also less of bias."""
+
+    name: ClassVar[str] = "flat-output"
+    scale: float = 0.2
+
+    def after(self, model: Model, seed: int) -> Model:
+        """Change the finished model."""
+
+        def flatten(network: Any) -> None:
+            untie_output(network)  # else the input embeddings, which have the same weights, would change too
+            network.get_output_embeddings().weight *= self.scale
+
+        return changed(model, flatten, self.name)
+
+
+@dataclass(frozen=True)
+class FlatHead(Method):
+    """Changes nothing but the head of a masked language model (BERT's): what the encoder knows stays as it was."""
+
+    name: ClassVar[str] = "flat-head"
+    scale: float = 0.2
+
+    def after(self, model: Model, seed: int) -> Model:
+        """Change the finished model."""
+
+        def flatten(network: Any) -> None:
+            for weights in network.cls.predictions.transform.LayerNorm.parameters():
+                weights.mul_(self.scale)
+
+        return changed(model, flatten, self.name)

@@ -1,0 +1,18 @@
+"""A mitigation that only hides: the encoder keeps the bias, and a new head finds it."""
+
+from methods import FlatHead
+
+from pytest_genderbias.mitigation import assert_reduced
+
+RECIPE = {
+    "name": "masked-lm",
+    "corpus": "careers.txt",
+    "steps": 200,
+    "batch_size": 16,
+    "max_length": 16,
+    "learning_rate": 0.01,
+}
+
+
+def test_superficial(bias_mitigation):
+    assert_reduced(bias_mitigation(FlatHead(), RECIPE), "lm-occupation", by=0.3, superficial=True)

@@ -1,0 +1,17 @@
+"""Does it lower bias, and is the text still told as well as before? ``careers.txt`` stands for a text of your own."""
+
+from methods import Subtraction
+
+from pytest_genderbias.mitigation import assert_reduced
+
+TEXT = {"name": "causal-lm", "corpus": "careers.txt"}  # evaluates alone: neither method trains
+
+
+def test_projection(bias_mitigation):
+    run = bias_mitigation("projection", TEXT)
+    assert_reduced(run, "lm-occupation", by=0.3, budget={"perplexity": 0.25})
+
+
+def test_a_method_of_ones_own(bias_mitigation):
+    run = bias_mitigation(Subtraction(share=0.9))
+    assert_reduced(run, "lm-occupation", by=0.3)
