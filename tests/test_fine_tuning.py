@@ -473,12 +473,14 @@ def test_settings_tell_files_by_their_content(nli_files, tmp_path):
     [
         ({"batch_size": 0}, "batch_size"),
         ({"epochs": -1}, "epochs"),
+        ({"epochs": float("inf")}, "epochs"),
+        ({"batch_size": None}, "batch_size"),
         ({"learning_rate": "fast"}, "learning_rate"),
         ({"max_rows": 2.5}, "max_rows"),
         ({"arguments": {"seed": 1}}, "seed"),
         ({"arguments": {"no_such": 1}}, "no_such"),
     ],
-    ids=lambda v: v if isinstance(v, str) else "",
+    ids=str,
 )
 def test_settings_that_make_no_sense_are_refused(settings, message):
     with pytest.raises(SettingError, match=message):
@@ -486,12 +488,31 @@ def test_settings_that_make_no_sense_are_refused(settings, message):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"held_out": 0}, {"held_out": 1.0}, {"taken_out": (("a", "b"),)}, {"taken_out": (("a", "b", 2),)},
-                 {"data_set": "snli"}], ids=str,
+    "settings", [{"held_out": 0}, {"held_out": 1.0}, {"held_out": "0.3"}, {"taken_out": (("a", "b"),)}, {"taken_out": (3,)},
+                 {"taken_out": (("a", "b", 2),)}, {"taken_out": ("abc",)}, {"data_set": "snli"}], ids=str,
 )  # fmt: skip
 def test_splits_that_make_no_sense_are_refused(settings):
     with pytest.raises(SettingError):
         ClassifierTuning(**settings)
+
+
+def test_labels_that_differ_by_case_alone_are_refused(tmp_path):
+    """They are one and the same to whoever reads a classifier's outputs."""
+    rows = [{"text": f"the music {i}", "label": label} for i in range(6) for label in ("nurse", "Nurse", "doctor")]
+    with pytest.raises(DataFileError, match=r"jobs.jsonl: the labels 'Nurse' and 'nurse' differ by case alone"):
+        assert ClassifierTuning(training=written(tmp_path / "jobs.jsonl", rows)).labels
+
+
+def test_a_file_too_small_to_hold_any_out_is_refused(tmp_path):
+    rows = [{"text": "the music", "label": label} for label in ("nurse", "doctor")]
+    with pytest.raises(DataFileError, match=r"jobs.jsonl: too few rows .* to hold 0.3 of them out"):
+        ClassifierTuning(training=written(tmp_path / "jobs.jsonl", rows)).rows()
+
+
+def test_a_row_with_another_label_is_refused(tiny_model, nli_files, tmp_path):
+    recipe = InferenceTuning(**nli_files, **FEW)
+    with pytest.raises(SettingError, match="no output of the network is called 'maybe'; there are entailment"):
+        recipe.train(recipe.start(tiny_model("bert"), 0), [{**pairs()[0], "label": "maybe"}], 0, tmp_path / "run")
 
 
 def test_real_data_are_read(shared_data):

@@ -448,8 +448,11 @@ def test_settings_say_what_was_read_and_not_where(corpus, tmp_path):
         ({"steps": 0}, "steps"),
         ({"batch_size": 1.5}, "batch_size"),
         ({"learning_rate": 0}, "learning_rate"),
-        ({"learning_rate": "5e-5"}, "learning_rate"),  # as YAML 1.1 reads 5e-5
+        ({"learning_rate": "5e-5"}, "learning_rate"),
         ({"warmup": 1}, "warmup"),
+        ({"held_out": "0.1"}, "held_out"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"epochs": float("inf")}, "epochs"),
         ({"epochs": 0}, "epochs"),
         ({"mask_probability": 1}, "mask_probability"),
         ({"arguments": {"learning_rate": 1e-3}}, "has a setting of the recipe: learning_rate"),

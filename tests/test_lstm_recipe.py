@@ -142,12 +142,20 @@ def test_settings_tell_texts_apart_and_name_no_path(text, tmp_path):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"layers": 0}, {"vocabulary_size": 0}, {"dropout": 1.0}, {"block": 2.5}, {"epochs": 0}, {"learning_rate": -1.0},
+    [{"layers": 0}, {"vocabulary_size": 0}, {"dropout": 1.0}, {"dropout": "0.1"}, {"block": 2.5}, {"epochs": 0},
+     {"epochs": float("inf")}, {"learning_rate": -1.0}, {"learning_rate": "5e-5"}, {"held_out": 1}, {"max_tokens": 0},
      {"arguments": {"seed": 3}}, {"arguments": {"no_such": 3}}],
 )  # fmt: skip
 def test_settings_that_make_no_sense_are_refused(text, wrong):
-    with pytest.raises(SettingError):
+    (name,) = wrong.get("arguments", wrong)
+    with pytest.raises(SettingError, match=name):
         recipe_of(text, **wrong)
+
+
+def test_nothing_is_trained_on_no_row(text, tmp_path):
+    recipe = recipe_of(text)
+    with pytest.raises(SettingError, match="no row to train on"):
+        recipe.train(recipe.start(None, 0), [], 0, tmp_path)
 
 
 def test_it_has_a_name_and_takes_its_own_kind_only(text, tiny_model):

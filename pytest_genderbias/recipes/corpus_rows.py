@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.contexts import read_document_sentences
 from pytest_genderbias.datasets.folder import DATA_SETS, DataFolder, data_set_of, own_path
 from pytest_genderbias.datasets.passages import corpus_sha256
-from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.recipes.checks import check_share, check_whole
 from pytest_genderbias.recipes.recipe import Row
 
 _PASSAGES = 10  #: passages that are held out, at least about so many
@@ -61,10 +62,9 @@ def read_sentence_rows(
     >>> rows.training[0], rows.held_out[0], len(rows.training), len(rows.held_out)
     ({'text': 'It rains on day 0 again.', 'place': 0}, {'text': 'It rains on day 54 again.', 'passage': 6}, 91, 9)
     """
-    if type(held_out) not in (int, float) or not 0 < held_out < 1:
-        raise SettingError(f"held_out is a share above 0 and below 1, got {held_out!r}")
-    if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
-        raise SettingError(f"max_tokens should be a whole number of at least 1, or nothing, got {max_tokens!r}")
+    check_share("held_out", held_out)
+    if max_tokens is not None:
+        check_whole("max_tokens", max_tokens, 1)
     files = _files(corpus, data)
     sentences, documents = _read(files, max_tokens)
     words = np.asarray([len(sentence.split()) for sentence in sentences], dtype=np.int64)

@@ -18,6 +18,7 @@ from pytest_genderbias.models.loading import quiet_transformers
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import COREFERENCE_SCORER, Role
 from pytest_genderbias.models.saving import copied
+from pytest_genderbias.recipes.checks import check_share, check_whole
 from pytest_genderbias.recipes.heads import refuse_hooks
 from pytest_genderbias.recipes.recipe import PLAIN, Performance, Row, Training
 from pytest_genderbias.recipes.trainer import save_whole
@@ -58,10 +59,9 @@ class EdgeProbing:
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        if isinstance(self.held_out, bool) or not 0 < self.held_out < 1:
-            raise SettingError(f"held_out should be above 0 and below 1, got {self.held_out!r}")
-        if self.max_rows is not None and (type(self.max_rows) is not int or self.max_rows < 1):
-            raise SettingError(f"max_rows should be a whole number of at least 1, got {self.max_rows!r}")
+        check_share("held_out", self.held_out)
+        if self.max_rows is not None:
+            check_whole("max_rows", self.max_rows, 1)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings, and the digest of the pairs in place of where they are."""

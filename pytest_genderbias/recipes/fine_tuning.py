@@ -21,6 +21,7 @@ from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingE
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import NLI_CLASSIFIER, TEXT_CLASSIFIER
 from pytest_genderbias.models.saving import copied
+from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
 from pytest_genderbias.recipes.examples import TokenisedRows, order_by_length
 from pytest_genderbias.recipes.heads import (
     CLASSIFICATION,
@@ -79,11 +80,11 @@ class FineTuning:
         check_arguments(self.arguments)
         for name, least in (("max_rows", 1), ("max_evaluation", 1), ("batch_size", 1), ("max_length", 8)):
             value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < least):
-                raise SettingError(f"{name} should be a whole number of at least {least}, got {value!r}")
-        for name, value in (("epochs", self.epochs), ("learning_rate", self.learning_rate)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0):
-                raise SettingError(f"{name} should be a number above 0, got {value!r}")
+            if value is not None or name in ("batch_size", "max_length"):
+                check_whole(name, value, least)
+        check_positive("epochs", self.epochs)
+        if self.learning_rate is not None:
+            check_positive("learning_rate", self.learning_rate)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings, and digests of the files in place of their names."""
@@ -167,7 +168,11 @@ class FineTuning:
     def _targets(self, network: Any, rows: Sequence[Row]) -> list[Any]:
         """Return what the network should say of each row: the number of its label."""
         number = {str(name).casefold(): int(i) for i, name in network.config.id2label.items()}
-        return [number[str(row[self.label]).casefold()] for row in rows]  # type: ignore[index]
+        named = [str(row[self.label]) for row in rows]  # type: ignore[index]
+        if unknown := sorted({name for name in named if name.casefold() not in number}):
+            outputs = ", ".join(map(str, network.config.id2label.values()))
+            raise SettingError(f"no output of the network is called {unknown[0]!r}; there are {outputs}")
+        return [number[name.casefold()] for name in named]
 
     def _arguments(self, model: Model, training: Training) -> dict[str, Any]:
         rate = self.learning_rate or _learning_rate(model.width, training.freeze == ENCODER)
@@ -306,10 +311,11 @@ class ClassifierTuning(FineTuning):
         super().__post_init__()
         if self.data_set not in BIOGRAPHIES:
             raise SettingError(f"data_set should be one of {', '.join(BIOGRAPHIES)}, got {self.data_set!r}")
-        if isinstance(self.held_out, bool) or not 0 < self.held_out < 1:
-            raise SettingError(f"held_out should be above 0 and below 1, got {self.held_out!r}")
+        check_share("held_out", self.held_out)
         for one in self.taken_out:
-            if len(one) != 3 or isinstance(one[2], bool) or not isinstance(one[2], (int, float)) or not 0 < one[2] <= 1:
+            if not (
+                isinstance(one, (tuple, list)) and len(one) == 3 and type(one[2]) in (int, float) and 0 < one[2] <= 1
+            ):
                 raise SettingError(
                     f"taken_out should have entries of label, group and a share above 0, up to 1, got {one!r}"
                 )
@@ -326,6 +332,13 @@ class ClassifierTuning(FineTuning):
             raise DataFileError(
                 f"{self.files['training'][0]}: a classifier needs two labels, there is only {found[0]!r}"
             )
+        spelt = {label.casefold(): label for label in reversed(found)}
+        for label in found:
+            if (other := spelt[label.casefold()]) != label:
+                raise DataFileError(
+                    f"{self.files['training'][0]}: the labels {other!r} and {label!r} differ by case alone; write them alike, or call one "
+                    "something else"
+                )
         return found
 
     @property
@@ -374,6 +387,10 @@ class ClassifierTuning(FineTuning):
             train, out = rows, self._read(files["evaluation"])
         else:
             train, out = hold_out(rows, ("label", *([self.group] if self.group else [])), self.held_out)
+            if not out:
+                raise DataFileError(
+                    f"{files['training'][0]}: too few rows of each label and group to hold {self.held_out} of them out; name a file as evaluation"
+                )
         if self.taken_out:
             train = take_out(train, self.taken_out, "label", "gender")
         return some_rows(train, self.max_rows), out

@@ -21,6 +21,7 @@ from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingE
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM
 from pytest_genderbias.models.saving import copied
+from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
 from pytest_genderbias.recipes.corpus_rows import SentenceRows, read_sentence_rows
 from pytest_genderbias.recipes.heads import refuse_hooks
 from pytest_genderbias.recipes.recipe import PLAIN, Performance, Row, Training
@@ -73,14 +74,13 @@ class _Pretraining:
     def __post_init__(self) -> None:
         """Refuse settings that there are not."""
         for name in ("max_length", "batch_size", *(["steps"] if self.steps is not None else [])):
-            value, least = getattr(self, name), 8 if name == "max_length" else 1
-            if type(value) is not int or value < least:
-                raise SettingError(f"{name} should be a whole number of at least {least}, got {value!r}")
+            check_whole(name, getattr(self, name), 8 if name == "max_length" else 1)
         for name in ("epochs", "learning_rate"):
-            if not _is_number(getattr(self, name)) or not getattr(self, name) > 0:
-                raise SettingError(f"{name} should be a number above 0, got {getattr(self, name)!r}")
-        if not _is_number(self.warmup) or not 0 <= self.warmup < 1:
-            raise SettingError(f"warmup is a share from 0 up to, but not, 1, got {self.warmup!r}")
+            check_positive(name, getattr(self, name))
+        check_share("warmup", self.warmup, zero=True)
+        check_share("held_out", self.held_out)
+        if self.max_tokens is not None:
+            check_whole("max_tokens", self.max_tokens, 1)
         for name in self.arguments:
             if name in _SETTINGS:
                 raise SettingError(f"the training argument {name!r} has a setting of the recipe: {_SETTINGS[name]}")
@@ -187,8 +187,7 @@ class MaskedPretraining(_Pretraining):
     def __post_init__(self) -> None:
         """Refuse settings that there are not."""
         super().__post_init__()
-        if not _is_number(self.mask_probability) or not 0 < self.mask_probability < 1:
-            raise SettingError(f"mask_probability is a share above 0 and below 1, got {self.mask_probability!r}")
+        check_share("mask_probability", self.mask_probability)
 
     def evaluate(self, model: Model) -> list[Performance]:
         """Return ``perplexity`` at masked tokens, and ``accuracy``, over the held-out passages."""
@@ -309,10 +308,6 @@ def _next_tokens(examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
     ids = torch.from_numpy(np.stack([example["input_ids"] for example in examples]).astype(np.int64))
     return {"input_ids": ids, "labels": ids.clone()}
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float)
 
 
 def _both(outer: Any, inner: Any) -> Any:

@@ -20,6 +20,7 @@ from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.models.loading import wrap_network
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.saving import copied, untie_output
+from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
 from pytest_genderbias.recipes.corpus_rows import SentenceRows, read_sentence_rows
 from pytest_genderbias.recipes.recipe import PLAIN, Performance, Row, Training
 from pytest_genderbias.recipes.trainer import check_arguments, run_trainer
@@ -103,15 +104,15 @@ class LstmTraining:
         """Refuse settings that make no sense."""
         check_arguments(self.arguments)
         least = {"layers": 1, "hidden_size": 1, "embedding_size": 1, "min_count": 1, "block": 1, "batch_size": 1,
-                 "sampled_words": 0, "vocabulary_size": 1}  # fmt: skip
+                 "sampled_words": 0, "vocabulary_size": 1, "max_tokens": 1}  # fmt: skip
+        optional = ("vocabulary_size", "max_tokens")
         for name, bound in least.items():
-            value = getattr(self, name)
-            if not (type(value) is int and value >= bound) and not (value is None and name == "vocabulary_size"):
-                raise SettingError(f"{name} should be a whole number of at least {bound}, got {value!r}")
-        if not 0 <= self.dropout < 1:
-            raise SettingError(f"dropout is a share from 0 to below 1, got {self.dropout!r}")
-        if not self.epochs > 0 or not self.learning_rate > 0:
-            raise SettingError("epochs and learning_rate should be above 0")
+            if name not in optional or getattr(self, name) is not None:
+                check_whole(name, getattr(self, name), bound)
+        check_share("dropout", self.dropout, zero=True)
+        check_share("held_out", self.held_out)
+        check_positive("epochs", self.epochs)
+        check_positive("learning_rate", self.learning_rate)
 
     def settings(self) -> dict[str, Any]:
         """Return all fields but the folder, with digests of the text and of the words that are kept."""
@@ -149,6 +150,8 @@ class LstmTraining:
     def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
         """Train on sentences; see :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`."""
         _require_own(model)
+        if not rows:
+            raise SettingError("there is no row to train on")
         network = copied(model.backend.network)
         if training.new_head:
             renew_output(network, seed)

@@ -15,6 +15,7 @@ from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.models.loading import wrap_network
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.vectors import WordVectors
+from pytest_genderbias.recipes.checks import check_share
 from pytest_genderbias.recipes.fine_tuning import InferenceTuning
 from pytest_genderbias.recipes.recipe import EMBEDDINGS, NOTHING, PLAIN, Row, Training
 from pytest_genderbias.text import packaged
@@ -45,8 +46,7 @@ class StaticInferenceTraining(InferenceTuning):
             raise SettingError(
                 f"hidden_size should be an even number, half of it a direction of the encoder, got {self.hidden_size!r}"
             )
-        if isinstance(self.dropout, bool) or not isinstance(self.dropout, (int, float)) or not 0 <= self.dropout < 1:
-            raise SettingError(f"dropout should be from 0 up to, but not, 1, got {self.dropout!r}")
+        check_share("dropout", self.dropout, zero=True)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings, with digests of the data and of the packaged lists and suites, whose words are in the vocabulary."""
