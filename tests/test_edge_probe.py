@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
 from pytest_genderbias.datasets.mentions import gender_of_pronoun
 from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError, ScoreError, SettingError
-from pytest_genderbias.models.loading import wrap_object
+from pytest_genderbias.models.loading import wrap_network, wrap_object
 from pytest_genderbias.scoring import edge_probe
 from pytest_genderbias.scoring.edge_training import split_documents, train_head
 from pytest_genderbias.scoring.vectors import HiddenStates
@@ -333,6 +333,15 @@ def test_a_kept_head_is_used_again(tiny_model, training, tmp_path, trained):
     scorer(tiny_model("roberta"), training, tmp_path)
     assert trained == [0, 1, 0, 0]
     assert len(list((tmp_path / "heads").iterdir())) == 4
+
+
+def test_no_head_is_kept_for_a_network_in_memory(tiny_model, training, tmp_path, trained):
+    """It has no fingerprint: the head of one would be taken for that of another."""
+    for kind in ("bert", "roberta"):
+        backend = tiny_model(kind).backend
+        scorer(wrap_network(backend.network, backend.tokenizer), training, tmp_path)
+    assert trained == [0, 0]
+    assert not (tmp_path / "heads").exists()
 
 
 def rewrite(path, weights=None, **changes):

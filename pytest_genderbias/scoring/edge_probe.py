@@ -71,7 +71,8 @@ class EdgeProbe:
         self._layer = probed_layer(model.backend.network.config)
         self._states = HiddenStates(model.backend, batch_tokens, self._layer)
         self._said: list[str] = []
-        self._head = self._kept_or_trained(query.training, query.seed, batch_tokens, cache)
+        keeps = cache if model.fingerprint else None  # whose weights may change has no head that could be told apart
+        self._head = self._kept_or_trained(query.training, query.seed, batch_tokens, keeps)
         self.f1, self.f1_always = self._head.f1, self._head.f1_always
         self._said.append(
             f"edge-probing head on layer {self._layer}, trained on {self._head.pairs:,} pairs of {query.training.name}, seed {query.seed}: "
