@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -249,11 +249,59 @@ def test_a_run_of_models_of_ones_own(base, tmp_path):
         MitigationRun([base] * 2, other, seeds=(4,))
     with pytest.raises(SettingError, match="no recipe"):
         run.performance("before")
+    assert MitigationRun(base, other, control=None).control == ()
+    with pytest.raises(SettingError, match="have 2, 1 controls"):
+        MitigationRun([base] * 2, [other] * 2, [[base, other], [base]])
+    with pytest.raises(SettingError, match="have 0, 0 controls"):
+        MitigationRun([base] * 2, [other] * 2, [[], []])
+    with pytest.raises(SettingError, match="should be different, got 3, 3"):
+        MitigationRun([base] * 2, [other] * 2, seeds=(3, 3))
+    with pytest.raises(SettingError, match="0 before"):
+        MitigationRun([], [])
+
+
+@dataclass(frozen=True)
+class Scaled(Shift):
+    """Tells the mean of the embeddings, times a factor; and wants suites measured on its own texts."""
+
+    factor: float = 1.0
+
+    def evaluate(self, model):
+        (one,) = super().evaluate(model)
+        return [replace(one, value=self.factor * one.value)]
+
+    def suite_settings(self, suite, folder):
+        return {"texts": f"{folder}/{suite.name}", "training": "t"}
+
+
+def test_each_recipe_evaluates_for_itself(base):
+    run = MitigationRun(base, base, recipe=Scaled(factor=2.0))
+    other = replace(run, recipe=Scaled(factor=6.0))
+    (one,), (three,) = run.performance("after")[0][0].values(), other.performance("after")[0][0].values()
+    assert three.value == pytest.approx(3 * one.value) and one.value != 0
+
+
+def test_the_recipe_says_on_what_a_suite_is_measured_unless_the_user_does(base, tmp_path):
+    asked = []
+
+    def measurer(suite, model, **settings):
+        asked.append(settings)
+
+    run = MitigationRun(base, base, recipe=Scaled(), folder=tmp_path, measurer=measurer)
+    run.measure("after", "lm-occupation", limit=3)
+    run.measure("after", "lm-occupation", texts="mine")
+    replace(run, folder=None).measure("after", "lm-occupation")
+    assert asked == [{"texts": f"{tmp_path}/lm-occupation", "training": "t", "limit": 3}, {"texts": "mine"}, {}]
 
 
 def test_nothing_to_do_is_refused(base):
     with pytest.raises(SettingError, match="cda takes part in a training"):
         mitigate(base, CounterfactualAugmentation())
+    with pytest.raises(SettingError, match="no model to mitigate"):
+        mitigate(None, Projection())
+    for wrong in ({"seeds": 0}, {"seeds": []}, {"seeds": [1, 1]}, {"controls": 0}):
+        with pytest.raises(SettingError, match=next(iter(wrong))):
+            mitigate(base, Projection(), **wrong)
 
 
 def test_each_side_is_measured_once(base, monkeypatch):

@@ -171,6 +171,15 @@ def test_a_table_escapes_and_knows_of_missing_values():
     assert result.along_steps("x<y") == {1: None}
 
 
+def test_what_lies_beyond_neutral_on_the_good_side_is_no_distance():
+    curves = {
+        side: {1: {"step": 1, "loss": None, "values": {"s/a": value}, "performance": {}}}
+        for side, value in (("before", 0.2), ("after", -0.1))
+    }
+    result = Resilience("s", {"a": Statistic("higher", 0.0, "")}, curves, {"before": {}, "after": {}}, {})
+    assert "150 %" in result.table()
+
+
 @pytest.mark.parametrize(
     ("changes", "match"),
     [

@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.mitigation.harness import AFTER, BEFORE, MitigationRun, held_folder, opened
+from pytest_genderbias.mitigation.harness import AFTER, BEFORE, MitigationRun, held_folder, opened, suite_settings
 from pytest_genderbias.mitigation.watching import BiasCallback, Entry, read_history
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.recipes.progress import show_steps
@@ -113,7 +113,7 @@ class Resilience:
         before, after = values[BEFORE], values[AFTER]
         if before is None or after is None:
             return "-"
-        distances = [abs(self.statistics[name].distance(value)) for value in (before, after)]
+        distances = [self.statistics[name].distance(value) for value in (before, after)]
         return f"{100 * (1 - distances[1] / distances[0]):.0f} %" if distances[0] > 0 else "-"
 
     def _curve(self, entries: Mapping[Any, Entry], statistic: str | None) -> dict[Any, float | None]:
@@ -178,7 +178,8 @@ def resilience(
     suite = suite if isinstance(suite, Suite) else load_suite(suite)
     with ExitStack() as stack:
         home = Path(folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="genderbias-")))
-        tuning = _Tuning(suite, recipe, sorted(set(steps) - {0}), seed, max_steps, home, progress, settings)
+        measured_on = {**suite_settings(recipe, suite, home, settings), **settings}
+        tuning = _Tuning(suite, recipe, sorted(set(steps) - {0}), seed, max_steps, home, progress, measured_on)
         starts = {side: recipe.start(model, seed) for side, model in sides.items()}
         chosen = _chosen(frozen, starts)
         for start in starts.values():

@@ -8,12 +8,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from pytest_genderbias.errors import SettingError
+from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement import Measurement, measure
 from pytest_genderbias.mitigation.method import Columns, Method
@@ -47,14 +47,17 @@ class MitigationRun:
         after: models after, in the order of the same seeds.
         control: for each seed its controls, shape (seeds, controls): with random directions in place of those of the method, or trained
             without the method. Empty where ``before`` is the control: the same recipe without the method.
-        seeds: of the trainings; ``(0,)`` where nothing is trained.
-        recipe: evaluates the models (accuracy, perplexity), and trains a new head for ``superficial``.
+        seeds: of the trainings, all different; ``(0,)`` where nothing is trained.
+        recipe: evaluates the models (accuracy, perplexity), and trains a new head for ``superficial``. One with ``suite_settings`` says
+            on what a suite is measured.
         trained: whether the sides differ by a training, so that other seeds would give other figures.
         what: method, recipe and control in words and settings, for tables and JSON.
         seconds: wall time of what was trained or changed for ``after``.
         folder: where its trainings are.
         opener: loads a spec; by default as :func:`~pytest_genderbias.models.loading.load_model`.
         measurer: measures, given a suite, a model and settings, as :func:`~pytest_genderbias.measurement.measure` does, the default.
+        refuser: what is done where a suite that was asked for does not apply, instead of raising the error.
+        progress: shows further trainings: of new heads.
     """
 
     before: Any
@@ -68,20 +71,26 @@ class MitigationRun:
     folder: Path | None = field(default=None, repr=False)
     opener: Callable[[Any], Model] = field(default=opened, repr=False, compare=False)
     measurer: Callable[..., Measurement] = field(default=measure, repr=False, compare=False)
+    refuser: Callable[[NotApplicableError], NoReturn] | None = field(default=None, repr=False, compare=False)
+    progress: bool | Progress = field(default=False, repr=False, compare=False)
     _keeps: Any = field(default=None, repr=False, compare=False)  # a temporary folder, which goes with the run
     _scores: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Bring each side into shape, and refuse sides that do not fit each other."""
         sides = {name: _listed(getattr(self, name)) for name in (BEFORE, AFTER)}
-        count = max(map(len, sides.values()))
+        count = max(1, *map(len, sides.values()))
         for name, side in sides.items():
             if len(side) not in (1, count):
                 raise SettingError(
                     f"a run has {count} models on one side and {len(side)} {name}; give one of each a seed"
                 )
             object.__setattr__(self, name, side * (count // len(side)))
-        control = [_listed(one) for one in _listed(self.control)]
+        control = [] if self.control is None else [_listed(one) for one in _listed(self.control)]
+        if len(set(map(len, control))) > 1 or not all(control):
+            raise SettingError(
+                f"the seeds of a run have {', '.join(str(len(one)) for one in control)} controls; give as many for each, or none at all"
+            )
         if control and len(control) not in (1, count):
             raise SettingError(
                 f"a run of {count} seeds has controls for {len(control)}; give a list of them for each seed, or none"
@@ -90,6 +99,7 @@ class MitigationRun:
         object.__setattr__(self, "seeds", tuple(self.seeds) or tuple(range(count)))
         if len(self.seeds) != count:
             raise SettingError(f"{len(self.seeds)} seeds were named for {count} models a side")
+        _refuse_repeated(self.seeds)
 
     def models(self, side: str) -> tuple[tuple[Any, ...], ...]:
         """Return the models of a side, ``before``, ``after`` or ``control``, by seed: shape (seeds, 1), or (seeds, controls)."""
@@ -98,9 +108,19 @@ class MitigationRun:
         return tuple((one,) for one in getattr(self, side))
 
     def measure(self, side: str, suite: str | Suite, **settings: Any) -> list[list[Measurement]]:
-        """Measure a suite on every model of a side; what was measured once is kept. Arguments as :func:`~pytest_genderbias.measurement.measure`."""
+        """Measure a suite on every model of a side; what was measured once is kept. Arguments as :func:`~pytest_genderbias.measurement.measure`.
+
+        Where the recipe says on what (``bios``: the texts that it holds out), that is the default.
+        """
         loaded = suite if isinstance(suite, Suite) else load_suite(suite)
-        return [[self._measured(one, loaded, settings) for one in models] for models in self.models(side)]
+        chosen = {**suite_settings(self.recipe, loaded, self.folder, settings), **settings}
+        try:
+            return [[self._measured(one, loaded, chosen) for one in models] for models in self.models(side)]
+        except NotApplicableError as error:
+            if self.refuser is None:
+                raise
+            refused = error
+        self.refuser(refused)
 
     def performance(self, side: str) -> list[list[dict[str, Performance]]]:
         """Return how well every model of a side does the recipe's task, by name; kept once evaluated.
@@ -122,7 +142,7 @@ class MitigationRun:
 
     def _evaluated(self, model: Any) -> dict[str, Performance]:
         assert self.recipe is not None
-        key = ("performance", _key(model))
+        key = ("performance", id(self.recipe), _key(model))
         if key not in self._scores:
             self._scores[key] = {found.name: found for found in self.recipe.evaluate(self.opener(model))}
         return self._scores[key]  # type: ignore[no-any-return]
@@ -157,14 +177,18 @@ def mitigate(
         opener: loads a spec.
 
     Raises:
-        SettingError: nothing would be done.
+        SettingError: nothing would be done, or a number of seeds or controls below 1.
         NotApplicableError, ModelError: as the recipe and the method.
     """
+    if model is None and recipe is None:
+        raise SettingError("there is no model to mitigate; give one, or a recipe that makes its own network")
     base = opener(model) if model is not None else None
     trains = recipe is not None and (recipe.makes_task or method.trains)
     if not trains and method.trains:
         raise SettingError(f"{method.name} takes part in a training; give mitigate() a recipe")
-    chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds or range(SEEDS if trains else 1))
+    chosen = _chosen_seeds((SEEDS if trains else 1) if seeds is None else seeds)
+    if controls is not None and controls < 1:
+        raise SettingError(f"controls is a whole number of at least 1, got {controls!r}")
     count = controls if controls is not None else TRAINED_CONTROLS if method.trains else CONTROLS
     work = _Workshop(base, recipe, Path(folder) if folder is not None else None, progress, opener)
     found = [_one_seed(work, method, seed, count, trains) for seed in chosen]
@@ -176,7 +200,7 @@ def mitigate(
     }
     return MitigationRun(
         [one.before for one in found], [one.after for one in found], [one.control for one in found if one.control], chosen, recipe,
-        trains, what, sum(one.seconds for one in found), work.folder, opener, _keeps=work,
+        trains, what, sum(one.seconds for one in found), work.folder, opener, progress=progress, _keeps=work,
     )  # fmt: skip
 
 
@@ -311,6 +335,22 @@ def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def with_recipe(run: MitigationRun, recipe: Recipe) -> MitigationRun:
-    """Return a run of models of your own with a recipe, which evaluates them."""
-    return replace(run, recipe=recipe)
+def _chosen_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    if not chosen:
+        raise SettingError(f"seeds is their number, 1 or more, or a list of them, got {seeds!r}")
+    _refuse_repeated(chosen)
+    return chosen
+
+
+def _refuse_repeated(seeds: Sequence[int]) -> None:
+    if len(set(seeds)) < len(seeds):  # the same training twice looks like a training that never varies
+        raise SettingError(f"the seeds of a run should be different, got {', '.join(map(str, seeds))}")
+
+
+def suite_settings(recipe: Any, suite: Suite, folder: str | Path | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return on what a recipe wants a suite measured: none where it does not say, or where one of these settings is given."""
+    if folder is None or not hasattr(recipe, "suite_settings"):
+        return {}
+    wanted: Mapping[str, Any] = recipe.suite_settings(suite, folder)
+    return {} if set(wanted) & set(given) else wanted

@@ -22,7 +22,6 @@ from pytest_genderbias.plugin.session import NO_MODEL, mitigate_or_skip, refuse_
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take
 
 if TYPE_CHECKING:
-    from pytest_genderbias.mitigation.harness import MitigationRun
     from pytest_genderbias.plugin.yaml_gates import GateFile
     from pytest_genderbias.recipes.recipe import Recipe
     from pytest_genderbias.suites.suite import Suite
@@ -270,14 +269,6 @@ def _plain(value: Any) -> Any:
     return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
-def _held_out(run: MitigationRun, suite: Suite) -> dict[str, Any]:
-    """Return the texts that a classifier of biographies was not trained on, for the suite that measures it on such."""
-    recipe: Any = run.recipe
-    if suite.family.name != "bios" or not hasattr(recipe, "held_out_file") or run.folder is None:
-        return {}
-    return {"texts": str(recipe.held_out_file(run.folder)), "training": str(recipe.training_file(run.folder))}
-
-
 class ReductionItem(pytest.Item):
     """One reduction on one model. All of a mitigation share its run."""
 
@@ -299,7 +290,7 @@ class ReductionItem(pytest.Item):
         if self.spec is None and not of.from_nothing:
             refuse_or_skip(self.config, NO_MODEL)
         run = mitigate_or_skip(self.config, self.spec, of.method, of.whole_recipe(), of.seeds, of.controls)
-        settle(judge_reduction(run, one.suite, **{**_held_out(run, one.suite), **one.arguments}))
+        settle(judge_reduction(run, one.suite, **one.arguments))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: str | None = None) -> str:
         """Show our own errors without a traceback, with file and line of the reduction."""

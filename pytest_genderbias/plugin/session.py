@@ -145,20 +145,16 @@ class BiasSession:
         run = mitigate(
             model, method, recipe, seeds=seeds, controls=controls, folder=runs_folder(self.config), progress=progress, opener=opened
         )  # fmt: skip
-        return replace(run, measurer=self._measure_other)
+        return replace(run, measurer=self._measure_other, refuser=lambda error: refuse_or_skip(self.config, str(error)))
 
     def _measure_other(self, suite: Suite, model: Model, **settings: Any) -> Measurement:
-        """Measure a model of a mitigation by the settings of the run, or skip as for any model; a null control nobody asked for."""
+        """Measure a model of a mitigation by the settings of the run; a null control nobody asked for."""
         from pytest_genderbias.measurement import carry_out, plan_measurement
 
         chosen = self._settings_for(suite, settings)
         options = {name: value for name, value in chosen.items() if name not in _RUN}
-        try:
-            plan = plan_measurement(suite, model.name, model.role, options, self.settings.data, chosen["seed"])
-            return carry_out(plan, model, self._score_settings(chosen))
-        except NotApplicableError as error:
-            reason = str(error)
-        refuse_or_skip(self.config, reason)
+        plan = plan_measurement(suite, model.name, model.role, options, self.settings.data, chosen["seed"])
+        return carry_out(plan, model, self._score_settings(chosen))
 
     def _seeds(self, suite: Suite, spec: ModelSpec, chosen: dict[str, Any]) -> int | None:
         """Take the number of restarts out of the settings; ``None`` where nothing is repeated, or the suite repeats by itself."""

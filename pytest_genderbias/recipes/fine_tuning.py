@@ -40,6 +40,7 @@ from pytest_genderbias.statistics.moments import Moments, blocks_of, mean_moment
 from pytest_genderbias.suites.cases import Question, TextCases
 from pytest_genderbias.suites.labelled import BIOGRAPHIES, read_table
 from pytest_genderbias.suites.query import ClassProbabilities, PairProbabilities, PairSimilarity, Query
+from pytest_genderbias.suites.suite import Suite
 
 #: Learning rates by the size of the hidden states, from the largest, and that of a head on a frozen encoder (orgad2022, appendix).
 LEARNING_RATES = ((768, 3e-5), (256, 1e-4), (0, 3e-4))
@@ -292,8 +293,7 @@ class ClassifierTuning(FineTuning):
     is an imbalance to mend. Groups are ``female`` and ``male``, or what the file has. A file without the column ``group`` trains, but
     there is nothing to balance or to measure by group.
 
-    The suite ``bios`` is measured on what was held out, with shares of women as in training:
-    ``assert_reduced(run, "bios", texts=str(recipe.held_out_file(folder)), training=str(recipe.training_file(folder)))``.
+    The suite ``bios`` is measured on what was held out, with shares of women as in training (:meth:`suite_settings`).
     """
 
     name: ClassVar[str] = "classification"
@@ -359,6 +359,12 @@ class ClassifierTuning(FineTuning):
     def training_file(self, folder: str | Path) -> Path:
         """Write the training part as it is without a mitigation (option ``training`` of ``bios``: the shares of women), and return the file."""
         return self._written(folder, "training", self._parts[0])
+
+    def suite_settings(self, suite: Suite, folder: str | Path) -> dict[str, Any]:
+        """Return the settings with which a suite is measured on texts that were not trained on, written to a folder: of ``bios``."""
+        if suite.family.name != "bios":
+            return {}
+        return {"texts": str(self.held_out_file(folder)), "training": str(self.training_file(folder))}
 
     def evaluate(self, model: Model) -> list[Performance]:
         """Return the share of held-out texts whose label is predicted, by block of consecutive texts.
