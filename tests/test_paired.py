@@ -494,6 +494,10 @@ def test_restarts_of_equal_seeds_are_paired():
 
 
 def test_paired_restarts_that_all_change_alike_are_exact():
+    with pytest.raises(UndefinedError, match="two restarts that moved alike"):
+        compare_restarts([1.0, 2.0], [1.5, 2.5], same, paired=True)
+    nothing = compare_restarts([1.0, 2.0], [1.0, 2.0], same, paired=True)
+    assert (nothing.value, nothing.low, nothing.high) == (0.0, 0.0, 0.0)
     found = compare_restarts([1.0, 2.0, 3.0], [1.5, 2.5, 3.5], same, paired=True)
     assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)
     assert found.p == pytest.approx(1 / 8) and found.p_better == 1.0

@@ -13,7 +13,7 @@ import torch
 from answered_suites import NoisyCoreference, winogender
 
 from pytest_genderbias import load_model, load_suite
-from pytest_genderbias.errors import GateFailure, SettingError
+from pytest_genderbias.errors import GateFailure, NotApplicableError, SettingError
 from pytest_genderbias.gates.assertions import GateWarning
 from pytest_genderbias.gates.judgement import (
     ACCURACY_LOST,
@@ -28,12 +28,13 @@ from pytest_genderbias.gates.judgement import (
 from pytest_genderbias.gates.listening import LISTENER, POLICY, Policy
 from pytest_genderbias.measurement import measure
 from pytest_genderbias.mitigation import MitigationRun, assert_reduced, judge_reduction, make_method, mitigate
-from pytest_genderbias.mitigation.harness import opened, with_recipe
+from pytest_genderbias.mitigation.harness import opened
 from pytest_genderbias.mitigation.method import Method
 from pytest_genderbias.models.loading import wrap_object
 from pytest_genderbias.models.saving import copied, with_network
 from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, Performance
-from pytest_genderbias.statistics.perplexity import perplexity_moments
+from pytest_genderbias.statistics.moments import mean_moments
+from pytest_genderbias.statistics.perplexity import perplexity, perplexity_moments
 from pytest_genderbias.suites.registry import FAMILIES
 
 OCCUPATIONS = [word.label for word in load_suite("lm-occupation").body.occupation.words()]
@@ -60,7 +61,7 @@ class PlantedLM:
 
 @dataclass(frozen=True)
 class StubRecipe:
-    """Tells the perplexity that was planted; a new head "retrains" by a rule: so much of ``was`` is back."""
+    """Tells the perplexity that was planted; a new head "retrains" by a rule: so much of ``was`` is back. ``None``: it learns nothing."""
 
     name: ClassVar[str] = "stub"
     columns: ClassVar[tuple[str, ...]] = ("text",)
@@ -68,11 +69,11 @@ class StubRecipe:
     group: ClassVar[Any] = None
     makes_task: ClassVar[bool] = False
     was: tuple[float, ...] = ()
-    back: float = 0.0
+    back: float | None = 0.0
     trained: list[Any] = field(default_factory=list, compare=False)
 
     def settings(self):
-        return {"back": self.back}
+        return {"back": self.back, "was": list(self.was)}
 
     def rows(self):
         return [{"text": "the original data"}]
@@ -85,13 +86,13 @@ class StubRecipe:
         self.trained.append(folder.name)
         now = np.array(list(model.backend.bias.values()))
         (folder / "model").mkdir()
-        bias = now + self.back * (np.array(self.was) - now)
+        bias = np.zeros_like(now) if self.back is None else now + self.back * (np.array(self.was) - now)
         (folder / "model" / "bias.json").write_text(json.dumps(bias.tolist()))
         return folder / "model"
 
     def evaluate(self, model):
-        moments = perplexity_moments(-model.backend.nats, np.ones(PASSAGES))
-        return [Performance("perplexity", "higher", moments.total, moments)]
+        told = -model.backend.nats, np.ones(PASSAGES)
+        return [Performance("perplexity", "higher", perplexity(*told), perplexity_moments(*told))]
 
 
 def planted_opener(model):
@@ -176,6 +177,16 @@ def test_no_more_than_in_the_control_is_not_reduced():
     assert "reduced by 50 % (at least 30 % is asked), no more than in the control (" in first_line(found)
 
 
+def test_what_is_nearer_to_neutral_is_better_on_whichever_side_that_is():
+    """Neutral inference is 1: better than the control is above it."""
+    run = run_of(lm(BIAS), lm(1.1 * BIAS), [[lm(1.2 * BIAS)]])
+    found = judge(run)
+    assert "raised by 10 % (at least 30 % is asked), better than the control (" in first_line(found)
+    assert "; after is " in found.text and " better, one-sided 95 % bounds " in found.text
+    equal = judge(run_of(lm(BIAS), lm(BIAS), [[lm(BIAS)]]))
+    assert "after is 0 better, one-sided 95 % bounds 0 and 0 over" in equal.text
+
+
 def test_reduced_too_little_is_said_with_what_would_be_seen():
     found = judge(run_of(lm(BIAS), lm(0.9 * BIAS)))
     assert found.verdict == NOT_REDUCED and "reduced by 10 %" in first_line(found)
@@ -204,7 +215,8 @@ def test_inconclusive_says_what_settles_it_and_follows_the_policy():
 def test_over_corrected_where_the_mean_changes_its_side():
     found = judge(run_of(lm(TOWARDS_MEN), lm(-0.4 * TOWARDS_MEN)))
     assert found.verdict == OVER_CORRECTED
-    assert "the sign flips; aggregate_bias" in first_line(found) and "reduced by 60 %" in first_line(found)
+    assert "the sign flips, to 40 % of what it was; aggregate_bias" in first_line(found)
+    assert "reduced by 60 %" in first_line(found)
     assert judge(run_of(lm(TOWARDS_MEN), lm(-0.4 * TOWARDS_MEN)), overshoot=0.5).verdict == REDUCED
 
 
@@ -265,6 +277,32 @@ def test_what_lasts_is_not_superficial():
     run = run_of(lm(BIAS), lm(0.2 * BIAS), recipe=StubRecipe(tuple(BIAS), back=0.0))
     found = judge(run, superficial=True)
     assert found.verdict == REDUCED and "nothing comes back with a new head" in found.text
+
+
+def test_a_new_head_that_learns_nothing_does_not_tell():
+    run = run_of(lm(BIAS), lm(0.2 * BIAS), recipe=StubRecipe(tuple(BIAS), back=None))
+    found = judge(run, superficial=True)
+    assert found.verdict == INCONCLUSIVE and found.settled_by == "a recipe that trains the head longer (superficial)"
+    assert "a new head brings the bias back on no encoder, not even on the one before" in first_line(found)
+    assert "before with a new head: 0, 0 % of the reduction: such a head shows no bias that is there" in found.text
+
+
+def test_a_compression_that_cannot_be_measured_skips_no_test():
+    def measurer(suite, model, **settings):
+        if suite.name != "lm-occupation":
+            raise NotApplicableError("it cannot be probed")
+        return measure(suite, model, **settings)
+
+    def refuser(error):
+        raise AssertionError("the test is skipped")
+
+    run = run_of(
+        lm(BIAS), lm(0.2 * BIAS), recipe=StubRecipe(tuple(BIAS), back=0.75), measurer=measurer, refuser=refuser
+    )
+    found = judge(run, superficial=True)
+    assert found.verdict == SUPERFICIAL and "compression of gender: not known: it cannot be probed" in found.text
+    with pytest.raises(AssertionError, match="is skipped"):
+        judge(run, "disco-names")
 
 
 def test_superficial_over_restarts_has_bounds():
@@ -397,6 +435,66 @@ def test_a_budget_of_the_suites_own_accuracy(tmp_path):
     assert "accuracy of coref-winogender" in found.text and "unchanged" in found.text
 
 
+@dataclass(frozen=True)
+class StubAccuracy(StubRecipe):
+    """Tells an accuracy: of each passage, what was planted as its nats."""
+
+    def evaluate(self, model):
+        nats = model.backend.nats
+        moments = mean_moments(np.arange(PASSAGES).astype(str), nats, np.ones(PASSAGES), "passages")
+        return [Performance("accuracy", "lower", moments.total, moments)]
+
+
+@dataclass(frozen=True)
+class StubNothing(StubRecipe):
+    """A user's own, which tells what is no number."""
+
+    def evaluate(self, model):
+        (one,) = super().evaluate(model)
+        return [replace(one, value=float("nan"))]
+
+
+def test_a_figure_that_is_no_number_is_no_value():
+    found = judge(run_of(lm(BIAS), lm(0.3 * BIAS), recipe=StubNothing()), budget={"perplexity": 0.05})
+    assert found.verdict == NO_VALUE and "perplexity has no value before and after" in first_line(found)
+
+
+def test_the_budget_of_an_accuracy_is_a_share_of_what_it_was():
+    right = 0.8 + noise(0.02, 1, PASSAGES)
+    for kept, verdict in ((0.97, REDUCED), (0.93, ACCURACY_LOST), (1.1, REDUCED)):
+        run = run_of(lm(BIAS, right), lm(0.3 * BIAS, kept * right), recipe=StubAccuracy())
+        found = judge(run, budget={"accuracy": 0.05})
+        assert found.verdict == verdict
+        assert found.facts["budget"]["accuracy"]["worse"] == pytest.approx(1 - kept)
+
+
+def test_a_control_that_does_nothing_right_takes_no_accuracy_away():
+    right, none = np.full(PASSAGES, 0.8), np.zeros(PASSAGES)
+    run = run_of(lm(BIAS, right), lm(0.3 * BIAS, right), [[lm(BIAS, none)]], recipe=StubAccuracy(), trained=True)
+    found = judge(run, budget={"accuracy": 0.05})
+    assert found.verdict == REDUCED and "accuracy: 0.8 -> 0.8, unchanged" in found.text
+    run = run_of(lm(BIAS, right), lm(0.3 * BIAS, none), recipe=StubAccuracy())
+    assert "accuracy 0.8 -> 0: nothing of it is left" in first_line(judge(run, budget={"accuracy": 0.05}))
+
+
+def test_a_perplexity_too_large_for_a_number_is_no_value():
+    run = run_of(lm(BIAS), lm(0.3 * BIAS, np.full(PASSAGES, 1e4)))
+    found = judge(run, budget={"perplexity": 0.05})
+    assert found.verdict == NO_VALUE and found.failed
+    assert "no value for the perplexity of the budget after: it is exp(10000)" in first_line(found)
+    fine = judge(replace(run, after=lm(0.3 * BIAS), control=[[lm(BIAS, np.full(PASSAGES, 1e4))]], trained=True),
+                 budget={"perplexity": 0.05})  # fmt: skip
+    assert fine.verdict == REDUCED, "a control that has none is no fault of the method"
+
+
+def test_what_is_not_surely_more_than_the_control_is_settled_by_no_smaller_share():
+    after = lm(0.5 * BIAS + noise(0.3, 9))
+    run = run_of(lm(BIAS), after, [[lm(0.55 * BIAS + noise(0.3, 11))]])
+    for by in (0.3, 0.4):
+        found = judge(run, by=by)
+        assert found.verdict == INCONCLUSIVE and "(the control)" in found.settled_by and "by=" not in found.settled_by
+
+
 def test_what_nobody_can_tell_of_a_budget():
     run = run_of(lm(BIAS), lm(BIAS))
     with pytest.raises(
@@ -508,7 +606,7 @@ def test_demo_with_a_ruined_output_layer_has_lost_its_accuracy(demo):
     def ruin(network, tokenizer):
         network.lm_head.weight = torch.nn.Parameter(0.2 * network.lm_head.weight.detach().clone())
 
-    run = with_recipe(run_of(demo, changed(demo, ruin, "ruined")), DemoPerplexity())
+    run = run_of(demo, changed(demo, ruin, "ruined"), recipe=DemoPerplexity())
     found = judge_reduction(run, "lm-occupation", budget={"perplexity": 0.05})
     assert found.verdict == ACCURACY_LOST
     assert "perplexity" in first_line(found) and "reduced by" in first_line(found), (

@@ -213,6 +213,15 @@ def test_how_well_the_task_is_done_is_told_beside(watched):
     assert "accuracy" in history_table(callback)
 
 
+def test_a_task_without_a_figure_stops_no_training(tmp_path, tiny_model):
+    def nothing(model):
+        raise UndefinedError("it is exp(812), too large for a number")
+
+    callback = BiasCallback(SUITE, every=2, model=tiny_model("bert"), limit=64, evaluate=nothing)
+    trainer_of(tmp_path, callback, steps=2).train()
+    assert [(entry["step"], entry["performance"]) for entry in callback.history] == [(0, {}), (2, {})]
+
+
 def test_a_network_that_has_lost_its_numbers_is_no_figure(tmp_path, tiny_model):
     class Spoil(transformers.TrainerCallback):
         def on_step_end(self, args, state, control, model=None, **more):

@@ -32,6 +32,7 @@ from pytest_genderbias.gates.regression import FLOAT_NOISE, MUST_AGREE, differen
 from pytest_genderbias.measurement import Measurement
 from pytest_genderbias.mitigation.harness import AFTER, BEFORE, CONTROL, RETRAINED, MitigationRun
 from pytest_genderbias.mitigation.superficial import compress, recipe_of_heads, retrained_heads
+from pytest_genderbias.recipes.recipe import Performance
 from pytest_genderbias.restarts import combine_restarts
 from pytest_genderbias.statistics.intervals import Interval, restart_interval
 from pytest_genderbias.statistics.moments import FloatArray, Moments
@@ -99,7 +100,8 @@ def judge_reduction(
 
     Else, first what is worst: ``no value``; ``accuracy lost``, a figure of the task is worse than before by more than its budget, by
     the bound of the ratio; ``over-corrected``, the bias leans to the other side now; ``not reduced``, the other bound says so;
-    ``inconclusive``; ``superficial``, it comes back with a new head. The text names whatever was found.
+    ``inconclusive``, the bounds do not decide, or a new head shows no bias on the encoder before either; ``superficial``, it comes
+    back with a new head. The text names whatever was found.
 
     Args:
         run: of :func:`~pytest_genderbias.mitigation.harness.mitigate`, or of models that you trained yourself.
@@ -292,15 +294,17 @@ def _judge_share(case: _Case, by: float) -> _Part:
     if CONTROL in figures.values:
         above = figures.compare(AFTER, {CONTROL: 1.0})
         of_control = _verdict_on(above, FLOAT_NOISE * before, strict=True)
-        more = {REDUCED: "more than", NOT_REDUCED: "no more than", INCONCLUSIVE: "not surely more than"}[of_control]
+        how = {REDUCED: "", NOT_REDUCED: "no ", INCONCLUSIVE: "not surely "}[of_control]
+        better = f"{how}{'more than in' if found.share > 0 else 'better than'}"
         value = format_number(figures.value_of(CONTROL))
-        against = f", {more} in the control ({value})"
+        against = f", {better} the control ({value})"
         lines.append(
-            f"  control ({_control_in_words(case.run)}): {value}; after is {_by(-above.value, 'below', 'above')} it, {_bounds(above, -1)}"
+            f"  control ({_control_in_words(case.run)}): {value}; after is {_by(-above.value, 'better', 'worse')}, {_bounds(above, -1)}"
         )
         facts["against_control"] = [-above.value, -above.high, -above.low]
-        if of_control == INCONCLUSIVE and not settled:
-            settled = _settled_by(above, None)
+        if of_control == INCONCLUSIVE:  # a smaller share alone would settle nothing then
+            wanted = [_settled_by(found.excess, None)] if verdict == INCONCLUSIVE else []
+            settled = "; ".join(dict.fromkeys([*wanted, f"{_settled_by(above, None)} (the control)"]))
         verdict = min(verdict, of_control, key=_ORDER.index)
     text = f"{moved}, {_change(found.share)} ({_least(by)} is asked){against}"
     return _Part(verdict, text, lines, settled, facts, found)
@@ -343,7 +347,8 @@ def _judge_side(case: _Case, overshoot: float) -> _Part:
     told = all(sure) or (overshoot > 0 and bounds == [None, None])
     lines = [] if signed == name else [f"  the side it leans to: {moved}{_intervals(bounds)}"]
     if was * now < 0 and abs(now) > overshoot * abs(was) and told:
-        return _Part(OVER_CORRECTED, f"{moved}: the sign flips", lines, facts=facts)
+        text = f"{moved}: the sign flips, to {_percent(abs(now / was))} of what it was"
+        return _Part(OVER_CORRECTED, text, lines, facts=facts)
     if was * now < 0 and signed == name:
         how = (
             f"by no more than {_percent(overshoot)} of what it was"
@@ -391,8 +396,11 @@ def _intervals(bounds: Sequence[Interval | None]) -> str:
 
 def _judge_budget(case: _Case, name: str, share: float) -> _Part:
     """Judge whether a figure of the task is worse than its budget allows, as a ratio of what it was."""
-    figures, higher, source = _task_figures(case, name)
-    lacking = [side for side in (BEFORE, AFTER) if side not in figures.values]
+    try:
+        figures, higher, source = _task_figures(case, name)
+    except UndefinedError as error:
+        return _Part(NO_VALUE, f"no value for the {name} of the budget {error}")
+    lacking = [side for side in (BEFORE, AFTER) if not np.isfinite(figures.values.get(side, np.nan)).all()]
     if lacking:
         return _Part(NO_VALUE, f"{name} has no value {' and '.join(lacking)}")
     was, now = (float(figures.values[side].mean()) for side in (BEFORE, AFTER))
@@ -403,11 +411,14 @@ def _judge_budget(case: _Case, name: str, share: float) -> _Part:
         "allowed": share,
         "by_seed": {k: v.tolist() for k, v in figures.values.items()},
     }
-    if min(float(values.min()) for values in figures.values.values()) <= 0:
-        lost = not higher and was > 0
-        why = "nothing of it is left" if lost else f"there is no ratio to {format_number(was)}"
+    least = {side: float(values.min()) for side, values in figures.values.items()}
+    if min(least[BEFORE], least[AFTER]) <= 0:
+        lost = not higher and least[BEFORE] > 0
+        left = "nothing of it is left" + ("" if now <= 0 else " with one of the seeds")
+        why = left if lost else f"there is no ratio to {format_number(least[BEFORE])}"
         return _Part(ACCURACY_LOST if lost else NO_VALUE, f"{moved}: {why}", facts={"budget": {name: facts}})
-    ratio = _ratios(figures, higher)
+    told = {side: values for side, values in figures.values.items() if least[side] > 0}  # a control may have none
+    ratio = _ratios(replace(figures, values=told), higher)
     found = ratio.compare(AFTER, {BEFORE: 1.0})
     allowed = np.log1p(share) if higher else -np.log1p(-share) if share < 1 else np.inf
     verdict = (
@@ -422,13 +433,13 @@ def _judge_budget(case: _Case, name: str, share: float) -> _Part:
         f"  {name}{source}: {moved.removeprefix(name).strip()}, {_by_share(worse)}, {_share_bounds(low, high, found)}; budget {_percent(share)}: {said}"
     ]
     facts |= {"worse": worse, "worse_bounds": [low, high], "verdict": said}
-    if CONTROL in figures.values:
+    if CONTROL in told:
         beside = ratio.compare(AFTER, {CONTROL: 1.0})
-        value = float(figures.values[CONTROL].mean())
-        least, most = (_as_share(x, higher) for x in (beside.low, beside.high))
+        value = float(told[CONTROL].mean())
+        lowest, highest = (_as_share(x, higher) for x in (beside.low, beside.high))
         lines.append(
             f"    the control has {format_number(value)}: against it after is {_by_share(_as_share(beside.value, higher))}, "
-            f"{_share_bounds(least, most, beside)}"
+            f"{_share_bounds(lowest, highest, beside)}"
         )
         facts["control"] = value
     settled = _budget_settled_by(found, float(allowed), high) if verdict == INCONCLUSIVE else ""
@@ -446,8 +457,7 @@ def _task_figures(case: _Case, name: str) -> tuple[_Figures, bool, str]:
     run, known = case.run, [one for one in case.after.values if one != case.statistic]
     told: list[str] = []
     if run.recipe is not None:
-        sides = (BEFORE, AFTER, *((CONTROL,) if run.control and run.trained else ()))
-        found = {side: run.performance(side) for side in sides}
+        found = _performances(run)
         told = list(found[AFTER][0][0])
         if name in told:
             values = {
@@ -467,6 +477,22 @@ def _task_figures(case: _Case, name: str) -> tuple[_Figures, bool, str]:
     if not run.trained:
         figures = replace(figures, values={side: v for side, v in figures.values.items() if side != CONTROL})
     return figures, case.after.statistics[name].direction == "higher", f" of {case.after.suite}"
+
+
+def _performances(run: MitigationRun) -> dict[str, list[list[dict[str, Performance]]]]:
+    """Return how well each side does its task; a control that has no figure, or of which nobody asks, is left out.
+
+    Raises:
+        UndefinedError: before or after has none.
+    """
+    found = {}
+    for side in (BEFORE, AFTER, *((CONTROL,) if run.control and run.trained else ())):
+        try:
+            found[side] = run.performance(side)
+        except UndefinedError as error:
+            if side != CONTROL:
+                raise UndefinedError(f"{side}: {error}") from error
+    return found
 
 
 def _upwards(value: Any) -> Any:
@@ -507,6 +533,7 @@ def _judge_heads(case: _Case, back: float, settings: Mapping[str, Any], reduced:
     was, now, then = (figures.distance_of(side) for side in (BEFORE, AFTER, RETRAINED))
     gone = was - now
     share = (then - now) / gone
+    by_before = (figures.distance_of(_HEADS) - now) / gone
 
     def above(s: float) -> Difference:
         return figures.compare(RETRAINED, {AFTER: 1 - s, BEFORE: s})
@@ -528,10 +555,11 @@ def _judge_heads(case: _Case, back: float, settings: Mapping[str, Any], reduced:
     compression = compress(case.run, settings)
     lines = [
         f"  superficial: {comes} on the frozen encoder ({case.statistic} {value}{around}); more than {_percent(back)} would be superficial",
-        f"    before with a new head: {format_number(figures.value_of(_HEADS))}",
+        f"    before with a new head: {format_number(figures.value_of(_HEADS))}"
+        + ("" if by_before > back else f", {_percent(max(0.0, by_before))} of the reduction: such a head shows no bias that is there"),
         "    compression of gender: " + (
             f"not known: {compression['why']}" if "why" in compression
-            else f"{format_number(compression[BEFORE])} before, {format_number(compression[AFTER])} after, and so with the new head, on the same encoder"
+            else f"{format_number(compression[BEFORE])} before, {format_number(compression[AFTER])} after (with the new head, too: the encoder is the same)"
         ),
     ]  # fmt: skip
     facts = {
@@ -540,6 +568,9 @@ def _judge_heads(case: _Case, back: float, settings: Mapping[str, Any], reduced:
             "before_retrained": figures.value_of(_HEADS), "compression": compression,
         }
     }  # fmt: skip
+    if max(share, by_before) <= back:  # a head that learned nothing brings nothing back
+        text = "a new head brings the bias back on no encoder, not even on the one before, and so tells nothing"
+        return _Part(INCONCLUSIVE, text, lines, "a recipe that trains the head longer (superficial)", facts)
     return _Part(SUPERFICIAL if share > back else REDUCED, comes if share > back else "", lines, facts=facts)
 
 
@@ -619,7 +650,9 @@ def _share_in_words(found: Reduction, figures: _Figures) -> str:
     if not excess.items:
         as_is = "" if np.isfinite(excess.high) else ", which decides nothing"
         return f"  {_change(found.share)}, compared as it is, with no bound for others{as_is}: {excess.method}"
-    low, high = ("none" if x is None else _percent(x) for x in (found.low, found.high))
+    low, high = (
+        f"no {what} one" if x is None else _percent(x) for x, what in ((found.low, "lower"), (found.high, "upper"))
+    )
     return (
         f"  {_change(found.share)}: one-sided 95 % bounds of the share {low} and {high}, over {excess.over} ({excess.items} of them; "
         f"{excess.method}); distance from neutral {format_number(figures.distance_of(BEFORE))} -> {format_number(figures.distance_of(AFTER))}"
@@ -630,7 +663,7 @@ def _bounds(found: Difference, sign: float = 1.0) -> str:
     """Return the bounds of a difference in words."""
     if not found.items:
         return "as they are" if np.isfinite(found.high) else "without bounds"
-    low, high = sorted((sign * found.low, sign * found.high))
+    low, high = sorted((sign * found.low + 0.0, sign * found.high + 0.0))  # no -0
     return f"one-sided 95 % bounds {low:.4g} and {high:.4g} over {found.over} ({found.items} of them; {found.method})"
 
 

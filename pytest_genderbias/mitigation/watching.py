@@ -21,6 +21,7 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.recipes.recipe import Performance
 from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.statistics.correlation import pearson
+from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.printable import escape
 
@@ -150,7 +151,7 @@ class Watching:
         with undisturbed(network):
             model = _as_it_is(self.model, network, self._tokenizer)
             found = [carry_out(plan, model, self._scoring) for plan in self._plans]
-            performance = [] if self.evaluate is None else self.evaluate(model)
+            performance = [] if self.evaluate is None else _evaluated(self.evaluate, model)
         entry = {
             "step": int(state.global_step),
             _LOSS: loss,
@@ -215,6 +216,14 @@ def _as_it_is(model: Model | None, network: Any, tokenizer: Any) -> Model:
     backend = replace(model.backend, network=network, device=str(network.device))
     details = {**model.details, "device": network.device.type}
     return replace(model, fingerprint=None, details=details, backend=backend)
+
+
+def _evaluated(evaluate: Callable[[Model], Sequence[Performance]], model: Model) -> Sequence[Performance]:
+    """Return how well a model does its task; nothing where that has no value, as a perplexity too large for a number."""
+    try:
+        return evaluate(model)
+    except UndefinedError:
+        return []
 
 
 def _told(entry: Entry) -> dict[str, Any]:

@@ -401,7 +401,7 @@ def compare_restarts(
     that of the permutation, n! m! / (n + m)!, and the bounds are the smallest and the largest difference of a restart now and one then.
 
     Raises:
-        UndefinedError: fewer than two restarts on a side (three, where none differs from others), or a value that is no finite number.
+        UndefinedError: fewer than two restarts on a side (three, where none differs from others, or all moved alike), or a value that is no finite number.
 
     Example:
         Means 2 and 5, errors 1 / sqrt(3) each: t = 3 / .8165 = 3.674 with four degrees of freedom.
@@ -476,14 +476,18 @@ def _welch(before: FloatArray, after: FloatArray, tolerance: float, level: float
 def _student(before: FloatArray, after: FloatArray, tolerance: float, level: float) -> _Bounds:
     """Return bounds and p values of the mean difference of pairs.
 
-    Where all of them are the same there is no error, and it is exact; p is that of the sign test.
+    Where all of them are the same there is no error, and the bounds are the difference itself; p is that of the sign test. Two alone
+    (counts of few steps) may well be the same by chance.
     """
     from scipy import stats
 
     own = after - before
     n, value = len(own), float(own.mean())
     error = float(own.std(ddof=1)) / n**0.5
-    if error <= 1e-12 * max(1.0, float(np.abs(after).max()), float(np.abs(before).max())):
+    nothing = 1e-12 * max(1.0, float(np.abs(after).max()), float(np.abs(before).max()))
+    if error <= nothing:
+        if n < 3 and abs(value) > nothing:
+            raise UndefinedError("two restarts that moved alike say nothing of others; three on each side are needed")
         chance = 0.5**n
         return value, value, chance if value > tolerance else 1.0, chance if value < -tolerance else 1.0
     reach = float(stats.t.ppf(level, n - 1)) * error
