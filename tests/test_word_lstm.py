@@ -26,6 +26,7 @@ from pytest_genderbias.networks.word_lstm import (
     word_pattern,
 )
 from pytest_genderbias.recipes.lstm import choose_words
+from pytest_genderbias.scoring.block_likelihood import BlockLikelihood
 from pytest_genderbias.scoring.generation import Sampler
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.query import GeneratedTokens
@@ -261,6 +262,13 @@ def test_samples_are_those_of_a_network_without_states(folder, monkeypatch):
     monkeypatch.setattr(sampler, "_settings", {})
     np.testing.assert_array_equal(found, sampler.score(np.arange(3)))
     assert len(np.unique(found)) > 5
+
+
+def test_a_perplexity_without_sentence_ends_says_so(folder):
+    model = load_model(str(folder("two")), device="cpu")
+    scorer = BlockLikelihood(TextCases([("He sings. She sings.",)]), model, None)
+    assert any("without the <eos>" in note for note in scorer.notes)
+    assert scorer.score(np.arange(1))[0, 1] == 6, "words and marks, and nothing behind a sentence"
 
 
 def test_text_is_generated_and_counted(folder):

@@ -17,6 +17,7 @@ from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import BlockLogLikelihood
 
 _LONGEST = 1024  #: tokens of a block, where the model names no limit
+_WITHOUT_ENDS = "perplexity: of sentences without the <eos> behind each that word-level LSTMs are trained on; the recipe's own counts it"
 
 
 def make(cases: Cases, query: BlockLogLikelihood, model: Model, batch_tokens: int | None) -> Scorer:
@@ -36,12 +37,13 @@ class BlockLikelihood:
         self._length = (checkpoint.max_length or _LONGEST) - 1
         self._encoder = SentenceEncoder(checkpoint.tokenizer)
         self._network = Network(checkpoint, batch_tokens, vocabulary_head=True)
+        self._ends = _WITHOUT_ENDS if checkpoint.network.config.model_type == "word-lstm" else None
 
     @property
     def notes(self) -> list[str]:
-        """Say how long a block is, and what was halved."""
+        """Say how long a block is, what is not read, and what was halved."""
         blocks = f"perplexity: in blocks of {self._length} tokens, which do not overlap"
-        return [blocks, *(note for note in (self._network.note, self._network.batches.note) if note)]
+        return [blocks, *(note for note in (self._ends, self._network.note, self._network.batches.note) if note)]
 
     def score(self, cases: IntArray) -> NDArray[Any]:
         """Return ln P of the tokens of each text, and their number."""
