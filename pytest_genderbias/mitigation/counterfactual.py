@@ -312,6 +312,24 @@ def _table(pairs: Pairs, names: NamePartners | None) -> _Table:
     return _Table(pairs, names, forms, reach_of(forms))
 
 
+def chosen_neutral(sides: str, neutral: str | None) -> str:
+    """Return what is done with texts in which nothing is swapped: by default they are kept ``once``, or dropped if one-sided.
+
+    Raises:
+        SettingError: there is no such setting, or not with this one of sides.
+
+    >>> chosen_neutral("one", None)
+    'drop'
+    """
+    if sides not in SIDES:
+        raise SettingError(f"sides is one of {', '.join(SIDES)}; got {sides!r}")
+    if neutral is None:
+        return "once" if sides == "two" else "drop"
+    if neutral not in NEUTRAL or (neutral == "twice" and sides == "one"):
+        raise SettingError(f"neutral is one of {', '.join(NEUTRAL)}, twice only with two sides; got {neutral!r}")
+    return neutral
+
+
 def _checked_table(pairs: PairSource, names: NamePartners | None, intervention: str) -> _Table:
     if intervention not in INTERVENTIONS:
         raise SettingError(f"the intervention is one of {', '.join(INTERVENTIONS)}; got {intervention!r}")
@@ -421,14 +439,9 @@ def _sided(
     original: Callable[[Any], Item] = lambda item: item,
 ) -> Iterator[Item]:
     """Check the settings now, and yield originals and counterfactuals when they are asked for."""
-    if sides not in SIDES:
-        raise SettingError(f"sides is one of {', '.join(SIDES)}; got {sides!r}")
     if isinstance(items, str):
         raise SettingError(f"expected many texts, got one: {items!r:.60}; put it in a list")
-    if neutral is None:
-        neutral = "once" if sides == "two" else "drop"
-    if neutral not in NEUTRAL or (neutral == "twice" and sides == "one"):
-        raise SettingError(f"neutral is one of {', '.join(NEUTRAL)}, twice only with two sides; got {neutral!r}")
+    neutral = chosen_neutral(sides, neutral)
 
     def stream() -> Iterator[Item]:
         iterator = iter(items)

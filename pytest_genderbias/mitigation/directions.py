@@ -22,6 +22,7 @@ FloatArray = NDArray[np.float64]
 Pair = tuple[str, str]
 
 HE_SHE: tuple[Pair, ...] = (("he", "she"),)  #: the pair that dev2019 learns gender from
+NAMED_LAYERS = ("all", "upper")
 _ORTHONORMAL = 1e-6  #: how far B^T B may be from the identity: rounding of single precision
 _ZERO = 1e-10  #: a singular value below this share of the first is rounding
 
@@ -252,7 +253,7 @@ def layer_bases(
     if not isinstance(model.backend, Checkpoint):
         raise NotApplicableError(f"{model.name} has no layers; project its vectors")
     last = int(model.backend.network.config.get_text_config().num_hidden_layers)
-    named = {"all": range(last + 1), "upper": range(1, last + 1)}
+    named = dict(zip(NAMED_LAYERS, (range(last + 1), range(1, last + 1)), strict=True))
     chosen = named.get(layers) if isinstance(layers, str) else layers
     if not chosen or any(type(layer) is not int or not 0 <= layer <= last for layer in chosen):
         raise SettingError(f"layers should be 'all', 'upper' or numbers from 0 to {last}, got {layers!r}")

@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.mitigation.counterfactual import augment_labelled
+from pytest_genderbias.mitigation.counterfactual import INTERVENTIONS, augment_labelled, chosen_neutral
 from pytest_genderbias.mitigation.directions import (
     HE_SHE,
+    NAMED_LAYERS,
     FloatArray,
     Pair,
     layer_bases,
@@ -21,12 +22,12 @@ from pytest_genderbias.mitigation.directions import (
     vectors_of,
 )
 from pytest_genderbias.mitigation.grammar import rule_grammar, spacy_grammar
-from pytest_genderbias.mitigation.hard_debiasing import hard_debias_embeddings
+from pytest_genderbias.mitigation.hard_debiasing import LENGTHS, hard_debias_embeddings
 from pytest_genderbias.mitigation.method import Columns, Hooks, Method, Row
 from pytest_genderbias.mitigation.nullspace import iterative_nullspace
 from pytest_genderbias.mitigation.pairs import NAME_PARTNERS, name_partners, read_names, read_pairs
 from pytest_genderbias.mitigation.projection import project_embeddings, project_layers, projection_callback
-from pytest_genderbias.mitigation.regularisation import defining_rows, make_regulariser, regularising
+from pytest_genderbias.mitigation.regularisation import MATRICES, defining_rows, make_regulariser, regularising
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.text.wordlist import load_wordlist
 
@@ -77,6 +78,10 @@ class CounterfactualAugmentation(Method):
             raise SettingError(f"grammar should be rules or spacy, got {self.grammar!r}")
         if self.names is not None and self.names not in NAME_PARTNERS:
             raise SettingError(f"names should be one of {', '.join(NAME_PARTNERS)}, got {self.names!r}")
+        if self.intervention not in INTERVENTIONS:
+            raise SettingError(f"intervention should be one of {', '.join(INTERVENTIONS)}, got {self.intervention!r}")
+        chosen_neutral(self.sides, self.neutral)
+        read_pairs(self.pairs)
 
     def rows(self, rows: Sequence[Row], columns: Columns, seed: int) -> list[Row]:
         """Add the counterfactual of each row, or put it in its place."""
@@ -118,6 +123,15 @@ class Projection(Method):
             raise SettingError(f"when should be {' or '.join(WHEN)}, got {self.when!r}")
         if self.layers and self.when != TEST:
             raise SettingError("hidden layers are projected at test only; leave layers out, or choose when='test'")
+        named = self.layers in ("", *NAMED_LAYERS) if isinstance(self.layers, str) else min(self.layers, default=0) >= 0
+        if not named:
+            raise SettingError(
+                f"layers should be {' or '.join(NAMED_LAYERS)}, or numbers from 0 on, got {self.layers!r}"
+            )
+        _check_count("components", self.components)
+        if isinstance(self.pairs, str):
+            read_pairs(self.pairs)
+        _words(self.words)
 
     @property
     def trains(self) -> bool:
@@ -180,6 +194,11 @@ class NullspaceProjection(Method):
 
     in_words: ClassVar[str] = "as many random directions"
 
+    def __post_init__(self) -> None:
+        """Refuse settings that there are not."""
+        _check_count("rounds", self.rounds)
+        read_pairs(self.pairs)
+
     def after(self, model: Model, seed: int) -> Model:
         """Project the finished model."""
         pairs = [pair for pair in pairs_of_list(self.pairs) if _known(model, *pair)]
@@ -212,6 +231,10 @@ class HardDebiasing(Method):
         """Refuse settings that there are not."""
         if self.when not in (BEFORE_TRAINING, AFTER_TRAINING, BOTH):
             raise SettingError(f"when should be before, after or both, got {self.when!r}")
+        if self.lengths not in (None, *LENGTHS):
+            raise SettingError(f"lengths should be {' or '.join(LENGTHS)}, got {self.lengths!r}")
+        _check_count("components", self.components)
+        read_pairs(self.pairs)
 
     def changes(self, what: str) -> bool:
         """Tell whether it is done before training, after it, or both."""
@@ -248,11 +271,26 @@ class Regularisation(Method):
     normalised: bool = False
     matrices: str = "input"
 
+    def __post_init__(self) -> None:
+        """Refuse settings that there are not."""
+        if not 0 <= self.strength < float("inf"):
+            raise SettingError(f"strength should be a number of 0 or more, got {self.strength!r}")
+        if not 0 < self.share <= 1:
+            raise SettingError(f"share should be above 0 and at most 1, got {self.share!r}")
+        if self.matrices not in MATRICES:
+            raise SettingError(f"matrices should be one of {', '.join(MATRICES)}, got {self.matrices!r}")
+        read_pairs(self.pairs)
+
     def hooks(self, model: Model) -> Hooks:
         """Add the term to the loss."""
         rows = defining_rows(model.backend.tokenizer, pairs_of_list(self.pairs))
         regulariser = make_regulariser(rows, self.strength, self.share, self.normalised, self.matrices)
         return Hooks(around=partial(regularising, regulariser=regulariser))
+
+
+def _check_count(name: str, value: int) -> None:
+    if value < 1:
+        raise SettingError(f"{name} should be a whole number of at least 1, got {value!r}")
 
 
 def _words(words: str | tuple[str, ...]) -> list[str]:

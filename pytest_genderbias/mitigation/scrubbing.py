@@ -210,15 +210,10 @@ def iterative_scrub(
     >>> found.rounds[None].words, found.texts[1], found.texts[5]
     (({'F': ('nurse',), 'M': ('coder',)},), 'a _, keen', '_ here')
     """
-    if rounds < 1 or words_per_group < 1 or min_texts < 1 or not 0 < held_out < 1 or ridge <= 0:
-        raise SettingError(
-            "expected rounds, words_per_group and min_texts 1 or more, held_out between 0 and 1 and ridge above 0, got "
-            f"{rounds}, {words_per_group}, {min_texts}, {held_out}, {ridge}"
-        )
+    limit = _Limit(rounds, words_per_group, min_texts, until_majority, held_out, ridge)
     if len(groups) != len(texts) or (classes is not None and len(classes) != len(texts)):
         raise SettingError(f"expected a group, and a class if any, of each of the {len(texts)} texts")
     counts, vocabulary = _count_words(texts)
-    limit = _Limit(rounds, words_per_group, min_texts, until_majority, held_out, ridge)
     found: dict[Any, Rounds] = {}
     left: dict[Any, str] = {}
     scrubbed: list[Any] = list(texts)
@@ -249,6 +244,11 @@ class Scrubbing(Method):
     names: str | tuple[str, ...] | None = NAMES
     own_name: str = "name"
 
+    def __post_init__(self) -> None:
+        """Refuse lists that there are not."""
+        _listed(self.words)
+        _listed(self.names)
+
     def rows(self, rows: Sequence[Row], columns: Columns, seed: int) -> list[Row]:
         """Scrub each text of each row."""
         lexicon = _lexicon(_source(self.words), _source(self.names))
@@ -276,6 +276,10 @@ class IterativeScrubbing(Method):
     until_majority: bool = True
     held_out: float = 0.25
     ridge: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse settings that there are not."""
+        _Limit(self.rounds, self.words_per_group, self.min_texts, self.until_majority, self.held_out, self.ridge)
 
     def rows(self, rows: Sequence[Row], columns: Columns, seed: int) -> list[Row]:
         """Scrub the texts of each row.
@@ -421,6 +425,15 @@ class _Limit:
     until_majority: bool
     held_out: float
     ridge: float
+
+    def __post_init__(self) -> None:
+        for name in ("rounds", "words_per_group", "min_texts"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"{name} should be 1 or more, got {getattr(self, name)!r}")
+        if not 0 < self.held_out < 1:
+            raise SettingError(f"held_out is a share above 0 and below 1, got {self.held_out!r}")
+        if not 0 < self.ridge < float("inf"):
+            raise SettingError(f"ridge should be a number above 0, got {self.ridge!r}")
 
 
 def _read_out(counts: Any, vocabulary: list[str], groups: Sequence[Hashable], limit: _Limit, seed: int) -> Rounds:
