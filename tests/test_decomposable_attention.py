@@ -209,3 +209,11 @@ def test_the_layer_above_the_vectors_can_be_projected(model) -> None:
     left = vectors_of(mitigated, ["he", "she", "bagel"], where=1) @ basis
     assert np.abs(left).max() < 1e-5
     assert not torch.equal(logits(mitigated, *PAIRS[0]), logits(model, *PAIRS[0]))
+
+
+def test_it_is_read_in_half_precision_too(model):
+    """As the training arguments bf16 and fp16 have it: products of half the width, the states or not."""
+    fed = model.backend.tokenizer(*PAIRS[1], return_tensors="pt")
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        found = model.backend.network(**fed).logits[0].float()
+    torch.testing.assert_close(found, logits(model, *PAIRS[1]).clone(), rtol=0.05, atol=0.05)

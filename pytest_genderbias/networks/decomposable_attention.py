@@ -96,7 +96,8 @@ class DecomposableAttention(nn.Module):
         other = premise[:, :, None] & hypothesis[:, None, :]
         other = other | other.mT
         seen = self.attend(states)
-        scores = (seen @ seen.mT).masked_fill(~other, torch.finfo(states.dtype).min)
+        scores = seen @ seen.mT  # of another type than the states under autocast
+        scores = scores.masked_fill(~other, torch.finfo(scores.dtype).min)
         aligned = (scores.softmax(dim=-1) * other) @ states
         compared = self.compare(torch.cat([states, aligned], dim=-1))
         sums = [(compared * part[..., None]).sum(dim=1) for part in (premise, hypothesis)]
