@@ -225,7 +225,9 @@ def test_over_corrected_where_every_item_changes_its_side():
     bias = BIAS - BIAS.mean()
     found = judge(run_of(lm(bias), lm(-0.5 * bias)))
     assert found.verdict == OVER_CORRECTED
-    assert "lean the other way now (slope -0.5 to -0.5)" in first_line(found)
+    assert "lean the other way now (slope -0.5 to -0.5): the sign flips, to about 50 % of what it was" in first_line(
+        found
+    )
 
 
 def test_over_corrected_by_a_statistic_with_a_sign():

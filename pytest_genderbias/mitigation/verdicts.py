@@ -363,7 +363,8 @@ def _judge_side(case: _Case, overshoot: float) -> _Part:
         facts["signed"]["item_slope"] = [slope.low, slope.high]
         if slope.high < -overshoot - FLOAT_NOISE:
             text = (
-                f"the {slope.over} lean the other way now (slope {slope.low:.3g} to {slope.high:.3g}): the sign flips"
+                f"the {slope.over} lean the other way now (slope {slope.low:.3g} to {slope.high:.3g}): the sign flips, to about "
+                f"{_percent(-(slope.low + slope.high) / 2)} of what it was"
             )
             return _Part(OVER_CORRECTED, text, lines, facts=facts)
     return _Part(REDUCED, "", lines, facts=facts)

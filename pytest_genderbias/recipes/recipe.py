@@ -58,6 +58,9 @@ class Recipe(Protocol):
     class, and ``group`` that of the person's gender, where rows have one. ``makes_task``: the model that it is given cannot do the task yet
     (an encoder without the head, a network that does not exist before), so that "before" is the one that was trained without a mitigation;
     a recipe that trains on has the given model itself as "before".
+
+    A recipe may have ``suite_settings(suite, folder)``: the settings with which its models are measured, as texts that it held out and
+    writes to the folder.
     """
 
     name: ClassVar[str]
