@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from pytest_genderbias.errors import BiasError, DataFileError
+from pytest_genderbias.errors import BiasError, DataFileError, SettingError
 from pytest_genderbias.mitigation import make_method
+from pytest_genderbias.mitigation.method import Method
 from pytest_genderbias.mitigation.registry import METHODS
 
 
@@ -58,3 +59,11 @@ def test_a_broken_list_of_pairs_is_refused_with_its_line(tmp_path: Path) -> None
 def test_every_method_is_made_by_its_defaults(name: str) -> None:
     assert make_method(name) == make_method(name)
     assert make_method(name).settings()["method"] == name
+
+
+def test_a_method_of_ones_own_needs_a_name_or_its_runs_were_those_of_no_method() -> None:
+    with pytest.raises(SettingError, match="the method Mine needs a name of its own"):
+
+        class Mine(Method):
+            def rows(self, rows, columns, seed):  # type: ignore[no-untyped-def]
+                return rows[:1]

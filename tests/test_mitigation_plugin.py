@@ -300,7 +300,17 @@ MISTAKES = [
     ("by: 0.3", "by: 0.3, overshoot: -1", ":6: 'overshoot' is a share of 0 or more, got -1"),
     ("by: 0.3", "by: 0.3, budget: {perplexity: -1}", ":6: a budget is a share of 0 or more, as 0.05, got -1 for perplexity"),
     ("by: 0.3", "by: 0.3, settings: {speed: 1}", ":6: unknown setting 'speed'; lm-occupation takes limit*"),
+    ("by: 0.3", "by: 0.3, settings: {limit: -1}", ":6: limit should be a whole number of at least 1, got -1"),
+    ("by: 0.3", "by: 0.3, settings: {single_word_only: 3}", ":6: option 'single_word_only' of lm-occupation should be true or false, got 3"),
     ("suite: lm-occupation", "suite: lm-job", ":6: *lm-job*"),
+    ("suite: lm-occupation", "suite: ./lm-job.yaml", ":6: *lm-job.yaml: no such file"),
+    ("    reduces:", "    seeds: [3, 3]\n    reduces:", ":5: 'seeds' should be different, got *"),
+    ("method: cda", "method: {name: cda, intervention: clever}", ":3: intervention should be one of naive, grammatical, got 'clever'"),
+    ("method: cda\n    recipe: {name: stub, log: LOG}", "method: wed\n    budget: {perplexity: 0.05}",
+     ":4: nobody can tell 'perplexity' of the budget: there is no recipe, and lm-occupation measures nothing beside"),
+    ("method: cda\n    recipe: {name: stub, log: LOG}\n    reduces:\n      - {suite: lm-occupation, by: 0.3",
+     "method: wed\n    reduces:\n      - {suite: nli-occupation, by: 0.3, budget: {accurate: 0.05}",
+     ":5: nobody can tell 'accurate' of the budget: there is no recipe, and nli-occupation measures fraction_neutral*accuracy*beside"),
     ("reduces:\n      - {suite: lm-occupation, by: 0.3}", "reduces: []", ":5: 'reduces' of the mitigation is empty"),
     ("  - method: cda\n    recipe: {name: stub, log: LOG}\n    reduces:\n      - {suite: lm-occupation, by: 0.3}", "  - cda",
      ":3: expected a mitigation (method, recipe, reduces), got 'cda'"),
@@ -317,6 +327,16 @@ def test_a_wrong_file_is_one_line_with_its_place(project: pytest.Pytester) -> No
     for number, (_, _, told) in enumerate(MISTAKES):
         result.stdout.fnmatch_lines([f"*wrong-{number}.bias.yaml{told}".replace("[", "[[]")])
     result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_a_budget_of_the_suites_own_figure_asks_for_no_recipe(project: pytest.Pytester) -> None:
+    write(
+        project,
+        "mitigate:\n  - {method: wed, reduces: [{suite: nli-occupation, by: 0.3, budget: {accuracy: 0.05}}]}\n",
+    )
+    result = project.runpytest(MODEL, "--collect-only", "-q")
+    result.assert_outcomes()
+    result.stdout.fnmatch_lines(["release.bias.yaml::wed.nli-occupation.net_neutral.by_0.3:m"])
 
 
 def test_wrong_arguments_of_the_trainer_are_told_with_their_place(project: pytest.Pytester) -> None:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar
 
+from pytest_genderbias.errors import SettingError
 from pytest_genderbias.models.model import Model
 
 Row = Mapping[str, Any]
@@ -33,10 +34,16 @@ class Hooks:
 class Method:
     """A mitigation. Its fields are its settings; this one does nothing, and a subclass overrides what it does.
 
-    ``name`` is what YAML and tables call it. Any method runs with any recipe whose data or models it can take; ``a & b`` does both, a first.
+    ``name`` is what YAML and tables call it, and with the fields what a run is known by: one that does another thing needs another. Any method runs with any recipe whose data or models it can take; ``a & b`` does both, a first.
     """
 
     name: ClassVar[str] = "none"
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        """Refuse a method without a name of its own: its runs would be those of no method."""
+        super().__init_subclass__(**given)
+        if cls.name == Method.name:
+            raise SettingError(f"the method {cls.__name__} needs a name of its own: name: ClassVar[str] = ...")
 
     def settings(self) -> dict[str, Any]:
         """Return the name and every field, as JSON values: equal settings do the same."""

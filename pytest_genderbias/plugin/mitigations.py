@@ -19,6 +19,7 @@ from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.packaged import error_text
 from pytest_genderbias.plugin.session import NO_MODEL, mitigate_or_skip, refuse_or_skip
+from pytest_genderbias.suites.options import resolve_options
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take
 
 if TYPE_CHECKING:
@@ -140,6 +141,8 @@ def _read(file: GateFile, entry: LocatedMap) -> Iterator[Reduction]:
             raise DataFileError(f"{file.path}:{reduces.lines[number]}: expected a reduction (suite, by), got {one!r}")
         refuse_unknown(one, _REDUCES, "a reduction")
         suite, statistic, settings = file.read_measured(one, "the reduction", _RUN_SETTINGS)
+        if "settings" in one:
+            _check_settings(file, one, suite, settings)
         by = take(one, "by", (int, float), "the reduction")
         if not 0 <= by <= 1:
             raise file.wrong(one, "by", f"'by' is the part of the distance from neutral that goes, 0 to 1, got {by:g}")
@@ -150,12 +153,37 @@ def _read(file: GateFile, entry: LocatedMap) -> Iterator[Reduction]:
             raise file.wrong(one, "back", "'back' is what may come back with a new head: add 'superficial: true'")
         shares = {key: _share(file, one, key) for key in ("back", "overshoot") if key in one}
         budget = _budget(file, one, "the reduction") if "budget" in one else mitigation.budget
+        if mitigation.recipe is None:
+            _check_figures(file, one if "budget" in one else entry, budget, suite, statistic)
         called = take(one, "name", str, "the reduction", default=None)
         arguments = {
             "by": float(by), "statistic": statistic, "budget": budget, "superficial": superficial, "name": called, **shares, **settings
         }  # fmt: skip
         name = f"{called or f'{label}.{suite.name}'}.{statistic}.by_{by:g}"
         yield Reduction(name, mitigation, suite, arguments, one.line)
+
+
+def _check_settings(file: GateFile, one: LocatedMap, suite: Suite, settings: Mapping[str, Any]) -> None:
+    """Refuse settings that measuring would refuse, which would be after the training."""
+    from pytest_genderbias.scoring.engine import ScoreSettings
+
+    with _located(file, one["settings"], one.lines["settings"]):
+        ScoreSettings(**{name: value for name, value in settings.items() if name in _RUN_SETTINGS})
+        options = {name: value for name, value in settings.items() if name not in _RUN_SETTINGS}
+        resolve_options(suite.family.options, options, suite.name)
+
+
+def _check_figures(
+    file: GateFile, given: LocatedMap, budget: Mapping[str, float], suite: Suite, statistic: str
+) -> None:
+    """Refuse a budget of what no recipe evaluates and the suite does not measure, or not as better and worse."""
+    told = [n for n, about in suite.family.statistics.items() if n != statistic and about.direction != "away"]
+    for figure in budget:
+        if figure not in told:
+            also = f"{suite.name} measures {', '.join(told) or 'nothing'} beside"
+            raise file.wrong(
+                given, "budget", f"nobody can tell {figure!r} of the budget: there is no recipe, and {also}"
+            )
 
 
 def _share(file: GateFile, one: LocatedMap, key: str) -> float:
@@ -187,6 +215,8 @@ def _mitigation(file: GateFile, entry: LocatedMap) -> Mitigation:
     numbers = [seeds] if isinstance(seeds, int) else [] if seeds is None else seeds
     if any(type(one) is not int or one < isinstance(seeds, int) for one in numbers):
         raise file.wrong(entry, "seeds", f"'seeds' is their number, 1 or more, or a list of whole numbers, got {seeds}")
+    if len(set(numbers)) < len(numbers):
+        raise file.wrong(entry, "seeds", f"'seeds' should be different, got {seeds}")
     controls = take(entry, "controls", int, "the mitigation", default=None)
     if controls is not None and controls < 1:
         raise file.wrong(entry, "controls", f"'controls' is a whole number of at least 1, got {controls}")

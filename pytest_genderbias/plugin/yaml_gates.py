@@ -200,6 +200,8 @@ class GateFile(pytest.File):
         name = take(gate, "suite", str, what)
         if name.endswith((".yaml", ".yml")):
             name = str(self.path.parent / Path(name).expanduser())
+            if not Path(name).exists():
+                raise self.wrong(gate, "suite", f"{name}: no such file")
         try:
             return bias_session(self.config).suite(name)
         except DataFileError:
