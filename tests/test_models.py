@@ -24,6 +24,7 @@ from pytest_genderbias.measurement import LabelWarning, label_warning
 from pytest_genderbias.models.loading import LoadSettings, inspect, wrap_object
 from pytest_genderbias.models.saving import save_model
 from pytest_genderbias.models.spec import ALIASES, DEMOS, parse_spec, parse_specs
+from pytest_genderbias.networks.word_lstm import WordLstmConfig, WordLstmForCausalLM, make_tokenizer
 
 
 def refused(spec, **settings):
@@ -335,6 +336,27 @@ def test_a_pickle_that_holds_code_is_never_run(copied, tmp_path, how):
         torch.save(content, target, _use_new_zipfile_serialization=how == "torch")
     assert "pickle that cannot be read safely" in refused(folder)
     assert not trace.exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"model_type": ["bert"]}, {"hidden_size": "large"}, {"num_hidden_layers": [2]}, {"id2label": "none"}],
+    ids=str,
+)
+def test_a_config_with_entries_of_a_wrong_type_is_one_error(copied, change):
+    assert "cannot be read" in refused(edit_config(copied("bert"), **change))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"hidden_size": "large"}, {"embedding_size": [1]}, {"dropout": 2.0}, {"num_hidden_layers": "two"}],
+    ids=str,
+)
+def test_a_config_of_our_own_with_wrong_entries_is_one_error(tmp_path, change):
+    words = make_tokenizer(["he", "she"])
+    WordLstmForCausalLM(WordLstmConfig(len(words), embedding_size=4, hidden_size=4)).save_pretrained(tmp_path)
+    words.save_pretrained(tmp_path)
+    assert "cannot be read" in refused(edit_config(tmp_path, **change))
 
 
 def test_a_pickle_of_weights_alone_is_read(copied, tiny_model):

@@ -226,14 +226,16 @@ def _read_config(spec: ModelSpec, settings: LoadSettings) -> Any:
     try:
         with quiet_transformers():
             return AutoConfig.from_pretrained(**_how(spec, settings))
-    except (OSError, ValueError, LookupError) as error:
+    except Exception as error:  # each class of configs has its own for entries of a wrong type
         raise _explain(error, spec) from None
 
 
 def _register_own(spec: ModelSpec, settings: LoadSettings) -> None:
     """Make transformers know the network of a checkpoint, if it is one of ours."""
     path = _own_file(spec, settings, "config.json")
-    with suppress(OSError, ValueError, AttributeError):  # a config that cannot be read is refused as any other
+    with suppress(
+        OSError, ValueError, AttributeError, TypeError
+    ):  # a config that cannot be read is refused as any other
         if path is not None:
             networks.register(json.loads(path.read_text(encoding="utf-8")).get("model_type"))
 
@@ -513,7 +515,16 @@ def _load_network(source: ModelSource, settings: LoadSettings) -> Any:
                 output_loading_info=True,
                 **_how(source.spec, settings),
             )
-    except (OSError, ValueError, LookupError, RuntimeError, SafetensorError, ImportError, UnpicklingError) as error:
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        LookupError,
+        RuntimeError,
+        SafetensorError,
+        ImportError,
+        UnpicklingError,
+    ) as error:
         raise _explain(error, source.spec, "weights") from None
     missing = sorted({*info["missing_keys"], *(str(key[0]) for key in info["mismatched_keys"])})
     if source.role.kind == ENCODER:  # the pooler is read by nobody
