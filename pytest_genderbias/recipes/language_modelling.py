@@ -96,7 +96,7 @@ class _Pretraining:
 
     def rows(self) -> list[Row]:
         """Return the sentences to train on, each with its ``place`` in the corpus."""
-        return self._corpus.training
+        return list(self._corpus.training)
 
     def start(self, model: Model | None, seed: int) -> Model:
         """Return a copy of the model, which has its head."""

@@ -25,14 +25,15 @@ _OURS = (
     "output_dir", "seed", "data_seed", "resume_from_checkpoint", "max_steps", "disable_tqdm", "save_only_model", "ignore_data_skip"
 )  # fmt: skip
 _NUMBERS = {int: "a whole number", float: "a number", bool: "true or false"}
-_AT_LEAST_ONE = ("per_device_train_batch_size", "gradient_accumulation_steps")
+_ABOVE_ZERO = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_train_epochs")
 _STATE = "trainer_state.json"  #: the Trainer writes it last
 _ARCHIVES = (
     "optimizer.pt",
     "scheduler.pt",
     "rng_state.pth",
 )  #: without one, a resumed training would end with other weights
-_CANNOT_WRITE = ("PytorchStreamWriter", "iostream error", "No space left", "file write failed")
+#: In what torch raises where a file cannot be written, which is no error of its own kind.
+_CANNOT_WRITE = ("PytorchStreamWriter", "inline_container", "iostream error", "No space left", "file write failed")
 
 
 def check_arguments(arguments: Mapping[str, Any]) -> None:
@@ -56,8 +57,8 @@ def check_arguments(arguments: Mapping[str, Any]) -> None:
         kind: Any = known[name]
         if kind in _NUMBERS and type(value) not in ((int, float) if kind is float else (kind,)):
             raise SettingError(f"the training argument {name!r} should be {_NUMBERS[kind]}, got {value!r}")
-        if name in _AT_LEAST_ONE and value < 1:
-            raise SettingError(f"the training argument {name!r} should be at least 1, got {value!r}")
+        if name in _ABOVE_ZERO and not 0 < value < math.inf:
+            raise SettingError(f"the training argument {name!r} should be above 0, got {value!r}")
 
 
 def require_train() -> None:
