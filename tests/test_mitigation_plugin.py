@@ -507,6 +507,8 @@ def test_a_judgement_without_figures_stays_in_the_table_of_gates() -> None:
         "task": "f1 0.5 to 0.25", "comes back": "25 %", "seeds": "3", "asked": "b", "verdict": "inconclusive",
     }  # fmt: skip
     assert make_reduction_table([{**one, "facts": {}}]) == ""
+    overflowed = {**facts, "budget": {"perplexity": {"before": 8.0, "after": None}}}  # JSON has no infinity
+    assert "| perplexity 8 to - |" in make_reduction_table([{**one, "facts": overflowed}])
 
 
 def test_a_file_is_read_without_torch() -> None:

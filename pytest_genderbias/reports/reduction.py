@@ -39,7 +39,9 @@ def make_reduction_table(judgements: Iterable[Mapping[str, Any]]) -> str:
 def _row(of: Mapping[str, Any]) -> list[str]:
     facts = of["facts"]
     low, high = facts.get("reduction_bounds", (None, None))
-    task = [f"{name} {one['before']:.4g} to {one['after']:.4g}" for name, one in facts.get("budget", {}).items()]
+    task = [
+        f"{name} {_figure(one['before'])} to {_figure(one['after'])}" for name, one in facts.get("budget", {}).items()
+    ]
     cells = (
         f"{of['suite']} ({of['name']})" if of.get("name") else of["suite"], of["model"], of["statistic"], _number(facts["before"]),
         _number(facts["after"]), _number(facts.get("control")), _share(facts.get("reduction")),
@@ -48,6 +50,10 @@ def _row(of: Mapping[str, Any]) -> list[str]:
         str(len(facts["seeds"])) if len(facts.get("seeds", ())) > 1 else "", of["bound"], of["verdict"],
     )  # fmt: skip
     return [escape(cell) for cell in cells]
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
 
 
 def _number(value: float | None) -> str:
