@@ -494,10 +494,24 @@ def test_restarts_of_equal_seeds_are_paired():
 
 
 def test_paired_restarts_that_all_change_alike_are_exact():
-    with pytest.raises(UndefinedError, match="two restarts that moved alike"):
-        compare_restarts([1.0, 2.0], [1.5, 2.5], same, paired=True)
+    for then in ([1.0, 2.0], [1.0, 2.0, 3.0, 4.0], [1.0] * 4):
+        with pytest.raises(UndefinedError, match="restarts that all moved alike say too little"):
+            compare_restarts(then, np.add(then, 0.5), same, paired=True)
     nothing = compare_restarts([1.0, 2.0], [1.0, 2.0], same, paired=True)
     assert (nothing.value, nothing.low, nothing.high) == (0.0, 0.0, 0.0)
-    found = compare_restarts([1.0, 2.0, 3.0], [1.5, 2.5, 3.5], same, paired=True)
-    assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)
-    assert found.p == pytest.approx(1 / 8) and found.p_better == 1.0
+    for then in (np.arange(5.0), np.ones(5)):
+        found = compare_restarts(then, then + 0.5, same, paired=True)
+        assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)
+        assert found.p == pytest.approx(1 / 32) and found.p_better == 1.0
+
+
+def test_few_paired_restarts_of_a_count_that_is_mostly_0_decide_nothing():
+    """Half a test is significant in the mean, and so with the model before: three restarts without any are no news."""
+    after = np.random.default_rng(0).poisson(0.5, (400, 3)).astype(float)
+    wrong = 0
+    for values in after:
+        try:
+            wrong += compare_restarts(np.full(3, 0.5), values, same, paired=True).high < 0
+        except UndefinedError:
+            continue
+    assert wrong <= 0.05 * len(after)

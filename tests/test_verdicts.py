@@ -374,9 +374,12 @@ def test_one_restart_is_judged_over_items_and_says_so():
     assert "one restart says little of others" in found.text
 
 
-def test_two_restarts_that_agree_decide_nothing():
-    found = judge(restarts(0.3, 0.0, 2))
-    assert found.verdict == INCONCLUSIVE and found.settled_by == "three seeds or more, better five"
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_few_restarts_that_agree_decide_nothing(seeds):
+    found = judge(restarts(0.3, 0.0, seeds))
+    assert found.verdict == INCONCLUSIVE and found.settled_by == "five seeds or more"
+    assert f"{seeds} restarts that all moved alike say too little of others" in found.text
+    assert judge(restarts(0.3, 0.0, 5)).verdict == REDUCED
 
 
 def test_the_control_of_each_seed_is_averaged_over_its_own():
@@ -389,7 +392,8 @@ def test_the_control_of_each_seed_is_averaged_over_its_own():
 
 def test_perplexity_over_restarts_is_also_held_against_a_trained_control():
     models = [
-        [lm(b * BIAS, np.full(PASSAGES, 2.0 + d + 0.001 * s)) for s in range(3)] for b, d in ((0.2, 0.03), (1.0, 0.02))
+        [lm(b * (1 + 0.01 * s) * BIAS, np.full(PASSAGES, 2.0 + d + 0.001 * s)) for s in range(3)]
+        for b, d in ((0.2, 0.03), (1.0, 0.02))
     ]
     run = run_of(lm(BIAS), models[0], [[one] for one in models[1]], trained=True)
     found = judge(run, budget={"perplexity": 0.05})

@@ -15,7 +15,7 @@ from pytest_genderbias.statistics.intervals import Interval
 from pytest_genderbias.statistics.paired import Difference, items_to_decide
 from pytest_genderbias.statistics.reduction import Reduction
 
-_MORE_SEEDS = "three seeds or more, better five"
+_MORE_SEEDS = "five seeds or more"
 
 
 def run_in_words(run: MitigationRun) -> list[str]:

@@ -399,9 +399,11 @@ def compare_restarts(
 
     Where no restart differs from others of its side but the sides do (a statistic of few steps), there is no error to divide by: p is
     that of the permutation, n! m! / (n + m)!, and the bounds are the smallest and the largest difference of a restart now and one then.
+    Where all pairs differ alike, p is that of the sign test, and the bounds are the difference itself.
 
     Raises:
-        UndefinedError: fewer than two restarts on a side (three, where none differs from others, or all moved alike), or a value that is no finite number.
+        UndefinedError: fewer than two restarts on a side (three, where none differs from others; five pairs, where all differ alike), or
+            a value that is no finite number.
 
     Example:
         Means 2 and 5, errors 1 / sqrt(3) each: t = 3 / .8165 = 3.674 with four degrees of freedom.
@@ -424,7 +426,8 @@ def compare_restarts(
     if paired and len(sides[0]) != len(sides[1]):
         raise ValueError("expected as many restarts on either side, in the order of the same seeds")
     largest = max(1.0, *(float(np.abs(x).max()) for x in sides))
-    if all(np.ptp(x) <= 1e-12 * largest for x in sides):
+    alike = abs(float(sides[1].mean() - sides[0].mean())) <= 1e-12 * largest
+    if all(np.ptp(x) <= 1e-12 * largest for x in sides) and (alike or not paired):
         return _restarts_without_spread(sides, distance, tolerance, 1e-12 * largest)
     (before, then_bends), (after, now_bends) = (_one_sided(x, distance, level) for x in sides)
     bounds_of = _student if paired else _welch
@@ -476,8 +479,8 @@ def _welch(before: FloatArray, after: FloatArray, tolerance: float, level: float
 def _student(before: FloatArray, after: FloatArray, tolerance: float, level: float) -> _Bounds:
     """Return bounds and p values of the mean difference of pairs.
 
-    Where all of them are the same there is no error, and the bounds are the difference itself; p is that of the sign test. Two alone
-    (counts of few steps) may well be the same by chance.
+    Where all of them are the same (counts of few steps) there is no error to divide by: p is that of the sign test, and the bounds are
+    the difference itself, if there are so many that chance would hardly move all of them the same way.
     """
     from scipy import stats
 
@@ -486,8 +489,8 @@ def _student(before: FloatArray, after: FloatArray, tolerance: float, level: flo
     error = float(own.std(ddof=1)) / n**0.5
     nothing = 1e-12 * max(1.0, float(np.abs(after).max()), float(np.abs(before).max()))
     if error <= nothing:
-        if n < 3 and abs(value) > nothing:
-            raise UndefinedError("two restarts that moved alike say nothing of others; three on each side are needed")
+        if 0.5**n > 1 - level and abs(value) > nothing:
+            raise UndefinedError(f"{n} restarts that all moved alike say too little of others; five or more are needed")
         chance = 0.5**n
         return value, value, chance if value > tolerance else 1.0, chance if value < -tolerance else 1.0
     reach = float(stats.t.ppf(level, n - 1)) * error
