@@ -126,7 +126,7 @@ def _static_inference(data: str | None, glove: str, paper: bool) -> list[Row]:
         Row(
             f"static-{name}-{when}", f"{name} projection at {'test' if when == 'test' else 'training and test'}, {where}", glove,
             [{"name": "projection", "when": when, **settings}], recipe, [Gate(suite, None, limit)], 0.1, {"accuracy": 0.02}, 3,
-            8 if when == "test" else 1,
+            4 if when == "test" else 1,
         )
         for name, (settings, suite) in subspaces.items()
         for when in ("test", "training")
@@ -151,7 +151,6 @@ def _pretraining(data: str | None, paper: bool) -> list[Row]:
     rows = [
         Row("mlm-cda-two", "CDA, two-sided, BERT-tiny on Brown", model, [{"name": "cda"}], recipe, gates, 0.3, budget, 3),
         Row("mlm-cda-one", "CDA, one-sided, BERT-tiny on Brown", model, [{"name": "cda", "sides": "one"}], recipe, gates, 0.3, budget, 3),
-        Row("mlm-cda-grammatical", "CDA, grammatical, two-sided, BERT-tiny on Brown", model, [{"name": "cda", "intervention": "grammatical"}], recipe, gates, 0.3, budget, 3),
         Row("mlm-dropout", "dropout a .15, h .20, BERT-tiny on Brown", model, [{"name": "dropout"}], recipe, gates, 0.3, budget, 3),
         Row("mlm-projection", "he-she projection at test, BERT-tiny", model, [{"name": "projection"}], recipe, gates, 0.3, budget),
     ]  # fmt: skip

@@ -122,7 +122,7 @@ def make_row(row: Row, given: argparse.Namespace) -> dict[str, Any]:
     return {
         "row": row.name, "title": row.title, "model": row.model and Path(row.model).name, "what": without_paths(run.what), "by": row.by,
         "budget": dict(row.budget), "seeds": list(run.seeds), "trained": run.trained, "training_seconds": training_seconds(run),
-        "gates": [judged(run, gate, row) for gate in row.gates], "performance": performance, "figure": next(iter(performance), None), "versions": versions(),
+        "gates": [judged(run, gate, row, given.data) for gate in row.gates], "performance": performance, "figure": next(iter(performance), None), "versions": versions(),
     }  # fmt: skip
 
 
@@ -148,7 +148,7 @@ def watch(given: argparse.Namespace) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def judged(run: Any, gate: Gate, row: Row) -> dict[str, Any]:
+def judged(run: Any, gate: Gate, row: Row, data: Path) -> dict[str, Any]:
     """Return what a statistic was on each side, and the verdict."""
     from pytest_genderbias.mitigation import judge_reduction
 
@@ -171,6 +171,7 @@ def judged(run: Any, gate: Gate, row: Row) -> dict[str, Any]:
         **settings,
     )
     change = judge_reduction(run, gate.suite, by=0.0, statistic=name, **settings)
+    again = {"new_heads": with_new_heads(run, gate.suite, name, settings, data)} if gate.superficial else {}
     return {
         "suite": gate.suite, "statistic": name, "n": first.n, "n_total": first.n_total, "settings": without_paths(settings),
         "values": {
@@ -178,8 +179,20 @@ def judged(run: Any, gate: Gate, row: Row) -> dict[str, Any]:
             for side, found in sides.items()
         },
         "verdict": judgement.verdict, "text": judgement.text.partition("  worst records:")[0].rstrip(), "facts": without_paths(judgement.facts), "difference": change.difference, "over": change.over,
-        "bounds": None if change.interval is None else [change.interval.low, change.interval.high],
+        "bounds": None if change.interval is None else [change.interval.low, change.interval.high], **again,
     }  # fmt: skip
+
+
+def with_new_heads(run: Any, suite: str, statistic: str, settings: Mapping[str, Any], data: Path) -> dict[str, Any]:
+    """Return what a new head on each frozen encoder gives, whether or not there was a reduction, and the compression of gender beside it."""
+    from pytest_genderbias.mitigation.superficial import compress, retrained_heads
+
+    with retrained_heads(run) as heads:
+        values = {
+            side: [[m.values[statistic] for m in models] for models in heads.measure(side, suite, **settings)]
+            for side in ("before", "after")
+        }
+    return {"values": values, "compression": compress(run, {"data": str(data)})}
 
 
 def training_seconds(run: Any) -> float | None:
