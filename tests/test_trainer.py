@@ -159,7 +159,7 @@ def test_a_disk_that_fills_up_during_a_checkpoint_loses_nothing(tmp_path, room, 
 
 def test_what_torch_says_of_a_full_disk_is_one_error(tmp_path):
     """As it was on a file system of 1.5 MB, when the end of optimizer.pt was written."""
-    with pytest.raises(SettingError, match="cannot be written: .*make room"), trainer._told(tmp_path):
+    with pytest.raises(SettingError, match=r"cannot be written: .*make room"), trainer._told(tmp_path):
         raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 809280 vs 809172")
     with pytest.raises(RuntimeError, match="size mismatch"), trainer._told(tmp_path):
         raise RuntimeError("size mismatch")
