@@ -237,16 +237,18 @@ def test_what_does_not_apply_is_skipped_and_what_is_wrong_told(project: pytest.P
             bias_mitigation("cda")
         def test_no_name(bias_mitigation):
             bias_mitigation({"sides": "one"})
+        def test_none(bias_mitigation):
+            bias_mitigation([])
         """
     )
     result = project.runpytest(MODEL, "-rs")
-    result.assert_outcomes(skipped=1, failed=4)
+    result.assert_outcomes(skipped=1, failed=5)
     result.stdout.fnmatch_lines(
         ["*UnknownNameError: no method is called 'projektion'; there are cda*", "*components of the method projection should be int, got 'two'*",
-         "*cda takes part in a training*", "*a method is given by its name*", "SKIPPED*disco-terms needs a masked LM*"]
+         "*cda takes part in a training*", "*a method is given by its name*", "*a list of methods is empty*", "SKIPPED*disco-terms needs a masked LM*"]
     )  # fmt: skip
-    project.runpytest(MODEL, "--bias-strict", "-k", "role").assert_outcomes(failed=1, deselected=4)
-    project.runpytest("-k", "role").assert_outcomes(skipped=1, deselected=4)
+    project.runpytest(MODEL, "--bias-strict", "-k", "role").assert_outcomes(failed=1, deselected=5)
+    project.runpytest("-k", "role").assert_outcomes(skipped=1, deselected=5)
 
 
 def test_a_run_that_failed_is_not_tried_again(project: pytest.Pytester) -> None:
@@ -345,6 +347,21 @@ def test_wrong_arguments_of_the_trainer_are_told_with_their_place(project: pytes
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["release.bias.yaml:6: SettingError: *TrainingArguments has no argument 'warm_up'"])
     assert not trained(project)
+
+
+def test_a_method_that_finds_nothing_to_work_on_is_told_in_one_line(project: pytest.Pytester) -> None:
+    write(
+        project,
+        RELEASE.replace("method: projection", "method: {name: projection, components: 3}").replace(
+            "      - {suite: lm-occupation, by: 0.9}\n", ""
+        ),
+    )
+    result = project.runpytest(MODEL)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["release.bias.yaml:6: SettingError: projection cannot be done on m: 1 rows of 64 dimensions span 1, not 3"]
+    )
+    result.stdout.no_fnmatch_line("*UndefinedError*")
 
 
 def test_names_of_reductions(project: pytest.Pytester) -> None:

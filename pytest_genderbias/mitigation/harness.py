@@ -22,6 +22,7 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.recipes.progress import show_steps
 from pytest_genderbias.recipes.recipe import Performance, Recipe, Training
 from pytest_genderbias.scoring.engine import Progress
+from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.suite import Suite, load_suite
 
 BEFORE, AFTER, CONTROL, RETRAINED = "before", "after", "control", "retrained"
@@ -177,7 +178,8 @@ def mitigate(
         opener: loads a spec.
 
     Raises:
-        SettingError: nothing would be done, or a number of seeds or controls below 1.
+        SettingError: nothing would be done, a number of seeds or controls below 1, or the method finds nothing to work on, as a direction
+            of words that the model does not know.
         NotApplicableError, ModelError: as the recipe and the method.
     """
     if model is None and recipe is None:
@@ -191,7 +193,11 @@ def mitigate(
         raise SettingError(f"controls is a whole number of at least 1, got {controls!r}")
     count = controls if controls is not None else TRAINED_CONTROLS if method.trains else CONTROLS
     work = _Workshop(base, recipe, Path(folder) if folder is not None else None, progress, opener)
-    found = [_one_seed(work, method, seed, count, trains) for seed in chosen]
+    try:
+        found = [_one_seed(work, method, seed, count, trains) for seed in chosen]
+    except UndefinedError as reason:
+        on = "" if base is None else f" on {base.name}"
+        raise SettingError(f"{method.settings()['method']} cannot be done{on}: {reason}") from reason
     what = {
         "method": method.settings(),
         "recipe": None if recipe is None else {"recipe": recipe.name, **recipe.settings()},

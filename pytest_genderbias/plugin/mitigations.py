@@ -42,6 +42,8 @@ def make_named_method(given: Any) -> Method:
     if isinstance(given, Method):
         return given
     if isinstance(given, (list, tuple)):
+        if not given:
+            raise SettingError("a list of methods is empty; name one, or several")
         return Together(tuple(map(make_named_method, given)))
     name, settings = _named(given, "method")
     return make_method(name, **settings)
