@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reduction_simulation import ITEMS, normal, of_items, of_restarts, skewed
 from scipy import stats
@@ -172,6 +172,7 @@ def test_shares_do_not_depend_on_the_unit(unit, seed, by):
 
 
 @settings(max_examples=6, deadline=None)
+@example([0.0, 0.0, 0.0, 1.0, 1e-05], 0.0625)
 @given(st.lists(st.floats(0.0, 5.0), min_size=5, max_size=40), st.floats(0.01, 1.0))
 def test_a_mitigation_that_changes_nothing_never_passes(values, by):
     if max(values) - min(values) < 0.01:
@@ -179,7 +180,8 @@ def test_a_mitigation_that_changes_nothing_never_passes(values, by):
     same = means(values)
     found = reduction(same, same, by)
     assert found.share == 0 and found.low == pytest.approx(0.0, abs=2e-3)
-    assert found.excess.value == pytest.approx(by * same.total) and found.excess.high > 0
+    noise = 1e-6  # items that differ by less count as equal
+    assert found.excess.value == pytest.approx(by * same.total, abs=noise) and found.excess.high > 0
     assert reduction(same, same, 0.0).excess.high == 0.0
 
 
