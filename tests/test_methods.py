@@ -9,7 +9,7 @@ import pytest
 
 from pytest_genderbias.errors import BiasError, DataFileError, SettingError
 from pytest_genderbias.mitigation import make_method
-from pytest_genderbias.mitigation.method import Method
+from pytest_genderbias.mitigation.method import Columns, Method
 from pytest_genderbias.mitigation.registry import METHODS
 
 
@@ -67,3 +67,10 @@ def test_a_method_of_ones_own_needs_a_name_or_its_runs_were_those_of_no_method()
         class Mine(Method):
             def rows(self, rows, columns, seed):  # type: ignore[no-untyped-def]
                 return rows[:1]
+
+
+@pytest.mark.parametrize("name", ["balancing", "iterative-scrubbing"])
+def test_a_row_without_the_column_of_the_group_is_named(name: str) -> None:
+    rows = [{"text": "one", "label": 0, "group": "F"}, {"text": "two", "label": 0}]
+    with pytest.raises(SettingError, match="row 2 has no column 'group'; it has text, label"):
+        make_method(name).rows(rows, Columns(("text",), "label", "group"), 0)

@@ -6,13 +6,13 @@ import warnings
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import NotApplicableError, SettingError
-from pytest_genderbias.mitigation.method import Columns, Method, Row
+from pytest_genderbias.mitigation.method import Columns, Method, Row, cell_of
 
 SUBSAMPLE, OVERSAMPLE = "subsample", "oversample"
 
@@ -70,7 +70,7 @@ def balance(
     summary = BalanceSummary() if summary is None else summary
     cells: dict[Hashable, dict[Hashable, list[int]]] = {}
     for number, row in enumerate(rows):
-        kind, of = _cell(row, label, number), _cell(row, group, number)
+        kind, of = cell_of(row, label, number), cell_of(row, group, number)
         cells.setdefault(kind, {}).setdefault(of, []).append(number)
     groups = {of for cell in cells.values() for of in cell}
     if len(groups) == 1:
@@ -127,9 +127,3 @@ def _times(n: int, wanted: int, rng: np.random.Generator) -> NDArray[np.int64]:
     times = np.full(n, wanted // n, dtype=np.int64)
     times[rng.permutation(n)[: wanted % n]] += 1
     return times
-
-
-def _cell(row: Row, column: str, number: int) -> Any:
-    if column not in row:
-        raise SettingError(f"row {number + 1} has no column {column!r}; it has {', '.join(map(str, row))}")
-    return row[column]

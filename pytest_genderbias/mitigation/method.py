@@ -13,6 +13,17 @@ from pytest_genderbias.models.model import Model
 Row = Mapping[str, Any]
 
 
+def cell_of(row: Row, column: str, number: int) -> Any:
+    """Return what a row has in a column; ``number`` is its place among the rows, from 0.
+
+    Raises:
+        SettingError: it has no such column.
+    """
+    if column not in row:
+        raise SettingError(f"row {number + 1} has no column {column!r}; it has {', '.join(map(str, row))}")
+    return row[column]
+
+
 @dataclass(frozen=True)
 class Columns:
     """Which columns of a row a data method may change (``texts``), and which say the class and the person's gender, if any do."""

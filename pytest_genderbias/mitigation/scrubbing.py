@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.mitigation.grammar import begins_sentence
 from pytest_genderbias.mitigation.matching import find_words, reach_of, replace_spans
-from pytest_genderbias.mitigation.method import Columns, Method, Row
+from pytest_genderbias.mitigation.method import Columns, Method, Row, cell_of
 from pytest_genderbias.mitigation.nullspace import draw_held_out, logistic_weights
 from pytest_genderbias.mitigation.pairs import read_names, read_pairs, written_forms
 from pytest_genderbias.statistics.linear_probe import predicted
@@ -297,8 +297,8 @@ class IterativeScrubbing(Method):
             )
         found = iterative_scrub(
             [tuple(row[column] for column in columns.texts) for row in rows],
-            [row[columns.group] for row in rows],
-            [row[columns.label] for row in rows] if self.by_class and columns.label is not None else None,
+            [cell_of(row, columns.group, i) for i, row in enumerate(rows)],
+            [cell_of(row, columns.label, i) for i, row in enumerate(rows)] if self.by_class and columns.label is not None else None,
             rounds=self.rounds, words_per_group=self.words_per_group, min_texts=self.min_texts,
             until_majority=self.until_majority, held_out=self.held_out, ridge=self.ridge, seed=seed,
         )  # fmt: skip
