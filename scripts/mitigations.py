@@ -153,11 +153,6 @@ def judged(run: Any, gate: Gate, row: Row, data: Path) -> dict[str, Any]:
     from pytest_genderbias.mitigation import judge_reduction
 
     settings = dict(gate.settings)
-    if gate.suite == "bios":  # on the biographies that the recipe held out
-        settings |= {
-            "texts": str(run.recipe.held_out_file(run.folder)),
-            "training": str(run.recipe.training_file(run.folder)),
-        }
     sides = {side: run.measure(side, gate.suite, **settings) for side in ("before", "after", "control")}
     first = sides["before"][0][0]
     name = first.statistic(gate.statistic)

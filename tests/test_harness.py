@@ -361,3 +361,19 @@ def test_unknown_words_give_no_direction(base):
     assert not _known(base, "he", "\u4e2d")
     words = Projection(words=("he", "she", "man", "\u4e2d"), components=1).basis(base)
     np.testing.assert_allclose(np.abs(words), np.abs(Projection(words=("he", "she", "man")).basis(base)))
+
+
+def test_networks_in_memory_do_not_share_their_runs(base, tmp_path):
+    """A network that comes from no file has no fingerprint; another one in the same folder is trained by itself."""
+    from dataclasses import replace
+
+    nameless = replace(base, fingerprint=None)
+    moved = copied(base.backend.network)
+    with torch.no_grad():
+        moved.get_input_embeddings().weight.add_(1.0)
+    other = replace(nameless, backend=replace(base.backend, network=moved))
+    method = CounterfactualAugmentation(sides="one")
+    one, two, again = (mitigate(m, method, Shift(), seeds=1, folder=tmp_path) for m in (nameless, other, nameless))
+    assert one.after == again.after != two.after
+    assert len(TRAINED) == 4, "two models, with the method and without"
+    assert shift_of(two.after[0], base) == 1.1

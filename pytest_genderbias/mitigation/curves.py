@@ -15,6 +15,7 @@ from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNa
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.mitigation.harness import AFTER, BEFORE, MitigationRun, held_folder, opened, suite_settings
 from pytest_genderbias.mitigation.watching import BiasCallback, Entry, read_history
+from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.recipes.progress import show_steps
 from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, Recipe, Training
@@ -236,7 +237,7 @@ class _Tuning:
         """Train with something frozen, unless that was done before, and return what was measured."""
         steps = self.steps if frozen == NOTHING else []
         key = {
-            "version": _VERSION, "model": model.fingerprint or model.name, "recipe": self.recipe.settings(), "suite": self.suite.digest,
+            "version": _VERSION, "model": known_by(model), "recipe": self.recipe.settings(), "suite": self.suite.digest,
             "settings": self.settings, "frozen": frozen, "steps": steps, "seed": self.seed, "max_steps": self.max_steps,
         }  # fmt: skip
         text = json.dumps(key, indent=1, sort_keys=True, default=str)

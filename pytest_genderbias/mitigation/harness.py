@@ -17,6 +17,7 @@ from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement import Measurement, measure
 from pytest_genderbias.mitigation.method import Columns, Method
+from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.recipes.progress import show_steps
@@ -285,7 +286,7 @@ class _Workshop:
         told = method.settings() if method.trains else Method().settings()
         key = {
             "version": _VERSION,
-            "model": self.base and self.base.fingerprint,
+            "model": self.base and known_by(self.base),
             "recipe": recipe.settings(),
             "method": told,
             "seed": seed,

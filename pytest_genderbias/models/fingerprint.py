@@ -6,6 +6,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
+from uuid import uuid4
+
+from pytest_genderbias.models.model import Checkpoint, Model
 
 #: Config entries that change without changing a score.
 _VOLATILE = {"_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures_source"}
@@ -38,3 +41,12 @@ def fingerprint_tokenizer(tokenizer: Any) -> str:
     special = json.dumps(tokenizer.special_tokens_map, sort_keys=True, default=str)
     kind = type(tokenizer).__name__
     return hashlib.sha256(f"{kind}\n{content}\n{special}".encode()).hexdigest()
+
+
+def known_by(model: Model) -> str:
+    """Return what tells a model from every other: its fingerprint; that of a network in memory, made now; of any other object a new name."""
+    if model.fingerprint is not None:
+        return model.fingerprint
+    if isinstance(model.backend, Checkpoint):
+        return fingerprint_network(model.backend.network, fingerprint_tokenizer(model.backend.tokenizer), {})
+    return uuid4().hex
