@@ -377,3 +377,16 @@ def test_networks_in_memory_do_not_share_their_runs(base, tmp_path):
     assert one.after == again.after != two.after
     assert len(TRAINED) == 4, "two models, with the method and without"
     assert shift_of(two.after[0], base) == 1.1
+
+
+def test_a_changed_list_is_another_method(tmp_path):
+    """What a run is known by is what is in a file, not where it lies."""
+    path, other = tmp_path / "pairs.txt", tmp_path / "elsewhere" / "pairs.txt"
+    path.write_text("he she\n")
+    one = CounterfactualAugmentation(pairs=str(path)).settings()
+    other.parent.mkdir()
+    other.write_text("he she\n")
+    assert CounterfactualAugmentation(pairs=str(other)).settings() == one and str(tmp_path) not in json.dumps(one)
+    path.write_text("man woman\n")
+    assert CounterfactualAugmentation(pairs=str(path)).settings() != one
+    assert "files" not in CounterfactualAugmentation().settings()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 from pytest_genderbias.errors import SettingError
@@ -57,8 +59,13 @@ class Method:
             raise SettingError(f"the method {cls.__name__} needs a name of its own: name: ClassVar[str] = ...")
 
     def settings(self) -> dict[str, Any]:
-        """Return the name and every field, as JSON values: equal settings do the same."""
-        return {"method": self.name, **asdict(self)}
+        """Return the name and every field, as JSON values: equal settings do the same. Of a file, its name and what is in it count."""
+        told = {"method": self.name, **asdict(self)}
+        files = {key: path for key, value in told.items() if (path := _file(value)) is not None}
+        if files:
+            told |= {key: path.name for key, path in files.items()}
+            told["files"] = {key: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for key, path in files.items()}
+        return told
 
     def rows(self, rows: Sequence[Row], columns: Columns, seed: int) -> Sequence[Row]:
         """Return the training data, changed; the rows that were given stay as they are."""
@@ -136,6 +143,12 @@ class Together(Method):
     def changes(self, what: str) -> bool:
         """Tell whether one of them does."""
         return any(method.changes(what) for method in self.methods)
+
+
+def _file(value: Any) -> Path | None:
+    """Return the path of a list of the user's own, if a setting is one."""
+    path = Path(value).expanduser() if isinstance(value, str) and Path(value).suffix else None
+    return path if path is not None and path.is_file() else None
 
 
 def _parts(method: Method) -> tuple[Method, ...]:
