@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import NotApplicableError, ScoreError
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.roles import COREFERENCE_SCORER
 from pytest_genderbias.scoring import substitution
 from pytest_genderbias.scoring.scorers import Scorer, check_finite
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
@@ -29,7 +30,7 @@ def make(
 
         scorer: Scorer = edge_probe.make(cases, query, model, batch_tokens, cache)
         return scorer
-    if isinstance(model.backend, Checkpoint):
+    if isinstance(model.backend, Checkpoint) and model.role.kind == COREFERENCE_SCORER:  # a head comes with it
         from pytest_genderbias.scoring import edge_probe
 
         return edge_probe.CarriedProbe(cases, model, batch_tokens)
