@@ -17,11 +17,12 @@ from transformers import (
     AutoModel,
     AutoModelForSequenceClassification,
     PreTrainedConfig,
-    PreTrainedModel,
     PreTrainedTokenizerFast,
     initialization,
 )
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
+
+from pytest_genderbias.networks.word_vectors import WordVectorModel
 
 PAD, UNKNOWN, SEPARATOR = "[PAD]", "[UNK]", "[SEP]"
 SPECIAL = (PAD, UNKNOWN, SEPARATOR)  #: the first rows of the vocabulary, in this order
@@ -105,19 +106,9 @@ class DecomposableAttention(nn.Module):
         return logits
 
 
-class _PreTrained(PreTrainedModel):  # type: ignore[no-untyped-call]
+class _PreTrained(WordVectorModel):  # type: ignore[no-untyped-call]
     config_class = DecomposableAttentionConfig
     base_model_prefix = "encoder"
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        """Return the word vectors."""
-        embeddings = self.base_model.embeddings
-        assert isinstance(embeddings, nn.Embedding)
-        return embeddings
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Put others in their place."""
-        self.base_model.embeddings = value
 
     def _init_weights(self, module: nn.Module) -> None:
         """Give linear layers the width that keeps the size of what passes; the rest as transformers does."""

@@ -21,13 +21,13 @@ from transformers import (
     AutoModel,
     AutoModelForCausalLM,
     PreTrainedConfig,
-    PreTrainedModel,
     PreTrainedTokenizerFast,
     initialization,
 )
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 
 from pytest_genderbias.datasets.corpora import WORD
+from pytest_genderbias.networks.word_vectors import WordVectorModel
 
 UNKNOWN, END, PAD = "<unk>", "<eos>", "<pad>"
 SPECIAL = (UNKNOWN, END, PAD)  #: the first rows of the vocabulary, in this order
@@ -79,19 +79,9 @@ class WordLstmConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
         self.dropout, self.sampled_words = dropout, sampled_words
 
 
-class _PreTrained(PreTrainedModel):  # type: ignore[no-untyped-call]
+class _PreTrained(WordVectorModel):  # type: ignore[no-untyped-call]
     config_class = WordLstmConfig
     base_model_prefix = "model"
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        """Return the word vectors."""
-        embeddings = self.base_model.embeddings
-        assert isinstance(embeddings, nn.Embedding)
-        return embeddings
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Take other word vectors."""
-        self.base_model.embeddings = value
 
     def _init_weights(self, module: nn.Module) -> None:
         """Give a module its first weights: an LSTM forgets little at first."""
