@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -51,7 +52,7 @@ _BY_LENGTH = "group_by_length"  #: done here (:func:`order_by_length`), so that 
 
 
 @dataclass(frozen=True)
-class FineTuning:
+class FineTuning(ABC):
     """What the recipes have in common. Fields are settings.
 
     ``data``: folder of the data sets. ``training`` and ``evaluation``: labelled files in place of the data set's. ``max_rows`` and
@@ -93,23 +94,23 @@ class FineTuning:
         told = {key: value for key, value in own.items() if key not in ("data", "training", "evaluation")}
         return {**told, "arguments": dict(self.arguments), "files": dict(self._digests)}
 
+    @abstractmethod
     def rows(self) -> list[Row]:
         """Return the training data as they are."""
-        raise NotImplementedError
 
+    @abstractmethod
     def evaluate(self, model: Model) -> list[Performance]:
         """Return how well a model does the task on data that no training of the recipe sees."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def labels(self) -> tuple[str, ...]:
         """The names of the outputs."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def files(self) -> dict[str, tuple[Path, ...]]:
         """The files that are read, by what they are for."""
-        raise NotImplementedError
 
     def start(self, model: Model | None, seed: int) -> Model:
         """Return a copy of a checkpoint with a head for the labels, from the seed; a head for the same labels is kept.

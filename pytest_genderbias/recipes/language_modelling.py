@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -49,7 +49,7 @@ _PATTERN = 20  #: seed of the one pattern of masks
 
 
 @dataclass(frozen=True)
-class _Pretraining:
+class _Pretraining(ABC):
     """What both recipes share: the corpus, its split, the order of the data, and the Trainer's arguments."""
 
     name: ClassVar[str]
