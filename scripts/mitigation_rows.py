@@ -19,6 +19,9 @@ _WOMEN_OF, _MEN_OF = ("chefs", "comedians", "musicians", "podcasters"), ("artist
 _SHARE = 0.9
 TAKEN_OUT = tuple((job, "female", _SHARE) for job in _WOMEN_OF) + tuple((job, "male", _SHARE) for job in _MEN_OF)
 LAMBDAS = (0.001, 0.01, 0.1, 1.0)
+#: The subspace of all pairs: the sentences of ``sts-occupation`` have a man and a woman, not he and she.
+GENDER_PROJECTION: Mapping[str, Any] = {"name": "projection", "pairs": "lu2018-pairs"}
+SIMILARITY: Mapping[str, Any] = {"name": "similarity", "epochs": 3.0}
 CAREERS: Mapping[str, Any] = {
     "name": "classification", "data_set": "wiki_career", "held_out": 0.4, "taken_out": TAKEN_OUT, "epochs": 20.0, "batch_size": 16,
 }  # fmt: skip
@@ -31,11 +34,17 @@ def make_rows(data: Path | None, runs: Path | None, glove: str | None, scale: st
     rows = [
         *_language_model(folder, bold_sentences(data, runs), paper),
         *_inference(folder, paper),
+        *_similarity(folder, paper),
         *(_static_inference(folder, glove, paper) if glove else ()),
         *_pretraining(folder, paper),
         *_careers(folder, paper),
     ]
     return [replace(row, name=f"paper-{row.name}") for row in rows] if paper else rows
+
+
+def _masked_model(data: str | None, large: str | None) -> tuple[str, str]:
+    """Return what a masked LM is called, and its spec: the small one of the data, or a large one."""
+    return (large, large) if large else ("BERT-tiny", f"{data}/models/bert-tiny-mlm")
 
 
 def bold_sentences(data: Path | None, runs: Path | None) -> str:
@@ -59,21 +68,24 @@ def _language_model(data: str | None, sentences: str, paper: bool) -> list[Row]:
     recipe: dict[str, Any] = {"name": "lstm", "corpus": sentences, "data": data}
     if paper:
         recipe |= {"corpus": "wikitext2/train", "hidden_size": 1500, "embedding_size": 1500, "vocabulary_size": None, "sampled_words": 0, "epochs": 40.0, "dropout": 0.65}  # fmt: skip
+    on = "WikiText-2" if paper else "BOLD"
     aob, budget = Gate("lm-occupation"), {"perplexity": 0.05}
     text = Gate("corpus-cooccurrence", "mu", {"training": recipe["corpus"], "seeds": 2000 if paper else 200})
+    wed = {"name": "wed", "pairs": "bordia2019-penn-treebank"}
     rows = [
-        Row("lstm-cda-naive", "CDA, naive, LSTM on BOLD", None, [{"name": "cda"}], recipe, [aob], 0.3, budget, 5),
-        Row("lstm-cda-grammatical", "CDA, grammatical, LSTM on BOLD", None, [{"name": "cda", "intervention": "grammatical"}], recipe, [aob], 0.3, budget, 3),
-        Row("lstm-wed-after", "WED after training, LSTM on BOLD", None, [{"name": "wed", "pairs": "bordia2019-penn-treebank"}], recipe, [aob], 0.3, budget, 5),
-        Row("lstm-projection", "he-she projection after training, LSTM on BOLD", None, [{"name": "projection"}], recipe, [aob], 0.3, budget, 5),
+        Row("lstm-cda-naive", f"CDA, naive, LSTM on {on}", None, [{"name": "cda"}], recipe, [aob], 0.3, budget, 10),
+        Row("lstm-cda-grammatical", f"CDA, grammatical, LSTM on {on}", None, [{"name": "cda", "intervention": "grammatical"}], recipe, [aob], 0.3, budget, 10),
+        Row("lstm-wed-after", f"WED after training, lengths kept, LSTM on {on}", None, [wed], recipe, [aob], 0.3, budget, 10),
+        Row("lstm-wed-unit", f"WED after training, unit vectors, LSTM on {on}", None, [{**wed, "lengths": "unit"}], recipe, [aob], 0.3, budget, 10),
+        Row("lstm-projection", f"he-she projection after training, LSTM on {on}", None, [{"name": "projection"}], recipe, [aob], 0.3, budget, 10),
     ]  # fmt: skip
     deep = {**recipe, "layers": 3, "cased": True, "shuffled": False}
     if paper:
         deep |= {"embedding_size": 400, "hidden_size": 1150, "tied": True, "epochs": 750.0}
     rows += [
         Row(
-            f"lstm3-regularisation-{strength:g}", f"regularisation, lambda {strength:g}, three layers", None,
-            [{"name": "regularisation", "strength": strength}], deep, [text, aob], 0.1, budget, 3 if paper else 1,
+            f"lstm3-regularisation-{strength:g}", f"regularisation, lambda {strength:g}, three layers, LSTM on {on}", None,
+            [{"name": "regularisation", "strength": strength}], deep, [text, aob], 0.1, budget, 3,
         )
         for strength in LAMBDAS
     ]  # fmt: skip
@@ -90,16 +102,27 @@ def _inference(data: str | None, paper: bool) -> list[Row]:
         "learning_rate": 3e-4,
         "max_evaluation": 3000,
     }
-    model, cases = f"{data}/models/bert-tiny-mlm", 10_000
+    called, model = _masked_model(data, "bert-base" if paper else None)
+    cases = None if paper else 10_000
     if paper:
         recipe |= {"max_rows": None, "epochs": 3.0, "learning_rate": 3e-5}
-        model, cases = "bert-base", None
     gate, budget = Gate("nli-occupation", None, {"limit": cases} if cases else {}), {"accuracy": 0.02}
     he_she = {"name": "projection"}
     return [
-        Row("nli-projection-test", "he-she projection at test, BERT-tiny on SNLI", model, [he_she], recipe, [gate], 0.1, budget, 3),
-        Row("nli-projection-training", "he-she projection at training and test, BERT-tiny on SNLI", model, [{**he_she, "when": "training"}], recipe, [gate], 0.1, budget, 3, 1),
-        Row("nli-wed", "WED after training, BERT-tiny on SNLI", model, [{"name": "wed"}], recipe, [gate], 0.1, budget, 3),
+        Row("nli-projection-test", f"he-she projection at test, {called} on SNLI", model, [he_she], recipe, [gate], 0.1, budget, 3),
+        Row("nli-projection-training", f"he-she projection at training and test, {called} on SNLI", model, [{**he_she, "when": "training"}], recipe, [gate], 0.1, budget, 3, 1),
+        Row("nli-wed", f"WED after training, {called} on SNLI", model, [{"name": "wed"}], recipe, [gate], 0.1, budget, 3),
+    ]  # fmt: skip
+
+
+def _similarity(data: str | None, paper: bool) -> list[Row]:
+    """Projection and CDA on a transformer tuned on STS-B (webster2020 section 6)."""
+    recipe: dict[str, Any] = {**SIMILARITY, "data": data}
+    called, model = _masked_model(data, "bert-large" if paper else None)
+    gates, budget = [Gate("sts-occupation", "mean_absolute_difference")], {"pearson_r": 0.05}
+    return [
+        Row("sts-projection", f"gender projection at test, {called} on STS-B", model, [GENDER_PROJECTION], recipe, gates, 0.3, budget, 3),
+        Row("sts-cda", f"CDA, naive, two-sided, {called} on STS-B", model, [{"name": "cda"}], recipe, gates, 0.3, budget, 3),
     ]  # fmt: skip
 
 
@@ -143,23 +166,26 @@ def _pretraining(data: str | None, paper: bool) -> list[Row]:
         "batch_size": 16,
         "learning_rate": 5e-4,
     }
-    model = f"{data}/models/bert-tiny-mlm"
+    called, model = _masked_model(data, "bert-large" if paper else None)
+    on = "WikiText-2" if paper else "Brown"
     if paper:
         recipe |= {"corpus": "wikitext2/train", "steps": 1_000_000, "max_length": 512, "batch_size": 256}
-        model = "bert-large"
     gates, budget = [Gate("lm-occupation"), Gate("disco-terms")], {"perplexity": 0.05}
     rows = [
-        Row("mlm-cda-two", "CDA, two-sided, BERT-tiny on Brown", model, [{"name": "cda"}], recipe, gates, 0.3, budget, 3),
-        Row("mlm-cda-one", "CDA, one-sided, BERT-tiny on Brown", model, [{"name": "cda", "sides": "one"}], recipe, gates, 0.3, budget, 3),
-        Row("mlm-dropout", "dropout a .15, h .20, BERT-tiny on Brown", model, [{"name": "dropout"}], recipe, gates, 0.3, budget, 3),
-        Row("mlm-projection", "he-she projection at test, BERT-tiny", model, [{"name": "projection"}], recipe, gates, 0.3, budget),
+        Row("mlm-cda-two", f"CDA, two-sided, {called} on {on}", model, [{"name": "cda"}], recipe, gates, 0.3, budget, 3),
+        Row("mlm-cda-one", f"CDA, one-sided, {called} on {on}", model, [{"name": "cda", "sides": "one"}], recipe, gates, 0.3, budget, 3),
+        Row("mlm-dropout", f"dropout a .15, h .20, {called} on {on}", model, [{"name": "dropout"}], recipe, gates, 0.3, budget, 3),
+        Row("mlm-projection", f"he-she projection at test, {called}", model, [{"name": "projection"}], recipe, gates, 0.3, budget),
     ]  # fmt: skip
-    return rows
+    called, model = ("gpt2", "gpt2") if paper else ("stories260k", f"{data}/models/stories260k")
+    causal = {**recipe, "name": "causal-lm"}
+    title = f"CDA, two-sided, {called} on {on}"
+    return [*rows, Row("clm-cda", title, model, [{"name": "cda"}], causal, gates[:1], 0.3, budget, 3)]
 
 
 def _careers(data: str | None, paper: bool) -> list[Row]:
     """Balancing, scrubbing and augmentation on biographies with an imbalance by construction (orgad2022 table 3)."""
-    model = "roberta-base" if paper else f"{data}/models/bert-tiny-mlm"
+    called, model = _masked_model(data, "roberta-base" if paper else None)
     recipe: dict[str, Any] = {**CAREERS, "data": data}
     gates = [Gate("bios", "tpr_gap_sum", superficial=True)]
     budget = {"accuracy": 0.05}
@@ -172,6 +198,6 @@ def _careers(data: str | None, paper: bool) -> list[Row]:
         "anonymising": ("anonymising and augmentation", [{"name": "anonymising"}, {"name": "cda"}]),
     }
     return [
-        Row(f"bios-{name}", f"{title}, BERT-tiny on careers", model, method, recipe, gates, 0.3, budget, 3)
+        Row(f"bios-{name}", f"{title}, {called} on careers", model, method, recipe, gates, 0.3, budget, 3)
         for name, (title, method) in methods.items()
     ]

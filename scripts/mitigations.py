@@ -21,6 +21,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parents[1]
 RESULTS = HERE / "docs" / "mitigations"
+STEPS = (0, 10, 30, 100, 300, 1000)  #: of a tuning, at which it is measured
 BEGIN, END = "<!-- mitigations: made by scripts/mitigations.py -->", "<!-- end of mitigations -->"
 
 
@@ -79,8 +80,10 @@ def main() -> None:
     if given.data is None or given.runs is None:
         parser.error("--data=DIR and --runs=DIR are needed to make rows")
     jobs = [(row.name, partial(make_row, row, given)) for row in chosen]
-    if given.scale == "small" and (not given.rows or any("watched-lstm".startswith(name) for name in given.rows)):
-        jobs.append(("watched-lstm", partial(watch, given)))
+    curves = {"watched-lstm": watch, "resilience-sts": tune_on} if given.scale == "small" else {}
+    for name, make in curves.items():
+        if not given.rows or any(name.startswith(start) for start in given.rows):
+            jobs.append((name, partial(make, given)))
     for name, make in jobs:
         path = RESULTS / f"{name}.json"
         if path.exists():
@@ -145,6 +148,27 @@ def watch(given: argparse.Namespace) -> dict[str, Any]:
     return {
         "row": "watched-lstm", "histories": histories, "associations": [loss_association(one) for one in histories], "versions": versions(),
         "what": without_paths({"recipe": {"recipe": recipe.name, **recipe.settings()}}),
+    }  # fmt: skip
+
+
+def tune_on(given: argparse.Namespace) -> dict[str, Any]:
+    """Return what is left of a projection while the model is tuned on STS-B, and by what is frozen then (webster2020, figures 2 and 3)."""
+    from mitigation_rows import GENDER_PROJECTION, SIMILARITY
+
+    from pytest_genderbias.measurement import versions
+    from pytest_genderbias.mitigation import make_method, make_recipe, mitigate, resilience
+
+    recipe = make_recipe(**SIMILARITY, data=str(given.data))
+    model = f"{given.data}/models/bert-tiny-mlm"
+    run = mitigate(model, make_method(**GENDER_PROJECTION), controls=1)
+    sides = {"before": run.before[0], "after": run.after[0], "control": run.control[0][0]}
+    curves = [
+        resilience(sides, "sts-occupation", recipe, steps=STEPS, frozen="all", seed=seed, folder=given.runs).to_dict()
+        for seed in range(given.seeds or 3)
+    ]
+    return {
+        "row": "resilience-sts", "model": Path(model).name, "curves": without_paths(curves), "what": without_paths(run.what),
+        "versions": versions(),
     }  # fmt: skip
 
 
