@@ -1,13 +1,17 @@
-"""The edge-probing recipe: its head is that of the suites, its checkpoint is read and scored as any other, and mitigations change what it sees."""
+"""The edge-probing recipe: the Trainer trains its head, its checkpoint is read and scored as any other, and mitigations change what it sees."""
+
+import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from sklearn.metrics import f1_score
+from transformers import TrainerCallback
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import NotApplicableError, SettingError
-from pytest_genderbias.mitigation import make_method, make_recipe, mitigate
+from pytest_genderbias.mitigation import BiasCallback, make_method, make_recipe, mitigate
 from pytest_genderbias.mitigation.projection import project_embeddings
 from pytest_genderbias.models.saving import save_model
 from pytest_genderbias.recipes.edge_probing import EdgeProbing, _cases, _row
@@ -101,14 +105,73 @@ def test_start_keeps_the_encoder_of_any_architecture(recipe, tiny_model, kind, t
     assert read.fingerprint == start.fingerprint and read.role == start.role
 
 
-def test_the_head_is_that_which_the_suites_train(recipe, tiny_model, tmp_path):
-    model = tiny_model("bert")
-    folder = recipe.train(recipe.start(model, 3), all_rows(recipe), 3, tmp_path)
-    mine = measure("coref-occupation", str(folder), cache=None, seed=3)
-    theirs = measure("coref-occupation", model, scorer="edge-probe", data=recipe.data, cache=None, seed=3)
-    assert mine.values == pytest.approx(theirs.values, rel=1e-5)
-    assert mine.signature["model"]["fingerprint"] != theirs.signature["model"]["fingerprint"]
-    assert any("edge-probing head" in note for note in mine.notes)
+def test_the_head_reads_vectors_by_their_distance_from_those_of_training(recipe, trained):
+    network = trained.backend.network
+    _, features = features_of(trained, _cases(recipe.rows()))
+    assert network.mean.numpy() == pytest.approx(features.mean(axis=0, dtype=np.float64), abs=1e-6)
+    assert network.scale.numpy() == pytest.approx(features.std(axis=0, dtype=np.float64), rel=1e-4)
+    with torch.no_grad():
+        by_network = torch.sigmoid(network(pairs=torch.as_tensor(features)).logits).numpy()
+    assert head_of(network).probabilities(features) == pytest.approx(by_network, abs=1e-5)
+
+
+def test_the_loss_is_the_cross_entropy_and_training_lowers_it(recipe, trained, tiny_model):
+    cases = _cases(recipe.rows())
+    _, features = features_of(trained, cases)
+    labels = cases.facts["label"]
+
+    def loss(network):
+        said = head_of(network).probabilities(features)
+        return float(-np.log(np.where(labels, said, 1 - said)).mean())
+
+    with torch.no_grad():
+        found = trained.backend.network(pairs=torch.as_tensor(features), labels=torch.as_tensor(labels)).loss
+    assert float(found) == pytest.approx(loss(trained.backend.network), rel=1e-4)
+    assert loss(trained.backend.network) < loss(recipe.start(tiny_model("bert"), 0).backend.network)
+
+
+class Stops(TrainerCallback):
+    """Interrupts a training, as Ctrl-C does."""
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == 17:
+            raise KeyboardInterrupt
+
+
+def test_a_training_that_was_interrupted_goes_on_and_ends_with_the_same_head(recipe, tiny_model, tmp_path):
+    saving = replace(recipe, arguments={"save_steps": 7})
+    start = saving.start(tiny_model("bert"), 0)
+    whole = saving.train(start, saving.rows(), 0, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        saving.train(start, saving.rows(), 0, tmp_path / "stopped", Training([Stops()]))
+    assert (tmp_path / "stopped" / "checkpoints" / "checkpoint-14").is_dir()
+    on = saving.train(start, saving.rows(), 0, tmp_path / "stopped")
+    assert json.loads((on / "training.json").read_text())["log"][-1]["step"] == 30
+    assert (on / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+def test_the_checkpoint_is_measured_by_the_head_that_it_carries(trained):
+    found = measure("coref-occupation", trained, cache=None)
+    assert found.value > 0 and any("edge-probing head on layer" in note for note in found.notes)
+
+
+def test_bias_is_watched_while_the_head_is_trained(recipe, tiny_model, tmp_path):
+    start = recipe.start(tiny_model("bert"), 0)
+    watch = BiasCallback("coref-occupation", every=[0, 5], model=start)
+    recipe.train(start, recipe.rows(), 0, tmp_path, Training([watch], max_steps=9))
+    assert [entry["step"] for entry in watch.history] == [0, 5, 9]
+    assert len({entry["values"]["coref-occupation/aggregate_bias"] for entry in watch.history}) == 3
+
+
+def test_a_new_head_is_one_of_the_seed(recipe, trained, tmp_path):
+    again = [
+        load_model(
+            str(recipe.train(trained, recipe.rows(), seed, tmp_path / f"{i}", Training(new_head=True, max_steps=1)))
+        )
+        for i, seed in enumerate((1, 1, 2))
+    ]
+    first, same, other = (one.fingerprint for one in again)
+    assert first == same != other != trained.fingerprint
 
 
 def test_the_encoder_is_frozen_and_the_head_is_not(recipe, trained, tiny_model):
@@ -161,9 +224,16 @@ def test_what_cannot_be_is_refused(recipe, tiny_model, tmp_path):
         recipe.train(tiny_model("bert"), recipe.rows(), 0, tmp_path)
     with pytest.raises(NotApplicableError, match="without an edge-probing head"):
         recipe.evaluate(tiny_model("bert"))
-    with pytest.raises(SettingError, match="leave max_steps out"):
-        recipe.train(recipe.start(tiny_model("bert"), 0), recipe.rows(), 0, tmp_path, Training(max_steps=3))
-    for name, value in (("held_out", 0), ("held_out", 1.0), ("held_out", "0.1"), ("max_rows", 0)):
+    with pytest.raises(SettingError, match="there is no row"):
+        recipe.train(recipe.start(tiny_model("bert"), 0), [], 0, tmp_path)
+    wrong = {
+        "held_out": (0, 1.0, "0.1"),
+        "max_rows": (0,),
+        "epochs": (0,),
+        "batch_size": (1.5,),
+        "learning_rate": (-1,),
+    }
+    for name, value in ((name, value) for name, values in wrong.items() for value in values):
         with pytest.raises(SettingError, match=name):
             EdgeProbing(**{name: value})
 

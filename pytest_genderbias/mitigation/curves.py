@@ -162,7 +162,7 @@ def resilience(
     Raises:
         SettingError: no model, a step below 0, more frozen layers than there are, or a run without models of this seed.
         NotApplicableError: the suite does not apply to what the recipe makes, or the recipe not to a model, before anything is trained;
-            or the recipe trains otherwise than by the Trainer (``edge-probe``, whose encoder is frozen in any case).
+            or a recipe of your own trains otherwise than by the Trainer. Of ``edge-probe`` the encoder is frozen in any case.
         ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`.
     """
     if isinstance(models, MitigationRun):

@@ -6,26 +6,33 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel, initialization
+from transformers.modeling_outputs import SequenceClassifierOutput
 
 _RANGE = 0.02  #: of the first weights of the head
 
 
 class EdgeProbingConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
-    """The ``encoder``'s config, the units of the head (``head_size``), and ``head``: what it was trained on, and how well it does."""
+    """The ``encoder``'s config, the units of the head (``head_size``) and its ``dropout``, and ``head``: what it was trained on."""
 
     model_type = "edge-probing"
     sub_configs = {"encoder": AutoConfig}  # noqa: RUF012 - as transformers has it
     has_no_defaults_at_init = True
 
     def __init__(
-        self, encoder: Any = None, head_size: int = 256, head: dict[str, Any] | None = None, **kwargs: Any
+        self,
+        encoder: Any = None,
+        head_size: int = 256,
+        dropout: float = 0.2,
+        head: dict[str, Any] | None = None,
+        **kwargs: Any,
     ) -> None:
         """Take the parts."""
         if isinstance(encoder, dict):
             told = dict(encoder)
             encoder = AutoConfig.for_model(told.pop("model_type"), **told)
-        self.encoder, self.head_size, self.head = encoder, head_size, dict(head or {})
+        self.encoder, self.head_size, self.dropout, self.head = encoder, head_size, dropout, dict(head or {})
         super().__init__(**kwargs)
         self.tie_word_embeddings = False
         inner = encoder.get_text_config() if encoder is not None else None
@@ -34,16 +41,25 @@ class EdgeProbingConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
 
 
 class EdgeProbingModel(PreTrainedModel):  # type: ignore[no-untyped-call]
-    """The encoder, and sigmoid(output . relu(hidden [first; second])) of the vectors of two spans."""
+    """The encoder, and sigmoid(output . relu(hidden x)) of the vectors x of two spans, one after the other.
+
+    x is standardised by ``mean`` and ``scale``, which are 0 and 1 until :meth:`standardise`.
+    """
 
     config_class = EdgeProbingConfig
     base_model_prefix = "encoder"
+    mean: Tensor
+    scale: Tensor
 
     def __init__(self, config: EdgeProbingConfig) -> None:
         super().__init__(config)
         auto: Any = AutoModel
         self.encoder = auto.from_config(config.encoder)
-        self.hidden = nn.Linear(2 * _width(config.encoder), config.head_size)
+        features = 2 * _width(config.encoder)
+        self.register_buffer("mean", torch.zeros(features))
+        self.register_buffer("scale", torch.ones(features))
+        self.hidden = nn.Linear(features, config.head_size)
+        self.dropout = nn.Dropout(config.dropout)
         self.output = nn.Linear(config.head_size, 1)
         self.post_init()  # type: ignore[no-untyped-call]
 
@@ -60,14 +76,50 @@ class EdgeProbingModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         """Return nothing: there is no output over the vocabulary."""
         return None
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **kwargs: Any) -> Any:
-        """Return what the encoder does; :meth:`logits` reads its vectors."""
-        return self.encoder(input_ids=input_ids, attention_mask=attention_mask, **kwargs)
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        pairs: Tensor | None = None,
+        labels: Tensor | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Return what the encoder does; or of ``pairs``, (n, 2 x width), the log-odds that each corefers, and the loss if there are labels.
+
+        Args:
+            input_ids: for the encoder.
+            attention_mask: for the encoder.
+            pairs: the vectors of both spans, one after the other, in place of texts.
+            labels: 1 where a pair corefers, else 0, shape (n,). The loss is the mean of -ln P, in nats.
+            num_items_in_batch: what the sum of -ln P is divided by in place of n.
+            kwargs: for the encoder.
+        """
+        if pairs is None:
+            return self.encoder(input_ids=input_ids, attention_mask=attention_mask, **kwargs)
+        logits, loss = self.logits(pairs), None
+        if labels is not None:
+            total = binary_cross_entropy_with_logits(logits.float(), labels.float(), reduction="sum")
+            loss = total / (len(labels) if num_items_in_batch is None else num_items_in_batch)
+        return SequenceClassifierOutput(loss=loss, logits=logits)
 
     def logits(self, pairs: Tensor) -> Tensor:
         """Return the log-odds that a pair corefers: its features (..., 2 x width) to (...)."""
-        found: Tensor = self.output(torch.relu(self.hidden(pairs)))[..., 0]
+        standard = (pairs.to(self.mean.dtype) - self.mean) / self.scale
+        found: Tensor = self.output(self.dropout(torch.relu(self.hidden(standard))))[..., 0]
         return found
+
+    def standardise(self, pairs: Any) -> None:
+        """Let the head read vectors by their distance from the mean of these, (n, 2 x width), in standard deviations."""
+        scale, mean = torch.std_mean(torch.as_tensor(pairs).double(), dim=0, correction=0)
+        self.mean.copy_(mean)
+        self.scale.copy_(torch.where(scale == 0, 1.0, scale))
+
+    def renew_head(self) -> None:
+        """Give the head new weights, by torch's generator."""
+        for module in (self.hidden, self.output):
+            module.weight.data.normal_(std=_RANGE)
+            module.bias.data.zero_()
 
     def _init_weights(self, module: nn.Module) -> None:
         if module in (self.hidden, self.output) and isinstance(module, nn.Linear):

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.folder import DataFolder, own_path
-from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
+from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError, SettingError
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.loading import quiet_transformers
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import COREFERENCE_SCORER, Role
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.recipes.checks import check_share, check_whole
-from pytest_genderbias.recipes.heads import refuse_hooks
-from pytest_genderbias.recipes.recipe import PLAIN, Performance, Row, Training
-from pytest_genderbias.recipes.trainer import save_whole
-from pytest_genderbias.scoring.edge_probe import features_of, fit_head, head_of, put_head
+from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
+from pytest_genderbias.recipes.heads import refuse_hooks, seeded
+from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, Performance, Row, Training
+from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer
+from pytest_genderbias.scoring.edge_probe import features_of, head_of
+from pytest_genderbias.scoring.edge_training import FloatArray
 from pytest_genderbias.statistics.moments import mean_moments
 from pytest_genderbias.statistics.undefined import UndefinedError
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.coreference_training import CoreferenceTraining, coreference_training
 
+_SAVED_EVERY = 500  #: steps
 _PIECES = ("before", "first", "between", "second", "after")
 
 
@@ -35,16 +38,17 @@ _PIECES = ("before", "first", "between", "second", "after")
 class EdgeProbing:
     """An edge-probing head on the frozen vectors of two mentions, as that of the ``coref-*`` suites, kept with its encoder in one checkpoint.
 
-    The trained model is a coreference scorer: ``measure("coref-winogender", model)`` asks for no other data. The head is trained by
-    :func:`~pytest_genderbias.scoring.edge_training.train_head`, not by the Trainer: it reads vectors that are made once. So what
-    callbacks and losses of a mitigation would do in training has no place here; what it does to the encoder before, or to the rows, has.
+    The trained model is a coreference scorer: ``measure("coref-winogender", model)`` asks for no other data. The encoder is frozen, so that
+    its vectors of the mentions are made once, before the first step, and the Trainer reads these, standardised.
 
     Rows are texts in five pieces, so that data methods can change the words and the mentions stay known: before the mention that
     comes first, that mention, what is between, the other one, what is after. Grammatical rules see each piece by itself. Pairs of
     mentions of which one lies in the other are left out.
 
     ``training``: ``gap``, ``winobias`` (choose other data than those of the suite) or a path of CoNLL files. ``held_out``: the share of
-    documents that no training sees, by a draw that no seed changes; ``f1`` is on these. ``max_rows``: at most so many pairs.
+    documents that no training sees, by a draw that no seed changes; ``f1`` is on these. ``max_rows``: at most so many pairs. ``epochs``
+    may be a part of one. ``learning_rate``: of AdamW; it falls linearly. ``arguments``: of ``transformers.TrainingArguments``; they go before
+    the settings.
     """
 
     name: ClassVar[str] = "edge-probe"
@@ -56,16 +60,25 @@ class EdgeProbing:
     training: str = "gap"
     held_out: float = 0.1
     max_rows: int | None = None
+    epochs: float = 10.0
+    batch_size: int = 32
+    learning_rate: float = 2e-4
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
+        check_arguments(self.arguments)
         check_share("held_out", self.held_out)
         if self.max_rows is not None:
             check_whole("max_rows", self.max_rows, 1)
+        check_whole("batch_size", self.batch_size, 1)
+        check_positive("epochs", self.epochs)
+        check_positive("learning_rate", self.learning_rate)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings, and the digest of the pairs in place of where they are."""
-        return {"held_out": self.held_out, "max_rows": self.max_rows, "digest": self._training.digest[:16]}
+        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("data", "training")}
+        return {**own, "arguments": dict(self.arguments), "digest": self._training.digest[:16]}
 
     def rows(self) -> list[Row]:
         """Return the pairs to train on, the first ones of the file."""
@@ -92,26 +105,37 @@ class EdgeProbing:
         return replace(model, role=role, fingerprint=fingerprint, details=details, backend=backend)
 
     def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
-        """Train a head on what :meth:`start` returned and return ``folder/model``; the encoder stays as it is, whatever ``freeze`` says.
+        """Train the head of what :meth:`start` returned and return ``folder/model``; the encoder stays as it is, whatever ``freeze`` says.
 
         Raises:
-            NotApplicableError: the model lacks the head.
-            DataFileError: the model reads too few of the texts as far as their mentions.
+            NotApplicableError: the model lacks the head, or ``accelerate`` is not installed.
+            DataFileError: the model reads none of the texts as far as their mentions.
             ScoreError: its vectors are not finite.
-            SettingError: ``max_steps`` is given, or there is no room for the files.
+            SettingError: there is no row, or no room for the files.
         """
-        if training.max_steps is not None:
-            raise SettingError("the head of edge-probe stops when it gets no better; leave max_steps out")
+        require_train()
         self._require_head(model)
-        done = folder / "model"
-        if done.is_dir():
-            return done
+        if (folder / "model").is_dir():
+            return folder / "model"
+        if not rows:
+            raise SettingError("there is no row to train on")
+        cases = _cases(rows)
+        read, features = features_of(model, cases)
+        if not len(read):
+            raise DataFileError(f"{model.name} reads none of {len(rows)} pairs of mentions as far as the second one")
         network = copied(model.backend.network)
-        head, _ = fit_head(model, self.training, _cases(rows), seed)
-        put_head(network, head)
-        folder.mkdir(parents=True, exist_ok=True)
-        with quiet_transformers():
-            return save_whole(network.eval(), model.backend.tokenizer, done, {"head": network.config.head})
+        if training.new_head:
+            seeded(seed, network.renew_head)
+        network.standardise(features)
+        network.config.head = {"pairs": len(read)}
+        arguments = {
+            "num_train_epochs": self.epochs, "per_device_train_batch_size": self.batch_size, "learning_rate": self.learning_rate,
+            "lr_scheduler_type": "linear", "save_strategy": "steps", "save_steps": _SAVED_EVERY, **self.arguments,
+        }  # fmt: skip
+        return run_trainer(
+            network, model.backend.tokenizer, _Pairs(features, cases.facts["label"][read]), _collate, folder, seed, arguments,
+            replace(training, freeze=ENCODER),
+        )  # fmt: skip
 
     def evaluate(self, model: Model) -> list[Performance]:
         """Return F1 of "they corefer", at probability .5, of pairs in documents held out; its items are the documents.
@@ -162,6 +186,27 @@ class EdgeProbing:
         return parts
 
 
+class _Pairs(Sequence[Mapping[str, Any]]):
+    """The vectors of pairs of mentions, and whether they corefer, as the examples of a Trainer."""
+
+    def __init__(self, features: FloatArray, corefer: NDArray[np.bool_]) -> None:
+        self._features, self._corefer = features, corefer
+
+    def __len__(self) -> int:
+        """Return the number of pairs."""
+        return len(self._corefer)
+
+    def __getitem__(self, i: Any) -> Any:
+        """Return a pair."""
+        return {"pairs": self._features[i], "labels": self._corefer[i]}
+
+
+def _collate(pairs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    import torch
+
+    return {name: torch.from_numpy(np.stack([one[name] for one in pairs])) for name in pairs[0]}
+
+
 def _row(text: str, spans: Sequence[tuple[int, int]], label: bool, document: int) -> Row | None:
     """Return a pair as a row; nothing where one mention lies in the other."""
     (a, b), (c, d) = sorted(spans)
@@ -194,15 +239,12 @@ def _has_head(model: Model) -> bool:
 
 def _probing(model: Model, seed: int) -> Any:
     """Return the encoder of a network with a head from the seed."""
-    import torch
-
     from pytest_genderbias.networks.edge_probing import EdgeProbingConfig, EdgeProbingModel, register
 
     register()
     body = model.backend.network.base_model
-    with quiet_transformers(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        network: Any = EdgeProbingModel(EdgeProbingConfig(encoder=deepcopy(body.config)))
+    with quiet_transformers():
+        network: Any = seeded(seed, lambda: EdgeProbingModel(EdgeProbingConfig(encoder=deepcopy(body.config))))
     found = network.encoder.load_state_dict(body.state_dict(), strict=False)
     foreign = [name for name in (*found.missing_keys, *found.unexpected_keys) if not name.startswith("pooler.")]
     if foreign:

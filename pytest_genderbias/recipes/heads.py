@@ -59,7 +59,7 @@ def has_labels(model: Model, labels: Sequence[str]) -> bool:
 def renew_head(network: Any, seed: int) -> None:
     """Put a new head, made from a seed, in place of the one that a classifier has."""
     with quiet_transformers():
-        fresh = _seeded(seed, lambda: type(network)(deepcopy(network.config)))
+        fresh = seeded(seed, lambda: type(network)(deepcopy(network.config)))
     state = {name: tensor for name, tensor in fresh.state_dict().items() if is_of_head(network, name)}
     network.load_state_dict(state, strict=False)
 
@@ -94,7 +94,7 @@ def _classifier(model: Model, labels: Sequence[str], seed: int) -> Any:
     auto: Any = transformers.AutoModelForSequenceClassification
     try:
         with quiet_transformers():
-            network = _seeded(seed, lambda: auto.from_config(config, dtype=model.backend.network.dtype))
+            network = seeded(seed, lambda: auto.from_config(config, dtype=model.backend.network.dtype))
     except ValueError:
         raise NotApplicableError(
             f"{model.name} ({type(model.backend.network).__name__}): transformers has no sequence classifier of this architecture"
@@ -108,7 +108,7 @@ def _classifier(model: Model, labels: Sequence[str], seed: int) -> Any:
         )
     # An encoder may have been saved without its pooler, and then has one that was made up when it was loaded.
     if "ForSequenceClassification" not in type(model.backend.network).__name__:
-        _seeded(seed, lambda: _renew_pooler(network))
+        seeded(seed, lambda: _renew_pooler(network))
     network.config.architectures = [type(network).__name__]
     return network.to(model.backend.network.device).eval()
 
@@ -119,7 +119,7 @@ def _renew_pooler(network: Any) -> None:
         pooler.apply(network._init_weights)
 
 
-def _seeded(seed: int, make: Any) -> Any:
+def seeded(seed: int, make: Any) -> Any:
     """Return what a function makes by torch's generator from a seed, and leave the generator as it was."""
     import torch
 

@@ -140,25 +140,19 @@ class CarriedProbe(EdgeProbe):
 
 
 def head_of(network: Any) -> Head:
-    """Return the head of an ``EdgeProbingModel``."""
-    weights = {name: part.detach().float().cpu().numpy() for name, part in _parts(network).items()}
+    """Return the head of an ``EdgeProbingModel``, its standardisation made part of the first layer."""
+    mean, scale, hidden, bias = (
+        part.detach().double().cpu().numpy()
+        for part in (network.mean, network.scale, network.hidden.weight, network.hidden.bias)
+    )
+    weights = {
+        "hidden_weight": (hidden / scale).astype(np.float32),
+        "hidden_bias": (bias - (hidden / scale) @ mean).astype(np.float32),
+        "output_weight": network.output.weight[0].detach().float().cpu().numpy(),
+        "output_bias": network.output.bias.detach().float().cpu().numpy(),
+    }
     facts = {"pairs": 0, "held_out": 0, "f1": None, "f1_always": None, **network.config.head}
     return Head(weights, **{name: facts[name] for name in _FACTS})
-
-
-def put_head(network: Any, head: Head) -> None:
-    """Give an ``EdgeProbingModel`` a head, in place."""
-    import torch
-
-    with torch.no_grad():
-        for name, part in _parts(network).items():
-            part.copy_(torch.as_tensor(head.weights[name]))
-    network.config.head = {name: getattr(head, name) for name in _FACTS}
-
-
-def _parts(network: Any) -> dict[str, Any]:
-    hidden, output = network.hidden, network.output
-    return {"hidden_weight": hidden.weight, "hidden_bias": hidden.bias, "output_weight": output.weight[0], "output_bias": output.bias}  # fmt: skip
 
 
 def fit_head(
