@@ -79,7 +79,7 @@ def _language_model(data: str | None, sentences: str, paper: bool) -> list[Row]:
         Row("lstm-wed-unit", f"WED after training, unit vectors, LSTM on {on}", None, [{**wed, "lengths": "unit"}], recipe, [aob], 0.3, budget, 10),
         Row("lstm-projection", f"he-she projection after training, LSTM on {on}", None, [{"name": "projection"}], recipe, [aob], 0.3, budget, 10),
     ]  # fmt: skip
-    deep = {**recipe, "layers": 3, "cased": True, "shuffled": False}
+    deep = {**recipe, "layers": 3, "cased": True, "shuffled": False, "epochs": 6.0}
     if paper:
         deep |= {"embedding_size": 400, "hidden_size": 1150, "tied": True, "epochs": 750.0}
     rows += [
