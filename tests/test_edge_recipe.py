@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from interrupted import StopAt
 from sklearn.metrics import f1_score
-from transformers import TrainerCallback
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import NotApplicableError, SettingError
@@ -130,20 +130,12 @@ def test_the_loss_is_the_cross_entropy_and_training_lowers_it(recipe, trained, t
     assert loss(trained.backend.network) < loss(recipe.start(tiny_model("bert"), 0).backend.network)
 
 
-class Stops(TrainerCallback):
-    """Interrupts a training, as Ctrl-C does."""
-
-    def on_step_end(self, args, state, control, **kwargs):
-        if state.global_step == 17:
-            raise KeyboardInterrupt
-
-
 def test_a_training_that_was_interrupted_goes_on_and_ends_with_the_same_head(recipe, tiny_model, tmp_path):
     saving = replace(recipe, arguments={"save_steps": 7})
     start = saving.start(tiny_model("bert"), 0)
     whole = saving.train(start, saving.rows(), 0, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
-        saving.train(start, saving.rows(), 0, tmp_path / "stopped", Training([Stops()]))
+        saving.train(start, saving.rows(), 0, tmp_path / "stopped", Training([StopAt(17)]))
     assert (tmp_path / "stopped" / "checkpoints" / "checkpoint-14").is_dir()
     on = saving.train(start, saving.rows(), 0, tmp_path / "stopped")
     assert json.loads((on / "training.json").read_text())["log"][-1]["step"] == 30

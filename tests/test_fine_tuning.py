@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from interrupted import StopAt
 from safetensors.torch import load_file
 from tiny_checkpoints import NLI, make_network, save_checkpoint, tokenizer
 
@@ -78,17 +79,6 @@ def weights(path):
 
 def same(one, other):
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
-
-
-class Stop(transformers.TrainerCallback):
-    """Interrupts as Ctrl-C does."""
-
-    def __init__(self, step):
-        self.step = step
-
-    def on_step_end(self, args, state, control, **more):
-        if state.global_step == self.step:
-            raise KeyboardInterrupt
 
 
 # Heads ----------------------------------------------------------------------------------------------------------------
@@ -278,13 +268,13 @@ def test_an_interrupted_training_ends_with_the_weights_of_the_whole_one(tiny_mod
     start, rows = recipe.start(tiny_model("bert"), 0), recipe.rows()
     whole = weights(recipe.train(start, rows, 0, tmp_path / "whole"))
     with pytest.raises(KeyboardInterrupt):
-        recipe.train(start, rows, 0, tmp_path / "cut", Training(callbacks=(Stop(step),)))
+        recipe.train(start, rows, 0, tmp_path / "cut", Training(callbacks=(StopAt(step),)))
     assert not (tmp_path / "cut/model").exists()
     path = recipe.train(start, rows, 0, tmp_path / "cut")
     assert same(weights(path), whole)
     log = json.loads((path / "training.json").read_text())["log"]
     assert log[-1]["step"] == 12
-    again = recipe.train(start, [], 0, tmp_path / "cut", Training(callbacks=(Stop(1),)))
+    again = recipe.train(start, [], 0, tmp_path / "cut", Training(callbacks=(StopAt(1),)))
     assert again == path and same(weights(again), whole), "what is finished is not trained again"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import transformers
+from interrupted import StopAt
 from tiny_checkpoints import CAUSAL, MASKED, make_network
 
 from pytest_genderbias import load_model
@@ -274,17 +274,6 @@ def test_training_lowers_the_perplexity_and_leaves_the_given_model_alone(kind, t
     assert values[1] < 0.5 * values[0]
 
 
-class StopAfter(transformers.TrainerCallback):
-    """Interrupts a training, as a user does."""
-
-    def __init__(self, step):
-        self.step = step
-
-    def on_step_end(self, args, state, control, **kwargs):
-        if state.global_step == self.step:
-            raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize("kind", ["bert", "gpt2"])
 def test_an_interrupted_training_ends_with_the_weights_of_an_uninterrupted_one(kind, tiny_model, corpus, tmp_path):
     recipe = recipe_of(kind, corpus, steps=9, arguments={"save_steps": 2, "logging_steps": 1})
@@ -292,7 +281,7 @@ def test_an_interrupted_training_ends_with_the_weights_of_an_uninterrupted_one(k
     whole = recipe.train(start, rows, 3, tmp_path / "whole")
     for step in (5, 8):  # twice, between checkpoints
         with pytest.raises(KeyboardInterrupt):
-            recipe.train(start, rows, 3, tmp_path / "parts", Training(callbacks=(StopAfter(step),)))
+            recipe.train(start, rows, 3, tmp_path / "parts", Training(callbacks=(StopAt(step),)))
         assert not (tmp_path / "parts" / "model").exists()
     parts = recipe.train(start, rows, 3, tmp_path / "parts")
     assert same(weights(whole), weights(parts))

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-import transformers
+from interrupted import StopAt
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import NotApplicableError, SettingError
@@ -217,17 +217,11 @@ def test_a_seed_gives_one_training_and_another_gives_another(text, trained, tmp_
     assert other.fingerprint != again.fingerprint
 
 
-class Stop(transformers.TrainerCallback):
-    def on_step_end(self, args, state, control, **kwargs):
-        if state.global_step == 70:
-            raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize("sampled_words", [0, 10])
 def test_an_interrupted_training_ends_as_the_uninterrupted_one(text, trained, tmp_path, sampled_words):
     recipe = recipe_of(text, sampled_words=sampled_words, arguments={"save_steps": 50})
     with pytest.raises(KeyboardInterrupt):
-        recipe.train(recipe.start(None, 0), recipe.rows(), 0, tmp_path, Training(callbacks=(Stop(),)))
+        recipe.train(recipe.start(None, 0), recipe.rows(), 0, tmp_path, Training(callbacks=(StopAt(70),)))
     assert not (tmp_path / "model").exists() and list((tmp_path / "checkpoints").glob("checkpoint-50"))
     path = recipe.train(recipe.start(None, 0), recipe.rows(), 0, tmp_path)
     assert load_model(str(path), device="cpu").fingerprint == trained(sampled_words=sampled_words).fingerprint

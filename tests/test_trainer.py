@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from interrupted import StopAt
 from safetensors.torch import load_file
 from tiny_checkpoints import make_network, save_checkpoint, tokenizer
 
@@ -58,23 +59,12 @@ def same(one, other):
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-class Stop(transformers.TrainerCallback):
-    """Interrupts as Ctrl-C does."""
-
-    def __init__(self, step):
-        self.step = step
-
-    def on_step_end(self, args, state, control, **more):
-        if state.global_step == self.step:
-            raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize("steps", [(6,), (3, 9, 14), (15,)], ids=str)
 def test_an_interrupted_training_ends_with_the_weights_of_the_uninterrupted_one(tmp_path, steps):
     whole = train(tmp_path / "whole")
     for step in steps:
         with pytest.raises(KeyboardInterrupt):
-            train(tmp_path / "cut", Training(callbacks=(Stop(step),)))
+            train(tmp_path / "cut", Training(callbacks=(StopAt(step),)))
         assert not (tmp_path / "cut/model").exists()
     assert same(train(tmp_path / "cut"), whole)
     assert sorted(path.name for path in (tmp_path / "cut").iterdir()) == ["model"], "nothing is left but the model"
@@ -84,7 +74,7 @@ def test_a_seed_decides_all_and_a_finished_training_is_not_repeated(tmp_path):
     one = train(tmp_path / "one")
     assert same(train(tmp_path / "again"), one)
     assert not same(train(tmp_path / "other", seed=1), one)
-    assert same(train(tmp_path / "one", Training(callbacks=(Stop(1),))), one), "no step is taken"
+    assert same(train(tmp_path / "one", Training(callbacks=(StopAt(1),))), one), "no step is taken"
     log = json.loads((tmp_path / "one/model/training.json").read_text())["log"]
     assert log[-1]["step"] == 15
 
@@ -189,14 +179,14 @@ def stopped(tmp_path_factory):
     """Return the checkpoints of a training that was stopped."""
     folder = tmp_path_factory.mktemp("stopped")
     with pytest.raises(KeyboardInterrupt):
-        train(folder, Training(callbacks=(Stop(9),)), save_total_limit=3)
+        train(folder, Training(callbacks=(StopAt(9),)), save_total_limit=3)
     return folder / "checkpoints"
 
 
 def test_a_checkpoint_that_was_cut_off_is_left_out(tmp_path):
     folder = tmp_path / "cut"
     with pytest.raises(KeyboardInterrupt):
-        train(folder, Training(callbacks=(Stop(9),)), save_total_limit=3)
+        train(folder, Training(callbacks=(StopAt(9),)), save_total_limit=3)
     (folder / "checkpoints/checkpoint-8/trainer_state.json").write_text('{"global_step": 8, "lo')
     (folder / "checkpoints/checkpoint-12").mkdir()
     assert last_checkpoint(folder / "checkpoints").endswith("checkpoint-4")
