@@ -21,7 +21,7 @@ TAKEN_OUT = tuple((job, "female", _SHARE) for job in _WOMEN_OF) + tuple((job, "m
 LAMBDAS = (0.001, 0.01, 0.1, 1.0)
 #: The subspace of all pairs: the sentences of ``sts-occupation`` have a man and a woman, not he and she.
 GENDER_PROJECTION: Mapping[str, Any] = {"name": "projection", "pairs": "lu2018-pairs"}
-SIMILARITY: Mapping[str, Any] = {"name": "similarity", "epochs": 3.0}
+SIMILARITY: Mapping[str, Any] = {"name": "similarity", "epochs": 6.0}
 CAREERS: Mapping[str, Any] = {
     "name": "classification", "data_set": "wiki_career", "held_out": 0.4, "taken_out": TAKEN_OUT, "epochs": 20.0, "batch_size": 16,
 }  # fmt: skip

@@ -13,7 +13,7 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ HERE = Path(__file__).resolve().parents[1]
 RESULTS = HERE / "docs" / "mitigations"
 STEPS = (0, 10, 30, 100, 300, 1000)  #: of a tuning, at which it is measured
 BEGIN, END = "<!-- mitigations: made by scripts/mitigations.py -->", "<!-- end of mitigations -->"
+CURVES_BEGIN, CURVES_END = "<!-- resilience: made by scripts/mitigations.py -->", "<!-- end of resilience -->"
 
 
 @dataclass(frozen=True)
@@ -161,9 +162,8 @@ def tune_on(given: argparse.Namespace) -> dict[str, Any]:
     recipe = make_recipe(**SIMILARITY, data=str(given.data))
     model = f"{given.data}/models/bert-tiny-mlm"
     run = mitigate(model, make_method(**GENDER_PROJECTION), controls=1)
-    sides = {"before": run.before[0], "after": run.after[0], "control": run.control[0][0]}
     curves = [
-        resilience(sides, "sts-occupation", recipe, steps=STEPS, frozen="all", seed=seed, folder=given.runs).to_dict()
+        resilience(run, "sts-occupation", recipe, steps=STEPS, seed=seed, folder=given.runs).to_dict()
         for seed in range(given.seeds or 3)
     ]
     return {
@@ -286,18 +286,46 @@ def performance(one: Mapping[str, Any]) -> str:
     return f"{name} {summary(sides['before'])}, {summary(sides['after'])}"
 
 
+def curve_table(found: Mapping[str, Any], statistic: str, figure: str) -> str:
+    """Return what is left of a mitigation along a tuning as a markdown table: means over the seeds, standard deviation in brackets."""
+    curves, name = found["curves"], f"{found['curves'][0]['suite']}/{statistic}"
+    first = curves[0]["by_frozen"]["before"]
+    points = [
+        ("by_step", step, step, "encoder" if step == "0" else "nothing") for step in curves[0]["by_step"]["before"]
+    ]
+    points += [("by_frozen", one, str(first[one]["step"]), one) for one in first if one == "embeddings"]
+    lines = [
+        f"| steps | frozen | {statistic} before | after | {figure} before | after |",
+        "|---|---|---|---|---|---|",
+    ]
+    for kind, key, steps, frozen in points:
+        entries = {side: [one[kind][side][key] for one in curves] for side in ("before", "after")}
+        values = [summary([[entry["values"].get(name)] for entry in entries[side]]) for side in entries]
+        values += [summary([[entry["performance"].get(figure)] for entry in entries[side]]) for side in entries]
+        lines.append(f"| {steps} | {frozen} | {' | '.join(values)} |")
+    return "\n".join(lines)
+
+
+def resilience_table() -> str:
+    """Return the table of what is left of a projection while a model is tuned, if that was made."""
+    path = RESULTS / "resilience-sts.json"
+    return curve_table(json.loads(path.read_text()), "mean_absolute_difference", "pearson_r") if path.exists() else ""
+
+
 def write_tables() -> None:
-    """Put the table between the marks in README.md and in the page of figures."""
+    """Put the tables between their marks in README.md and in the page of figures."""
     made = table(results())
     for path in (HERE / "README.md", HERE / "docs" / "mitigation-figures.md"):
-        text = path.read_text()
-        before, _, rest = text.partition(BEGIN)
-        _, _, after = rest.partition(END)
-        path.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}")
+        text = between(path.read_text(), BEGIN, END, made)
+        path.write_text(between(text, CURVES_BEGIN, CURVES_END, resilience_table()))
         print(f"{path.relative_to(HERE)}: {made.count(chr(10)) - 1} rows")
 
 
-Maker = Callable[[Path, str | None, str], list[Row]]
+def between(text: str, begin: str, end: str, made: str) -> str:
+    """Return a page with something else between two marks, if it has them."""
+    before, mark, rest = text.partition(begin)
+    return f"{before}{begin}\n{made}\n{end}{rest.partition(end)[2]}" if mark else text
+
 
 if __name__ == "__main__":
     main()
