@@ -441,6 +441,8 @@ def test_interrupting_keeps_the_scores(project: pytest.Pytester) -> None:
         import numpy as np
         from pathlib import Path
 
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has those that it starts with & ignore it
+
         class Slow:
             labels = ("entailment", "neutral", "contradiction")
             fingerprint = "slow"
