@@ -15,12 +15,12 @@ torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave the tests that take minutes to those who ask for them."""
+    """Leave the tests that take long to those who ask for them."""
     if "slow" in config.option.markexpr:
         return
     for item in items:
         if item.get_closest_marker("slow"):
-            item.add_marker(pytest.mark.skip(reason="takes minutes; run it with -m slow"))
+            item.add_marker(pytest.mark.skip(reason="takes long; run it with -m slow"))
 
 
 @pytest.fixture(scope="session")

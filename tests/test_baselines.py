@@ -204,6 +204,7 @@ def test_yaml_gates_compare_with_a_baseline(project: pytest.Pytester) -> None:  
     result.stdout.fnmatch_lines(["*release.bias.yaml:5: regressed: *threshold_0.7 1 -> 0.75*"])
 
 
+@pytest.mark.slow
 def test_workers_write_nothing_and_the_controller_does(gated: pytest.Pytester) -> None:
     result = gated.runpytest_subprocess(
         "-n", "2", model(gated, "good"), "--bias-update-new", "--bias-suite=tiny-nli.yaml"
@@ -333,6 +334,7 @@ def test_no_two_names_share_a_file(tmp_path: Path) -> None:
 COMMAND = re.compile(r"to accept it: (pytest .*? --bias-update) --bias-reason=")
 
 
+@pytest.mark.slow
 def test_the_command_that_is_printed_accepts_it(gated: pytest.Pytester) -> None:
     """As it was typed, with the flags that the figure hangs on, and this test alone."""
     gated.makepyfile(test_other=TEST)

@@ -36,7 +36,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("example", ["quickstart"], indirect=True)
 def test_quickstart(example: Path) -> None:
-    done = run(example, "--bias-model=demo", "--bias-suite=all", "--bias-limit=2000")
+    done = run(example, "--bias-model=demo", "--bias-suite=all", "--bias-limit=500")
     assert done.returncode == 0, done.stdout
     assert re.search(r"\d+ passed, \d+ skipped", done.stdout), done.stdout
     assert "failed" not in done.stdout.splitlines()[-1]
@@ -50,6 +50,7 @@ def test_own_suite(example: Path) -> None:
     assert "| disco-persons" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", ["religion"], indirect=True)
 def test_religion(example: Path) -> None:
     done = run(example, "--bias-model=demo-mlm")
@@ -65,6 +66,7 @@ def test_own_model(example: Path) -> None:
     assert "| nli-occupation | rules" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", ["release"], indirect=True)
 def test_release(example: Path) -> None:
     few = ("--bias-limit=3000", "-k", "nli")
@@ -102,6 +104,7 @@ def assert_alike(text: str, other: str) -> None:
             assert math.isclose(*(float(x.replace(",", "")) for x in (a, b)), rel_tol=0.01, abs_tol=2e-4), (one, two)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("example", "shown"),
     [
@@ -121,6 +124,7 @@ def test_verdicts_are_shown_as_they_are_printed(tmp_path: Path, example: str, sh
     assert set(re.findall(rf"\| ({shown}) +\|", readme)) == set(shown.split("|"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", ["verdicts"], indirect=True)
 def test_a_verdict_is_the_same_alone_and_on_two_workers(example: Path) -> None:
     subprocess.run([sys.executable, "make_models.py", "models"], cwd=example, check=True, capture_output=True)

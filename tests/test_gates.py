@@ -573,6 +573,7 @@ MIXED = (
 )
 
 
+@pytest.mark.slow
 def test_a_verdict_hangs_on_no_other_test(project: pytest.Pytester) -> None:
     """Whole, each gate alone, the other way round, and on two workers, which also share the scores of one cache."""
     gates(project, *MIXED)

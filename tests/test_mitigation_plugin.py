@@ -191,7 +191,7 @@ TRAINS = """
 """
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.slow)])
 def test_equal_trainings_are_done_once_and_leave_nothing(
     project: pytest.Pytester, workers: tuple[str, ...], pytestconfig: pytest.Config
 ) -> None:

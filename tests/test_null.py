@@ -354,6 +354,7 @@ def test_a_wrong_value_is_a_usage_error(run, arguments, message):
     result.stderr.fnmatch_lines([f"ERROR: --bias-null-repeats: {message}"])
 
 
+@pytest.mark.slow
 def test_workers_find_the_same(run):
     result = run("--bias-null", "-n2")
     result.stdout.fnmatch_lines(WITH_NULL, consecutive=False)
