@@ -120,8 +120,11 @@ def _similarity(data: str | None, paper: bool) -> list[Row]:
     recipe: dict[str, Any] = {**SIMILARITY, "data": data}
     called, model = _masked_model(data, "bert-large" if paper else None)
     gates, budget = [Gate("sts-occupation", "mean_absolute_difference")], {"pearson_r": 0.05}
-    title = f"gender projection at test, {called} on STS-B"
-    return [Row("sts-projection", title, model, [GENDER_PROJECTION], recipe, gates, 0.3, budget, 3)]
+    at_training = {**GENDER_PROJECTION, "when": "training"}
+    return [
+        Row("sts-projection-test", f"gender projection at test, {called} on STS-B", model, [GENDER_PROJECTION], recipe, gates, 0.3, budget, 3),
+        Row("sts-projection-training", f"gender projection at training and test, {called} on STS-B", model, [at_training], recipe, gates, 0.3, budget, 3, 1),
+    ]  # fmt: skip
 
 
 def _static_inference(data: str | None, glove: str, paper: bool) -> list[Row]:

@@ -290,9 +290,8 @@ def curve_table(found: Mapping[str, Any], statistic: str, figure: str) -> str:
     """Return what is left of a mitigation along a tuning as a markdown table: means over the seeds, standard deviation in brackets."""
     curves, name = found["curves"], f"{found['curves'][0]['suite']}/{statistic}"
     first = curves[0]["by_frozen"]["before"]
-    points = [
-        ("by_step", step, step, "encoder" if step == "0" else "nothing") for step in curves[0]["by_step"]["before"]
-    ]
+    steps = sorted(curves[0]["by_step"]["before"], key=int)
+    points = [("by_step", step, step, "encoder" if step == "0" else "nothing") for step in steps]
     points += [("by_frozen", one, str(first[one]["step"]), one) for one in first if one == "embeddings"]
     lines = [
         f"| steps | frozen | {statistic} before | after | {figure} before | after |",

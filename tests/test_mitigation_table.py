@@ -32,6 +32,36 @@ def test_the_tables_are_those_of_the_results(script, page):
     assert shown == script.table(script.results()), "python scripts/mitigations.py --write makes them anew"
 
 
+def test_the_curves_are_those_of_the_result(script):
+    path = ROOT / "docs" / "mitigation-figures.md"
+    if not path.is_file():
+        pytest.skip("the page is not part of what is tested here")
+    shown = path.read_text().partition(script.CURVES_BEGIN)[2].partition(script.CURVES_END)[0].strip()
+    assert shown.count("\n") > 5 and shown == script.resilience_table()
+
+
+def test_a_curve_by_hand(script):
+    def entry(step, value, r):
+        return {"step": step, "values": {"s/x": value}, "performance": {"r": r}}
+
+    steps = {
+        "before": {"10": entry(10, 0.25, 0.5), "2": entry(2, 0.5, 0.5)},
+        "after": {"10": entry(10, 0.125, 0.5), "2": entry(2, 0.5, 0.25)},
+    }
+    frozen = {
+        "before": {"nothing": entry(10, 0.25, 0.5), "embeddings": entry(10, 1.0, 0.5)},
+        "after": {"nothing": entry(10, 0.125, 0.5), "embeddings": entry(10, 2.0, 0.5)},
+    }
+    made = script.curve_table(
+        {"curves": [{"suite": "s", "by_step": steps, "by_frozen": frozen}]}, "x", "r"
+    ).splitlines()
+    assert made[2:] == [
+        "| 2 | nothing | 0.500 | 0.500 | 0.500 | 0.250 |",
+        "| 10 | nothing | 0.250 | 0.125 | 0.500 | 0.500 |",
+        "| 10 | embeddings | 1.000 | 2.000 | 0.500 | 0.500 |",
+    ]
+
+
 def test_every_result_is_of_a_row_and_names_no_machine(script):
     from mitigation_rows import make_rows
 
