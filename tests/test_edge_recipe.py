@@ -142,6 +142,14 @@ def test_a_training_that_was_interrupted_goes_on_and_ends_with_the_same_head(rec
     assert (on / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
+def test_a_head_that_is_trained_on_begins_as_it_was(recipe, trained, tmp_path):
+    few = replace(recipe, max_rows=40, learning_rate=1e-12)
+    on = load_model(str(few.train(few.start(trained, 0), few.rows(), 0, tmp_path, Training(max_steps=1))), device="cpu")
+    _, features = features_of(trained, _cases(recipe.rows()))
+    before, after = (head_of(one.backend.network).probabilities(features) for one in (trained, on))
+    assert after == pytest.approx(before, abs=1e-6)
+
+
 def test_the_checkpoint_is_measured_by_the_head_that_it_carries(trained):
     found = measure("coref-occupation", trained, cache=None)
     assert found.value > 0 and any("edge-probing head on layer" in note for note in found.notes)

@@ -126,7 +126,8 @@ class EdgeProbing:
         network = copied(model.backend.network)
         if training.new_head:
             seeded(seed, network.renew_head)
-        network.standardise(features)
+        if training.new_head or not network.config.head:  # one that was trained reads vectors as it learned to
+            network.standardise(features)
         network.config.head = {"pairs": len(read)}
         arguments = {
             "num_train_epochs": self.epochs, "per_device_train_batch_size": self.batch_size, "learning_rate": self.learning_rate,
@@ -198,7 +199,7 @@ class _Pairs(Sequence[Mapping[str, Any]]):
 
     def __getitem__(self, i: Any) -> Any:
         """Return a pair."""
-        return {"pairs": self._features[i], "labels": self._corefer[i]}
+        return {"pairs": self._features[i], "labels": np.int64(self._corefer[i])}
 
 
 def _collate(pairs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
