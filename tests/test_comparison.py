@@ -488,6 +488,7 @@ def test_no_suite_may_be_worse_than_a_named_model(jobs: pytest.Pytester) -> None
     )
 
 
+@pytest.mark.slow
 def test_the_verdict_hangs_on_the_flags_alone(jobs: pytest.Pytester) -> None:
     a, b = model(jobs, "good", "a"), model(jobs, "few", "b")
     runs = {

@@ -43,6 +43,7 @@ def test_quickstart(example: Path) -> None:
     assert "| nli-occupation" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", ["own_suite"], indirect=True)
 def test_own_suite(example: Path) -> None:
     done = run(example, "--bias-model=demo-mlm", "--bias-suite=./disco-persons.yaml")

@@ -772,6 +772,7 @@ def test_fraction(bias_measure, bias_baseline):
 """
 
 
+@pytest.mark.slow
 def test_a_test_accepts_nothing_that_another_judges(project: pytest.Pytester) -> None:
     project.makepyfile(test_g=PYTHON.format(tolerance=0.0))
     project.runpytest(model(project, "usual"), "--bias-update").assert_outcomes(passed=2)

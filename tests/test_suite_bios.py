@@ -698,6 +698,7 @@ def test_real_biographies(shared_data):
         bios(Keywords(), data=shared_data)
 
 
+@pytest.mark.slow
 def test_the_example(tmp_path):
     folder = shutil.copytree(Path(__file__).parents[1] / "examples" / "predictions", tmp_path / "predictions")
 
