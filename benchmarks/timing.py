@@ -18,8 +18,8 @@ def seconds(call: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def medians(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Return the median seconds of each call, after one call each to warm up.
+def turns(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
+    """Return the seconds of each call in each turn, after one call each to warm up.
 
     The calls take turns, so that a machine that slows down for a while slows all of them.
     """
@@ -29,7 +29,12 @@ def medians(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, f
     for _ in range(repeats):
         for name, call in calls.items():
             times[name].append(seconds(call))
-    return {name: median(values) for name, values in times.items()}
+    return times
+
+
+def medians(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """Return the median seconds of each call over the turns."""
+    return {name: median(values) for name, values in turns(calls, repeats).items()}
 
 
 def machine() -> dict[str, str]:
