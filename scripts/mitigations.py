@@ -297,11 +297,11 @@ def curve_table(found: Mapping[str, Any], statistic: str, figure: str) -> str:
         f"| steps | frozen | {statistic} before | after | {figure} before | after |",
         "|---|---|---|---|---|---|",
     ]
-    for kind, key, steps, frozen in points:
+    for kind, key, step, frozen in points:
         entries = {side: [one[kind][side][key] for one in curves] for side in ("before", "after")}
         values = [summary([[entry["values"].get(name)] for entry in entries[side]]) for side in entries]
         values += [summary([[entry["performance"].get(figure)] for entry in entries[side]]) for side in entries]
-        lines.append(f"| {steps} | {frozen} | {' | '.join(values)} |")
+        lines.append(f"| {step} | {frozen} | {' | '.join(values)} |")
     return "\n".join(lines)
 
 
