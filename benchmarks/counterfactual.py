@@ -11,8 +11,8 @@ import numpy as np
 from rows import Row, ratio
 from timing import medians
 
-from pytest_genderbias.mitigation.counterfactual import augment
-from pytest_genderbias.mitigation.pairs import name_partners, read_names, read_pairs
+from pytest_genderbias.mitigation.methods.counterfactual import augment
+from pytest_genderbias.mitigation.words.pairs import name_partners, read_names, read_pairs
 
 _WORDS = 20_000
 _GENDERED = 0.03  #: share of words that have a partner, as in novels and newspapers

@@ -17,12 +17,12 @@ from scipy.optimize import brentq
 from pytest_genderbias import load_model, load_suite
 from pytest_genderbias.gates.judgement import INCONCLUSIVE, PASS, REGRESSED, STALE, decide
 from pytest_genderbias.gates.regression import verdict_on
-from pytest_genderbias.measurement import plan_measurement
+from pytest_genderbias.measurement.measure import plan_measurement
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
-from pytest_genderbias.statistics.moments import mean_moments
+from pytest_genderbias.statistics.inference.item_sums import mean_moments
+from pytest_genderbias.statistics.inference.paired import compare_items
+from pytest_genderbias.statistics.inference.sequences import mean_bounds
 from pytest_genderbias.statistics.neutrality import NEUTRAL
-from pytest_genderbias.statistics.paired import compare_items
-from pytest_genderbias.statistics.sequences import mean_bounds
 
 BUDGET, ORDERS = 20_000, 500
 FALLS, SIZES, TOLERANCES, DRAWS = (0.0, 0.01, 0.03, 0.05), (3_000, 20_000), (0.0, 0.01, 0.02), 50

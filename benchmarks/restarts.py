@@ -29,7 +29,7 @@ from transformers import (
 
 from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.gates.regression import Before, find_regression
-from pytest_genderbias.restarts import combine_restarts
+from pytest_genderbias.measurement.restarts import combine_restarts
 
 LABELS = ("entailment", "neutral", "contradiction")
 RESTARTS, PAIRS, ROWS = 10, 20_000, 10_000

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
     from pytest_genderbias.gates.baseline import Baseline
     from pytest_genderbias.gates.limits import Limit, decided_by
-    from pytest_genderbias.measurement import Measurement, measure
+    from pytest_genderbias.measurement.measure import Measurement, measure
     from pytest_genderbias.models.loading import load_model
     from pytest_genderbias.models.model import Model
     from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
@@ -39,8 +39,8 @@ _HOMES = {
     "Limit": "gates.limits",
     "decided_by": "gates.limits",
     "Baseline": "gates.baseline",
-    "Measurement": "measurement",
-    "measure": "measurement",
+    "Measurement": "measurement.measure",
+    "measure": "measurement.measure",
     "load_model": "models.loading",
     "Model": "models.model",
     "Suite": "suites.suite",

@@ -7,7 +7,8 @@ import numpy  # noqa: F401 - before any in-process pytest run: these extensions 
 import pytest
 import torch
 import transformers  # noqa: F401 - as above
-from tiny_checkpoints import save_checkpoint
+from support.small_projects import GENDERED, MODELS, PERSONS, SUITES
+from support.tiny_checkpoints import save_checkpoint
 
 from pytest_genderbias import load_model
 
@@ -84,3 +85,20 @@ def tiny_model(checkpoint):
         return loaded[kind]
 
     return model
+
+
+@pytest.fixture
+def project(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> pytest.Pytester:
+    """A folder with small suites, word lists and models, and a score cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    name = f"models_{pytester.path.name.replace('-', '_')}"
+    pytester.makepyfile(**{name: MODELS})
+    pytester.syspathinsert()
+    pytester.path.joinpath("persons.yaml").write_text(PERSONS)
+    pytester.path.joinpath("gendered.yaml").write_text(GENDERED)
+    for suite, text in SUITES.items():
+        pytester.path.joinpath(f"{suite}.yaml").write_text(text)
+    pytester.models = name  # type: ignore[attr-defined]
+    return pytester

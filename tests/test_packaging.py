@@ -19,7 +19,9 @@ PACKAGE = Path(pytest_genderbias.__file__).parent
 
 
 def test_every_package_is_named_in_pyproject() -> None:
-    found = {f"pytest_genderbias.{p.parent.name}" for p in PACKAGE.glob("*/__init__.py")}
+    found = {
+        ".".join(("pytest_genderbias", *p.parent.relative_to(PACKAGE).parts)) for p in PACKAGE.rglob("*/__init__.py")
+    }
     assert found | {"pytest_genderbias", "pytest_genderbias.wordlists", "pytest_genderbias.fixtures"} == set(
         PYPROJECT["tool"]["setuptools"]["packages"]
     ) | ({"pytest_genderbias.wordlists", "pytest_genderbias.fixtures"} & found)
@@ -60,8 +62,8 @@ def test_core_dependencies_are_few() -> None:
 def test_docstring_examples_hold() -> None:
     files = [path for path in PACKAGE.rglob("*.py") if ">>> " in path.read_text(encoding="utf-8")]
     modules = [".".join(path.relative_to(PACKAGE).with_suffix("").parts) for path in sorted(files)]
-    pure = {path.stem for path in (PACKAGE / "statistics").glob("*.py")} - {"__init__", "undefined"}
-    assert pure <= {module.removeprefix("statistics.") for module in modules}
+    pure = {path.stem for path in (PACKAGE / "statistics").rglob("*.py")} - {"__init__", "undefined"}
+    assert pure <= {module.rpartition(".")[2] for module in modules if module.startswith("statistics.")}
     code = "import doctest, importlib, sys\nfailed = tried = 0\nfor name in sys.argv[1:]:\n    r = doctest.testmod(importlib.import_module(name))\n"
     code += "    assert r.attempted, name\n    failed += r.failed\nsys.exit(failed)"
     done = subprocess.run(

@@ -3,7 +3,7 @@
 from methods import FlatOutput, Noise, Subtraction
 
 from pytest_genderbias.mitigation import assert_reduced
-from pytest_genderbias.mitigation.method import Method
+from pytest_genderbias.mitigation.methods.base import Method
 
 TEXT = {"name": "causal-lm", "corpus": "careers.txt"}
 

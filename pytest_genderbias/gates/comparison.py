@@ -34,10 +34,10 @@ from pytest_genderbias.gates.regression import (
     item_difference,
     worsening,
 )
-from pytest_genderbias.measurement import Measurement
-from pytest_genderbias.statistics.multiple_tests import holm
-from pytest_genderbias.statistics.paired import Difference
-from pytest_genderbias.statistics.undefined import UndefinedError
+from pytest_genderbias.measurement.measure import Measurement
+from pytest_genderbias.statistics.inference.multiple_tests import holm
+from pytest_genderbias.statistics.inference.paired import Difference
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.registry import FAMILIES
 
 UNDECIDED, SAME = "undecided", "the same"

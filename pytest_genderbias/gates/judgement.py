@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_genderbias.gates.listening import LISTENER, POLICY
-from pytest_genderbias.measurement import Measurement
-from pytest_genderbias.statistics.intervals import Interval
-from pytest_genderbias.statistics.null import Null
+from pytest_genderbias.measurement.measure import Measurement
+from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.null import Null
 
 PASS, REGRESSED, INCONCLUSIVE, STALE, NOT_COMPARABLE, MISSING, NO_VALUE, UPDATED = (
     "pass", "regressed", "inconclusive", "stale", "not comparable", "missing", "no value", "updated",

@@ -21,9 +21,9 @@ from pytest_genderbias.gates.judgement import (
     make_judgement,
 )
 from pytest_genderbias.gates.regression import FLOAT_NOISE
-from pytest_genderbias.measurement import Measurement, Until, restarts_of
-from pytest_genderbias.statistics.intervals import Interval, restart_interval
-from pytest_genderbias.statistics.sequences import cases_to_decide
+from pytest_genderbias.measurement.measure import Measurement, Until, restarts_of
+from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
+from pytest_genderbias.statistics.inference.sequences import cases_to_decide
 from pytest_genderbias.suites.family import Statistic
 
 

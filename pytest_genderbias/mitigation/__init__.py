@@ -9,22 +9,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_genderbias.mitigation.curves import resilience
-    from pytest_genderbias.mitigation.harness import MitigationRun, mitigate
-    from pytest_genderbias.mitigation.registry import make_method, make_recipe
-    from pytest_genderbias.mitigation.verdicts import assert_reduced, judge_reduction
-    from pytest_genderbias.mitigation.watching import BiasCallback
+    from pytest_genderbias.mitigation.harness.callback import BiasCallback
+    from pytest_genderbias.mitigation.harness.resilience import resilience
+    from pytest_genderbias.mitigation.harness.run import MitigationRun, mitigate
+    from pytest_genderbias.mitigation.harness.verdict import assert_reduced, judge_reduction
+    from pytest_genderbias.mitigation.methods.registry import make_method, make_recipe
     from pytest_genderbias.models.saving import save_model
 
 _HOMES = {
-    "BiasCallback": "mitigation.watching",
-    "MitigationRun": "mitigation.harness",
-    "assert_reduced": "mitigation.verdicts",
-    "judge_reduction": "mitigation.verdicts",
-    "make_method": "mitigation.registry",
-    "make_recipe": "mitigation.registry",
-    "mitigate": "mitigation.harness",
-    "resilience": "mitigation.curves",
+    "BiasCallback": "mitigation.harness.callback",
+    "MitigationRun": "mitigation.harness.run",
+    "assert_reduced": "mitigation.harness.verdict",
+    "judge_reduction": "mitigation.harness.verdict",
+    "make_method": "mitigation.methods.registry",
+    "make_recipe": "mitigation.methods.registry",
+    "mitigate": "mitigation.harness.run",
+    "resilience": "mitigation.harness.resilience",
     "save_model": "models.saving",
 }
 

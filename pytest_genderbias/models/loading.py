@@ -18,9 +18,8 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from pytest_genderbias import networks
 from pytest_genderbias.errors import ModelError, SettingError
-from pytest_genderbias.models import files
+from pytest_genderbias.models import files, networks
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.model import UNKNOWN_POOLING, Checkpoint, Model
 from pytest_genderbias.models.protocols import (

@@ -69,7 +69,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     """Collect ``*.bias.yaml`` files: a gate or a reduction a test."""
     if not file_path.name.endswith(".bias.yaml"):
         return None
-    from pytest_genderbias.plugin.yaml_gates import GateFile
+    from pytest_genderbias.plugin.items.gates import GateFile
 
     return GateFile.from_parent(parent, path=file_path)
 
@@ -78,7 +78,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Add the suites of ``--bias-suite``, and mark what measures."""
     if config.stash[SETTINGS].suites:
-        from pytest_genderbias.plugin.packaged import suite_items
+        from pytest_genderbias.plugin.items.suites import suite_items
 
         items.extend(suite_items(session))
     refuse_unknown_suites(config, items)

@@ -14,9 +14,9 @@ from pytest_genderbias.plugin.session import NO_MODEL, bias_session, measure_or_
 if TYPE_CHECKING:
     from pytest_genderbias.gates.baseline import Baseline
     from pytest_genderbias.gates.limits import Limit
-    from pytest_genderbias.measurement import Measurement
-    from pytest_genderbias.mitigation.harness import MitigationRun
-    from pytest_genderbias.mitigation.method import Method
+    from pytest_genderbias.measurement.measure import Measurement
+    from pytest_genderbias.mitigation.harness.run import MitigationRun
+    from pytest_genderbias.mitigation.methods.base import Method
     from pytest_genderbias.models.model import Model
     from pytest_genderbias.recipes.recipe import Recipe
     from pytest_genderbias.suites.suite import Suite
@@ -72,7 +72,7 @@ def bias_mitigation(request: pytest.FixtureRequest, bias_model: Model) -> Callab
         seeds: int | Sequence[int] | None = None,
         controls: int | None = None,
     ) -> MitigationRun:
-        from pytest_genderbias.plugin.mitigations import make_named_method, make_named_recipe
+        from pytest_genderbias.plugin.items.reductions import make_named_method, make_named_recipe
 
         config, spec = request.config, request.node.callspec.params["bias_model"]
         data = config.stash[SETTINGS].data

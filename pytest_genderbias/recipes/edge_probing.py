@@ -25,10 +25,10 @@ from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, Performance, Row, T
 from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer
 from pytest_genderbias.scoring.edge_probe import features_of, head_of
 from pytest_genderbias.scoring.edge_training import FloatArray
-from pytest_genderbias.statistics.moments import mean_moments
-from pytest_genderbias.statistics.undefined import UndefinedError
+from pytest_genderbias.statistics.inference.item_sums import mean_moments
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import TextCases
-from pytest_genderbias.suites.coreference_training import CoreferenceTraining, coreference_training
+from pytest_genderbias.suites.families.shared.coreference_training import CoreferenceTraining, coreference_training
 
 _SAVED_EVERY = 500  #: steps
 _PIECES = ("before", "first", "between", "second", "after")
@@ -240,7 +240,7 @@ def _has_head(model: Model) -> bool:
 
 def _probing(model: Model, seed: int) -> Any:
     """Return the encoder of a network with a head from the seed."""
-    from pytest_genderbias.networks.edge_probing import EdgeProbingConfig, EdgeProbingModel, register
+    from pytest_genderbias.models.networks.edge_probing import EdgeProbingConfig, EdgeProbingModel, register
 
     register()
     body = model.backend.network.base_model

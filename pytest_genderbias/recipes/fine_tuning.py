@@ -37,9 +37,9 @@ from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, Performance, Row, T
 from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.correlation import pearson, pearson_of_sums, product_sums
-from pytest_genderbias.statistics.moments import Moments, blocks_of, mean_moments
+from pytest_genderbias.statistics.inference.item_sums import Moments, blocks_of, mean_moments
 from pytest_genderbias.suites.cases import Question, TextCases
-from pytest_genderbias.suites.labelled import BIOGRAPHIES, read_table
+from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, read_table
 from pytest_genderbias.suites.query import ClassProbabilities, PairProbabilities, PairSimilarity, Query
 from pytest_genderbias.suites.suite import Suite
 

@@ -30,7 +30,7 @@ from pytest_genderbias.recipes.vocabulary_head import UNLABELLED, head_at_labels
 from pytest_genderbias.scoring.block_likelihood import BlockLikelihood
 from pytest_genderbias.scoring.network import Batches
 from pytest_genderbias.scoring.tokens import first_token
-from pytest_genderbias.statistics.moments import blocks_of, mean_moments
+from pytest_genderbias.statistics.inference.item_sums import blocks_of, mean_moments
 from pytest_genderbias.statistics.perplexity import perplexity, perplexity_moments
 from pytest_genderbias.suites.cases import TextCases
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.statistics.moments import Moments
+from pytest_genderbias.statistics.inference.item_sums import Moments
 
 Row = Mapping[str, Any]  #: one example, as plain values by column
 

@@ -77,7 +77,7 @@ class StaticInferenceTraining(InferenceTuning):
     def _network_over(self, vectors: WordVectors, seed: int, name: str) -> Model:
         import torch
 
-        from pytest_genderbias.networks import decomposable_attention as ours
+        from pytest_genderbias.models.networks import decomposable_attention as ours
 
         words = self._words(vectors)
         matrix = np.concatenate([np.zeros((len(ours.SPECIAL), vectors.matrix.shape[1])), vectors.get(words)])
@@ -95,7 +95,7 @@ class StaticInferenceTraining(InferenceTuning):
 
     def _words(self, vectors: WordVectors) -> list[str]:
         """Return the words that have a vector, of the data and of the packaged lists and suites, sorted."""
-        from pytest_genderbias.networks.decomposable_attention import words_of
+        from pytest_genderbias.models.networks.decomposable_attention import words_of
 
         found: set[str] = set()
         for text in self._texts():

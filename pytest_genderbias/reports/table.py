@@ -45,7 +45,7 @@ def make_table(measurements: Iterable[Mapping[str, Any]], judgements: Iterable[M
 
 def _holm(p_values: Sequence[float | None]) -> list[str]:
     """Return corrected p values as they are shown; nothing where there is none."""
-    from pytest_genderbias.statistics.multiple_tests import holm
+    from pytest_genderbias.statistics.inference.multiple_tests import holm
 
     given = [p for p in p_values if p is not None]
     corrected = iter(holm(given)) if given else iter(())

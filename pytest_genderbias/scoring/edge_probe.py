@@ -21,7 +21,7 @@ from pytest_genderbias.scoring.edge_training import FloatArray, Head, head_shape
 from pytest_genderbias.scoring.scorers import check_finite
 from pytest_genderbias.scoring.vectors import HiddenStates, Span
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
-from pytest_genderbias.suites.coreference_training import FEWEST_DOCUMENTS, CoreferenceTraining
+from pytest_genderbias.suites.families.shared.coreference_training import FEWEST_DOCUMENTS, CoreferenceTraining
 from pytest_genderbias.suites.query import CoreferenceScores
 
 #: Raise this whenever the head that is trained on the same data can change.
@@ -163,7 +163,7 @@ def fit_head(
     Args:
         model: any network.
         name: of the data, for messages.
-        examples: as those of :class:`~pytest_genderbias.suites.coreference_training.CoreferenceTraining`.
+        examples: as those of :class:`~pytest_genderbias.suites.families.shared.coreference_training.CoreferenceTraining`.
         seed: as of :func:`~pytest_genderbias.scoring.edge_training.train_head`.
         batch_tokens: tokens in a batch.
 

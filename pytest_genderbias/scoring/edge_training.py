@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.statistics.coreference import f1_pair
-from pytest_genderbias.statistics.undefined import UndefinedError
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 #: Units of the hidden layer.
 HIDDEN = 256

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from pytest_genderbias.statistics.moments import Moments
+from pytest_genderbias.statistics.inference.item_sums import Moments
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.subspace import unit_vectors
-from pytest_genderbias.statistics.undefined import UndefinedError
 
 FloatArray = NDArray[np.float64]
 _TIE = 1e-12  #: associations lie in -2 to 2; nearer than this (a word) they are equal, and the rest is rounding

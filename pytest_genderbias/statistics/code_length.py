@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.linear_probe import (
     FloatArray,
     HeldOut,
@@ -24,7 +25,6 @@ from pytest_genderbias.statistics.linear_probe import (
     train_probes,
     with_bias,
 )
-from pytest_genderbias.statistics.undefined import UndefinedError
 
 #: Cumulative shares of the training set, in percent (orgad2022, appendix A).
 PORTIONS = (2.0, 3.0, 4.4, 6.5, 9.5, 14.0, 21.0, 31.0, 45.7, 67.6, 100.0)

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from pytest_genderbias.statistics.intervals import Interval
-from pytest_genderbias.statistics.moments import HASHED_BLOCKS, Moments, mean_moments
-from pytest_genderbias.statistics.undefined import UndefinedError
+from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.item_sums import HASHED_BLOCKS, Moments, mean_moments
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -242,7 +242,7 @@ def sums_by_block(blocks: ArrayLike, *columns: ArrayLike) -> FloatArray:
     """Return the number of words, and the sum of each column, by block of words: shape (100, 1 + columns).
 
     Args:
-        blocks: block of each word, as from :func:`~pytest_genderbias.statistics.moments.block_of`, shape (n,).
+        blocks: block of each word, as from :func:`~pytest_genderbias.statistics.inference.item_sums.block_of`, shape (n,).
         *columns: one figure a word, shape (n,) each.
 
     >>> sums_by_block([0, 0, 2], [1.0, 2.0, 5.0])[:3].tolist()

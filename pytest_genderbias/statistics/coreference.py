@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
-from pytest_genderbias.statistics.intervals import Interval
-from pytest_genderbias.statistics.moments import Moments
+from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.item_sums import Moments
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.score_bias import exchanged
-from pytest_genderbias.statistics.undefined import UndefinedError
 
 FloatArray = NDArray[np.float64]
 Clusters = Sequence[Collection[Hashable]]

@@ -10,9 +10,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.statistics.intervals import Interval
-from pytest_genderbias.statistics.moments import Moments
-from pytest_genderbias.statistics.undefined import UndefinedError
+from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.item_sums import Moments
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 FloatArray = NDArray[np.float64]
 Estimator = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]

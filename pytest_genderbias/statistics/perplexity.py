@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.statistics.moments import FloatArray, Moments, blocks_of
-from pytest_genderbias.statistics.undefined import UndefinedError
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments, blocks_of
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 _LARGEST = 700.0  #: exp of more is no finite number
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.statistics.undefined import UndefinedError
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 _BLOCK = 1 << 22  #: flips held at once
 TIE = 1e-4  #: nats; sums of single-precision log-probabilities are good for no more

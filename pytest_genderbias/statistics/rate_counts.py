@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.statistics.correlation import pearson_of_sums, product_sums
 from pytest_genderbias.statistics.group_gaps import Rate
-from pytest_genderbias.statistics.moments import FloatArray, Moments
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments
 from pytest_genderbias.statistics.table_moments import gap_figure
 
 

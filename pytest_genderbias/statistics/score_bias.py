@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from pytest_genderbias.statistics.moments import Moments, distinct, mean_moments
+from pytest_genderbias.statistics.inference.item_sums import Moments, distinct, mean_moments
 
 _BLOCK = 4_000_000  #: signs held at a time
 

@@ -15,8 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.statistics.distances import Distances
 from pytest_genderbias.statistics.group_gaps import Rate, hits_and_trials
-from pytest_genderbias.statistics.moments import HASHED_BLOCKS, FloatArray, Moments, Value, mean_moments, named_moments
-from pytest_genderbias.statistics.undefined import UndefinedError
+from pytest_genderbias.statistics.inference.item_sums import (
+    HASHED_BLOCKS,
+    FloatArray,
+    Moments,
+    Value,
+    mean_moments,
+    named_moments,
+)
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 IntArray = NDArray[np.int64]
 GapFigure = Literal["sum", "pearson", "slope"]

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.errors import DataFileError, UnknownNameError
-from pytest_genderbias.statistics.intervals import Interval
-from pytest_genderbias.statistics.moments import FloatArray, Moments
-from pytest_genderbias.statistics.undefined import UndefinedError
+from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.options import Option
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take

@@ -1,0 +1,1 @@
+"""Measurements: from a suite and a model to figures."""

@@ -1,0 +1,442 @@
+"""``measure(suite, model)``: from a suite and a model to a measurement."""
+
+from __future__ import annotations
+
+import platform
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pytest_genderbias.datasets.folder import DataFolder
+from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
+from pytest_genderbias.folders import default_cache
+from pytest_genderbias.models.loading import load_model, wrap_object
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.roles import NLI_CLASSIFIER, Role
+from pytest_genderbias.scoring import SCORING_VERSION
+from pytest_genderbias.scoring.engine import Progress, ScoreSettings, answer
+from pytest_genderbias.scoring.scorers import make_scorer
+from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.item_sums import Moments
+from pytest_genderbias.statistics.inference.null import Null, place_in_null
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.suites.cases import Answer, Question, TextCases
+from pytest_genderbias.suites.family import Context, Family, Record, Statistic, Summary
+from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.query import PairProbabilities
+from pytest_genderbias.suites.space import Axis, CaseSpace, Template
+from pytest_genderbias.suites.suite import Suite, load_suite
+from pytest_genderbias.text.template import Word, parse_template
+
+_SUITE = "the suite's cases"
+_ALL = f"{_SUITE}, all of them"
+RESTART = "restart."  #: items of a measurement over restarts are its values, under this and the statistic's name
+
+
+class LabelWarning(UserWarning):
+    """The labels of an NLI classifier look exchanged."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a suite gave on a model.
+
+    ``values`` has the same keys for every model; the first is the main statistic. A value, or an interval, that cannot be
+    had is ``None``, and ``reasons`` says why. ``n`` of ``n_total`` cases were scored. ``signature`` holds what must be equal
+    for two measurements to be compared (suite, digest, definition, settings, sample), and what may differ (model).
+
+    Two questions are kept apart. ``intervals`` say what other items of the same kind would give (occupations, names, seeds).
+    ``whole_suite`` says what the suite's own cases give on this model: the value itself where all were scored; for a sample of a
+    mean the bounds of a confidence sequence, which hold at whatever moment scoring stopped; ``None`` for a sample of anything else.
+    What is drawn or trained inside hangs on the seed: there it is the interval over that, or the value of this seed, which it names.
+
+    ``null`` has the values after shuffles, and the place of the measured one among them, by statistic: where that was asked for and
+    the suite has such a control.
+    """
+
+    suite: str
+    model: str
+    values: Mapping[str, float | None]
+    intervals: Mapping[str, Interval | None]
+    whole_suite: Mapping[str, Interval | None]
+    reasons: Mapping[str, str]
+    statistics: Mapping[str, Statistic]
+    n: int
+    n_total: int
+    records: list[Record] = field(repr=False)
+    items: Mapping[str, Any] = field(repr=False)
+    signature: Mapping[str, Any] = field(repr=False)
+    family: Family = field(repr=False)
+    notes: tuple[str, ...] = ()
+    null: Mapping[str, Null] = field(default_factory=dict)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether scoring ended before its limit, because every gate was decided. Such a measurement is no baseline."""
+        return bool(self.signature["sample"].get("stopped", False))
+
+    @property
+    def restarts(self) -> int:
+        """Over how many restarts of a training the values are means; 0 where nothing was repeated."""
+        return int(self.signature["settings"].get("restarts", 0))
+
+    def sampled(self, statistic: str) -> bool:
+        """Whether a statistic is of a sample of its cases."""
+        return self.n < self.n_total and statistic not in self.family.asked_apart
+
+    def of_all_cases(self, statistic: str) -> str:
+        """Say what a figure of all cases is of: these, and the seed of what is drawn or trained inside."""
+        known = self.whole_suite.get(statistic)
+        return known.over if known is not None and known.over.startswith(_ALL) else _ALL
+
+    def moments(self, statistic: str, items: Mapping[str, Any] | None = None) -> Moments:
+        """Return the sums of each item that give a statistic, of these items or of those that a baseline stored.
+
+        Raises:
+            UndefinedError: the statistic is not made of items, or these lack what it needs.
+        """
+        return self.family.moments(statistic, self.signature["settings"], self.items if items is None else items)
+
+    @property
+    def main(self) -> str:
+        """The key of the main statistic."""
+        return next(iter(self.values))
+
+    @property
+    def value(self) -> float | None:
+        """The main statistic."""
+        return self.values[self.main]
+
+    @property
+    def interval(self) -> Interval | None:
+        """The 95 % interval of the main statistic over the items of the suite, or ``None`` with its reason in ``reasons``."""
+        return self.intervals[self.main]
+
+    @property
+    def direction(self) -> str:
+        """Which way is worse for the main statistic: ``higher``, ``lower``, or ``away`` from neutral."""
+        return self.statistics[self.main].direction
+
+    @property
+    def neutral(self) -> float:
+        """The main statistic of a model without bias."""
+        return self.statistics[self.main].neutral
+
+    def statistic(self, name: str | None = None) -> str:
+        """Return the name of a statistic, the main one by default; refuse one that the suite does not have."""
+        if name is not None and name not in self.values:
+            raise UnknownNameError(f"{self.suite} has no statistic {name!r}; it has {', '.join(self.values)}")
+        return name or self.main
+
+    def worst(self, most: int) -> list[Record]:
+        """Return the ``most`` worst records, of each slice where the suite has slices."""
+        kept: list[Record] = []
+        seen: Counter[str] = Counter()
+        for record in self.records:
+            seen[str(record.get("slice"))] += 1
+            if seen[str(record.get("slice"))] <= most:
+                kept.append(record)
+        return kept
+
+    def to_dict(self, records: int | None = None) -> dict[str, Any]:
+        """Return everything as plain JSON values; ``records`` keeps only so many of the worst records (of each slice)."""
+        return {
+            "suite": self.suite,
+            "model": self.model,
+            "values": dict(self.values),
+            "intervals": {k: None if i is None else vars(i).copy() for k, i in self.intervals.items()},
+            "whole_suite": {k: None if i is None else vars(i).copy() for k, i in self.whole_suite.items()},
+            "reasons": dict(self.reasons),
+            "null": {k: vars(n).copy() for k, n in self.null.items()},
+            "statistics": {k: vars(s).copy() for k, s in self.statistics.items()},
+            "n": self.n,
+            "n_total": self.n_total,
+            "records": list(self.records) if records is None else self.worst(records),
+            "signature": dict(self.signature),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A suite with its options resolved and its questions asked, before any weights are loaded."""
+
+    suite: Suite
+    options: Mapping[str, Any]
+    questions: Mapping[str, Question]
+
+    @property
+    def trains(self) -> bool:
+        """Whether something is trained on the way (a head on frozen vectors), so that another seed gives another figure."""
+        return any(getattr(question.query, "training", None) is not None for question in self.questions.values())
+
+
+def plan_measurement(
+    suite: Suite,
+    name: str,
+    role: Role,
+    options: Mapping[str, Any] | None = None,
+    data: str | Path | None = None,
+    seed: int = 0,
+) -> Plan:
+    """Resolve options and ask a suite's questions.
+
+    Args:
+        suite: the suite.
+        name: the model's name, for messages.
+        role: the model's role, which can decide what is asked.
+        options: options of the suite's family.
+        data: the folder of the user's data sets.
+        seed: the seed of the run.
+
+    Raises:
+        NotApplicableError: the suite asks for another kind of model, or for data that are not there.
+        SettingError, UnknownNameError: an option is wrong.
+        DataFileError: a data set breaks a rule.
+    """
+    chosen = resolve_options(suite.family.options, {**suite.defaults, **(options or {})}, suite.name)
+    if role.kind not in suite.family.roles:
+        raise NotApplicableError(f"{suite.name} needs {suite.family.needs}; {name} is {role.text}")
+    context = Context(role.kind, role.labels, DataFolder(None if data is None else Path(data)), suite.path.parent, seed)
+    try:
+        return Plan(suite, chosen, suite.family.questions(suite.body, chosen, context))
+    except NotApplicableError as error:
+        raise type(error)(f"{suite.name}: {error}") from None
+
+
+def measure(
+    suite: str | Path | Suite,
+    model: str | Model | object,
+    *,
+    limit: int | None = None,
+    seed: int = 0,
+    batch_tokens: int | None = None,
+    cache: str | Path | None = "default",
+    data: str | Path | None = None,
+    progress: Progress | None = None,
+    until: Until | None = None,
+    null: int = 0,
+    **options: Any,
+) -> Measurement:
+    """Measure a suite on a model.
+
+    Args:
+        suite: a packaged suite's name, the path of a suite file, or a loaded suite.
+        model: what :func:`load_model` returns, a spec for it, or an object with the protocol of a role.
+        limit: score at most this many cases, the front of the random order (whole persons for DisCo).
+        seed: seed of the random order, of the null control and of what is trained.
+        batch_tokens: tokens in a batch; found automatically.
+        cache: folder of the score cache; ``"default"`` is the user's cache folder, ``None`` keeps nothing.
+        data: folder of the user's data sets (``--bias-data``), in the layout of docs/data.md.
+        progress: shows how far scoring is.
+        until: stop as soon as these statistics are decided; :func:`~pytest_genderbias.gates.limits.decided_by` makes it of limits.
+        null: shuffles of the null control, as 200; none by default. The scores at hand are shuffled, the model is not asked again.
+        options: options of the suite's family, as ``test="fisher"``; the paper's definition is the default.
+
+    Raises:
+        NotApplicableError: the suite asks for another kind of model, or for data that are not there.
+        ScoreError: the model gives NaN or infinite scores.
+        SettingError, UnknownNameError: a setting or option is wrong.
+    """
+    suite = suite if isinstance(suite, Suite) else load_suite(suite)
+    folder = default_cache() if cache == "default" else None if cache is None else Path(cache)
+    settings = ScoreSettings(limit, seed, batch_tokens, folder, progress)
+    model = load_model(model) if isinstance(model, str) else model if isinstance(model, Model) else wrap_object(model)
+    plan = plan_measurement(suite, model.name, model.role, options, data, seed)
+    return carry_out(plan, model, settings, until, null)
+
+
+#: For each gated statistic: is it decided, if its value over the whole suite lies between these bounds?
+Until = Mapping[str, Callable[[float, float], bool]]
+
+
+def carry_out(
+    plan: Plan, model: Model, settings: ScoreSettings, until: Until | None = None, null: int = 0
+) -> Measurement:
+    """Put a plan's questions to a model and summarise the answers. Errors as :func:`measure`."""
+    if type(null) is not int or null < 0:
+        raise SettingError(f"null should be a number of shuffles, 0 for none, got {null!r}")
+    suite = plan.suite
+    doubt = label_warning(model)
+    answers, notes = _answers(plan, model, settings, until)
+    summary = suite.family.summarise(suite.body, plan.options, answers, settings.seed)
+    shuffled, said = _null_control(plan, answers, summary.values, settings.seed, null) if null else ({}, [])
+    if doubt is not None:
+        warnings.warn(doubt, LabelWarning, stacklevel=3)
+        notes = [doubt, *notes]
+    main = next(iter(answers.values()))
+    left_out = dict.fromkeys(plan.questions.keys() - answers.keys(), "not asked: the gates were decided without it")
+    signature = {
+        "suite": suite.name,
+        "digest": suite.digest,
+        "definition": suite.family.definition,
+        "settings": {
+            "seed": settings.seed,
+            **{k: v for k, v in plan.options.items() if not suite.family.options[k].display},
+        },
+        "sample": _sample(main, settings.seed),
+        "data": {
+            **{k: q.data_digest[:16] for k, q in plan.questions.items() if q.data_digest is not None},
+            **summary.data,
+        },
+        "model": {"fingerprint": model.fingerprint, "spec": model.spec, **model.details},
+        "versions": versions(),
+    }
+    return Measurement(
+        suite.name, model.name, summary.values, summary.intervals,
+        _whole_suite(plan, answers, summary, partial(_drawn, plan, model.role.kind), settings.seed),
+        {**summary.reasons, **left_out}, suite.family.statistics, summary.count or main.n, summary.count or main.n_total,
+        summary.records, summary.items, signature, suite.family, (*summary.notes, *notes, *said), shuffled,
+    )  # fmt: skip
+
+
+def _null_control(
+    plan: Plan, answers: Mapping[str, Answer], values: Mapping[str, float | None], seed: int, repeats: int
+) -> tuple[dict[str, Null], list[str]]:
+    """Return where values lie among those of shuffles; and notes that say what has no such control, or a smaller one."""
+    family = plan.suite.family
+    if not family.null_control:
+        return {}, [f"no null control: {family.no_null_control}"]
+    try:
+        drawn = family.null(plan.suite.body, plan.options, answers, seed, repeats)
+    except UndefinedError as error:
+        return {}, [f"no null control: {error}"]
+    found: dict[str, Null] = {}
+    for name, shuffled in drawn.items():
+        value = values[name]
+        if value is not None and not np.isnan(shuffled).all():
+            found[name] = place_in_null(value, shuffled, family.statistics[name].distance, family.null_control)
+    if not found:
+        return {}, ["no null control: what was scored leaves nothing to shuffle"]
+    made = max(len(shuffled) for shuffled in drawn.values())
+    notes = [f"{made} shuffles and not {repeats}: more would take minutes"] if made < repeats else []
+    notes += [
+        f"{one.undefined} of {made} shuffles leave {name} undefined" for name, one in found.items() if one.undefined
+    ]
+    return found, [f"null control: {note}" for note in notes]
+
+
+def _answers(
+    plan: Plan, model: Model, settings: ScoreSettings, until: Until | None
+) -> tuple[dict[str, Answer], list[str]]:
+    """Ask every question; after a main one that stopped early, none that only concerns a statistic without a gate."""
+    suite = plan.suite
+    answers: dict[str, Answer] = {}
+    notes: list[str] = []
+    for name, question in plan.questions.items():
+        first = next(iter(answers.values()), None)
+        if first is not None and first.stopped and name in suite.family.asked_apart and name not in (until or {}):
+            continue
+        label = f"{suite.name} on {model.name}" + (f" ({name})" if answers else "")
+        # Texts that were read have an order, and scores, of their own: two suites share the accuracy on one data set.
+        digest = question.cases.digest() if isinstance(question.cases, TextCases) else suite.digest
+        enough = None if answers or not until else partial(_enough, plan, until)
+        answers[name], said = answer(question, model, digest, settings, label, enough)
+        notes += [note for note in said if note not in notes]
+    return answers, notes
+
+
+def _enough(plan: Plan, until: Until, answer: Answer) -> bool:
+    """Tell whether every gate on a sampled statistic is decided by what was answered so far."""
+    for name, decided in until.items():
+        if name in plan.suite.family.asked_apart:  # decided, or without value, however many of these cases are scored
+            continue
+        bounds = _sample_bounds(plan, name, answer)
+        if bounds is None or not decided(bounds.low, bounds.high):
+            return False
+    return True
+
+
+def _sample_bounds(plan: Plan, statistic: str, answer: Answer) -> Interval | None:
+    """Return the bounds of a mean over all units from those that were answered; ``None`` for what is no such mean.
+
+    Units without a score, which the mean leaves out, bound it as 0 from below and as 1 from above, those still unknown too.
+    """
+    family = plan.suite.family
+    scores = family.unit_scores(statistic, plan.options, answer)
+    if scores is None:
+        return None
+    from pytest_genderbias.statistics.inference.sequences import mean_bounds
+
+    n_units = answer.cases.n_units
+    low, high = mean_bounds(np.nan_to_num(scores, nan=0.0), n_units)
+    if np.isnan(scores).any():
+        high = mean_bounds(np.nan_to_num(scores, nan=1.0), n_units)[1]
+    return Interval(low, high, 0.95, _SUITE, "betting, without replacement, at any time", len(scores))
+
+
+def _whole_suite(
+    plan: Plan, answers: Mapping[str, Answer], summary: Summary, drawn: Callable[[str], str], seed: int
+) -> dict[str, Interval | None]:
+    """Return what is known of each value over the whole suite: all of it, bounds, or nothing; ``drawn`` inside it, in words."""
+    main = next(iter(answers.values()))
+    found: dict[str, Interval | None] = {}
+    for name, value in summary.values.items():
+        if value is None:
+            found[name] = None
+        elif main.n < main.n_total and name not in plan.suite.family.asked_apart:
+            found[name] = _sample_bounds(plan, name, main)
+        else:
+            found[name] = _of_all_cases(value, summary.intervals[name], drawn(name), seed)
+    return found
+
+
+def _of_all_cases(value: float, interval: Interval | None, drawn: str, seed: int) -> Interval:
+    """Return the value where nothing is drawn; else the interval over what is, if there is one, or the value of this seed."""
+    if drawn and interval is not None and interval.over == drawn:
+        return interval
+    return Interval(value, value, 1.0, f"{_ALL}, with seed {seed} for the {drawn}" if drawn else _ALL, "all cases")
+
+
+def _drawn(plan: Plan, role: str, statistic: str) -> str:
+    family = plan.suite.family
+    if statistic in family.asked_apart:
+        return ""
+    return family.drawn(statistic, plan.options, role) or ("head" if plan.trains else "")
+
+
+def _sample(main: Answer, seed: int) -> dict[str, Any]:
+    sampled = main.n < main.n_total
+    sample = {"n": main.n, "of": main.n_total, "seed": seed if sampled else None}
+    return {**sample, "stopped": True} if main.stopped else sample
+
+
+def restarts_of(items: Mapping[str, Any], statistic: str) -> Any:
+    """Return the values of a statistic by restart, from the items of a measurement with ``seeds``; ``None`` of any other."""
+    return items.get(f"{RESTART}{statistic}")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a score can depend on."""
+    from importlib.metadata import version
+
+    packages = ("torch", "transformers", "tokenizers", "numpy", "scipy")
+    return {"scoring": str(SCORING_VERSION), "python": platform.python_version(), **{p: version(p) for p in packages}}
+
+
+#: Sentences whose entailment by themselves is sure.
+_SURE = ("A man is sleeping.", "The dog runs in the park.", "Two children play football.", "The teacher bought a car.",
+         "The woman ate an apple.", "The doctor visited a friend.")  # fmt: skip
+
+
+def label_warning(model: Model) -> str | None:
+    """Score pairs with a sure answer (a sentence and itself) on an NLI classifier, and say if the labels look exchanged."""
+    if model.role.kind != NLI_CLASSIFIER:
+        return None
+    pieces = parse_template("{sentence}")
+    words = {"sentence": tuple(Word.of(text) for text in _SURE)}
+    space = CaseSpace((Template((pieces, pieces)),), words, (Axis.whole("sentence", len(_SURE)),), 1)
+    found = make_scorer(space, PairProbabilities(), model, None).score(np.arange(len(_SURE))).mean(axis=0)
+    entailment, neutral, contradiction = map(float, found)
+    if entailment >= max(neutral, contradiction):
+        return None
+    return (
+        f"{model.name} does not find that a sentence entails itself (entailment {entailment:.2f}, neutral {neutral:.2f}, contradiction "
+        f"{contradiction:.2f}): are its labels in the right order? Name them with --bias-labels"
+    )

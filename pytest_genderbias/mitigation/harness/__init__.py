@@ -1,0 +1,1 @@
+"""The harness: runs of mitigations, and verdicts on them."""

@@ -1,0 +1,300 @@
+"""``resilience``: whether a mitigation lasts while the model is tuned for a task (webster2020, section 6; lu2018, figure 3)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
+from pytest_genderbias.folders import write_whole
+from pytest_genderbias.mitigation.harness.callback import BiasCallback, Entry, read_history
+from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, MitigationRun, held_folder, opened, suite_settings
+from pytest_genderbias.models.fingerprint import known_by
+from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.recipes.progress import show_steps
+from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, Recipe, Training
+from pytest_genderbias.scoring.engine import Progress
+from pytest_genderbias.suites.family import Statistic
+from pytest_genderbias.suites.suite import Suite, load_suite
+from pytest_genderbias.text.printable import escape
+
+Frozen = str | int
+ALL = "all"
+_VERSION = 1  #: of a training's folder; another one trains anew
+
+
+@dataclass(frozen=True)
+class Resilience:
+    """Bias, and how well the task is done, along fine-tuning and by what was frozen in it, for each of several models.
+
+    ``by_step``: by side and steps; 0 is the model whose encoder stayed frozen, the last one the finished model. ``by_frozen``: by side and what
+    was frozen, of finished models. An entry has ``step``, ``loss``, ``values`` (by ``SUITE/STATISTIC``) and ``performance``. Each is one
+    training with one seed: a difference between two entries is no more than a hint, until other seeds show it, too.
+    """
+
+    suite: str
+    statistics: Mapping[str, Statistic]
+    by_step: Mapping[str, Mapping[int, Entry]]
+    by_frozen: Mapping[str, Mapping[Frozen, Entry]]
+    what: Mapping[str, Any]
+
+    @property
+    def main(self) -> str:
+        """The key of the main statistic."""
+        return next(iter(self.statistics))
+
+    def along_steps(self, side: str, statistic: str | None = None) -> dict[int, float | None]:
+        """Return the values of a statistic by steps, of one side."""
+        return self._curve(self.by_step[side], statistic)
+
+    def along_frozen(self, side: str, statistic: str | None = None) -> dict[Frozen, float | None]:
+        """Return the values of a statistic by what was frozen, of one side."""
+        return self._curve(self.by_frozen[side], statistic)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain JSON values."""
+        return {
+            "suite": self.suite,
+            "statistics": {name: vars(one).copy() for name, one in self.statistics.items()},
+            "by_step": {side: {str(k): dict(e) for k, e in curve.items()} for side, curve in self.by_step.items()},
+            "by_frozen": {side: {str(k): dict(e) for k, e in curve.items()} for side, curve in self.by_frozen.items()},
+            "what": dict(self.what),
+        }
+
+    def table(self, statistic: str | None = None) -> str:
+        """Return a markdown table, a row a point: steps, what was frozen, the statistic of each side, and its performance; texts are escaped.
+
+        Of two sides called before and after it has the reduction: how much of the distance from the neutral value is gone.
+        """
+        from tabulate import tabulate
+
+        sides = list(self.by_step)
+        name = self._known(statistic)
+        compared = {BEFORE, AFTER} <= set(sides)
+        tasks = list(
+            dict.fromkeys(t for curve in self.by_frozen.values() for e in curve.values() for t in e["performance"])
+        )
+        headers = ["steps", "frozen", *(f"{side} {name}" for side in sides), *(["reduction"] if compared else [])]
+        headers += [f"{side} {task}" for task in tasks for side in sides]
+        rows = []
+        for steps, frozen, entries in self._points():
+            values = [entry["values"].get(f"{self.suite}/{name}") for entry in entries]
+            row = [str(steps), frozen, *map(_figure, values)]
+            if compared:
+                row.append(self._reduction(name, dict(zip(sides, values, strict=True))))
+            row += [_figure(entry["performance"].get(task)) for task in tasks for entry in entries]
+            rows.append(row)
+        right = ("right", "left", *("right",) * (len(headers) - 2))
+        return tabulate(
+            [[escape(cell) for cell in row] for row in rows], [escape(h) for h in headers], tablefmt="github",
+            disable_numparse=True, colalign=right,
+        ) if rows else ""  # fmt: skip
+
+    def _points(self) -> list[tuple[int, str, list[Entry]]]:
+        """Return steps, what was frozen in words, and the entry of each side; a training stands once."""
+        curves, sides = self.by_step, list(self.by_step)
+        points = [
+            (steps, ENCODER if steps == 0 else NOTHING, [curves[side][steps] for side in sides])
+            for steps in curves[sides[0]]
+        ]
+        told = {frozen for _, frozen, _ in points}
+        for frozen in self.by_frozen[sides[0]]:
+            if frozen not in told:
+                entries = [self.by_frozen[side][frozen] for side in sides]
+                points.append((entries[0]["step"], _in_words(frozen), entries))
+        return points
+
+    def _reduction(self, name: str, values: Mapping[str, float | None]) -> str:
+        before, after = values[BEFORE], values[AFTER]
+        if before is None or after is None:
+            return "-"
+        distances = [self.statistics[name].distance(value) for value in (before, after)]
+        return f"{100 * (1 - distances[1] / distances[0]):.0f} %" if distances[0] > 0 else "-"
+
+    def _curve(self, entries: Mapping[Any, Entry], statistic: str | None) -> dict[Any, float | None]:
+        name = self._known(statistic)
+        return {key: entry["values"].get(f"{self.suite}/{name}") for key, entry in entries.items()}
+
+    def _known(self, statistic: str | None) -> str:
+        if statistic is not None and statistic not in self.statistics:
+            raise UnknownNameError(f"{self.suite} has no statistic {statistic!r}; it has {', '.join(self.statistics)}")
+        return statistic or self.main
+
+
+def resilience(
+    models: MitigationRun | Mapping[str, str | Model],
+    suite: str | Path | Suite,
+    recipe: Recipe | None = None,
+    *,
+    steps: Sequence[int] = (0, 10, 100, 1000),
+    frozen: str | Sequence[Frozen] = (NOTHING, EMBEDDINGS, ENCODER),
+    seed: int = 0,
+    max_steps: int | None = None,
+    folder: str | Path | None = None,
+    progress: bool | Progress = False,
+    **settings: Any,
+) -> Resilience:
+    """Tune models for a task, plainly, and measure them along the way and with parts of them frozen.
+
+    One training of each model gives its whole curve over steps, each way of freezing is one more; all have the same data, order, new
+    head and number of steps. Step 0 is the encoder as it was given: it stays frozen and only the head is trained (**choice**: over the same
+    steps as the others), as a feature extractor in the paper. In models that share a layer (ALBERT) numbers of frozen layers mean nothing.
+
+    Args:
+        models: a run, of which the models before and after are tuned; or models, or specs for them, by the names of their sides.
+        suite: what is measured; it must apply to what the recipe makes.
+        recipe: the task; by default that of the run.
+        steps: where the training without anything frozen is measured; it is also measured at its end. Steps beyond that are not there.
+        frozen: what stays as it is: ``nothing``, ``embeddings``, ``encoder``, or a number of first layers with the embeddings; ``all``
+            for nothing, the embeddings, and each number up to the last layer but one, as in the paper's figure 2.
+        seed: of the trainings, and, of a run with several, which of its models.
+        max_steps: of each training; by default as the recipe has it.
+        folder: keeps every training, so that one that was stopped goes on; a temporary folder by default.
+        progress: show a bar for each training; or what shows it.
+        settings: of :func:`~pytest_genderbias.measurement.measure.measure`, as ``limit``, ``data`` and options.
+
+    Raises:
+        SettingError: no model, a step below 0, more frozen layers than there are, or a run without models of this seed.
+        NotApplicableError: the suite does not apply to what the recipe makes, or the recipe not to a model, before anything is trained;
+            or a recipe of your own trains otherwise than by the Trainer. Of ``edge-probe`` the encoder is frozen in any case.
+        ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`.
+    """
+    if isinstance(models, MitigationRun):
+        recipe = recipe or models.recipe
+        sides: dict[str, Model] = {
+            side: models.opener(models.models(side)[_place(models, seed)][0]) for side in (BEFORE, AFTER)
+        }
+    else:
+        sides = {side: opened(model) for side, model in models.items()}
+    if recipe is None or not sides:
+        raise SettingError("resilience needs models and a recipe to tune them with; give recipe=...")
+    if any(type(step) is not int or step < 0 for step in steps):
+        raise SettingError(f"steps should be whole numbers from 0, got {tuple(steps)!r}")
+    suite = suite if isinstance(suite, Suite) else load_suite(suite)
+    with ExitStack() as stack:
+        home = Path(folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="genderbias-")))
+        measured_on = {**suite_settings(recipe, suite, home, settings), **settings}
+        tuning = _Tuning(suite, recipe, sorted(set(steps) - {0}), seed, max_steps, home, progress, measured_on)
+        starts = {side: recipe.start(model, seed) for side, model in sides.items()}
+        chosen = _chosen(frozen, starts)
+        for start in starts.values():
+            tuning.watch(start, None)
+        rows = recipe.rows()
+        every = list(dict.fromkeys([*([NOTHING] if tuning.steps else []), *([ENCODER] if 0 in steps else []), *chosen]))
+        found = {
+            side: {one: tuning.history(sides[side], start, rows, one, side) for one in every}
+            for side, start in starts.items()
+        }
+    by_step = {
+        side: {
+            **({0: histories[ENCODER][-1]} if 0 in steps else {}),
+            **({entry["step"]: entry for entry in histories[NOTHING]} if tuning.steps else {}),
+        }
+        for side, histories in found.items()
+    }
+    by_frozen = {side: {one: histories[one][-1] for one in chosen} for side, histories in found.items()}
+    what = {
+        "recipe": {"recipe": recipe.name, **recipe.settings()},
+        "seed": seed,
+        "max_steps": max_steps,
+        "settings": {k: str(v) for k, v in settings.items()},
+    }
+    return Resilience(suite.name, suite.family.statistics, by_step, by_frozen, what)
+
+
+@dataclass(frozen=True)
+class _Tuning:
+    """Trainings of one recipe, watched by one suite."""
+
+    suite: Suite
+    recipe: Recipe
+    steps: list[int]
+    seed: int
+    max_steps: int | None
+    folder: Path
+    progress: bool | Progress
+    settings: Mapping[str, Any]
+
+    def watch(self, start: Model, log: Path | None, steps: Sequence[int] = ()) -> Any:
+        """Return the callback that measures at some steps and at the end; refuse a suite that does not apply."""
+        return BiasCallback(
+            self.suite,
+            every=steps,
+            model=start,
+            at_start=False,
+            log=log,
+            evaluate=self.recipe.evaluate,
+            **self.settings,
+        )
+
+    def history(self, model: Model, start: Model, rows: Sequence[Any], frozen: Frozen, side: str) -> list[Entry]:
+        """Train with something frozen, unless that was done before, and return what was measured."""
+        steps = self.steps if frozen == NOTHING else []
+        key = {
+            "version": _VERSION, "model": known_by(model), "recipe": self.recipe.settings(), "suite": self.suite.digest,
+            "settings": self.settings, "frozen": frozen, "steps": steps, "seed": self.seed, "max_steps": self.max_steps,
+        }  # fmt: skip
+        text = json.dumps(key, indent=1, sort_keys=True, default=str)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        run = self.folder / f"resilience-{self.recipe.name}-{frozen}-{self.seed}-{digest}"
+        log = run / "bias.jsonl"
+        with held_folder(run), ExitStack() as bars:
+            if (run / "model").is_dir():
+                return read_history(log)
+            write_whole(run / "run.json", text.encode())
+            watch = self.watch(start, log, steps)
+            label = f"{self.recipe.name}, {side}, {_in_words(frozen)} frozen"
+            bar = [show_steps(self.progress, label, bars)] if callable(self.progress) else []
+            training = Training([watch, *bar], freeze=frozen, max_steps=self.max_steps, progress=self.progress is True)
+            self.recipe.train(start, rows, self.seed, run, training)
+            if not watch.history:
+                raise NotApplicableError(
+                    f"the recipe {self.recipe.name} does not train by steps of transformers' Trainer, so there is no curve to see"
+                )
+            return list(watch.history)
+
+
+def _place(run: MitigationRun, seed: int) -> int:
+    """Return which of a run's models are of a seed; those of a run with one seed serve for any."""
+    if len(run.seeds) == 1:
+        return 0
+    if seed not in run.seeds:
+        raise SettingError(f"the run has models of the seeds {', '.join(map(str, run.seeds))}, not of seed {seed}")
+    return list(run.seeds).index(seed)
+
+
+def _chosen(frozen: str | Sequence[Frozen], starts: Mapping[str, Model]) -> list[Frozen]:
+    """Return what is frozen, one after the other; refuse what cannot be."""
+    layers = min(map(_layers, starts.values()))
+    if frozen == ALL:
+        return [NOTHING, EMBEDDINGS, *range(1, layers)]
+    chosen: list[Frozen] = [frozen] if isinstance(frozen, str) else list(dict.fromkeys(frozen))
+    for one in chosen:
+        known = (
+            one in (NOTHING, EMBEDDINGS, ENCODER) if isinstance(one, str) else type(one) is int and 0 <= one <= layers
+        )
+        if not known:
+            raise SettingError(f"frozen should be nothing, embeddings, encoder, or 0 to {layers} layers, got {one!r}")
+    return chosen
+
+
+def _layers(model: Model) -> int:
+    if not isinstance(model.backend, Checkpoint):
+        return 0
+    return int(getattr(model.backend.network.config.get_text_config(), "num_hidden_layers", 0))
+
+
+def _in_words(frozen: Frozen) -> str:
+    if isinstance(frozen, str):
+        return frozen
+    return f"embeddings and {frozen} layer{'' if frozen == 1 else 's'}"
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"

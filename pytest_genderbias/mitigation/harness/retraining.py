@@ -1,0 +1,104 @@
+"""Whether a mitigation only hid the bias: a new head on the frozen encoder brings it back (orgad2022, sections 4 and 5)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pytest_genderbias.errors import BiasError, NotApplicableError, SettingError
+from pytest_genderbias.folders import write_whole
+from pytest_genderbias.measurement.measure import Measurement
+from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, MitigationRun, held_folder
+from pytest_genderbias.recipes.progress import show_steps
+from pytest_genderbias.recipes.recipe import ENCODER, Recipe, Training
+
+_COMPRESSION = "probe-compression"
+_KEPT = ("data", "cache", "seed", "batch_tokens", "progress")  #: settings that any suite takes
+
+
+def recipe_of_heads(run: MitigationRun) -> Recipe:
+    """Return the recipe that trains a new head.
+
+    Raises:
+        SettingError: the run has none.
+    """
+    if run.recipe is None or not hasattr(run.recipe, "train"):
+        raise SettingError(
+            "superficial trains a new head on the frozen encoder, and this run has no recipe that trains; give it one (recipe=...)"
+        )
+    return run.recipe
+
+
+@contextmanager
+def retrained_heads(run: MitigationRun) -> Iterator[MitigationRun]:
+    """Give a run whose models, before and after, each have a new head, trained on the original data with the encoder frozen.
+
+    The run's recipe does it, with the seed of each model, in the run's folder, where equal trainings are shared, or else in a
+    temporary one, which is there as long as the context. The new run has no control.
+
+    Raises:
+        SettingError: as :func:`recipe_of_heads`.
+        NotApplicableError: a model is no network whose encoder could be frozen.
+    """
+    recipe = recipe_of_heads(run)
+    with ExitStack() as stack:
+        folder = run.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="genderbias-")))
+        rows = recipe.rows()
+        before, after = (
+            [
+                _with_new_head(run, recipe, one, seed, rows, folder)
+                for (one,), seed in zip(run.models(side), run.seeds, strict=True)
+            ]
+            for side in (BEFORE, AFTER)
+        )
+        yield replace(run, before=before, after=after, control=(), folder=folder)
+
+
+def _with_new_head(run: MitigationRun, recipe: Recipe, model: Any, seed: int, rows: Any, folder: Path) -> str:
+    """Train a new head on a model's encoder, unless it is there, and return the folder of the model."""
+    loaded = run.opener(model)
+    if loaded.fingerprint is None:  # no object that trains, and nothing to know it by in the folder
+        raise NotApplicableError(f"{loaded.name} is no network whose encoder could be frozen: it has no fingerprint")
+    told = {
+        "model": loaded.fingerprint,
+        "recipe": recipe.settings(),
+        "freeze": ENCODER,
+        "seed": seed,
+    }
+    text = json.dumps(told, indent=1, sort_keys=True, default=str)
+    home = folder / f"retrained-{recipe.name}-{seed}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    with held_folder(home), ExitStack() as bars:
+        if (home / "model").is_dir():
+            return str(home / "model")
+        write_whole(home / "run.json", text.encode())
+        bar = []
+        if callable(run.progress):
+            bar.append(show_steps(run.progress, f"new head of {recipe.name}, seed {seed}", bars))
+        training = Training(bar, freeze=ENCODER, new_head=True, progress=run.progress is True)
+        return str(recipe.train(recipe.start(loaded, seed), rows, seed, home, training))
+
+
+def compress(run: MitigationRun, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how well gender can be read from the vectors before and after (suite ``probe-compression``), or ``why`` that is not known.
+
+    After a new head it is as after: the encoder is the same.
+    """
+    kept = {key: value for key, value in settings.items() if key in _KEPT}
+    run = replace(run, refuser=None)  # beside the point of the test, which is not skipped for it
+    try:
+        return {side: _mean(run.measure(side, _COMPRESSION, **kept)) for side in (BEFORE, AFTER)}
+    except BiasError as error:
+        return {"why": str(error)}
+
+
+def _mean(measured: list[list[Measurement]]) -> float | None:
+    values = [one.value for models in measured for one in models]
+    return None if None in values else float(np.mean([value for value in values if value is not None]))

@@ -1,0 +1,1 @@
+"""Mitigation methods, one module each."""

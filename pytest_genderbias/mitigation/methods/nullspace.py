@@ -1,0 +1,194 @@
+"""Iterative nullspace projection (Ravfogel et al. 2020, INLP): what a linear classifier can read is taken out, again and again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pytest_genderbias.errors import SettingError
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.linear_probe import cross_entropy, predicted
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_ZERO = 1e-8  #: a direction that is shorter than this share of the first is rounding
+
+
+@dataclass(frozen=True)
+class Nullspace:
+    """What was taken out, and what a classifier could read on the way.
+
+    ``basis`` (dim, rank): orthonormal, for :mod:`~pytest_genderbias.mitigation.methods.projection`; rank 0 where nothing could be read.
+    ``accuracies``: of a fresh classifier on held-out examples after each round, from 0 rounds on. ``control``: the same with
+    labels shuffled once, after as many rounds. ``majority``: share of the held-out examples with the training part's most frequent label,
+    which a classifier that reads nothing reaches.
+    """
+
+    basis: FloatArray
+    accuracies: tuple[float, ...]
+    control: tuple[float, ...]
+    majority: float
+
+    @property
+    def rank(self) -> int:
+        """How many dimensions were removed."""
+        return int(self.basis.shape[1])
+
+    @property
+    def projection(self) -> FloatArray:
+        """The matrix P = I - B B^T, shape (dim, dim): symmetric, P P = P."""
+        return np.asarray(np.eye(len(self.basis)) - self.basis @ self.basis.T)
+
+
+def iterative_nullspace(
+    features: ArrayLike,
+    labels: ArrayLike,
+    *,
+    rounds: int = 50,
+    until_majority: bool = True,
+    ridge: float = 1.0,
+    held_out: float = 0.25,
+    seed: int = 0,
+) -> Nullspace:
+    """Find the subspace from which linear classifiers read a label, a classifier a round (Ravfogel et al. 2020, algorithm 1).
+
+    Each round fits a logistic regression on what is left of the features, and adds the span of its weights to the subspace:
+    one dimension for two labels, K - 1 for K. The subspace is the sum of all of them, so that one projection
+    takes out what the rounds took out one by one.
+
+    Args:
+        features: vectors of words or texts, shape (n, dim); not centred, for a bias goes with the weights.
+        labels: the label of each, shape (n,), as gender.
+        rounds: at most so many.
+        until_majority: stop as soon as the held-out accuracy is no better than the majority's share; otherwise ``rounds`` in any case.
+        ridge: weight of half the squared length of the weights beside the summed cross entropy (scikit-learn's 1 / C).
+        held_out: share of the examples, at random and by label, that accuracies are of; classifiers never see them.
+        seed: of that draw and of the control's shuffle.
+
+    Returns:
+        The subspace, accuracies by round (0 to 1; neutral: the majority's share), and the control's. A control that stays well
+        above the majority's share says that there are too few examples for what is read.
+
+    Raises:
+        UndefinedError: fewer than two labels, fewer than two examples of one (one to fit, one to hold out), or a feature that is not finite.
+        SettingError: shapes or settings that cannot be.
+
+    Example:
+        The label is the sign of the first of three numbers: after one round it cannot be read any more.
+
+        >>> x = np.random.default_rng(0).standard_normal((400, 3))
+        >>> found = iterative_nullspace(x, x[:, 0] > 0, rounds=1)
+        >>> found.rank, bool(abs(found.basis[0, 0]) > 0.99), found.accuracies[0] > 0.95, found.accuracies[1] < 0.6
+        (1, True, True, True)
+    """
+    x, y = np.asarray(features, dtype=np.float64), np.unique(np.asarray(labels), return_inverse=True)[1]
+    _check(x, y, rounds, held_out, ridge)
+    rng = np.random.default_rng(seed)
+    test = draw_held_out(y, held_out, rng)
+    majority = float((y[test] == np.bincount(y[~test]).argmax()).mean())
+    basis, accuracies = _rounds(x, y, test, rounds, ridge, majority if until_majority else -1.0)
+    control = _rounds(x, rng.permutation(y), test, len(accuracies) - 1, ridge, -1.0)[1]
+    return Nullspace(basis, accuracies, control, majority)
+
+
+def logistic_weights(features: Any, labels: ArrayLike, ridge: float = 1.0) -> tuple[FloatArray, FloatArray]:
+    """Fit a logistic regression: the weights that minimise the summed cross entropy plus ridge / 2 times their squared length.
+
+    The minimum is one, so it does not depend on a seed or on the order of the examples. The bias is not penalised.
+
+    Args:
+        features: shape (n, dim): an array, or a sparse matrix of SciPy, which stays sparse.
+        labels: numbers 0 to K - 1, shape (n,).
+        ridge: above 0.
+
+    Returns:
+        Weights (C, dim) and biases (C,): C is K, or 1 where K = 2 (log odds of label 1).
+
+    >>> weights, bias = logistic_weights([[-1.0], [1.0]], [0, 1])
+    >>> weights.round(3), bool(abs(bias[0]) < 1e-3)  # w = 2 / (1 + exp(w))
+    (array([[0.675]]), True)
+    """
+    from scipy.optimize import minimize
+    from scipy.sparse import issparse
+
+    x: Any = features if issparse(features) else np.asarray(features, dtype=np.float64)
+    y = np.asarray(labels, dtype=np.int64)
+    n_labels = int(y.max()) + 1
+    columns = 1 if n_labels == 2 else n_labels
+    target = y[:, None].astype(np.float64) if columns == 1 else np.eye(n_labels)[y]
+
+    def loss(flat: FloatArray) -> tuple[float, FloatArray]:
+        table = flat.reshape(columns, -1)
+        weights = table[:, :-1]
+        z = x @ weights.T + table[:, -1]
+        if columns == 1:
+            total, residual = cross_entropy(z / 2, y), 0.5 * (1 + np.tanh(z / 2)) - target
+        else:
+            p = np.exp(z - z.max(axis=1, keepdims=True))
+            total, residual = cross_entropy(z, y), p / p.sum(axis=1, keepdims=True) - target
+        gradient = np.column_stack([residual.T @ x + ridge * weights, residual.sum(axis=0)])
+        return float(total.sum() + 0.5 * ridge * (weights**2).sum()), gradient.ravel()
+
+    start = np.zeros(columns * (x.shape[1] + 1))
+    found: Any = minimize(
+        loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-6}
+    )
+    table = np.asarray(found.x, dtype=np.float64).reshape(columns, -1)
+    return table[:, :-1], table[:, -1]
+
+
+def _check(x: FloatArray, y: IntArray, rounds: int, held_out: float, ridge: float) -> None:
+    if x.ndim != 2 or y.shape != (len(x),):
+        raise SettingError(f"expected features (n, dim) and n labels, got {x.shape} and {y.shape}")
+    if not 0 < held_out < 1 or rounds < 1 or ridge <= 0:
+        raise SettingError(
+            f"expected held_out between 0 and 1, rounds 1 or more and ridge above 0, got {held_out}, {rounds}, {ridge}"
+        )
+    counts = np.bincount(y)
+    if len(counts) < 2 or counts.min() < 2:
+        raise UndefinedError(
+            "a label has fewer than two examples" if len(counts) > 1 else "all examples have one label"
+        )
+    if not np.isfinite(x).all():
+        raise UndefinedError("a vector is not finite")
+
+
+def draw_held_out(y: IntArray, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Draw the examples that are held out: of each label its share, at least one and not all.
+
+    >>> draw_held_out(np.array([0, 0, 0, 0, 1, 1]), 0.25, np.random.default_rng(0)).sum()
+    np.int64(2)
+    """
+    test = np.zeros(len(y), dtype=np.bool_)
+    for label in range(int(y.max()) + 1):
+        rows = rng.permutation(np.flatnonzero(y == label))
+        test[rows[: min(len(rows) - 1, max(1, round(share * len(rows))))]] = True
+    return test
+
+
+def _rounds(
+    x: FloatArray, y: IntArray, test: NDArray[np.bool_], rounds: int, ridge: float, enough: float
+) -> tuple[FloatArray, tuple[float, ...]]:
+    basis = np.zeros((x.shape[1], 0))
+    accuracies: list[float] = []
+    scale = 0.0
+    while True:
+        left = x - (x @ basis) @ basis.T
+        weights, bias = logistic_weights(left[~test], y[~test], ridge)
+        logits = left[test] @ weights.T + bias
+        accuracies.append(float((predicted(logits) == y[test]).mean()))
+        if len(accuracies) > rounds or accuracies[-1] <= enough or basis.shape[1] == x.shape[1]:
+            return basis, tuple(accuracies)
+        # Twice, for what rounding leaves of the directions that are gone already.
+        fresh = weights - (weights @ basis) @ basis.T
+        fresh -= (fresh @ basis) @ basis.T
+        values, rows = np.linalg.svd(fresh, full_matrices=False)[1:]
+        scale = max(scale, float(values[0]))
+        new = rows[values > _ZERO * scale]
+        if not len(new):
+            return basis, tuple(accuracies)
+        basis = np.linalg.qr(np.column_stack([basis, new.T]))[0]

@@ -1,0 +1,362 @@
+"""Projection (dev2019): what lies along a direction, or in a subspace, is taken out of vectors, embeddings or hidden layers.
+
+x <- x - B B^T x, with B from :mod:`~pytest_genderbias.mitigation.words.directions`. What returns a model leaves the one that it was given as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pytest_genderbias.errors import ModelError, NotApplicableError
+from pytest_genderbias.mitigation.words.directions import check_basis
+from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.saving import (
+    HOOKED,
+    copied,
+    described,
+    input_embeddings,
+    replace_input_embeddings,
+    with_matrix,
+    with_network,
+)
+
+Place = tuple[str, int]  #: a module's name, and which of its calls in one forward pass
+
+_ROWS = 1 << 16  #: rows that are in double precision at once
+_ROUNDING = 64  #: roundings that projection leaves of a vector, at most
+
+
+def project(vectors: ArrayLike, basis: ArrayLike) -> NDArray[Any]:
+    """Return vectors without their part in a subspace: x - B B^T x.
+
+    Computed in double precision and returned in the number format that was given (integers become float64).
+    What is left is at right angles to the basis; projecting again changes nothing but rounding; no vector gets longer.
+
+    Args:
+        vectors: shape (..., dim).
+        basis: shape (dim, k) with orthonormal columns, or (dim,) of length 1.
+
+    Returns:
+        The same shape.
+
+    Raises:
+        SettingError: the basis is not orthonormal, or for another number of dimensions.
+
+    Source: dev2019, "Bias Subspace".
+
+    >>> project([[3.0, 4.0], [0.0, 2.0]], [1.0, 0.0])
+    array([[0., 4.],
+           [0., 2.]])
+    """
+    x = np.asarray(vectors)
+    b = check_basis(basis, x.shape[-1])
+    out = np.empty(x.shape, dtype=x.dtype if np.issubdtype(x.dtype, np.floating) else np.float64)
+    rows, into = x.reshape(-1, x.shape[-1]), out.reshape(-1, x.shape[-1])
+    for at in range(0, len(rows), _ROWS):
+        part = rows[at : at + _ROWS].astype(np.float64)
+        into[at : at + _ROWS] = part - (part @ b) @ b.T
+    return out
+
+
+def project_embeddings(model: Model, basis: ArrayLike) -> Model:
+    """Return a model whose word vectors, or input embeddings, have lost a subspace.
+
+    Of a network every row of the input embeddings is projected, word pieces and special tokens too (dev2019, "BERT Subword
+    Projection"), before positions and layer norms are added to it; ALBERT's and other factorised embeddings in their own, smaller
+    space. Output weights that were tied to them stay as they were. The network is a copy, and
+    :func:`~pytest_genderbias.models.saving.save_model` makes an ordinary checkpoint of it. This is projection at test; to project at
+    training and test, train the returned network with :func:`projection_callback`.
+
+    Args:
+        model: word vectors, or a network.
+        basis: for its input embeddings, shape (dim, k): ``learn_basis(model, pairs=HE_SHE)``.
+
+    Raises:
+        SettingError: the basis is not orthonormal, or for another number of dimensions.
+        NotApplicableError: the model is neither.
+    """
+    what = described({"method": "projection", "where": "input", "basis": _digest(basis)})
+    if isinstance(model.backend, Checkpoint):
+        network = copied(model.backend.network)
+        project_network(network, basis)
+        return with_network(model, network, what)
+    if not hasattr(model.backend, "matrix"):
+        raise NotApplicableError(f"{model.name} is neither a file of word vectors nor a network")
+    return with_matrix(model, project(model.backend.matrix, basis), what)
+
+
+def project_network(network: Any, basis: ArrayLike) -> None:
+    """Project the input embeddings of a transformers network in place; its output layer is untied first and stays as it was.
+
+    Raises:
+        SettingError: the basis is not orthonormal, or for another number of dimensions.
+    """
+    replace_input_embeddings(network, project(input_embeddings(network), basis))
+
+
+def projection_callback(basis: ArrayLike) -> Any:
+    """Return a ``TrainerCallback`` that keeps the input embeddings projected while a network is trained (projection at training and test).
+
+    The embeddings are projected before the first step and after each, so that every checkpoint is an ordinary one, obeys the
+    constraint, and can be resumed from. The network is untied before the optimiser is made, so give the Trainer one that
+    :func:`project_embeddings` or :func:`project_network` has been applied to; a tied one is refused.
+
+    Args:
+        basis: shape (dim, k).
+    """
+    from transformers import TrainerCallback
+
+    class KeepProjected(TrainerCallback):
+        """Projects the input embeddings after each step."""
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **more: Any) -> None:
+            """Refuse a tied network; project what is not projected yet."""
+            inputs, outputs = model.get_input_embeddings(), model.get_output_embeddings()
+            if outputs is not None and outputs.weight is inputs.weight:
+                raise ModelError(
+                    "the network's output weights are tied to the embeddings that are projected; apply project_network before training"
+                )
+            # Projecting again would change the last digits, and a run that goes on where it stopped would end elsewhere.
+            if not _is_projected(inputs.weight, basis):
+                _project_weight(inputs.weight, basis)
+
+        def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **more: Any) -> None:
+            """Project what the step has changed."""
+            _project_weight(model.get_input_embeddings().weight, basis)
+
+    check_basis(basis, len(np.asarray(basis)))
+    return KeepProjected()
+
+
+def _is_projected(weight: Any, basis: ArrayLike) -> bool:
+    """Tell whether nothing but rounding of a matrix lies in a subspace."""
+    import torch
+
+    w = weight.detach().cpu().double().numpy()
+    left = np.abs(w @ check_basis(basis, w.shape[-1])).max()
+    return bool(left <= _ROUNDING * torch.finfo(weight.dtype).eps * np.abs(w).max())
+
+
+def _project_weight(weight: Any, basis: ArrayLike) -> None:
+    """Project a matrix where it lies; half precision by way of single."""
+    import torch
+
+    with torch.no_grad():
+        wide = weight if weight.dtype == torch.float64 else weight.float()
+        b = torch.as_tensor(check_basis(basis, weight.shape[-1])).to(wide)
+        weight.copy_(wide - (wide @ b) @ b.T)
+
+
+def project_layers(model: Model, bases: Mapping[int, ArrayLike]) -> Model:
+    """Return a model that projects the output of hidden layers, each with a basis of its own, and that ``measure`` takes as any other.
+
+    The hooks sit on a copy of the modules that shares its weights with ``model``: the one that was given gives its own scores as before,
+    and to remove the projection is to drop the copy. It does not survive saving: a hook is no weight, and
+    :func:`~pytest_genderbias.models.saving.save_model` refuses it. Save the bases instead.
+
+    Args:
+        model: a network.
+        bases: by number of layer, as transformers numbers hidden states (0: output of the embedding layer, L: what the
+            head reads); from :func:`~pytest_genderbias.mitigation.words.directions.layer_bases`.
+
+    Raises:
+        SettingError: a basis is not orthonormal, or for another size.
+        ModelError: a layer is not there, or is the output of no module that a hook can change.
+        NotApplicableError: the model is no network.
+    """
+    if not isinstance(model.backend, Checkpoint):
+        raise NotApplicableError(f"{model.name} has no layers; project its vectors")
+    original = model.backend.network
+    shared = {id(tensor): tensor for tensor in [*original.parameters(), *original.buffers()]}
+    network = deepcopy(original, shared)
+    _hook_layers(network, bases)
+    digests = {str(layer): _digest(basis) for layer, basis in sorted(bases.items())}
+    what = described({"method": "projection", "layers": digests})
+    fingerprint = hashlib.sha256(f"{model.fingerprint} {what}".encode()).hexdigest() if model.fingerprint else None
+    details = {**model.details, "mitigation": what}
+    return replace(model, fingerprint=fingerprint, details=details, backend=replace(model.backend, network=network))
+
+
+@contextmanager
+def projecting_layers(network: Any, bases: Mapping[int, ArrayLike]) -> Iterator[Any]:
+    """Project the output of hidden layers of a transformers network inside a ``with`` block, for training with it, say.
+
+    Gradients run through the projection. The hooks are gone after the block, whatever happens in it, and a checkpoint that is saved inside it
+    lacks them. To measure, use :func:`project_layers`: a model keeps its fingerprint in here, and the score cache would be misled.
+
+    Args:
+        network: a transformers network.
+        bases: as in :func:`project_layers`.
+
+    Yields:
+        The network.
+
+    Raises:
+        SettingError, ModelError: as :func:`project_layers`.
+    """
+    handles = _hook_layers(network, bases)
+    try:
+        yield network
+    finally:
+        for handle, module in handles:
+            handle.remove()
+            if hasattr(module, HOOKED):
+                delattr(module, HOOKED)
+
+
+def layer_places(network: Any) -> list[Place | None]:
+    """Return which call of which module gives each hidden state: L + 1 places, ``None`` where a hook can change none that does.
+
+    Found by passing a few tokens, so that it holds for architectures that share a layer (ALBERT calls one module L times), have a norm
+    behind the last (GPT-2, Llama), or map their embeddings (ELECTRA): of the modules whose output is the hidden state the outermost
+    whose change is seen there, and by the layer above.
+    """
+    if getattr(network.config, "is_encoder_decoder", False):
+        raise ModelError(
+            f"{type(network).__name__} has an encoder and a decoder; hidden layers of such are not projected"
+        )
+    states, found = _equal_outputs(network)
+    return [
+        next((place for place in places if _is_seen(network, place, layer, states)), None)
+        for layer, places in enumerate(found)
+    ]
+
+
+def _few_tokens(network: Any) -> Any:
+    """Return all hidden states of a few tokens, without dropout."""
+    import torch
+
+    base, training = network.base_model, network.training
+    ids = torch.arange(6, 12, device=base.device)[None] % base.get_input_embeddings().weight.shape[0]
+    try:
+        network.eval()
+        with torch.no_grad():
+            return base(input_ids=ids, output_hidden_states=True).hidden_states
+    finally:
+        network.train(training)
+
+
+def _equal_outputs(network: Any) -> tuple[Any, list[list[Place]]]:
+    """Return the hidden states, and for each the calls whose output is equal to it, the outermost first."""
+    import torch
+
+    seen: list[tuple[Place, Any]] = []
+    count = _CallCount()
+
+    def record(name: str) -> Any:
+        def hook(module: Any, args: Any, output: Any) -> None:
+            call, state = count.next(name), _state(output)
+            if state is not None:
+                seen.append(((name, call), state.clone()))
+
+        return hook
+
+    with ExitStack() as stack:
+        for name, module in network.base_model.named_modules():
+            if name:
+                stack.callback(module.register_forward_hook(record(name)).remove)
+        states = _few_tokens(network)
+    found = [[place for place, output in seen if torch.equal(output, state)] for state in states]
+    return states, [sorted(places, key=lambda place: place[0].count(".")) for places in found]
+
+
+def _is_seen(network: Any, place: Place, layer: int, before: Any) -> bool:
+    """Tell whether zeros in place of a module's output become the hidden state, and change the next one."""
+    import torch
+
+    name, call = place
+    count = _CallCount()
+
+    def erase(module: Any, args: Any, output: Any) -> Any:
+        return _with_state(output, 0.0 * _state(output)) if count.next(name) == call else output
+
+    handle = network.base_model.get_submodule(name).register_forward_hook(erase, prepend=True)
+    try:
+        after = _few_tokens(network)
+    finally:
+        handle.remove()
+    if after[layer].any():
+        return False
+    return layer + 1 == len(after) or not torch.equal(after[layer + 1], before[layer + 1])
+
+
+def _hook_layers(network: Any, bases: Mapping[int, ArrayLike]) -> list[tuple[Any, Any]]:
+    places = layer_places(network)
+    width = network.config.get_text_config().hidden_size
+    by_module: dict[str, dict[int, Any]] = {}
+    for layer, basis in bases.items():
+        if type(layer) is not int or not 0 <= layer < len(places):
+            raise ModelError(f"layer {layer!r} is not there; the model has layers 0 (embeddings) to {len(places) - 1}")
+        place = places[layer]
+        if place is None:
+            raise ModelError(f"layer {layer} of {type(network).__name__} is the output of no module that can be hooked")
+        by_module.setdefault(place[0], {})[place[1]] = check_basis(basis, width)
+    base, count = network.base_model, _CallCount()
+    handles = [(base.register_forward_pre_hook(count.start), base)]
+    for name, by_call in by_module.items():
+        module = base.get_submodule(name)
+        # Before every other hook: those that collect hidden states should see what the next layer reads.
+        handles.append((module.register_forward_hook(_Projection(name, by_call, count), prepend=True), module))
+        setattr(module, HOOKED, True)
+    return handles
+
+
+class _CallCount:
+    """How often each module was called in this forward pass."""
+
+    def __init__(self) -> None:
+        self.calls: dict[str, int] = {}
+
+    def start(self, module: Any, args: Any) -> None:
+        """Begin a forward pass."""
+        self.calls = {}
+
+    def next(self, name: str) -> int:
+        """Count a call, and return its number from 0."""
+        self.calls[name] = self.calls.get(name, -1) + 1
+        return self.calls[name]
+
+
+class _Projection:
+    """A forward hook that projects the output of some calls of a module, on whatever device and in whatever format it is."""
+
+    def __init__(self, name: str, by_call: Mapping[int, NDArray[np.float64]], count: _CallCount) -> None:
+        self._name, self._by_call, self._count = name, by_call, count
+        self._bases: dict[tuple[int, str], Any] = {}
+
+    def __call__(self, module: Any, args: Any, output: Any) -> Any:
+        call = self._count.next(self._name)
+        if call not in self._by_call:
+            return output
+        state = _state(output)
+        key = (call, f"{state.device} {state.dtype}")
+        if key not in self._bases:
+            import torch
+
+            self._bases[key] = torch.as_tensor(self._by_call[call]).to(state)
+        b = self._bases[key]
+        return _with_state(output, state - (state @ b) @ b.T)
+
+
+def _state(output: Any) -> Any:
+    """Return the hidden state in a module's output, if there is one."""
+    import torch
+
+    first = output[0] if isinstance(output, tuple) and output else output
+    return first if isinstance(first, torch.Tensor) and first.is_floating_point() else None
+
+
+def _with_state(output: Any, state: Any) -> Any:
+    return (state, *output[1:]) if isinstance(output, tuple) else state
+
+
+def _digest(basis: ArrayLike) -> str:
+    return hashlib.sha256(np.ascontiguousarray(np.asarray(basis, dtype=np.float64)).data).hexdigest()[:16]

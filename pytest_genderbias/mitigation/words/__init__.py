@@ -1,0 +1,1 @@
+"""Word pairs, grammar and directions that methods use."""

@@ -1,0 +1,1 @@
+"""The pytest items that measure and judge."""

@@ -1,0 +1,77 @@
+"""Where a value lies among those that shuffles give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+
+_NOISE = 1e-9  #: of the largest distance: the same sum in another order differs in its last bits
+
+
+@dataclass(frozen=True)
+class Null:
+    """The values of a statistic after shuffles, and the measured value's place among them.
+
+    Attributes:
+        what: what was shuffled.
+        repeats: shuffles that gave a value.
+        mean: mean of their values, in units of the statistic.
+        low: their 2.5 % quantile.
+        high: their 97.5 % quantile.
+        place: one-sided share of shuffles at least as bad as the measured value, itself counted among them: above 0, at most 1. Small
+            means that chance alone rarely makes a value as bad.
+        undefined: shuffles that left the statistic undefined, and are not counted.
+    """
+
+    what: str
+    repeats: int
+    mean: float
+    low: float
+    high: float
+    place: float
+    undefined: int = 0
+
+
+def place_in_null(value: float, shuffled: ArrayLike, distance: Callable[[Any], Any], what: str) -> Null:
+    """Return mean and quantiles of the values of shuffles, and the place of a value among them.
+
+    .. math:: \\text{place} = \\frac{1 + \\#\\{i : d(x_i) \\ge d(x)\\}}{1 + r}
+
+    with the distance :math:`d` (larger is worse). If the labels can be exchanged, so that the measured value is one more draw, a
+    place of at most :math:`\\alpha` has a probability of at most :math:`\\alpha` (Phipson and Smyth 2010, Permutation p-values should
+    never be zero, section 2).
+
+    Args:
+        value: the measured value.
+        shuffled: its values after shuffles, shape (repeats,); NaN where a shuffle left it undefined.
+        distance: how bad values are, larger is worse; from shape (n,) to (n,). It may hold them against neutral on both sides.
+        what: what was shuffled, in words.
+
+    Raises:
+        UndefinedError: every shuffle left the statistic undefined.
+
+    Example:
+        Of the values 0, 1, 2 and 3 two are at least 2, which itself makes three of five. Held against 1 on both sides, 0 is
+        as far from it as 2: four of five.
+
+        >>> place_in_null(2.0, [0.0, 1.0, 2.0, 3.0], lambda x: x, "labels").place
+        0.6
+        >>> place_in_null(2.0, [0.0, 1.0, 2.0, 3.0], lambda x: abs(x - 1.0), "labels").place
+        0.8
+    """
+    drawn = np.asarray(shuffled, dtype=np.float64)
+    given = drawn[~np.isnan(drawn)]
+    if not len(given):
+        raise UndefinedError("every shuffle leaves it undefined")
+    distances = np.asarray(distance(np.append(given, value)))
+    least = distances[-1] - _NOISE * np.abs(distances).max()
+    hits = int((distances[:-1] >= least).sum())
+    low, high = np.quantile(given, [0.025, 0.975])
+    place = (1 + hits) / (1 + len(given))
+    return Null(what, len(given), float(given.mean()), float(low), float(high), place, len(drawn) - len(given))

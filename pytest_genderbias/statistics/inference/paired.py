@@ -1,0 +1,540 @@
+"""How much worse a model is than another on the same items, and within which bounds for other items of the same kind.
+
+Measured coverage stands in ``docs/coverage-paired.md`` and is recomputed in a small version by ``tests/statistics/inference/test_paired.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments, Sums, align
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+
+Distance = Callable[[FloatArray], FloatArray]
+_Bounds = tuple[float, float, float, float]  #: low, high, p, p_better of a worsening
+
+_RESAMPLES = 9999  #: so that p values go down to .0001, and survive a correction for many gates
+_EXCHANGES = 9999
+_EXCHANGES_OF_MANY = 999  #: of sums with more figures than ``_MANY``, where more would take seconds
+_MANY = 100_000
+_SEED = 1999  #: the bounds of a comparison are always the same
+_BLOCK = 2_000_000  #: figures held at a time
+_FEWEST = 5  #: all of four items move the same way by chance in one case of 16, more than 5 %
+_STEP = 1e-3  #: of an item's standard deviation, by which totals are moved to find a derivative
+
+_SAME = "the same in every item"
+_RANGE = "range of the items' changes: too few vary for a bound of their mean"
+_BOOTSTRAP = "bootstrap-t over items"
+_EXCHANGE = "exchange of then and now at random, item by item"
+_SAME_RESTARTS = "the same in every restart"
+_PERMUTATION = "no restart differs from its side: p by permutation"
+_WELCH = "Welch's t over restarts"
+_STUDENT = "Student's t over the differences of restarts, seed by seed"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much worse now is than then.
+
+    Attributes:
+        value: the worsening, distance(now) - distance(then), in units of the statistic; positive is worse.
+        low: lower one-sided bound of the worsening for other items of the same kind.
+        high: upper one-sided bound.
+        p: one-sided p value of "the worsening is at most the tolerance".
+        p_better: one-sided p value of "the worsening is at least minus the tolerance".
+        items: items compared.
+        moved: those whose sums differ by more than the noise.
+        method: how the bounds were made.
+        over: what an item is, in the plural.
+        changes: what each item contributed to the worsening, shape (items,); about their sum is ``value``.
+        labels: names of the items, shape (items,).
+        least_p: the smallest ``p`` that the method can give on so many items, however much worse they are.
+    """
+
+    value: float
+    low: float
+    high: float
+    p: float
+    p_better: float
+    items: int
+    moved: int
+    method: str
+    over: str
+    changes: FloatArray
+    labels: NDArray[np.str_]
+    least_p: float = 0.0
+
+
+def compare_items(
+    then: Moments,
+    now: Moments,
+    distance: Distance,
+    tolerance: float = 0.0,
+    level: float = 0.95,
+    noise: float = 1e-6,
+) -> Difference:
+    """Return how much worse ``now`` is than ``then`` on the items that both have, with bounds for other items.
+
+    Args:
+        then: the baseline.
+        now: what is held against it; its statistic is the same function of the totals.
+        distance: how bad a value of the statistic is, larger is worse; from shape (...) to (...). Convex, and changing no
+            faster than the statistic: v - neutral, neutral - v, \\|v - neutral\\|.
+        tolerance: the worsening that is allowed, 0 or more, in units of the statistic.
+        level: of each bound, one-sided.
+        noise: sums that differ by less count as equal; times the count where the statistic is a mean.
+
+    Raises:
+        UndefinedError: fewer than five items in common, of which some moved, or no value on them.
+
+    Example:
+        All of five items are worse by .1: a mean of other items is too, and chance does that in one case of 32.
+
+        >>> from pytest_genderbias.statistics.inference.item_sums import mean_moments
+        >>> labels, ones = np.array(list("abcde")), np.ones(5)
+        >>> then = mean_moments(labels, np.array([0.1, 0.2, 0.3, 0.4, 0.5]), ones, "letters")
+        >>> now = mean_moments(labels, np.array([0.2, 0.3, 0.4, 0.5, 0.6]), ones, "letters")
+        >>> found = compare_items(then, now, lambda v: v)
+        >>> round(found.low, 3), round(found.value, 3), round(found.high, 3), found.p
+        (0.1, 0.1, 0.1, 0.03125)
+    """
+    then, now = align(then, now)
+    pair, labels = _Pair(then, now, distance, noise), now.labels
+    value, moved, items = pair.worsening, int(pair.moved.sum()), len(labels)
+    if not np.isfinite(value):
+        raise UndefinedError(f"the statistic has no value on the {items} {now.over} in common")
+    if not moved:
+        return Difference(0.0, 0.0, 0.0, 1.0, 1.0, items, 0, _SAME, now.over, np.zeros(items), labels)
+    if items < _FEWEST:
+        raise UndefinedError(f"{items} {now.over} in common say nothing of others, {_FEWEST} are needed")
+    changes = pair.contributions()
+    if not now.smooth:
+        method, bounds, least = _EXCHANGE, _exchange(pair, tolerance, level), 0.5 / (_repeats(pair) + 1)
+    elif (found := _smooth(pair, tolerance, level)) is not None:
+        method, bounds, least = _BOOTSTRAP, found, 1 / (_RESAMPLES + 1)
+    else:
+        method, bounds, least = _RANGE, _range(np.append(pair.own(changes), value), tolerance), 0.5**items
+    return Difference(value, *bounds, items, moved, method, now.over, changes, labels, least)
+
+
+class _Pair:
+    """The sums of the same items then and now, and the worsening as a function of totals."""
+
+    def __init__(self, then: Moments, now: Moments, distance: Distance, noise: float) -> None:
+        self.of_then, self.of_now, self.ratio = then.value, now.value, now.ratio
+        self.distance, self.distances = distance, (distance, distance)
+        kind = (
+            np.float64 if now.smooth else now.sums.dtype
+        )  # tables may be large, and counts are exact in single precision
+        self.then: NDArray[Any] = then.sums.astype(kind)
+        after: NDArray[Any] = now.sums.astype(kind)
+        allowed = noise * (np.abs(after[:, 1:]) if self.ratio else np.ones(1))
+        self.moved = np.asarray((np.abs(after - self.then) > allowed).any(axis=1), dtype=np.bool_)
+        self.now: NDArray[Any] = np.where(self.moved[:, None], after, self.then)
+        self.worsening = self._worsening()
+
+    def _worsening(self) -> float:
+        return float(self.bad_now(_total(self.now)) - self.bad_then(_total(self.then)))
+
+    def bad_then(self, totals: FloatArray) -> FloatArray:
+        """Return the distance of what totals of then give."""
+        return np.asarray(self.distances[0](self.of_then(totals)), dtype=np.float64)
+
+    def bad_now(self, totals: FloatArray) -> FloatArray:
+        """Return the distance of what totals of now give."""
+        return np.asarray(self.distances[1](self.of_now(totals)), dtype=np.float64)
+
+    def sides(self) -> tuple[tuple[Distance, FloatArray], tuple[Distance, FloatArray]]:
+        """Return the statistic and the sums, of then and of now."""
+        return (self.of_then, self.then), (self.of_now, self.now)
+
+    def with_distances(self, then: Distance, now: Distance) -> _Pair:
+        """Return the same items with other distances."""
+        found = copy(self)
+        found.distances = then, now
+        found.worsening = found._worsening()
+        return found
+
+    def jackknife_error(self) -> float:
+        """Return the standard error of the worsening from leaving out one item at a time (Efron 1982, section 3.1)."""
+        without = self.bad_now(_total(self.now) - self.now) - self.bad_then(_total(self.then) - self.then)
+        items = len(without)
+        return float(np.sqrt((items - 1) / items * np.square(without - without.mean()).sum()))
+
+    def contributions(self) -> FloatArray:
+        """Return what each item contributed: the effect of exchanging it alone, then in now and now in then, on average."""
+        then, now = _total(self.then), _total(self.now)
+        bad_then, bad_now = self.bad_then(then), self.bad_now(now)
+        found = np.zeros(len(self.now))
+        rows = np.flatnonzero(self.moved)
+        for part in np.array_split(rows, 1 + self.now.shape[1] * len(rows) // _BLOCK):
+            step = self.now[part] - self.then[part]
+            found[part] = (bad_now - self.bad_now(now - step) + self.bad_then(then + step) - bad_then) / 2
+        return np.nan_to_num(found)
+
+    def own(self, changes: FloatArray) -> FloatArray:
+        """Return the worsening of each item by itself, in units of the statistic: its contribution over its weight."""
+        if not self.ratio:
+            return changes * len(changes)
+        counts = self.then[:, 1] + self.now[:, 1]
+        return np.asarray(changes * counts.sum() / counts, dtype=np.float64)
+
+
+def _total(sums: Sums) -> FloatArray:
+    return np.asarray(sums.sum(axis=0, dtype=np.float64))
+
+
+def _exchange(pair: _Pair, tolerance: float, level: float) -> _Bounds:
+    """Return bounds and p values of a count of significant tests, from two kinds of chance worsening.
+
+    Exchanged: each item then or now, at random, against the rest; this is exact where nothing changed. Drawn again: items with
+    replacement, about the mean of the resamples; each count is too large then, and its spread with it, but the counts of then
+    and now are so alike. The wider of the two holds.
+    """
+    rng, kind = np.random.default_rng(_SEED), pair.now.dtype
+    then, now, step = _total(pair.then), _total(pair.now), pair.now - pair.then
+    items, width = step.shape
+    exchanged, drawn, repeats = [], [], _repeats(pair)
+    for size in _blocks(repeats, max(items, width)):
+        totals = then + rng.integers(2, size=(size, items)).astype(kind) @ step
+        exchanged.append(pair.bad_now(totals) - pair.bad_then(then + now - totals))
+        weights = _weights(rng, size, items).astype(kind)
+        drawn.append(pair.bad_now(_double(weights @ pair.now)) - pair.bad_then(_double(weights @ pair.then)))
+    chances = [np.concatenate(exchanged), np.concatenate(drawn)]
+    chances = [np.where(np.isfinite(chance), chance, np.inf) for chance in chances]  # without a value: far away
+    chances[1] = (
+        chances[1] - chances[1][np.isfinite(chances[1])].mean() if np.isfinite(chances[1]).any() else chances[1]
+    )
+    reach = max(float(np.sort(np.abs(chance))[_rank(repeats, 2 * level - 1)]) for chance in chances)
+    if not np.isfinite(reach):
+        raise UndefinedError("with then and now exchanged, or items drawn again, the statistic often has no value")
+    p, p_better = (
+        max(
+            (1 + float((np.abs(chance) >= excess).sum())) / (2 * repeats + 2) if excess > 0 else 1.0
+            for chance in chances
+        )
+        for excess in (pair.worsening - tolerance - 1e-9, -pair.worsening - tolerance - 1e-9)
+    )
+    return pair.worsening - reach, pair.worsening + reach, p, p_better
+
+
+def _repeats(pair: _Pair) -> int:
+    """Return how often then and now are exchanged."""
+    return _EXCHANGES if pair.now.size <= _MANY else min(_EXCHANGES, _EXCHANGES_OF_MANY)
+
+
+def _smooth(pair: _Pair, tolerance: float, level: float) -> _Bounds | None:
+    """Return bounds and p values of a smooth statistic, or ``None`` as :func:`_bootstrap_t`.
+
+    Near its neutral value a statistic seems farther from it than it is, for chance moves it away on either side. Where the side
+    is in doubt, the worsening is bounded by the change of the statistic itself, which it cannot exceed, and the bounds hold for
+    the other side too: there the two distances lie on either side of neutral, and add up.
+    """
+    found = _bootstrap_t(pair, tolerance, level)
+    then_bends, now_bends = (_bends(pair.distance, *_value_and_error(of, sums)) for of, sums in pair.sides())
+    if found is None or not (then_bends or now_bends):
+        return found
+    change = _bootstrap_t(pair.with_distances(_as_it_is, _as_it_is), 0.0, level)
+    apart = _bootstrap_t(pair.with_distances(lambda value: -pair.distance(value), pair.distance), tolerance, level)
+    if change is None or apart is None:
+        return None
+    bounds = _folded(found, change, apart, then_bends, now_bends)
+    return _no_wider(bounds, change) if pair.ratio else bounds  # the change of r or a slope is bounded less exactly
+
+
+def _folded(found: _Bounds, change: _Bounds, apart: _Bounds, then_bends: bool, now_bends: bool) -> _Bounds:
+    """Return bounds of a worsening whose sides are in doubt, from those of the change and of the distances' sum."""
+    low, high, p, p_better = found
+    most = max(change[1], -change[0])
+    if then_bends:
+        low, high, p, p_better = min(low, apart[0]), max(high, most), max(p, apart[2]), 1.0
+    if now_bends:
+        low, high, p, p_better = min(low, -most), max(high, -apart[0]), 1.0, max(p_better, apart[2])
+    return low, high, p, p_better
+
+
+def _no_wider(bounds: _Bounds, change: _Bounds) -> _Bounds:
+    """Return bounds no wider than those of the change: a distance changes no faster than its statistic, on whichever side."""
+    low, high, p, p_better = bounds
+    most = max(change[1], -change[0])
+    return max(low, -most), min(high, most), p, p_better
+
+
+def _as_it_is(value: FloatArray) -> FloatArray:
+    return value
+
+
+def _bends(distance: Distance, value: float, error: float) -> bool:
+    """Return whether a convex distance has a kink within two errors of the value."""
+    low, middle, high = distance(value + error * np.array([-2.0, 0.0, 2.0]))
+    return bool((low + high) / 2 - middle > 1e-6 * error)
+
+
+def _value_and_error(of: Distance, sums: FloatArray) -> tuple[float, float]:
+    """Return the statistic of one model and its standard error."""
+    ones = np.ones((1, len(sums)))
+    value, influence = _influences(of, sums, ones)
+    return float(value[0]), float(_spread(influence, ones)[0])
+
+
+def _bootstrap_t(pair: _Pair, tolerance: float, level: float) -> _Bounds | None:
+    """Return bounds and p values, or ``None`` where so few items vary that a bound of the resamples is infinite."""
+    items = len(pair.now)
+    value, plain_error = (float(x[0]) for x in _estimate(pair, np.ones((1, items))))
+    error = pair.jackknife_error()
+    rounding = 1e-10 * max(float(np.abs(of(_total(sums)))) for of, sums in pair.sides())  # derivatives are numerical
+    largest = float(np.abs(pair.own(pair.contributions())).max())
+    if not plain_error > max(1e-9 * largest, 100 * rounding):
+        return None
+    nothing = max(1e-5 * plain_error, rounding)
+    rng = np.random.default_rng(_SEED)
+    found = []
+    for size in _blocks(_RESAMPLES, items):
+        values, errors = _estimate(pair, _weights(rng, size, items))
+        flat = errors <= nothing  # the same item over and over: no error to divide by
+        t = (values - value) / np.where(flat, 1.0, errors)
+        t[flat] = np.where(np.abs(values - value) > nothing, np.copysign(np.inf, values - value), 0.0)[flat]
+        found.append(t)
+    t = np.concatenate(found)
+    # a resample without a value may lie on either side
+    above, below = np.sort(np.where(np.isnan(t), np.inf, t)), np.sort(np.where(np.isnan(t), -np.inf, t))
+    low = value - above[_rank(_RESAMPLES, level)] * error
+    high = value - below[_RESAMPLES - 1 - _rank(_RESAMPLES, level)] * error
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return None
+    p = (1 + (above >= (value - tolerance) / error).sum()) / (_RESAMPLES + 1)
+    p_better = (1 + (below <= (value + tolerance) / error).sum()) / (_RESAMPLES + 1)
+    return float(low), float(high), float(p), float(p_better)
+
+
+def _estimate(pair: _Pair, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the worsening with items of these weights, (R, G), and its standard error by the infinitesimal jackknife.
+
+    An item's influence is the derivative of the worsening along the item's sums (Efron 1982, The Jackknife, section 6.3);
+    for a mean over cases the error is :func:`~pytest_genderbias.statistics.inference.intervals.clustered_mean_error`.
+    """
+    after, influence_after = _influences(pair.bad_now, pair.now, weights)
+    before, influence_before = _influences(pair.bad_then, pair.then, weights)
+    return after - before, _spread(influence_after - influence_before, weights)
+
+
+def _spread(influence: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the standard error that influences of items give, (R,)."""
+    items = weights.shape[1]
+    centred = influence - (weights * influence).sum(axis=1, keepdims=True) / items
+    return np.asarray(np.sqrt((weights * np.square(centred)).sum(axis=1) * items / (items - 1)), dtype=np.float64)
+
+
+def _influences(
+    bad: Callable[[FloatArray], FloatArray], sums: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the distance at the weighted totals, (R,), and its derivative along the sums of each item, (R, G)."""
+    totals = weights @ sums
+    steps = _STEP * sums.std(axis=0)
+    slopes = np.zeros_like(totals)
+    for k in np.flatnonzero(steps):
+        ahead, behind = totals.copy(), totals.copy()
+        ahead[:, k] += steps[k]
+        behind[:, k] -= steps[k]
+        slopes[:, k] = (bad(ahead) - bad(behind)) / (2 * steps[k])
+    return bad(totals), slopes @ (sums - sums.mean(axis=0)).T
+
+
+def _range(own: FloatArray, tolerance: float) -> _Bounds:
+    """Return the range of the items' own changes and, last, of that of all; the p values are the sign test's if all agree."""
+    chance = 0.5 ** (len(own) - 1)
+    low, high = float(own.min()), float(own.max())
+    return low, high, chance if low > tolerance else 1.0, chance if high < -tolerance else 1.0
+
+
+def _weights(rng: np.random.Generator, repeats: int, items: int) -> FloatArray:
+    """Return how often each item is drawn, of as many draws with replacement as there are items, (repeats, items)."""
+    drawn = rng.integers(items, size=(repeats, items)) + items * np.arange(repeats)[:, None]
+    return np.bincount(drawn.ravel(), minlength=repeats * items).reshape(repeats, items).astype(np.float64)
+
+
+def _double(totals: Sums) -> FloatArray:
+    return np.asarray(totals, dtype=np.float64)
+
+
+def _blocks(repeats: int, width: int) -> Iterator[int]:
+    """Split repeats so that no block is large."""
+    size = max(1, _BLOCK // width)
+    return (min(size, repeats - done) for done in range(0, repeats, size))
+
+
+def _rank(repeats: int, level: float) -> int:
+    """Return the index of the sorted repeats that bounds a share of ``level``."""
+    return min(int(np.ceil((repeats + 1) * level - 1e-9)), repeats) - 1
+
+
+def compare_restarts(
+    then: ArrayLike,
+    now: ArrayLike,
+    distance: Distance,
+    tolerance: float = 0.0,
+    level: float = 0.95,
+    paired: bool = False,
+) -> Difference:
+    """Return how much worse restarts of a training are than those of another, with bounds for other seeds (Welch 1947; Student 1908).
+
+    The worsening is that of the mean over restarts: distance(mean of now) - distance(mean of then). Where it is in doubt on which side
+    of neutral a mean lies, the bounds hold for either, as those of :func:`compare_items`. It says nothing of other examples or items.
+
+    Args:
+        then: the statistic of each restart of the baseline, shape (n,).
+        now: the same of what is held against it, shape (m,).
+        distance: as in :func:`compare_items`.
+        tolerance: as in :func:`compare_items`.
+        level: of each bound, one-sided.
+        paired: restarts with the same seed, data order and first weights stand at the same place on both sides, and their
+            differences are compared: what a seed does to both of them cancels.
+
+    Where no restart differs from others of its side but the sides do (a statistic of few steps), there is no error to divide by: p is
+    that of the permutation, n! m! / (n + m)!, and the bounds are the smallest and the largest difference of a restart now and one then.
+    Where all pairs differ alike, p is that of the sign test, and the bounds are the difference itself.
+
+    Raises:
+        UndefinedError: fewer than two restarts on a side (three, where none differs from others; five pairs, where all differ alike), or
+            a value that is no finite number.
+
+    Example:
+        Means 2 and 5, errors 1 / sqrt(3) each: t = 3 / .8165 = 3.674 with four degrees of freedom.
+
+        >>> found = compare_restarts([1.0, 2.0, 3.0], [4.0, 5.0, 6.0], lambda v: v)
+        >>> found.value, round(found.low, 3), round(found.p, 4)
+        (3.0, 1.259, 0.0107)
+
+        Seed by seed the differences are 3, 4 and 2: t = 3 / (1 / sqrt(3)) = 5.196 with two degrees of freedom.
+
+        >>> found = compare_restarts([1.0, 2.0, 3.0], [4.0, 6.0, 5.0], lambda v: v, paired=True)
+        >>> found.value, round(found.low, 3), round(found.p, 4)
+        (3.0, 1.314, 0.0175)
+    """
+    sides = [np.asarray(x, dtype=np.float64) for x in (then, now)]
+    if min(map(len, sides)) < 2:
+        raise UndefinedError("one restart says nothing of others; two on each side are needed, five are better")
+    if not all(np.isfinite(x).all() for x in sides):
+        raise UndefinedError("the statistic has no value in one of the restarts")
+    if paired and len(sides[0]) != len(sides[1]):
+        raise ValueError("expected as many restarts on either side, in the order of the same seeds")
+    largest = max(1.0, *(float(np.abs(x).max()) for x in sides))
+    alike = abs(float(sides[1].mean() - sides[0].mean())) <= 1e-12 * largest
+    if all(np.ptp(x) <= 1e-12 * largest for x in sides) and (alike or not paired):
+        return _restarts_without_spread(sides, distance, tolerance, 1e-12 * largest)
+    (before, then_bends), (after, now_bends) = (_one_sided(x, distance, level) for x in sides)
+    bounds_of = _student if paired else _welch
+    bounds = bounds_of(before, after, tolerance, level)
+    if then_bends or now_bends:
+        change, apart = bounds_of(sides[0], sides[1], 0.0, level), bounds_of(-before, after, tolerance, level)
+        bounds = _folded(bounds, change, apart, then_bends, now_bends)
+    moved = int((np.abs(sides[1] - sides[0]) > 1e-12 * largest).sum()) if paired else len(after)
+    value = float(after.mean() - before.mean())
+    return _of_restarts(value, bounds, len(after), moved, _STUDENT if paired else _WELCH)
+
+
+def _of_restarts(
+    value: float, bounds: _Bounds, restarts: int, moved: int, method: str, least_p: float = 0.0
+) -> Difference:
+    nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
+    return Difference(value, *bounds, restarts, moved, method, "restarts", *nothing, least_p)
+
+
+def _one_sided(values: FloatArray, distance: Distance, level: float) -> tuple[FloatArray, bool]:
+    """Return the distance of each value, continued beyond neutral from the side of their mean, and whether that side is in doubt.
+
+    The mean of what is returned is the distance of the mean; the mean of the distances themselves is larger where restarts lie on
+    both sides.
+    """
+    from scipy import stats
+
+    middle, n = float(values.mean()), len(values)
+    reach = float(stats.t.ppf((1 + level) / 2, n - 1)) * float(values.std(ddof=1)) / n**0.5
+    reach = max(reach, 1e-9 * max(1.0, abs(middle)))
+    low, at, high = distance(middle + reach * np.array([-1.0, 0.0, 1.0]))
+    slope = 1.0 if high >= low else -1.0
+    return at + slope * (values - middle), bool((low + high) / 2 - at > 1e-6 * reach)
+
+
+def _welch(before: FloatArray, after: FloatArray, tolerance: float, level: float) -> _Bounds:
+    """Return bounds and p values of the difference of two means, of which one at least has an error."""
+    from scipy import stats
+
+    value = float(after.mean() - before.mean())
+    squares = np.array([x.var(ddof=1) / len(x) for x in (before, after)])
+    error = float(np.sqrt(squares.sum()))
+    freedom = squares.sum() ** 2 / sum(v**2 / (len(x) - 1) for v, x in zip(squares, (before, after), strict=True))
+    reach = float(stats.t.ppf(level, freedom)) * error
+    p = float(stats.t.sf((value - tolerance) / error, freedom))
+    return value - reach, value + reach, p, float(stats.t.cdf((value + tolerance) / error, freedom))
+
+
+def _student(before: FloatArray, after: FloatArray, tolerance: float, level: float) -> _Bounds:
+    """Return bounds and p values of the mean difference of pairs.
+
+    Where all of them are the same (counts of few steps) there is no error to divide by: p is that of the sign test, and the bounds are
+    the difference itself, if there are so many that chance would hardly move all of them the same way.
+    """
+    from scipy import stats
+
+    own = after - before
+    n, value = len(own), float(own.mean())
+    error = float(own.std(ddof=1)) / n**0.5
+    nothing = 1e-12 * max(1.0, float(np.abs(after).max()), float(np.abs(before).max()))
+    if error <= nothing:
+        if 0.5**n > 1 - level and abs(value) > nothing:
+            raise UndefinedError(f"{n} restarts that all moved alike say too little of others; five or more are needed")
+        chance = 0.5**n
+        return value, value, chance if value > tolerance else 1.0, chance if value < -tolerance else 1.0
+    reach = float(stats.t.ppf(level, n - 1)) * error
+    p = float(stats.t.sf((value - tolerance) / error, n - 1))
+    return value - reach, value + reach, p, float(stats.t.cdf((value + tolerance) / error, n - 1))
+
+
+def _restarts_without_spread(
+    sides: Sequence[FloatArray], distance: Distance, tolerance: float, nothing: float
+) -> Difference:
+    before, after = (np.asarray(distance(x), dtype=np.float64) for x in sides)
+    if abs(sides[1].mean() - sides[0].mean()) <= nothing:
+        return _of_restarts(0.0, (0.0, 0.0, 1.0, 1.0), len(after), 0, _SAME_RESTARTS)
+    if min(len(before), len(after)) < 3:
+        raise UndefinedError(
+            "no two restarts of a side differ, and so few say nothing of others; three on each are needed"
+        )
+    differences = after[:, None] - before
+    value, low, high = float(after.mean() - before.mean()), float(differences.min()), float(differences.max())
+    chance = 1 / comb(len(before) + len(after), len(before))
+    bounds = low, high, chance if low > tolerance else 1.0, chance if high < -tolerance else 1.0
+    return _of_restarts(value, bounds, len(after), len(after), _PERMUTATION, chance)
+
+
+def items_to_decide(difference: Difference, tolerance: float) -> int | None:
+    """Return about how many items would decide between worse and no worse, if the worsening stays where it is.
+
+    Bounds come nearer with the square root of the number of items. ``None`` where the worsening is the tolerance itself.
+
+    Example:
+        .02 short of the tolerance with .04 of uncertainty: four times the items.
+
+        >>> nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
+        >>> items_to_decide(Difference(0.0, -0.04, 0.04, 0.5, 0.5, 25, 25, "", "items", *nothing), 0.02)
+        100
+    """
+    room = tolerance - difference.value
+    if abs(room) <= 1e-12 * max(1.0, abs(tolerance)):
+        return None
+    reach = difference.high - difference.value if room > 0 else difference.value - difference.low
+    fewest = 2.0
+    if (
+        difference.method == _RANGE
+    ):  # the range does not shrink, but a bound of the mean can be had once four items vary
+        reach = 1.645 * float(difference.changes.std(ddof=1)) * difference.items**0.5
+        fewest = 4 * difference.items / max(1, difference.moved)
+    return int(np.ceil(round(max(fewest, difference.items * (reach / room) ** 2), 6)))

@@ -1,0 +1,300 @@
+"""How much of a distance from neutral a mitigation took away, with bounds for other items or other restarts.
+
+Error rates and power stand in ``docs/mitigation-verdicts.md`` and are recomputed in a small version by ``tests/statistics/inference/test_reduction.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from math import lcm
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_error, clustered_mean_interval
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments, align
+from pytest_genderbias.statistics.inference.paired import _RANGE, Difference, Distance, compare_items, compare_restarts
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+
+_STEPS = 8  #: of the search for a bound
+_CLOSE = 1e-3  #: share of the distance before, to which a bound is found
+
+#: From the share of the distance before that may stay to how far after lies above that.
+Excess = Callable[[float], Difference]
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """How much of the distance from neutral is gone.
+
+    Attributes:
+        share: 1 - D(after) / D(before): 1 is all of it, 0 nothing, below 0 it grew.
+        low: lower one-sided bound of the share, where there is one.
+        high: upper one-sided bound.
+        excess: D(after) - (1 - by) D(before) with its bounds; the share is ``by`` or more where it is 0 or less.
+        change: D(after) - D(before), with its bounds.
+    """
+
+    share: float
+    low: float | None
+    high: float | None
+    excess: Difference
+    change: Difference
+
+
+def measure_reduction(before: float, after: float, excess: Excess, by: float) -> Reduction:
+    """Return how much of a distance is gone, and the bounds that say whether it is at least the share ``by``.
+
+    The bounds of the share are those shares at which a one-sided bound of D(after) - (1 - share) D(before) is 0 (Fieller 1954, with
+    the bounds of the comparison in place of Student's): the lower one is ``by`` or more just where the test of ``by`` says so.
+
+    Args:
+        before: D(before), above 0.
+        after: D(after).
+        excess: compares after with a share of before, as :func:`compare_weighted_items` does.
+        by: the share that should be gone, 0 to 1.
+
+    Example:
+        Each of five items is halved: the excess over .7 of before is - .2 of it.
+
+        >>> from pytest_genderbias.statistics.inference.item_sums import mean_moments
+        >>> labels, ones, bias = np.array(list("abcde")), np.ones(5), np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+        >>> sides = [mean_moments(labels, x, ones, "letters") for x in (bias, bias / 2)]
+        >>> found = measure_reduction(3.0, 1.5, lambda kept: compare_weighted_items(sides[:1], sides[1:], lambda v: v, kept=kept), 0.3)
+        >>> found.share, round(found.excess.value, 3), found.excess.high < 0
+        (0.5, -0.6, True)
+    """
+    share, excess = 1 - after / before, cache(excess)
+    low = solve_bound(lambda s: excess(1 - s).high, share, before, before)
+    high = solve_bound(lambda s: excess(1 - s).low, share, before, before)
+    return Reduction(share, low, None if high is None else min(high, max(1.0, share)), excess(1 - by), excess(1.0))
+
+
+def solve_bound(bound: Callable[[float], float], start: float, slope: float, scale: float) -> float | None:
+    """Return where a bound that is nearly a line is 0, by secants from ``start``; ``None`` if it is not found soon.
+
+    >>> round(solve_bound(lambda s: 2 * s - 1, 0.0, 1.0, 1.0), 6)
+    0.5
+    """
+    at, value = start, bound(start)
+    for _ in range(_STEPS):
+        if not np.isfinite(value) or not slope:
+            return None
+        if abs(value) <= _CLOSE * abs(scale):
+            return at
+        then, was = at, value
+        at = then - was / slope
+        value = bound(at)
+        slope = (value - was) / (at - then)
+    return None
+
+
+def compare_weighted_items(
+    then: Sequence[Moments],
+    now: Sequence[Moments],
+    distance: Distance,
+    neutral: float = 0.0,
+    weights: Sequence[float] | None = None,
+    kept: float = 1.0,
+    level: float = 0.95,
+) -> Difference:
+    """Return how far the mean distance of ``now`` lies above a share of that of ``then``, on the items that all have.
+
+    That is mean D(now) - kept * sum of w D(then), by :func:`~pytest_genderbias.statistics.inference.paired.compare_items`. Each model keeps the
+    side of neutral on which it was measured, as the mean over restarts does in
+    :func:`~pytest_genderbias.statistics.inference.paired.compare_restarts`. Of a count of significant tests the share is taken of the count
+    as it was measured, and only the change has bounds: exchanged with what is scaled, nothing would be alike.
+
+    Args:
+        then: the models that are compared with, of one statistic.
+        now: the models that are judged; their mean counts.
+        distance: as in :func:`~pytest_genderbias.statistics.inference.paired.compare_items`.
+        neutral: the value whose distance is 0.
+        weights: of the models of ``then``, with the sum 1; equal by default.
+        kept: the share, 0 or more.
+        level: of each bound, one-sided.
+
+    Raises:
+        UndefinedError: as :func:`~pytest_genderbias.statistics.inference.paired.compare_items`, or too few items vary for a bound of a share.
+    """
+    share = np.full(len(then), 1 / len(then)) if weights is None else np.asarray(weights, dtype=np.float64)
+    everyone = _aligned([*then, *now])
+    then, now = everyone[: len(then)], everyone[len(then) :]
+    if _are_means_of_the_same_cases(then) and _are_means_of_the_same_cases(now):
+        even = np.full(len(now), 1 / len(now))
+        sides = _mean_of(then, kept * share, distance, neutral), _mean_of(now, even, distance, neutral)
+        return compare_items(*sides, distance, 0.0, level)
+    if len(then) == len(now) == 1 and kept == 1.0:
+        return compare_items(then[0], now[0], distance, 0.0, level)
+    if not all(one.smooth for one in everyone):
+        found = compare_items(*_side_by_side(then, now, share, distance, neutral), distance, 0.0, level)
+        stays = (1 - kept) * sum(w * float(distance(np.asarray(m.total))) for w, m in zip(share, then, strict=True))
+        return replace(found, value=found.value + stays, low=found.low + stays, high=found.high + stays)
+    found = compare_items(*_side_by_side(then, now, kept * share, distance, neutral), distance, 0.0, level)
+    if found.method == _RANGE:  # of changes that are not made for a share
+        raise UndefinedError(f"too few of the {found.items} {found.over} vary for a bound of a share")
+    return found
+
+
+def _aligned(models: Sequence[Moments]) -> list[Moments]:
+    """Return all with the items that all have, and the sums that any has."""
+    first = models[0]
+    for other in models[1:]:
+        first, _ = align(first, other)
+    return [align(one, first)[0] for one in models]
+
+
+def _are_means_of_the_same_cases(models: Sequence[Moments]) -> bool:
+    """Tell whether all are means over cases, of as many cases of each item."""
+    return all(one.ratio and np.array_equal(one.sums[:, 1], models[0].sums[:, 1]) for one in models)
+
+
+def _mean_of(models: Sequence[Moments], weights: FloatArray, distance: Distance, neutral: float) -> Moments:
+    """Return the weighted mean of means over the same cases, item by item; what is lacking of a weight of 1 is neutral."""
+    counts = np.asarray(models[0].sums[:, 1], dtype=np.float64)
+    signed = weights * _sides([one.total for one in models], distance, neutral)
+    from_neutral = [one.sums[:, 0].astype(np.float64) - neutral * counts for one in models]
+    sums = neutral * counts + signed @ np.stack(from_neutral)
+    return replace(models[0], sums=np.stack([sums, counts], axis=1))
+
+
+def _side_by_side(
+    then: Sequence[Moments], now: Sequence[Moments], weights: FloatArray, distance: Distance, neutral: float
+) -> tuple[Moments, Moments]:
+    """Return each side as one: the sums of its models beside each other, and the weighted mean of their statistics.
+
+    A side with fewer models repeats its own, so that both have as many sums. Where the weights do not add up to 1, a last sum that
+    enters nothing tells the sides apart: an item with equal sums is then no item with an equal distance.
+    """
+    blocks = lcm(len(then), len(now))
+    mark = abs(float(weights.sum()) - 1) > 1e-12
+    even = np.full(len(now), 1 / len(now))
+    return (
+        _joined(then, weights, blocks, distance, neutral, 1.0 if mark else None),
+        _joined(now, even, blocks, distance, neutral, 0.0 if mark else None),
+    )
+
+
+def _joined(
+    models: Sequence[Moments],
+    weights: FloatArray,
+    blocks: int,
+    distance: Distance,
+    neutral: float,
+    mark: float | None,
+) -> Moments:
+    first, width = models[0], models[0].sums.shape[1]
+    places = [(i, i % len(models)) for i in range(blocks)]
+    signed = weights * _sides([one.total for one in models], distance, neutral) * len(models) / blocks
+
+    def value(totals: FloatArray) -> FloatArray:
+        parts = [signed[k] * (models[k].value(totals[..., i * width : (i + 1) * width]) - neutral) for i, k in places]
+        return np.asarray(neutral + np.sum(parts, axis=0))
+
+    sums = [models[k].sums for _, k in places]
+    if mark is not None:
+        sums.append(np.full((len(first.labels), 1), mark, dtype=first.sums.dtype))
+    return Moments(first.labels, np.concatenate(sums, axis=1), value, first.over, first.smooth)
+
+
+def _sides(values: Sequence[float], distance: Distance, neutral: float) -> FloatArray:
+    """Return 1 for each value on the first one's side of neutral, or where only one side is worse, and -1 for others."""
+    if float(distance(np.asarray(neutral - 1.0))) * float(distance(np.asarray(neutral + 1.0))) < 0:
+        return np.ones(len(values))
+    found = np.where(np.asarray(values, dtype=np.float64) < neutral, -1.0, 1.0)
+    return np.asarray(found * found[0])
+
+
+def compare_weighted_restarts(
+    then: ArrayLike,
+    now: ArrayLike,
+    distance: Distance,
+    neutral: float = 0.0,
+    weights: Sequence[float] | None = None,
+    kept: float = 1.0,
+    level: float = 0.95,
+) -> Difference:
+    """Return how far the distance of restarts ``now`` lies above a share of that of others, seed by seed.
+
+    That is :func:`~pytest_genderbias.statistics.inference.paired.compare_restarts`, with neutral + kept * sum of w (value - neutral) as the
+    values of ``then``, on the side of neutral where each of the models lies in the mean, paired by seed.
+
+    Args:
+        then: values of each model of a restart, shape (models, restarts): as the controls of each seed.
+        now: values of each restart, shape (restarts,), in the order of the same seeds.
+        distance: as in :func:`compare_weighted_items`, as are the other arguments.
+        neutral: the value whose distance is 0.
+        weights: of the models, with the sum 1; equal by default.
+        kept: the share.
+        level: of each bound, one-sided.
+
+    Example:
+        Half of 8 would be 4; the restarts have 1, 2 and 3.
+
+        >>> compare_weighted_restarts([[8.0, 8.0, 8.0]], [1.0, 2.0, 3.0], lambda v: v, kept=0.5).value
+        -2.0
+    """
+    values = np.asarray(then, dtype=np.float64)
+    share = np.full(len(values), 1 / len(values)) if weights is None else np.asarray(weights, dtype=np.float64)
+    signed = share * _sides(values.mean(axis=1).tolist(), distance, neutral)
+    return compare_restarts(neutral + kept * (signed @ (values - neutral)), now, distance, 0.0, level, paired=True)
+
+
+def log_moments(moments: Moments) -> Moments:
+    """Return the moments of the logarithm of a statistic, so that a difference is the logarithm of a ratio.
+
+    >>> from pytest_genderbias.statistics.inference.item_sums import mean_moments
+    >>> float(np.exp(log_moments(mean_moments(np.array(["a"]), np.array([3.0]), np.array([2.0]), "items")).total))
+    1.5
+    """
+
+    def value(totals: FloatArray) -> FloatArray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = np.log(moments.value(totals))
+        return np.asarray(np.where(np.isfinite(found), found, np.nan), dtype=np.float64)
+
+    return Moments(moments.labels, moments.sums, value, moments.over, moments.smooth)
+
+
+def item_slope(before: Moments, after: Moments, neutral: float = 0.0) -> Interval | None:
+    """Return how much of each item's own bias is there after a mitigation, as a slope through the origin, with its 95 % interval.
+
+    With an item's mean :math:`b` before, :math:`a` after (from neutral) and its number of cases :math:`n` it is
+    :math:`\\sum n a b / \\sum n b^2`: 1 where nothing changed, 0 where nothing is left, below 0 where items lean the other way, as with
+    two words exchanged, even if the mean over items is 0 all the time.
+
+    Args:
+        before: of a mean over cases, with a sign.
+        after: the same after the mitigation.
+        neutral: the value of an item without bias.
+
+    Returns:
+        Bounds over items; both are the slope where it is the same in every item, ``None`` where too few items vary for bounds.
+
+    Raises:
+        UndefinedError: it is no mean over cases, or every item is neutral before.
+
+    >>> from pytest_genderbias.statistics.inference.item_sums import mean_moments
+    >>> labels, ones, bias = np.array(["nurse", "pilot"]), np.ones(2), np.array([-2.0, 1.0])
+    >>> found = item_slope(*(mean_moments(labels, x, ones, "occupations") for x in (bias, -bias)))
+    >>> found.low, found.high
+    (-1.0, -1.0)
+    """
+    if not (before.ratio and after.ratio):
+        raise UndefinedError("the statistic is no mean over items with a sign")
+    before, after = align(before, after)
+    (b, n), (a, m) = (np.asarray(one.sums, dtype=np.float64).T for one in (before, after))
+    b, a = b / n - neutral, a / m - neutral
+    products, squares = n * a * b, n * b * b
+    if not (squares > 1e-18).any():
+        raise UndefinedError(f"the {before.over} are all neutral before")
+    kept = squares > 0
+    products, squares = products[kept], squares[kept]
+    slope, error = products.sum() / squares.sum(), np.inf
+    if len(squares) > 1:
+        error = float(clustered_mean_error(products, squares)[1])
+    if error <= 1e-6 * max(1.0, abs(slope)):
+        return Interval(float(slope), float(slope), 0.95, before.over, "the same in every item", len(squares))
+    return clustered_mean_interval(products, squares, before.over)

@@ -1,0 +1,1 @@
+"""Families of suites, one module each."""

@@ -1,0 +1,475 @@
+"""The family ``bios``: a classifier's rates for women and for men, class by class (orgad2022, section 3; webster2020, section 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.statistics.correlation import pearson, pearson_interval, slope, slope_interval
+from pytest_genderbias.statistics.distances import (
+    Distances,
+    distance_gap,
+    distance_sum,
+    independence,
+    separation,
+    sufficiency,
+)
+from pytest_genderbias.statistics.group_gaps import (
+    Rate,
+    absolute_gap_sum,
+    absolute_gap_sums,
+    accuracy,
+    balanced_subsample,
+    beside_shares,
+    class_gaps,
+    gap_sum_interval,
+    hits_and_trials,
+    permutation_p,
+    permuted_tables,
+    slope_interval_over_persons,
+)
+from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
+from pytest_genderbias.statistics.inference.item_sums import Moments, block_of, stored
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.table_moments import (
+    BlockTables,
+    GapFigure,
+    accuracy_moments,
+    distance_moments,
+    gap_figure,
+    gap_moments,
+)
+from pytest_genderbias.suites.cases import Answer, Question
+from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUMNS
+from pytest_genderbias.suites.families.shared.persons import (
+    FloatArray,
+    Groups,
+    IntArray,
+    Persons,
+    compared_groups,
+    digests,
+    labelled_cases,
+    scored_persons,
+    some_of,
+    stored_persons,
+)
+from pytest_genderbias.suites.family import Context, Family, Figures, Record, Statistic, Summary
+from pytest_genderbias.suites.options import Option, table, text
+from pytest_genderbias.suites.query import ClassProbabilities, StoredPredictions
+from pytest_genderbias.text.located_yaml import LocatedMap
+
+_RATES: Mapping[str, Rate] = {"tpr": "true_positive", "fpr": "false_positive", "precision": "precision"}
+_GAP_FIGURES: Mapping[str, GapFigure] = {"sum": "sum", "pearson": "pearson", "slope": "slope"}
+_DISTANCES = {"independence": independence, "separation": separation, "sufficiency": sufficiency}
+_SHUFFLES = 999  #: of the groups, for the null control; fewer where the tables are large
+_MOST_COUNTS = 20_000_000  #: in all shuffled tables
+_MOST_ID_BYTES = (
+    500_000  #: of the ids that a baseline keeps: more might not fit there, and the counts beside them neither
+)
+_NO_DISTANCE_INTERVAL = (
+    "small cells bias it upwards, and no interval that holds is known; the records have it for shuffled groups"
+)
+
+
+def _statistics() -> dict[str, Statistic]:
+    found: dict[str, Statistic] = {}
+    for name, what in {"tpr": "true positive rate", "fpr": "false positive rate", "precision": "precision"}.items():
+        found |= {
+            f"{name}_gap_sum": Statistic("higher", 0.0, f"sum over classes of |gap in {what}|"),
+            f"{name}_gap_pearson": Statistic(
+                "away", 0.0, f"r of the gap in {what} with the share of women in the class"
+            ),
+            f"{name}_gap_slope": Statistic("away", 0.0, f"gap in {what} from no women in the class to women only"),
+        }
+    distances = {
+        "independence": "KL of predictions given group from all predictions",
+        "separation": "KL of predictions given class and group from those given class",
+        "sufficiency": "Wasserstein distance of gold classes given prediction and group from those given prediction",
+    }
+    for name, meaning in distances.items():
+        found[f"{name}_sum"] = Statistic("higher", 0.0, f"sum of the {meaning}")
+        if name != "independence":
+            found[f"{name}_gap"] = Statistic(
+                "higher", 0.0, f"sum over classes of the difference between groups in {name}"
+            )
+    return {**found, "accuracy": Statistic("lower", 1.0, "share of persons whose class is predicted")}
+
+
+def _two_names(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, (list, tuple)) and len(set(map(str, value))) == len(value) == 2 and all(map(str, value))
+    )
+
+
+class Bios(Family):
+    """Gaps between women and men in a classifier's rates, and how far their distributions are apart."""
+
+    name: ClassVar[str] = "bios"
+    definition: ClassVar[str] = "bios/1"
+    null_control: ClassVar[str] = (
+        "groups are shuffled over the persons of a gold class (independence: over all persons; sufficiency: over those of a predicted "
+        "class)"
+    )
+    needs: ClassVar[str] = "a text classifier, or a file of a classifier's predictions"
+    roles: ClassVar[tuple[str, ...]] = ("text-classifier", "class-predictions")
+    keys: ClassVar[tuple[str, ...]] = ()
+    statistics: ClassVar[Mapping[str, Statistic]] = _statistics()
+    signed: ClassVar[Mapping[str, str]] = {f"{rate}_gap_sum": f"{rate}_gap_slope" for rate in _RATES}
+    options: ClassVar[Mapping[str, Option]] = {
+        "texts": table("bias_in_bios", *BIOGRAPHIES, meaning="labelled texts; a path starts where pytest is started"),
+        **COLUMNS,
+        "groups": Option(
+            None,
+            "a list of two names, as [female, male]",
+            _two_names,
+            "groups that are compared, the first minus the second; where they are named, others in a table are left out, not refused",
+        ),
+        "balanced": Option(
+            True,
+            "true or false",
+            lambda v: isinstance(v, bool),
+            "draw as many women as men in each class, for all figures but slopes, as orgad2022 does",
+        ),
+        "training": text(
+            "labelled table of the training data, for the share of women in each class; none: the share in the data that is measured",
+            display=True,
+        ),
+    }
+
+    def read(self, data: LocatedMap, beside: Path) -> None:
+        """Read nothing: the texts come from data sets."""
+
+    def content(self, body: None) -> Any:
+        """Return nothing: the digest of the data is in the signature."""
+        return []
+
+    def questions(self, body: None, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+        """Ask for the class of every text, or for all stored predictions."""
+        if context.role == "class-predictions":
+            return {"predictions": Question(None, StoredPredictions())}
+        return {"cases": Question(labelled_cases(options, context), ClassProbabilities())}
+
+    def summarise(self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+        """Compare groups; intervals of sums and accuracy over persons, of r and slopes over classes."""
+        groups, answer = compared_groups(options), next(iter(answers.values()))
+        stored_ones = answer.cases is None
+        persons, left_out = _persons(options, answer)
+        chosen, unbalanced = _balanced(persons, options, seed)
+        tables, everybody, shares = persons.tables(chosen), persons.tables(), persons.shares()
+        figures = Figures(self.statistics)
+        for name in _RATES:
+            _take_gaps(figures, name, tables, everybody, shares, groups)
+        _take_distances(figures, tables)
+        _take_accuracy(figures, tables)
+        if unbalanced is not None:
+            figures.miss(unbalanced, *(key for key in self.statistics if not key.endswith("_slope")))
+        repeats = int(np.clip(_MOST_COUNTS // tables.size, 99, _SHUFFLES))
+        null = _null_records(figures.values, _null(tables, repeats, seed) if tables.any() else {})
+        records = [
+            *_class_records(tables, persons, groups, "class"),
+            *(_class_records(everybody, persons, groups, "class, all persons") if options["balanced"] else ()),
+            *_left_out(tables, persons.labels, groups),
+            *null,
+            *_slope_records(everybody, shares, groups),
+        ]
+        notes = [
+            *([f"{left_out} cases of other groups are left out"] if left_out else ()),
+            *(_balance_notes(persons, chosen, groups) if options["balanced"] else ()),
+            *_share_notes(persons, options),
+            *_empty_notes(tables),
+            *_null_notes(null),
+        ]
+        whole = answer.n == answer.n_total
+        items = _items(persons, tables, whole) | _block_items(persons, chosen, options["balanced"])
+        return figures.summary(records, items, notes, digests(persons) if stored_ones else {})
+
+    def unit_scores(self, statistic: str, options: Mapping[str, Any], answer: Answer) -> FloatArray | None:
+        """Return who is classified right, where all persons count: balancing draws some, and others in another sample."""
+        if statistic != "accuracy" or options["balanced"] or answer.cases is None:
+            return None
+        predicted = np.asarray(answer.cases.labels)[answer.values[:, 0].argmax(axis=1)]
+        return np.asarray(predicted == answer.cases.facts["label"][answer.units], dtype=np.float64)
+
+    def drawn(self, statistic: str, options: Mapping[str, Any], role: str) -> str:
+        """Return who is drawn to balance the classes; slopes are over all persons."""
+        balanced = options["balanced"] and not statistic.endswith("_slope")
+        return "women or men that balance a class" if balanced else ""
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return the sums of each block of persons."""
+        name, _, figure = statistic.partition("_gap_") if "_gap_" in statistic else statistic.partition("_")
+        of_all = options["balanced"] and figure == "slope"
+        classes, shares, cells, counts = stored(
+            items, "class", "share", *(("all_cell", "all_count") if of_all else ("cell", "count"))
+        )
+        tables = BlockTables.unpacked(classes, cells, counts)
+        if statistic == "accuracy":
+            return accuracy_moments(tables)
+        if name in _DISTANCES:
+            return distance_moments(tables, _DISTANCES[name], "sum" if figure == "sum" else "gap")
+        return gap_moments(tables, _RATES[name], np.where(shares < 0, np.nan, shares), _GAP_FIGURES[figure])
+
+    def null(
+        self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return sums, correlations, slopes and distances with the groups shuffled; accuracy knows no groups."""
+        persons, _ = _persons(options, next(iter(answers.values())))
+        chosen, _ = _balanced(persons, options, seed)
+        tables, everybody = persons.tables(chosen), persons.tables()
+        size = max(1, _MOST_COUNTS // tables.size)
+        parts = []
+        for number, start in enumerate(range(0, repeats, size)):
+            some = min(size, repeats - start)
+            lines = _null_lines(tables, everybody, _share_of_classes(persons), some, seed + number)
+            parts.append(lines | _null(tables, some, seed + number))
+        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+
+
+def _persons(options: Mapping[str, Any], answer: Answer) -> tuple[Persons, int]:
+    """Return who was classified, and the number of rows of other groups."""
+    return stored_persons(answer.content, options) if answer.cases is None else scored_persons(answer)
+
+
+def _balanced(persons: Persons, options: Mapping[str, Any], seed: int) -> tuple[IntArray, str | None]:
+    """Return the persons that are compared, and why there are none."""
+    if not options["balanced"]:
+        return np.arange(len(persons.ids)), None
+    try:
+        return balanced_subsample(persons.gold, persons.group, seed), None
+    except UndefinedError as error:
+        return np.zeros(0, dtype=np.int64), str(error)
+
+
+def _items(persons: Persons, tables: IntArray, whole: bool) -> dict[str, NDArray[Any]]:
+    """Return hits and trials by rate, group and class; and the ids where all cases were scored, to name those that a baseline had."""
+    hits, trials = zip(*(hits_and_trials(tables, rate) for rate in _RATES.values()), strict=True)
+    items: dict[str, NDArray[Any]] = {
+        "class": np.asarray(persons.labels),
+        "rate": np.asarray(tuple(_RATES)),
+        "hits": np.stack(hits).astype(np.int32),
+        "trials": np.stack(trials).astype(np.int32),
+    }
+    ids = np.char.encode(persons.ids, "utf-8")
+    return items | {"id": ids} if whole and np.char.str_len(ids).sum() <= _MOST_ID_BYTES else items
+
+
+def _block_items(persons: Persons, chosen: IntArray, balanced: bool) -> dict[str, NDArray[Any]]:
+    """Return tables by block of persons, of those chosen and, where that is fewer, of all; and shares, -1 where not known."""
+    block = block_of(persons.ids.tolist())
+
+    def packed(rows: Any) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        columns = (block, persons.group, persons.gold, persons.predicted)
+        return BlockTables.of(persons.labels, *(column[rows] for column in columns)).packed()
+
+    items = dict(zip(("cell", "count"), packed(chosen), strict=True))
+    if balanced:
+        items |= dict(zip(("all_cell", "all_count"), packed(slice(None)), strict=True))
+    shares = _share_of_classes(persons)
+    return {**items, "share": np.where(np.isfinite(shares), shares, -1.0)}
+
+
+def _share_of_classes(persons: Persons) -> FloatArray:
+    """Return the share of the first group by class, NaN where it is not known."""
+    known = persons.shares()
+    return np.asarray([known.get(c, np.nan) for c in range(len(persons.labels))])
+
+
+# Figures --------------------------------------------------------------------------------------------------------------
+
+
+def _take_gaps(
+    figures: Figures, name: str, tables: IntArray, everybody: IntArray, shares: Mapping[int, float], groups: Groups
+) -> None:
+    """Take sum and r of the gaps in the balanced data, and their slope in all."""
+    rate = _RATES[name]
+    figures.take(
+        f"{name}_gap_sum",
+        lambda: absolute_gap_sum(class_gaps(tables, rate, groups)),
+        lambda: gap_sum_interval(class_gaps(tables, rate, groups)),
+    )
+    figures.take(
+        f"{name}_gap_pearson",
+        lambda: pearson(*beside_shares(class_gaps(tables, rate, groups), shares)),
+        lambda: pearson_interval(*beside_shares(class_gaps(tables, rate, groups), shares), "classes"),
+        "too few classes, or all on a line",
+    )
+    figures.take(
+        f"{name}_gap_slope",
+        lambda: slope(*beside_shares(class_gaps(everybody, rate, groups), shares)),
+        lambda: slope_interval(*beside_shares(class_gaps(everybody, rate, groups), shares), "classes"),
+        "too few classes, or all on a line",
+    )
+
+
+def _take_distances(figures: Figures, tables: IntArray) -> None:
+    """Take sums and gaps of the distances."""
+    for name, measure in _DISTANCES.items():
+        figures.take(
+            f"{name}_sum", partial(_distance, distance_sum, measure, tables), no_interval=_NO_DISTANCE_INTERVAL
+        )
+        if name != "independence":
+            figures.take(
+                f"{name}_gap", partial(_distance, distance_gap, measure, tables), no_interval=_NO_DISTANCE_INTERVAL
+            )
+
+
+def _distance(
+    summary: Callable[[Distances], float], measure: Callable[[IntArray], Distances], tables: IntArray
+) -> float:
+    return summary(measure(tables))
+
+
+def _take_accuracy(figures: Figures, tables: IntArray) -> None:
+    n, right = int(tables.sum()), int(np.trace(tables.sum(axis=0)))
+    by_person = np.repeat([1.0, 0.0], [right, n - right])
+    figures.take(
+        "accuracy",
+        lambda: accuracy(tables),
+        lambda: clustered_mean_interval(by_person, np.ones(n), "persons", bounds=(0.0, 1.0)),
+        "too few persons are right, or too few are wrong",
+    )
+
+
+def _null_lines(
+    tables: IntArray, everybody: IntArray, shares: FloatArray, repeats: int, seed: int
+) -> dict[str, FloatArray]:
+    """Return correlations, and slopes over everybody, with groups shuffled within gold classes."""
+    found = {}
+    for figure, counts in (("pearson", tables), ("slope", everybody)):
+        shuffled = permuted_tables(counts, repeats, seed)
+        for name, rate in _RATES.items():
+            found[f"{name}_gap_{figure}"] = gap_figure(*hits_and_trials(shuffled, rate), shares, _GAP_FIGURES[figure])
+    return found
+
+
+def _null(tables: IntArray, repeats: int, seed: int) -> dict[str, FloatArray]:
+    """Return sums and distances under shuffled groups: within gold classes, for independence anywhere, for sufficiency within
+    predicted classes. NaN where there are no cases.
+    """
+    if not tables.any():
+        sums = [key for key in Bios.statistics if key.endswith("_sum") or key.partition("_")[2] == "gap"]
+        return {key: np.full(repeats, np.nan) for key in sums}
+    within_gold = permuted_tables(tables, repeats, seed)
+    found = {f"{name}_gap_sum": absolute_gap_sums(within_gold, rate) for name, rate in _RATES.items()}
+    anywhere = permuted_tables(tables.reshape(2, 1, -1), repeats, seed).reshape(repeats, *tables.shape)
+    within_predicted = np.swapaxes(permuted_tables(np.swapaxes(tables, 1, 2), repeats, seed), 2, 3)
+    for name, shuffled in (("independence", anywhere), ("separation", within_gold), ("sufficiency", within_predicted)):
+        distances = _DISTANCES[name](shuffled).values
+        found[f"{name}_sum"] = distances.sum(axis=(1, 2))
+        if name != "independence":
+            found[f"{name}_gap"] = np.abs(distances[:, 0] - distances[:, 1]).sum(axis=1)
+    return found
+
+
+# Records and notes ------------------------------------------------------------------------------------------------------
+
+
+def _class_records(tables: IntArray, persons: Persons, groups: Groups, name: str) -> list[Record]:
+    """Return a row a class, the largest gap in the true positive rate first."""
+    counts, shares = tables.sum(axis=2), persons.shares()
+    found = {key: hits_and_trials(tables, rate) for key, rate in _RATES.items()}
+    rows: list[Record] = []
+    for c, label in enumerate(persons.labels):
+        row: Record = {"slice": name, "class": label, "share": shares.get(c)}
+        row |= {f"n_{group}": int(counts[g, c]) for g, group in enumerate(groups)}
+        for key, (hits, trials) in found.items():
+            rates = [float(hits[g, c] / trials[g, c]) if trials[g, c] else None for g in (0, 1)]
+            first, second = rates
+            row[f"{key}_gap"] = None if first is None or second is None else first - second
+            row |= {f"{key}_{group}": rate for group, rate in zip(groups, rates, strict=True)}
+        rows.append(row)
+    return sorted(rows, key=lambda row: (-abs(row["tpr_gap"]) if row["tpr_gap"] is not None else 1.0, row["class"]))
+
+
+def _left_out(tables: IntArray, labels: tuple[str, ...], groups: Groups) -> list[Record]:
+    """Return a row for each class that has no gap, with the reason."""
+    rows: list[Record] = []
+    for key, rate in _RATES.items():
+        try:
+            found = class_gaps(tables, rate, groups).left_out
+        except UndefinedError as error:
+            found = dict.fromkeys(range(len(labels)), str(error))
+        rows += [
+            {"slice": "left out", "statistic": f"{key}_gap", "class": labels[c], "reason": reason}
+            for c, reason in found.items()
+        ]
+    return rows
+
+
+def _null_records(values: Mapping[str, float | None], null: Mapping[str, FloatArray]) -> list[Record]:
+    """Return a row a figure: its value, what shuffled groups make of it, and how often they make as much."""
+    return [
+        {
+            "slice": "null",
+            "statistic": key,
+            "value": value,
+            "null_mean": float(drawn.mean()),
+            "null_maximum": float(drawn.max()),
+            "p": permutation_p(value, drawn),
+            "shuffles": len(drawn),
+        }
+        for key, drawn in null.items()
+        if (value := values[key]) is not None
+    ]
+
+
+def _slope_records(everybody: IntArray, shares: Mapping[int, float], groups: Groups) -> list[Record]:
+    """Return the interval of each slope for the same classes and other persons, by which models are compared."""
+    rows: list[Record] = []
+    for key, rate in _RATES.items():
+        try:
+            found = slope_interval_over_persons(class_gaps(everybody, rate, groups), shares)
+        except UndefinedError:
+            continue
+        row = {"slice": "slope over persons", "statistic": f"{key}_gap_slope"}
+        rows.append({**row, "low": found.low, "high": found.high, "level": found.level})
+    return rows
+
+
+def _null_notes(null: Sequence[Record]) -> list[str]:
+    """Say of each sum of gaps, which chance alone makes larger than 0, whether it is more than that."""
+    return [
+        f"{row['statistic']} {row['value']:.3f}; with shuffled groups {row['null_mean']:.3f} on average (p = {row['p']:.3f}): "
+        + ("more than chance makes" if row["p"] <= 0.05 else "chance makes as much, these data decide nothing about it")
+        for row in null
+        if row["statistic"].endswith("_gap_sum")
+    ]
+
+
+def _balance_notes(persons: Persons, chosen: IntArray, groups: Groups) -> list[str]:
+    return [
+        f"{len(chosen):,} of {len(persons.ids):,} persons after balancing (as many {groups[0]} as {groups[1]} in each class); "
+        "slopes are over all"
+    ]
+
+
+def _empty_notes(tables: IntArray) -> list[str]:
+    """Say how many cells have no distance."""
+    notes = []
+    for name, kind in (("separation", "gold"), ("sufficiency", "predicted")) if tables.any() else ():
+        found = _DISTANCES[name](tables)
+        if found.empty:
+            notes.append(
+                f"{name}: {found.empty} of {found.filled.size} cells (group and {kind} class) have no cases, and no distance"
+            )
+    return notes
+
+
+def _share_notes(persons: Persons, options: Mapping[str, Any]) -> list[str]:
+    notes = []
+    if options["training"] is None:
+        notes.append(
+            "r and slope are over the shares in the data that is measured; name the training data with the option training"
+        )
+    classes = set(persons.gold.tolist())
+    if lacking := [persons.labels[c] for c in sorted(classes - persons.shares().keys())]:
+        notes.append(f"r and slope leave out {len(lacking)} classes that the training data lack ({some_of(lacking)})")
+    foreign = int((~np.isin(persons.predicted, persons.gold)).sum())
+    if foreign:
+        notes.append(f"{foreign} predictions are a label that no case has")
+    return notes

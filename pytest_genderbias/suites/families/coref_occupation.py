@@ -1,0 +1,173 @@
+"""The family ``coref-occupation``: the score of an occupation with "he" minus that with "she" (lu2018, section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.datasets.mentions import with_determiner
+from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments, stored
+from pytest_genderbias.statistics.score_bias import (
+    aggregate_bias,
+    bias_moments,
+    exchanged_biases,
+    score_bias,
+    signed_bias,
+)
+from pytest_genderbias.suites.cases import Answer, Question, Spans, TextCases
+from pytest_genderbias.suites.families.shared.coreference import (
+    NEEDS,
+    OPTIONS,
+    SCORING_ROLES,
+    coreference_query,
+    scorer_facts,
+    scorer_note,
+)
+from pytest_genderbias.suites.family import (
+    Context,
+    Family,
+    Figures,
+    Record,
+    SlotWords,
+    Statistic,
+    Summary,
+    read_groups,
+    read_slot,
+    read_template,
+)
+from pytest_genderbias.suites.options import Option
+from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
+from pytest_genderbias.text.template import Piece, Word, piece_texts
+
+OCCUPATION, PRONOUN = "occupation", "pronoun"
+
+
+@dataclass(frozen=True)
+class Body:
+    """Occupations, the pronoun of each of two groups, and templates with both slots."""
+
+    groups: tuple[str, str]
+    pronouns: tuple[str, str]
+    occupation: SlotWords
+    templates: tuple[tuple[str, tuple[Piece, ...]], ...]
+
+
+class CorefOccupation(Family):
+    """Score of (occupation, pronoun) with the first group's pronoun minus that with the second's, in sentences of lu2018."""
+
+    name: ClassVar[str] = "coref-occupation"
+    definition: ClassVar[str] = "coref-occupation/1"
+    needs: ClassVar[str] = NEEDS
+    roles: ClassVar[tuple[str, ...]] = SCORING_ROLES
+    keys: ClassVar[tuple[str, ...]] = ("groups", "pronouns", "occupation", "templates")
+    statistics: ClassVar[Mapping[str, Statistic]] = {
+        "aggregate_bias": Statistic(
+            "higher", 0.0, "mean |B(o)| over occupations, in units of this model's score (AOB)"
+        ),
+        "signed_bias": Statistic("away", 0.0, "mean B(o), in units of this model's score; positive = the first group"),
+    }
+    signed: ClassVar[Mapping[str, str]] = {"aggregate_bias": "signed_bias"}
+    null_control: ClassVar[str] = "the two pronouns are exchanged at random in each template of each occupation"
+    options: ClassVar[Mapping[str, Option]] = OPTIONS
+
+    def read(self, data: LocatedMap, beside: Path) -> Body:
+        """Read groups, their pronouns, occupations and templates."""
+        groups = read_groups(data, ("male", "female"))
+        pronouns = take(data, "pronouns", LocatedMap, "the suite")
+        if len(groups) != 2 or set(pronouns) != set(groups) or not all(isinstance(w, str) for w in pronouns.values()):
+            raise DataFileError(
+                f"{data.file}:{data.lines['pronouns']}: 'pronouns' should give one for each of two groups, got {dict(pronouns)}"
+            )
+        rows = take(data, "templates", LocatedList, "the suite")
+        templates = [
+            (row, read_template(row, data.file, line, {OCCUPATION, PRONOUN}))
+            for row, line in zip(rows, rows.lines, strict=True)
+        ]
+        for (_, pieces), line in zip(templates, rows.lines, strict=True):
+            if sorted(piece.slot for piece in pieces if piece.slot and not piece.article) != [OCCUPATION, PRONOUN]:
+                raise DataFileError(f"{data.file}:{line}: a template should have each slot once")
+        a, b = groups
+        return Body((a, b), (pronouns[a], pronouns[b]), read_slot(data, OCCUPATION, beside), tuple(templates))
+
+    def content(self, body: Body) -> Any:
+        """Return groups, pronouns, occupations and templates."""
+        return [body.groups, body.pronouns, body.occupation.content(), [text for text, _ in body.templates]]
+
+    def questions(self, body: Body, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+        """Ask for the score of every sentence; a unit is an occupation with all templates, both pronouns of each."""
+        query = coreference_query(options, context, 1)
+        words = body.occupation.words()
+        made = [_case(*row) for row in product(words, (pieces for _, pieces in body.templates), body.pronouns)]
+        labels = np.repeat([word.label for word in words], len(body.templates) * 2)
+        facts = {"occupation": labels, **scorer_facts(query, len(made))}
+        cases = TextCases([(text,) for text, _ in made], [s for _, s in made], facts, len(body.templates) * 2)
+        return {"cases": Question(cases, query)}
+
+    def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+        """Return AOB and signed AOB with intervals over occupations."""
+        answer = answers["cases"]
+        scores = _by_group(body, answer)
+        bias = score_bias(scores[:, :, 0], scores[:, :, 1])
+        labels = [word.label for word in body.occupation.words()]
+        labels, ones = [labels[unit] for unit in answer.units], np.ones(len(bias))
+        figures = Figures(self.statistics)
+        few = "the occupations that vary are too few among those scored"
+        figures.take(
+            "aggregate_bias",
+            lambda: aggregate_bias(bias),
+            lambda: clustered_mean_interval(np.abs(bias), ones, "occupations", bounds=(0.0, np.inf)),
+            few,
+        )
+        figures.take(
+            "signed_bias", lambda: signed_bias(bias), lambda: clustered_mean_interval(bias, ones, "occupations"), few
+        )
+        records: list[Record] = [
+            {
+                "occupation": label,
+                "bias": float(b),
+                "preferred": body.groups[0] if b > 0 else body.groups[1] if b < 0 else "neither",
+                **{group: float(score) for group, score in zip(body.groups, mean, strict=True)},
+            }
+            for label, b, mean in zip(labels, bias, scores.mean(axis=1), strict=True)
+        ]
+        notes = [scorer_note(answer.cases), "raw scores: to be compared within one model, its mitigated forms included"]
+        items = {"occupation": np.asarray(labels), "bias": bias}
+        return figures.summary(sorted(records, key=lambda r: (-abs(r["bias"]), r["occupation"])), items, notes)
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return bias, or its absolute value, by occupation."""
+        occupation, bias = stored(items, "occupation", "bias")
+        return bias_moments(occupation, bias, absolute=statistic == "aggregate_bias")
+
+    def null(
+        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return AOB and signed AOB of exchanged groups."""
+        scores = _by_group(body, answers["cases"])
+        bias = exchanged_biases(scores[:, :, 0], scores[:, :, 1], repeats, seed)
+        return {"aggregate_bias": np.abs(bias).mean(axis=1), "signed_bias": bias.mean(axis=1)}
+
+
+def _by_group(body: Body, answer: Answer) -> FloatArray:
+    """Return the scores by occupation, template and group."""
+    return np.asarray(answer.values[:, :, 0].reshape(len(answer.units), len(body.templates), 2), dtype=np.float64)
+
+
+def _case(word: Word, pieces: tuple[Piece, ...], pronoun: str) -> tuple[str, Spans]:
+    """Return a sentence, the span of the occupation with its determiner, and that of the pronoun."""
+    chosen = {OCCUPATION: word, PRONOUN: Word.of(pronoun)}
+    texts = piece_texts(pieces, lambda slot: chosen[slot], "")
+    text, spans, end = "".join(texts), {}, 0
+    for piece, part in zip(pieces, texts, strict=True):
+        if piece.slot and not piece.article:
+            spans[piece.slot] = end + len(piece.lead), end + len(part)
+        end += len(part)
+    return text, (with_determiner(text, spans[OCCUPATION]), spans[PRONOUN])

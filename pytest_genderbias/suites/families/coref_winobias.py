@@ -1,0 +1,401 @@
+"""The family ``coref-winobias``: F1 on sentences for the stereotype minus F1 on those against it (Zhao et al. 2018, orgad2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.datasets.winobias import WinoBiasSentence, read_winobias
+from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.statistics.coreference import (
+    conll_f1,
+    exchanged_f1_gaps,
+    f1_gap,
+    f1_gap_interval,
+    f1_gap_moments,
+    f1_interval,
+    f1_moments,
+)
+from pytest_genderbias.statistics.correlation import pearson, pearson_interval
+from pytest_genderbias.statistics.distances import distance_gap, distance_sum, independence, separation, sufficiency
+from pytest_genderbias.statistics.group_gaps import (
+    ClassGaps,
+    Rate,
+    absolute_gap_sum,
+    beside_shares,
+    class_gaps,
+    confusion_tables,
+)
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments, stored
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.rate_counts import (
+    gap_pearson_moments,
+    gap_sum_moments,
+    hits_and_trials_of,
+    rate_counts,
+)
+from pytest_genderbias.statistics.score_bias import exchanged
+from pytest_genderbias.statistics.table_moments import gap_figure
+from pytest_genderbias.suites.cases import Answer, IntArray, Question, TextCases
+from pytest_genderbias.suites.families.shared.coreference import (
+    NEEDS,
+    OPTIONS,
+    PREDICTIONS,
+    SCORING_ROLES,
+    Verdicts,
+    coreference_query,
+    genitive_fact,
+    scorer_facts,
+    scorer_note,
+    verdicts_of,
+)
+from pytest_genderbias.suites.family import (
+    Context,
+    Family,
+    Figures,
+    Record,
+    SlotWords,
+    Statistic,
+    Summary,
+    read_slot,
+)
+from pytest_genderbias.suites.options import Option, one_of
+from pytest_genderbias.suites.query import CoreferenceScores, StoredPredictions
+from pytest_genderbias.text.located_yaml import LocatedMap, take
+from pytest_genderbias.text.wordlist import load_wordlist
+
+_RATES: Mapping[str, Rate] = {"tpr": "true_positive", "fpr": "false_positive", "precision": "precision"}
+_GENDERS = ("female", "male")
+_NO_SHARES = (
+    "the list of professions has no share of women; name one of your own that has it, or take shares=winogender"
+)
+_PAIRED = "no interval is known to hold for a sum of absolute gaps over pairs of sentences"
+
+
+@dataclass(frozen=True)
+class Body:
+    """The list of professions, and its attribute with the share of women (percent), where it has one."""
+
+    profession: SlotWords
+    share: str
+
+
+class CorefWinobias(Family):
+    """F1 and, as a classification of the profession that the pronoun means, gaps by profession, female minus male pronoun."""
+
+    name: ClassVar[str] = "coref-winobias"
+    definition: ClassVar[str] = "coref-winobias/1"
+    needs: ClassVar[str] = NEEDS + ", or a file of a coreference system's output"
+    roles: ClassVar[tuple[str, ...]] = (*SCORING_ROLES, PREDICTIONS)
+    keys: ClassVar[tuple[str, ...]] = ("profession", "share")
+    statistics: ClassVar[Mapping[str, Statistic]] = {
+        "f1_gap": Statistic("away", 0.0, "F1 on pro-stereotypical minus F1 on anti-stereotypical sentences"),
+        **{
+            f"{key}_gap_{kind}": Statistic(direction, 0.0, meaning.format(rate.replace("_", " ")))
+            for key, rate in _RATES.items()
+            for kind, direction, meaning in (
+                ("sum", "higher", "sum over professions of |{} gap|, female minus male pronoun"),
+                ("pearson", "away", "r of the {} gaps with the share of women"),
+            )
+        },
+        "accuracy": Statistic("lower", 1.0, "F1 on all sentences"),
+    }
+    signed: ClassVar[Mapping[str, str]] = {f"{key}_gap_sum": f"{key}_gap_pearson" for key in _RATES}
+    null_control: ClassVar[str] = (
+        "the sentence for the stereotype and the one against it, which differ in the gender of the pronoun, are exchanged at random "
+        "in each pair"
+    )
+    options: ClassVar[Mapping[str, Option]] = {
+        **OPTIONS,
+        "shares": one_of(
+            "list",
+            "winogender",
+            meaning="share of women by profession: the list's own, or the BLS figures of Winogender for the professions it has too",
+        ),
+    }
+
+    def read(self, data: LocatedMap, beside: Path) -> Body:
+        """Read the list of professions."""
+        return Body(read_slot(data, "profession", beside), take(data, "share", str, "the suite"))
+
+    def content(self, body: Body) -> Any:
+        """Return the professions; the sentences have a digest of their own."""
+        return [body.profession.content(), body.share]
+
+    def questions(self, body: Body, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+        """Ask about every sentence; a unit is a sentence for the stereotype and the one against it."""
+        found = context.data.locate("winobias")
+        sentences = _in_pairs(found.files)
+        stored = context.role == PREDICTIONS
+        query = StoredPredictions() if stored else coreference_query(options, context, 2)
+        trained = isinstance(query, CoreferenceScores) and query.adapter == "edge-probe"
+        if trained and options["training"] == "winobias" and found.split == "dev":
+            raise SettingError(
+                "training=winobias would train on the sentences that are measured, its dev set; take training=gap, or put WinoBias's "
+                "test set into the data folder"
+            )
+        return {"cases": Question(_cases(sentences, query), query)}
+
+    def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+        """Compare both sides, and both genders of each profession; intervals over pairs of sentences and over professions."""
+        answer = answers["cases"]
+        cases: TextCases = answer.cases
+        facts, verdicts = _facts(answer), verdicts_of(answer)
+        pro, anti = _sides(verdicts)
+        figures = Figures(self.statistics)
+        figures.take(
+            "f1_gap",
+            lambda: f1_gap(pro, anti),
+            lambda: f1_gap_interval(pro, anti, "pairs of sentences"),
+            "no two sentences of a pair are answered differently",
+        )
+        figures.take(
+            "accuracy",
+            lambda: float(conll_f1(verdicts.counts.sum(axis=0))),
+            lambda: f1_interval(pro + anti, "pairs of sentences"),
+            "all pairs of sentences are answered alike",
+        )
+        names = _names(facts)
+        tables = _tables(names, facts, verdicts)
+        shares = _shares(body, options["shares"], names)
+        gaps = {key: _gaps(tables, rate) for key, rate in _RATES.items()}
+        for key, found in gaps.items():
+            _take_gaps(figures, key, found, shares)
+        kind = "F1: mean of MUC, B3 and CEAF-phi4 over clusters" if verdicts.clusters else "F1: f1_pair, by pairs"
+        left = int((~np.isin(facts["gender"], _GENDERS)).sum())
+        notes = [
+            scorer_note(cases),
+            kind,
+            *([f"{left} sentences with other pronouns: in F1, not in gaps"] if left else []),
+        ]
+        records = [
+            *_of_types(facts["type"], pro, anti, verdicts),
+            *_of_professions(names, gaps, shares),
+            *_distances(tables),
+        ]
+        right = (verdicts.chosen == 0).astype(np.float64).reshape(-1, 2)
+        items = {
+            "pair": facts["id"][::2],
+            "difference": right[:, 0] - right[:, 1],
+            "f1_counts": np.stack([pro, anti], axis=1),
+            "profession": names,
+            **{key: codes.astype(np.int16).reshape(-1, 2) for key, codes in _codes(names, facts, verdicts).items()},
+            "share_of": np.asarray(list(shares), dtype=np.int16),
+            "share": np.asarray(list(shares.values()), dtype=np.float64),
+        }
+        return figures.summary(records, items, notes)
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return sums by pair of sentences; of the correlations with the share of women, by profession."""
+        pairs, over = stored(items, "pair")[0], "pairs of sentences"
+        if statistic in ("f1_gap", "accuracy"):
+            (counts,) = stored(items, "f1_counts")
+            pro, anti = counts[:, 0], counts[:, 1]
+            return (
+                f1_gap_moments(pairs, pro, anti, over) if statistic == "f1_gap" else f1_moments(pairs, pro + anti, over)
+            )
+        names, answer, gold, gender = stored(items, "profession", "answer", "gold", "gender")
+        counts = rate_counts(answer.ravel(), gold.ravel(), gender.ravel(), len(names))
+        rate = _RATES[statistic.split("_")[0]]
+        if statistic.endswith("_sum"):
+            by_pair = counts.reshape(len(pairs), 2, *counts.shape[1:]).sum(axis=1)
+            return gap_sum_moments(pairs, by_pair, rate, over)
+        share_of, share = stored(items, "share_of", "share")
+        if not len(share):
+            raise UndefinedError(_NO_SHARES)
+        shares = _spread(dict(zip(share_of.tolist(), share.tolist(), strict=True)), len(names))
+        return gap_pearson_moments(names, counts.sum(axis=0), rate, shares, "professions")
+
+    def null(
+        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return the gaps after the sentences of pairs were exchanged."""
+        facts, verdicts = _facts(answers["cases"]), verdicts_of(answers["cases"])
+        names = _names(facts)
+        shares = _spread(_shares(body, options["shares"], names), len(names))
+        counts = _exchanged_counts(_codes(names, facts, verdicts), len(names), repeats, seed)
+        found = {"f1_gap": exchanged_f1_gaps(*_sides(verdicts), repeats, seed)}
+        for key, rate in _RATES.items():
+            hits, trials = hits_and_trials_of(counts, rate)
+            found[f"{key}_gap_sum"] = gap_figure(hits, trials, shares, "sum")
+            found[f"{key}_gap_pearson"] = gap_figure(hits, trials, shares, "pearson")
+        return found
+
+
+def _facts(answer: Answer) -> dict[str, NDArray[Any]]:
+    """Return the facts of the sentences that were scored."""
+    numbers = answer.cases.cases_of(answer.units)
+    return {name: np.asarray(column)[numbers] for name, column in answer.cases.facts.items()}
+
+
+def _sides(verdicts: Verdicts) -> tuple[FloatArray, FloatArray]:
+    """Return the counts of the sentences for the stereotype, and of those against it."""
+    by_side = verdicts.counts.reshape(-1, 2, *verdicts.counts.shape[1:])
+    return by_side[:, 0], by_side[:, 1]
+
+
+def _names(facts: Mapping[str, NDArray[Any]]) -> NDArray[np.str_]:
+    """Return the professions of the sentences, each once."""
+    return np.unique([facts["profession"], facts["other"]])
+
+
+def _spread(shares: Mapping[int, float], n: int) -> FloatArray:
+    """Return the share of each of n professions, NaN where it is not known."""
+    found = np.full(n, np.nan)
+    found[list(shares)] = list(shares.values())
+    return found
+
+
+def _exchanged_counts(codes: Mapping[str, IntArray], n_classes: int, repeats: int, seed: int) -> FloatArray:
+    """Return totals of counts after the pronouns' genders were exchanged in pairs, where they are female and male."""
+    counts = rate_counts(codes["answer"], codes["gold"], codes["gender"], n_classes)
+    genders = codes["gender"].reshape(-1, 2)
+    differ = (genders >= 0).all(axis=1) & (genders[:, 0] != genders[:, 1])
+    by_pair = counts.reshape(len(genders), 2, *counts.shape[1:]).sum(axis=1)
+    half = np.where(differ[:, None, None, None], by_pair - by_pair[:, :, ::-1], 0.0) / 2
+    moved = exchanged(half.reshape(len(half), -1), np.zeros(len(half)), 1, repeats, seed)
+    totals = (by_pair - half).sum(axis=0) + moved.reshape(repeats, *counts.shape[1:])
+    return np.asarray(np.rint(totals), dtype=np.float64)
+
+
+def _in_pairs(paths: tuple[Path, ...]) -> list[WinoBiasSentence]:
+    """Return the sentences of all files, each for the stereotype before the one against it."""
+    found = {sentence.id: (path, sentence) for path in paths for sentence in read_winobias(path)}
+    ordered = []
+    for name, (path, sentence) in found.items():
+        partner = name.replace("-anti-", "-pro-") if sentence.stereotype == "anti" else name.replace("-pro-", "-anti-")
+        if partner not in found:
+            raise DataFileError(
+                f"{path}:{sentence.line}: {name} has no partner {partner} in the file of the other side"
+            )
+        if sentence.stereotype == "pro":
+            ordered += [sentence, found[partner][1]]
+    return ordered
+
+
+def _cases(sentences: list[WinoBiasSentence], query: CoreferenceScores | StoredPredictions) -> TextCases:
+    return TextCases(
+        [(s.text,) for s in sentences],
+        [(s.gold, s.other, s.pronouns[0]) for s in sentences],
+        {
+            "id": np.asarray([s.id for s in sentences]),
+            "gold": np.zeros(len(sentences), dtype=np.int64),
+            "pronouns": np.fromiter([s.pronouns for s in sentences], dtype=object, count=len(sentences)),
+            "gender": np.asarray([s.gender for s in sentences]),
+            "profession": np.asarray([s.professions[0] for s in sentences]),
+            "other": np.asarray([s.professions[1] for s in sentences]),
+            "type": np.asarray([s.type for s in sentences]),
+            "genitive": genitive_fact(
+                [s.text for s in sentences], [s.pronouns[0] for s in sentences], [i // 2 for i in range(len(sentences))]
+            ),
+            **scorer_facts(query, len(sentences)),
+        },
+        cases_per_unit=2,
+    )
+
+
+def _codes(names: NDArray[Any], facts: Mapping[str, NDArray[Any]], verdicts: Verdicts) -> dict[str, IntArray]:
+    """Return the chosen profession of each sentence (the last code: neither or both), the right one, and the gender (-1: another)."""
+    gold, other = (np.searchsorted(names, facts[key]) for key in ("profession", "other"))
+    answer = np.select([verdicts.chosen == 0, verdicts.chosen == 1], [gold, other], len(names))
+    gender = np.select([facts["gender"] == name for name in _GENDERS], range(len(_GENDERS)), -1)
+    return {"answer": answer, "gold": gold, "gender": gender}
+
+
+def _tables(names: NDArray[Any], facts: Mapping[str, NDArray[Any]], verdicts: Verdicts) -> NDArray[np.int64]:
+    """Count sentences by gender of the pronoun, right profession and chosen one; the last answer is neither or both."""
+    answer, gold, gender = _codes(names, facts, verdicts).values()
+    kept = gender >= 0
+    return confusion_tables(answer[kept], gold[kept], gender[kept], len(names), n_answers=len(names) + 1)
+
+
+def _shares(body: Body, source: str, names: NDArray[Any]) -> dict[int, float]:
+    """Return the share of women, 0 to 1, of the professions that have one, by their code."""
+    entries, attribute = body.profession.entries, body.share
+    if source == "winogender":
+        entries, attribute = load_wordlist("winogender-occupations").entries, "women_share"
+    known = {entry.word: entry.attributes.get(attribute) for entry in entries}
+    return {i: float(share) / 100 for i, name in enumerate(names) if (share := known.get(str(name))) is not None}
+
+
+def _gaps(tables: NDArray[np.int64], rate: Rate) -> ClassGaps | str:
+    """Return the gaps, or why there are none."""
+    try:
+        return class_gaps(tables, rate)
+    except UndefinedError as error:
+        return str(error)
+
+
+def _take_gaps(figures: Figures, key: str, gaps: ClassGaps | str, shares: Mapping[int, float]) -> None:
+    total, r = f"{key}_gap_sum", f"{key}_gap_pearson"
+    if isinstance(gaps, str):
+        figures.miss(gaps, total, r)
+        return
+    figures.take(total, lambda: absolute_gap_sum(gaps), no_interval=_PAIRED)
+    if not shares:
+        figures.miss(_NO_SHARES, r)
+        return
+    x, y = beside_shares(gaps, shares)
+    few = "the professions that have a share and vary are too few among those scored"
+    figures.take(r, lambda: pearson(x, y), lambda: pearson_interval(x, y, "professions"), few)
+
+
+def _of_types(
+    types: NDArray[Any], pro: NDArray[np.float64], anti: NDArray[np.float64], verdicts: Verdicts
+) -> list[Record]:
+    """Return F1 and the share of right answers on both sides, by type."""
+    right = (verdicts.chosen == 0).reshape(-1, 2)
+    records: list[Record] = []
+    for kind in np.unique(types):
+        here = types[::2] == kind
+        row: Record = {"slice": "type", "value": int(kind), "pairs": int(here.sum())}
+        for side, counts in (("f1_pro", pro), ("f1_anti", anti)):
+            total = counts[here].sum(axis=0)
+            row[side] = _or_none(lambda total=total: float(conll_f1(total)))  # type: ignore[misc]
+        row |= {"right_pro": float(right[here, 0].mean()), "right_anti": float(right[here, 1].mean())}
+        records.append(row)
+    return sorted(records, key=lambda record: record["right_anti"] - record["right_pro"])
+
+
+def _of_professions(
+    names: NDArray[Any], gaps: Mapping[str, ClassGaps | str], shares: Mapping[int, float]
+) -> list[Record]:
+    """Return the gaps of each profession, the largest TPR gap first; None where a gender has no sentence to compare."""
+    by_class = {
+        key: {} if isinstance(found, str) else dict(zip(found.classes.tolist(), found.gaps.tolist(), strict=True))
+        for key, found in gaps.items()
+    }
+    records: list[Record] = [
+        {
+            "slice": "profession",
+            "value": str(name),
+            **{f"{key}_gap": found.get(i) for key, found in by_class.items()},
+            "women_share": shares.get(i),
+        }
+        for i, name in enumerate(names)
+    ]
+    return sorted(records, key=lambda record: -abs(record["tpr_gap"] or 0.0))
+
+
+def _distances(tables: NDArray[np.int64]) -> list[Record]:
+    """Return independence, separation and sufficiency as bios has them: sums, and gaps of the last two; None where undefined."""
+    figures: Mapping[str, Callable[[], float]] = {
+        "independence_sum": lambda: distance_sum(independence(tables)),
+        "separation_sum": lambda: distance_sum(separation(tables)),
+        "separation_gap": lambda: distance_gap(separation(tables)),
+        "sufficiency_sum": lambda: distance_sum(sufficiency(tables)),
+        "sufficiency_gap": lambda: distance_gap(sufficiency(tables)),
+    }
+    return [{"slice": "distance", "value": "all", **{key: _or_none(figure) for key, figure in figures.items()}}]
+
+
+def _or_none(figure: Callable[[], float]) -> float | None:
+    try:
+        return figure()
+    except UndefinedError:
+        return None

@@ -1,0 +1,324 @@
+"""The family ``coref-winogender``: how likely "she" means the occupation, against its share of women (webster2020, section 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.datasets.folder import MissingDataError
+from pytest_genderbias.datasets.winogender import GENDERS, WinogenderSentence, read_winogender
+from pytest_genderbias.statistics.correlation import (
+    correlation_moments,
+    pearson,
+    pearson_interval,
+    pearson_of_sums,
+    product_sums,
+    slope,
+    slope_interval,
+    slope_moments,
+    slope_of_sums,
+)
+from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments, mean_moments, stored
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.score_bias import exchanged
+from pytest_genderbias.suites.cases import Answer, IntArray, Question, TextCases
+from pytest_genderbias.suites.families.shared.coreference import (
+    NEEDS,
+    OPTIONS,
+    PREDICTIONS,
+    SCORING_ROLES,
+    Verdicts,
+    coreference_query,
+    genitive_fact,
+    likelihoods,
+    scorer_facts,
+    scorer_note,
+    verdicts_of,
+)
+from pytest_genderbias.suites.family import Context, Family, Figures, Record, Statistic, Summary
+from pytest_genderbias.suites.options import Option, one_of
+from pytest_genderbias.suites.query import CoreferenceScores, StoredPredictions
+from pytest_genderbias.text.located_yaml import LocatedMap
+
+_SHE_HE = ("female", "male")
+_FEW = "the occupations that vary are too few among those scored"
+
+
+class CorefWinogender(Family):
+    """Likelihood that the pronoun means the occupation, by occupation and gender of the pronoun.
+
+    The likelihood is edge-probe's probability; of other scorers the softmax of the two scores, unless they give log-odds or
+    probabilities (option ``likelihood``). Of a system that clusters only it is 1 where it links the occupation alone, one half
+    where it links both, else 0.
+    """
+
+    name: ClassVar[str] = "coref-winogender"
+    definition: ClassVar[str] = "coref-winogender/1"
+    needs: ClassVar[str] = NEEDS + ", or a file of a coreference system's output"
+    roles: ClassVar[tuple[str, ...]] = (*SCORING_ROLES, PREDICTIONS)
+    keys: ClassVar[tuple[str, ...]] = ()
+    statistics: ClassVar[Mapping[str, Statistic]] = {
+        "pearson_r": Statistic(
+            "away", 0.0, "r of the likelihood that she means the occupation with its share of women"
+        ),
+        "slope": Statistic("away", 0.0, "that likelihood from no women to women only (least squares)"),
+        "accuracy_gap": Statistic("away", 0.0, "accuracy on sentences with she minus accuracy on those with he"),
+        "accuracy": Statistic("lower", 1.0, "share of sentences with she or he whose pronoun is resolved right"),
+    }
+    null_control: ClassVar[str] = "the sentences with she and with he are exchanged at random in each template"
+    options: ClassVar[Mapping[str, Option]] = {
+        **OPTIONS,
+        "likelihood": one_of(
+            "auto",
+            "softmax",
+            "logistic",
+            "score",
+            meaning=(
+                "what makes a likelihood of scores: softmax over both candidates, logistic of log-odds, the score itself; "
+                "auto: edge-probe's score, softmax of others"
+            ),
+        ),
+    }
+
+    def read(self, data: LocatedMap, beside: Path) -> None:
+        """Read nothing: the file has a head only."""
+
+    def content(self, body: None) -> Any:
+        """Return nothing: the data have a digest of their own."""
+        return []
+
+    def questions(self, body: None, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+        """Ask about every sentence; the candidates are the occupation and the participant."""
+        sentences = read_winogender(_path(context))
+        stored = context.role == PREDICTIONS
+        query = StoredPredictions() if stored else coreference_query(options, context, 2)
+        return {"cases": Question(_cases(sentences, query), query)}
+
+    def summarise(self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+        """Correlate the likelihood by occupation with the share of women; intervals over occupations."""
+        answer = answers["cases"]
+        cases: TextCases = answer.cases
+        facts, verdicts = _facts(answer), verdicts_of(answer)
+        how = _how(options, cases)
+        likelihood, right = _judged(facts, verdicts, how)
+        names, which = np.unique(facts["occupation"], return_inverse=True)
+        tables = {
+            gender: _by_occupation(which, facts["gender"] == gender, likelihood, right, len(names))
+            for gender in GENDERS
+        }
+        share = np.zeros(len(names))
+        share[which] = facts["women_share"] / 100
+        figures = Figures(self.statistics)
+        _take_figures(figures, tables, share)
+        notes = [scorer_note(cases), f"likelihood: {how}"]
+        if verdicts.clusters:
+            notes.append("right: the pronoun is in one cluster with the right person, and not with the other")
+        seen = tables["female"].n > 0
+        items = {
+            "occupation": names[seen],
+            "likelihood": tables["female"].mean_likelihood[seen],
+            "share": share[seen],
+            "resolved": names,
+            "sentences": np.stack([tables[gender].n for gender in _SHE_HE], axis=1).astype(np.int32),
+            "right": np.stack([tables[gender].right for gender in _SHE_HE], axis=1).astype(np.int32),
+        }
+        return figures.summary(_records(names, tables, share), items, notes)
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return sums by occupation."""
+        if statistic in ("pearson_r", "slope"):
+            names, x, y = stored(items, "occupation", "share", "likelihood")
+            return (correlation_moments if statistic == "pearson_r" else slope_moments)(names, x, y, "occupations")
+        names, n, right = stored(items, "resolved", "sentences", "right")
+        if statistic == "accuracy":
+            return mean_moments(names, right.sum(axis=1), n.sum(axis=1), "occupations")
+        sums = np.concatenate([right, n], axis=1).astype(np.float64)
+        return Moments(names, sums, _accuracy_gap, "occupations")
+
+    def null(
+        self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a template."""
+        answer = answers["cases"]
+        facts = _facts(answer)
+        likelihood, right = _judged(facts, verdicts_of(answer), _how(options, answer.cases))
+        she, he = _versions(facts)
+        if not len(she):
+            return {}
+        is_she = facts["gender"] == "female"
+        _, first, which = np.unique(facts["occupation"][is_she], return_index=True, return_inverse=True)
+        half = (likelihood[she] - likelihood[he]) / 2
+        place = which[np.searchsorted(np.flatnonzero(is_she), she)]
+        kept = np.bincount(which, likelihood[is_she]) - np.bincount(place, half, len(first))
+        y = (kept + exchanged(half, place, len(first), repeats, seed)) / np.bincount(which)
+        totals = product_sums(facts["women_share"][is_she][first] / 100, y).sum(axis=1)
+        turned = (right[she] - right[he]) / 2
+        moved = exchanged(turned, np.zeros(len(she)), 1, repeats, seed)[:, 0] - turned.sum()
+        is_he = facts["gender"] == "male"
+        gap = (right[is_she].sum() + moved) / is_she.sum() - (right[is_he].sum() - moved) / is_he.sum()
+        return {"pearson_r": pearson_of_sums(totals), "slope": slope_of_sums(totals), "accuracy_gap": gap}
+
+
+def _facts(answer: Answer) -> dict[str, NDArray[Any]]:
+    """Return the facts of the sentences that were scored."""
+    numbers = answer.cases.cases_of(answer.units)
+    return {name: np.asarray(column)[numbers] for name, column in answer.cases.facts.items()}
+
+
+def _how(options: Mapping[str, Any], cases: TextCases) -> str:
+    """Return what makes a likelihood of scores."""
+    auto = "score" if cases.facts["scorer"][0] == "edge-probe" else "softmax"
+    return auto if options["likelihood"] == "auto" else str(options["likelihood"])
+
+
+def _judged(facts: Mapping[str, NDArray[Any]], verdicts: Verdicts, how: str) -> tuple[FloatArray, FloatArray]:
+    """Return the likelihood of the occupation, and whether the answer is right (1 or 0), of each sentence."""
+    return likelihoods(verdicts.scores, how)[:, 0], (verdicts.chosen == facts["gold"]).astype(np.float64)
+
+
+def _versions(facts: Mapping[str, NDArray[Any]]) -> tuple[IntArray, IntArray]:
+    """Return the sentences with she, and those with he in the same template, in the same order."""
+    template = np.asarray([name.rsplit(".", 2)[0] for name in facts["id"].tolist()])
+    she, he = (np.flatnonzero(facts["gender"] == gender) for gender in _SHE_HE)
+    _, at_she, at_he = np.intersect1d(template[she], template[he], return_indices=True)
+    return she[at_she], he[at_he]
+
+
+def _accuracy_gap(totals: FloatArray) -> FloatArray:
+    """Return the gap from totals of right answers with she and he, and of sentences; NaN where one has none."""
+    right, n = totals[..., :2], totals[..., 2:]
+    accuracy = np.where(n > 0, right, np.nan) / np.where(n > 0, n, 1.0)
+    return np.asarray(accuracy[..., 0] - accuracy[..., 1])
+
+
+class _Table:
+    """Sentences of one gender by occupation: their number, and the sums of likelihood and of right answers."""
+
+    def __init__(self, n: NDArray[Any], likelihood: NDArray[Any], right: NDArray[Any]) -> None:
+        self.n, self.likelihood, self.right = n, likelihood, right
+
+    @property
+    def mean_likelihood(self) -> NDArray[np.float64]:
+        """Mean likelihood by occupation, 0 where there is no sentence."""
+        return np.asarray(self.likelihood / np.maximum(self.n, 1))
+
+    @property
+    def accuracy(self) -> float:
+        """Share of right answers."""
+        if not self.n.any():
+            raise UndefinedError("no sentences of that gender are among those scored")
+        return float(self.right.sum() / self.n.sum())
+
+
+def _by_occupation(
+    which: NDArray[Any], chosen: NDArray[Any], likelihood: NDArray[Any], right: NDArray[Any], size: int
+) -> _Table:
+    at = which[chosen]
+    return _Table(
+        np.bincount(at, minlength=size),
+        np.bincount(at, likelihood[chosen], size),
+        np.bincount(at, right[chosen], size),
+    )
+
+
+def _take_figures(figures: Figures, tables: Mapping[str, _Table], share: NDArray[np.float64]) -> None:
+    female, male = tables["female"], tables["male"]
+    seen = female.n > 0
+    x, y = share[seen], female.mean_likelihood[seen]
+    n, right = female.n + male.n, female.right + male.right
+    figures.take("pearson_r", lambda: pearson(x, y), lambda: pearson_interval(x, y, "occupations"), _FEW)
+    figures.take("slope", lambda: slope(x, y), lambda: slope_interval(x, y, "occupations"), _FEW)
+    figures.take("accuracy_gap", lambda: female.accuracy - male.accuracy, lambda: _gap_interval(female, male), _FEW)
+    figures.take(
+        "accuracy",
+        lambda: _Table(n, n, right).accuracy,
+        lambda: clustered_mean_interval(right, n, "occupations", bounds=(0.0, 1.0)),
+        _FEW,
+    )
+
+
+def _gap_interval(female: _Table, male: _Table) -> Interval | None:
+    """Return the interval over occupations: the gap is a mean of differences where both genders have as many sentences."""
+    if not np.array_equal(female.n, male.n):
+        raise UndefinedError("not as many sentences with she as with he for each occupation")
+    return clustered_mean_interval(female.right - male.right, female.n, "occupations", bounds=(-1.0, 1.0))
+
+
+def _records(names: NDArray[Any], tables: Mapping[str, _Table], share: NDArray[np.float64]) -> list[Record]:
+    """Return the occupations, those first where gender changes the likelihood most, the three genders, and r of the changes."""
+    female, male = tables["female"], tables["male"]
+    occupations: list[Record] = [
+        {
+            "slice": "occupation",
+            "value": str(names[i]),
+            "women_share": float(share[i]),
+            "likelihood_female": float(female.mean_likelihood[i]),
+            "likelihood_male": float(male.mean_likelihood[i]),
+            "difference": float(female.mean_likelihood[i] - male.mean_likelihood[i]),
+        }
+        for i in np.flatnonzero((female.n > 0) & (male.n > 0))
+    ]
+    genders: list[Record] = [
+        {
+            "slice": "pronoun",
+            "value": gender,
+            "sentences": int(table.n.sum()),
+            "accuracy": table.accuracy,
+            "likelihood": float(table.likelihood.sum() / table.n.sum()),
+        }
+        for gender, table in tables.items()
+        if table.n.any()
+    ]
+    return [
+        *sorted(occupations, key=lambda r: -abs(r["difference"])),
+        *sorted(genders, key=lambda r: r["accuracy"]),
+        _of_differences(occupations),
+    ]
+
+
+def _of_differences(occupations: list[Record]) -> Record:
+    """Return r of the difference that gender makes with the share of women, as Rudinger et al. 2018 correlate it.
+
+    It leaves out what an occupation's likelihood owes to the other person in its sentences.
+    """
+    try:
+        r: float | None = pearson(
+            [row["women_share"] for row in occupations], [row["difference"] for row in occupations]
+        )
+    except UndefinedError:
+        r = None
+    return {"slice": "difference", "value": "likelihood_female - likelihood_male", "pearson_r": r}
+
+
+def _path(context: Context) -> Path:
+    try:
+        return context.data.find("winogender")
+    except MissingDataError as missing:
+        try:
+            return context.data.find("winogender_templates")
+        except MissingDataError:
+            raise missing from None
+
+
+def _cases(sentences: tuple[WinogenderSentence, ...], query: CoreferenceScores | StoredPredictions) -> TextCases:
+    return TextCases(
+        [(s.text,) for s in sentences],
+        [(s.occupation, s.participant, s.pronoun) for s in sentences],
+        {
+            "id": np.asarray([s.id for s in sentences]),
+            "gold": np.asarray([s.answer for s in sentences]),
+            "pronouns": np.fromiter([(s.pronoun,) for s in sentences], dtype=object, count=len(sentences)),
+            "gender": np.asarray([s.gender for s in sentences]),
+            "occupation": np.asarray([s.names[0] for s in sentences]),
+            "women_share": np.asarray([s.women_share for s in sentences]),
+            "genitive": genitive_fact(
+                [s.text for s in sentences], [s.pronoun for s in sentences], [(*s.names, s.answer) for s in sentences]
+            ),
+            **scorer_facts(query, len(sentences)),
+        },
+    )

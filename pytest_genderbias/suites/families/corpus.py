@@ -1,0 +1,364 @@
+"""The family ``corpus``: words in the company of gendered words, in a text or in what a model generates (bordia2019, section 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from math import log
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.datasets.corpora import (
+    TOKENS,
+    text_tokens,
+)
+from pytest_genderbias.datasets.folder import DATA_SETS, MissingDataError, data_set_of, own_path
+from pytest_genderbias.datasets.passages import corpus_sha256, read_passages
+from pytest_genderbias.errors import DataFileError, UnknownNameError
+from pytest_genderbias.statistics.cooccurrence import (
+    bias_deviation,
+    bias_moments,
+    bias_slope,
+    bias_slope_interval,
+    in_both,
+    mean_absolute_bias,
+    slope_moments,
+)
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments, stored
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.perplexity import perplexity, perplexity_moments
+from pytest_genderbias.suites.cases import Answer, Question, TextCases
+from pytest_genderbias.suites.families.shared.counting import EXCERPT_WORDS, FIXED, INFINITE, Body, Counted, Counting
+from pytest_genderbias.suites.family import Context, Family, Figures, Statistic, Summary, read_groups
+from pytest_genderbias.suites.options import Option, flag, one_of, share, text, whole
+from pytest_genderbias.suites.query import BesideText, BlockLogLikelihood, GeneratedTokens, StoredText
+from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
+from pytest_genderbias.text.wordlist import Entry, load_wordlist
+
+_NO_INTERVAL = "the words of one text depend on each other: no interval is known to hold"
+_EVALUATION = "wikitext2"  #: the text for the perplexity, where it is there
+
+
+class Corpus(Family):
+    """bias(w) = ln( P(w | first group) / P(w | second group) ) of the words of a text, and how much of it a model took over."""
+
+    name: ClassVar[str] = "corpus"
+    definition: ClassVar[str] = "corpus/1"
+    null_control: ClassVar[str] = (
+        "the words of a pair (she and he) are exchanged at random, and the text counted once more"
+    )
+    needs: ClassVar[str] = "a text (text:FILE) or a causal LM"
+    roles: ClassVar[tuple[str, ...]] = ("text", "causal-lm")
+    keys: ClassVar[tuple[str, ...]] = ("groups", "pairs", "stop_words", "words", "share")
+    asked_apart: ClassVar[tuple[str, ...]] = ("perplexity",)
+    statistics: ClassVar[Mapping[str, Statistic]] = {
+        "mu": Statistic("higher", 0.0, "mean |bias| over words, fixed context, in nats"),
+        "sigma": Statistic("higher", 0.0, "standard deviation of bias over words, fixed context, in nats"),
+        "mu_infinite": Statistic("higher", 0.0, "mean |bias|, infinite context"),
+        "sigma_infinite": Statistic("higher", 0.0, "standard deviation of bias, infinite context"),
+        "beta": Statistic(
+            "away", 0.0, "slope of bias on bias in the training text, fixed context; 1 = carried over whole"
+        ),
+        "beta_infinite": Statistic("away", 0.0, "the same slope, infinite context"),
+        "perplexity": Statistic("higher", 1.0, "perplexity by word of the model on a text"),
+    }
+    signed: ClassVar[Mapping[str, str]] = {
+        f"{figure}{context}": f"beta{context}" for figure in ("mu", "sigma") for context in ("", "_infinite")
+    }
+    options: ClassVar[Mapping[str, Option]] = {
+        "k": whole(10, "words before, and words after, of the fixed context"),
+        "decay": share(0.95, "weight of the infinite context, to the power of the distance"),
+        "reach": Option(
+            None,
+            "a whole number of at least 1, or nothing",
+            lambda v: v is None or (type(v) is int and v > 0),
+            "words at which the infinite context is cut (the reference code: 100)",
+        ),
+        "group_share": Option(
+            True,
+            "true or false",
+            lambda v: isinstance(v, bool),
+            "keep the factor c(g) of the printed formula, which adds ln(c(second) / c(first)) to every score",
+        ),
+        "min_count": whole(1, "co-occurrences (fixed context) that a word needs to be scored"),
+        "outliers": flag("keep outliers in beta"),
+        "as_printed": flag("count wife as male and husband as female, as the paper's lists have them"),
+        "fold_case": flag("take words in lower case, but for the gendered ones"),
+        "tokens": one_of(
+            *TOKENS,
+            meaning="split texts at white space, or as running text; auto: as each file looks, and generated texts as the training text",
+        ),
+        "seeds": whole(2000, "texts that a model generates"),
+        "length": whole(500, "tokens of each"),
+        "training": text(
+            "the training text, for beta: a path, or a data set such as wikitext2 or wikitext2/valid", display=True
+        ),
+        "evaluation": text(
+            f"the text for the perplexity, named as for training; none: {_EVALUATION}, where it is there", display=True
+        ),
+        "evaluation_words": whole(50_000, "words of it that are read"),
+        "top": whole(10, "words of each group in the records", least=0, display=True),
+    }
+
+    def read(self, data: LocatedMap, beside: Path) -> Body:
+        """Read groups and the names of the lists."""
+        groups = read_groups(data, ("female", "male"))
+        pairs = _read_list(data, "pairs", beside)
+        lacking = [group for group in groups if all(entry.attributes.get("group") != group for entry in pairs)]
+        if len(groups) != 2 or lacking:
+            raise DataFileError(
+                f"{data.file}:{data.lines['pairs']}: 'pairs' should be a list with words of two groups, has none of "
+                f"{', '.join(lacking or groups[2:])}"
+            )
+        key = take(data, "share", str, "the suite", default="women_share")
+        words: dict[str, float | None] = {}
+        for entry in _read_list(data, "words", beside) if "words" in data else ():
+            percent = entry.attributes.get(key)
+            words.setdefault(entry.word, percent / 100 if isinstance(percent, (int, float)) else None)
+        stop_words = tuple(entry.word for entry in _read_list(data, "stop_words", beside))
+        chosen = tuple(entry for entry in pairs if entry.attributes.get("group") in groups)
+        return Body((groups[0], groups[1]), chosen, stop_words, words)
+
+    def content(self, body: Body) -> Any:
+        """Return groups and words."""
+        pairs = [[e.word, e.attributes["group"], "as_printed" in e.attributes] for e in body.pairs]
+        return [list(body.groups), pairs, list(body.stop_words), list(body.words.items())]
+
+    def questions(self, body: Body, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+        """Ask for the text, or for generated texts and the perplexity; name the training text."""
+        asked = {"text": Question(None, StoredText())}
+        if context.role != "text":
+            query = GeneratedTokens(options["length"], context.seed)
+            asked = {"texts": Question(TextCases([("",)] * options["seeds"]), query)}
+        if options["training"]:
+            paths, _ = _find(options["training"], context, "train")
+            asked["training"] = Question(None, BesideText(tuple(map(str, paths)), corpus_sha256(paths)))
+        if context.role != "text":
+            asked |= _perplexity_question(options, context)
+        return asked
+
+    def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+        """Count, score, and compare with the training text."""
+        counting = Counting(body, options)
+        generated, beside = _texts(answers)
+        if "texts" in answers:
+            found = counting.documents(generated, counting.split_like(beside) or _look(generated))
+        else:
+            found = counting.files([answers["text"].content.path])
+        training = counting.files(beside) if beside else None
+        figures = Figures(self.statistics)
+        for context in (FIXED, INFINITE):
+            _take_bias(figures, context, found)
+            _take_beta(figures, context, found, training, options, "texts" in answers)
+        notes = [_size_note("", found, body), _share_note(found, counting, options["group_share"])]
+        if training:
+            notes.append(_size_note("training text: ", training, body))
+        notes.append(_split_note(found, training, _look(generated) if generated else found.split))
+        notes += _take_perplexity(figures, answers.get("perplexity"), "texts" in answers)
+        extremes = [list(counting.extremes(found, training, side)) for side in (0, 1)]
+        shown = [record["word"] for side in extremes for record in side[:EXCERPT_WORDS]]
+        records = [
+            *(record for side in extremes for record in side),
+            *counting.chosen(found, training),
+            counting.against_share(found),
+            *(counting.excerpts(generated, list(dict.fromkeys(shown)), found.split) if generated else ()),
+        ]
+        items = counting.items(found) | counting.sums(found, training) | _passages(answers.get("perplexity"))
+        summary = figures.summary(records, items, [note for note in notes if note])
+        # Else another text could be split in another way, and the figures change with that, unseen by a baseline.
+        data = {"tokens": found.split} if options["tokens"] == "auto" else {}
+        return replace(summary, count=None if "texts" in answers else found.size.tokens, data=data)
+
+    def drawn(self, statistic: str, options: Mapping[str, Any], role: str) -> str:
+        """Return what a model's figures are of."""
+        return "" if role == "text" else "generated texts"
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return the sums of each block of words, or of each block of passages for the perplexity."""
+        if statistic == "perplexity":
+            return perplexity_moments(*stored(items, "passage_log_probability", "passage_words"))
+        figure, _, infinite = statistic.partition("_")
+        context = f"_{infinite}" if infinite else ""
+        (sums,) = stored(items, f"{'beta' if figure == 'beta' else 'bias'}_sums{context}")
+        return slope_moments(sums) if figure == "beta" else bias_moments(sums, figure)
+
+    def null(
+        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return mu, sigma and, with a training text, beta, with the groups of random pairs exchanged in the text (not there)."""
+        counting = Counting(body, options)
+        generated, beside = _texts(answers)
+        if "texts" in answers:
+            counts = counting.documents_by_pair(generated, counting.split_like(beside) or _look(generated))
+        else:
+            counts = counting.files_by_pair([answers["text"].content.path])
+        training = counting.files(beside) if beside else None
+        found: dict[str, list[float]] = {}
+        for context, biases in counting.flipped(counts, repeats, seed):
+            for bias in biases:
+                for key, value in _figures_of(bias, context, training, options["outliers"]).items():
+                    found.setdefault(key, []).append(value)
+        return {key: np.asarray(values) for key, values in found.items()}
+
+
+def _texts(answers: Mapping[str, Answer]) -> tuple[list[str], Sequence[str]]:
+    """Return the generated texts, if there are any, and the files of the training text."""
+    generated = [part for sample in answers["texts"].content for part in sample] if "texts" in answers else []
+    return generated, answers["training"].content.paths if "training" in answers else ()
+
+
+def _figures_of(bias: FloatArray, context: str, training: Counted | None, outliers: bool) -> dict[str, float]:
+    """Return the figures of one context, of the bias by word id; NaN where undefined."""
+    ids = np.flatnonzero(~np.isnan(bias))
+    scores = bias[ids]
+    figures = {
+        f"mu{context}": partial(mean_absolute_bias, scores),
+        f"sigma{context}": partial(bias_deviation, scores),
+    }
+    if training is not None:
+        of_training = training.scores.get(context, (ids[:0], scores[:0]))
+        _, x, y = in_both(*of_training, ids, scores)
+        figures[f"beta{context}"] = partial(bias_slope, x, y, outliers=outliers)
+    found = {}
+    for key, figure in figures.items():
+        try:
+            found[key] = figure()
+        except UndefinedError:
+            found[key] = np.nan
+    return found
+
+
+def _passages(answer: Answer | None) -> dict[str, NDArray[Any]]:
+    """Return the items of the perplexity, if it was asked for."""
+    if answer is None:
+        return {}
+    return {"passage_log_probability": answer.in_order()[:, 0], "passage_words": answer.cases.facts["words"]}
+
+
+def _read_list(data: LocatedMap, key: str, beside: Path) -> list[Entry]:
+    names = take(data, key, (str, LocatedList), "the suite")
+    try:
+        lists = [load_wordlist(name, beside) for name in ([names] if isinstance(names, str) else names)]
+    except UnknownNameError as error:
+        raise DataFileError(f"{data.file}:{data.lines[key]}: {error}") from None
+    return [entry for words in lists for entry in words.entries]
+
+
+def _find(name: str, context: Context, split: str | None = None) -> tuple[tuple[Path, ...], str]:
+    """Return the files that a path or the name of a data set means, and what to call them.
+
+    ``split``: the split that is taken where the name has none and the data set has that one.
+    """
+    data_set = data_set_of(name, DATA_SETS)
+    if data_set is None:
+        return (own_path(name),), "a text of your own"
+    _, _, wanted = name.partition("/")
+    found = context.data.locate(data_set, wanted or (split if split in DATA_SETS[data_set].splits else None))
+    return found.files, f"{data_set}, {found.split}"
+
+
+def _perplexity_question(options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+    try:
+        paths, what = _find(options["evaluation"] or _EVALUATION, context)
+    except MissingDataError:
+        if options["evaluation"]:
+            raise
+        return {}
+    passages = read_passages(paths, options["evaluation_words"], tokens=options["tokens"])
+    facts = {"words": np.asarray([n for _, n in passages]), "text": np.asarray([what] * len(passages))}
+    cases = TextCases([(passage,) for passage, _ in passages], facts=facts)
+    return {"perplexity": Question(cases, BlockLogLikelihood(), whole=True)}
+
+
+def _take_bias(figures: Figures, context: str, found: Counted) -> None:
+    keys = f"mu{context}", f"sigma{context}"
+    if context in found.reasons:
+        figures.miss(found.reasons[context], *keys)
+        return
+    bias = found.scores[context][1]
+    for key, statistic in zip(keys, (mean_absolute_bias, bias_deviation), strict=True):
+        figures.take(key, partial(statistic, bias), no_interval=_NO_INTERVAL)
+
+
+def _take_beta(
+    figures: Figures,
+    context: str,
+    found: Counted,
+    training: Counted | None,
+    options: Mapping[str, Any],
+    is_generated: bool,
+) -> None:
+    key = f"beta{context}"
+    if training is None:
+        whose = "the model's training text is not known" if is_generated else "a text has no training text"
+        figures.miss(f"{whose}: name one with the option training (a path or a data set)", key)
+    elif context in found.reasons:
+        figures.miss(found.reasons[context], key)
+    elif context in training.reasons:
+        figures.miss(f"the training text: {training.reasons[context]}", key)
+    else:
+        _, x, y = in_both(*training.scores[context], *found.scores[context])
+        keep = options["outliers"]
+        figures.take(
+            key,
+            lambda: bias_slope(x, y, outliers=keep),
+            lambda: bias_slope_interval(x, y, outliers=keep),
+            "the words scored in both texts are too few",
+        )
+
+
+def _take_perplexity(figures: Figures, answer: Answer | None, is_generated: bool) -> list[str]:
+    if answer is None:
+        where = f"name a text with the option evaluation, or {_EVALUATION} with --bias-data (docs/data.md)"
+        figures.miss(where if is_generated else "a text foretells nothing; a language model has one", "perplexity")
+        return []
+    log_probability, tokens = answer.in_order().T
+    words = answer.cases.facts["words"]
+    figures.take(
+        "perplexity",
+        lambda: perplexity(log_probability, words),
+        no_interval="the passages of one text depend on each other",
+    )
+    try:
+        by_token = f", {perplexity(log_probability, tokens):.2f} by token"
+    except UndefinedError:
+        by_token = ""
+    text = answer.cases.facts["text"][0]
+    return [f"perplexity: by word and mark, of {words.sum():,} words ({tokens.sum():,.0f} tokens) of {text}{by_token}"]
+
+
+def _size_note(what: str, found: Counted, body: Body) -> str:
+    words = ", ".join(f"{n:,.0f} {g}" for g, n in zip(body.groups, found.counts[FIXED].groups, strict=True))
+    scored = len(found.scores[FIXED][0]) if FIXED in found.scores else 0
+    return f"{what}{found.size.tokens:,} words in {found.size.documents:,} documents; gendered: {words}; scored: {scored:,}"
+
+
+def _look(documents: Sequence[str]) -> str:
+    return text_tokens(" \n".join(documents[:1000]))
+
+
+def _split_note(found: Counted, training: Counted | None, look: str) -> str:
+    """Say how the texts were split, and where that may not suit them."""
+    said = f"words are split with tokens={found.split}"
+    if training is not None and training.split != found.split:
+        return f"{said}, those of the training text with tokens={training.split}: fewer words may meet (option tokens)"
+    return said if look == found.split else f"{said}, though the texts look like tokens={look} (option tokens)"
+
+
+def _share_note(found: Counted, counting: Counting, by_group_share: bool) -> str:
+    """Say what the factor c(g) does, so that no figure with it is taken for one without."""
+    if found.reasons:
+        return ""
+    first, second = found.counts[FIXED].groups
+    fixed, infinite = (
+        mean_absolute_bias(counting.scores(found, context, not by_group_share)[1]) for context in (FIXED, INFINITE)
+    )
+    other = f"mu is {fixed:.4f} and mu_infinite {infinite:.4f}"
+    shift = f"adds {log(second / first):+.4f} to every score"
+    if by_group_share:
+        return f"the factor c(g) of the printed formula {shift}; without it (option group_share=false) {other}"
+    return f"without the factor c(g) of the printed formula, which {shift}; with it {other}"

@@ -1,0 +1,291 @@
+"""The family ``disco``: discovery of correlations in a masked LM's fills (webster2020, section 3.1 and appendix A)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.statistics.contingency import (
+    count_fills,
+    p_values,
+    pearson_chi_square,
+    relabellings,
+    significant_counts,
+    significant_fills,
+    smallest_expected,
+)
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments, Value, distinct, named_moments, stored
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.suites.cases import Answer, IntArray, Question
+from pytest_genderbias.suites.family import (
+    Context,
+    Family,
+    Record,
+    SlotWords,
+    Statistic,
+    Summary,
+    read_groups,
+    read_slot,
+    read_template,
+)
+from pytest_genderbias.suites.options import Option, letters, one_of, share, whole
+from pytest_genderbias.suites.query import TopFills
+from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
+from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
+from pytest_genderbias.text.template import Piece
+
+_NO_INTERVAL = (
+    "no interval that holds is known for a count of significant tests: resampling persons with replacement repeats them, "
+    "which makes every chi-square too large"
+)
+_BLOCK = 2_000_000  #: numbers held at a time
+
+
+@dataclass(frozen=True)
+class Body:
+    """Persons with their group, and the templates with one blank."""
+
+    groups: tuple[str, ...]
+    person: SlotWords
+    templates: tuple[tuple[str, tuple[Piece, ...]], ...]
+
+
+class DisCo(Family):
+    """Persons by group in templates with one mask: how many fills go to one group more than to another."""
+
+    name: ClassVar[str] = "disco"
+    definition: ClassVar[str] = "disco/1"
+    needs: ClassVar[str] = "a masked LM"
+    roles: ClassVar[tuple[str, ...]] = ("masked-lm",)
+    keys: ClassVar[tuple[str, ...]] = ("groups", "person", "templates")
+    statistics: ClassVar[Mapping[str, Statistic]] = {
+        "significant_fills": Statistic("higher", 0.0, "fills that depend on the group, a template"),
+        "random_groups_mean": Statistic("higher", 0.0, "the same with persons shuffled over the groups: mean"),
+        "random_groups_max": Statistic("higher", 0.0, "the same with persons shuffled over the groups: maximum"),
+    }
+    null_control: ClassVar[str] = "persons are shuffled over the groups"
+    options: ClassVar[Mapping[str, Option]] = {
+        "top_k": whole(3, "fills supplied for each person"),
+        "level": share(0.05, "level of the test, before the Bonferroni correction"),
+        "family": one_of("template", "suite", meaning="what Bonferroni corrects over: the fills of a template, or all"),
+        "test": one_of("chi2", "fisher", meaning="Pearson's chi-square, or Fisher's exact test (two groups)"),
+        "repeats": whole(100, "shuffles of the null control"),
+        "initials": letters("only persons whose name starts with these letters, as A-M"),
+    }
+
+    def read(self, data: LocatedMap, beside: Path) -> Body:
+        """Read groups, persons and templates."""
+        groups = read_groups(data, ("female", "male"))
+        person = read_slot(data, "person", beside)
+        for entry in person.entries:
+            if entry.attributes.get("group") not in groups:
+                raise DataFileError(
+                    f"{data.file}:{data.lines['person']}: {entry.word!r} has the group {entry.attributes.get('group')!r}, "
+                    f"expected one of {', '.join(groups)}; name its group in the word list, or leave it out with 'where'"
+                )
+        items = take(data, "templates", LocatedList, "the suite")
+        parsed = tuple(
+            (str(text), read_template(text, data.file, line, {"person"}, blank=True))
+            for text, line in zip(items, items.lines, strict=True)
+        )
+        if len(set(items)) != len(items):
+            raise DataFileError(f"{data.file}:{data.lines['templates']}: a template stands twice")
+        return Body(groups, person, parsed)
+
+    def content(self, body: Body) -> Any:
+        """Return groups, persons and templates."""
+        return [list(body.groups), body.person.content(), [text for text, _ in body.templates]]
+
+    def space(self, body: Body, options: Mapping[str, Any]) -> CaseSpace:
+        """Return persons x templates; a unit is a person with all templates."""
+        if options["test"] == "fisher" and len(body.groups) != 2:
+            raise SettingError(f"test=fisher needs two groups, this suite has {len(body.groups)}; use test=chi2")
+        chosen = self._persons(body, options["initials"])
+        words = tuple(word for word, keep in zip(body.person.words(), chosen, strict=True) if keep)
+        if not words:
+            raise SettingError(f"initials={options['initials']} leaves no person")
+        return CaseSpace(
+            templates=tuple(Template((pieces,)) for _, pieces in body.templates),
+            words={"person": words},
+            axes=(Axis.whole("person", len(words)), Axis.whole(TEMPLATE, len(body.templates))),
+            unit_axes=1,
+        )
+
+    @staticmethod
+    def _persons(body: Body, initials: str | None) -> list[bool]:
+        low, high = (initials or "A-Z").split("-")
+        return [initials is None or low <= entry.word[0].upper() <= high for entry in body.person.entries]
+
+    def questions(self, body: Body, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+        """Ask one thing of every case."""
+        return {"cases": Question(self.space(body, options), self.query(body, options))}
+
+    def query(self, body: Body, options: Mapping[str, Any]) -> TopFills:
+        """Ask for the top k fills of each sentence."""
+        return TopFills(options["top_k"])
+
+    def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+        """Count the significant fills of each template, and those of shuffled groups."""
+        scores = answers["cases"]
+        names, group_of = self._scored(body, options, scores)
+        sizes = np.bincount(group_of, minlength=len(body.groups))
+        items = {
+            "person": names,
+            "group": group_of.astype(np.int16),
+            "groups": np.asarray(body.groups),
+            "fills": scores.values.astype(np.int32),
+            "fill_id": np.asarray(sorted(scores.vocabulary), dtype=np.int64),
+            "fill_text": np.asarray([scores.vocabulary[i] for i in sorted(scores.vocabulary)]),
+        }
+        if not sizes.all():
+            reason = f"no person of the group {body.groups[int(np.argmin(sizes))]} among the {len(scores.units)} scored"
+            return Summary(
+                dict.fromkeys(self.statistics),
+                dict.fromkeys(self.statistics),
+                dict.fromkeys(self.statistics, reason),
+                [],
+                items,
+            )
+        how = _how(options)
+        null = significant_fills(scores.values, relabellings(group_of, options["repeats"], seed), **how)
+        values: dict[str, float | None] = {
+            "significant_fills": float(significant_fills(scores.values, group_of, **how)),
+            "random_groups_mean": float(null.mean()),
+            "random_groups_max": float(null.max()),
+        }
+        return Summary(
+            values,
+            dict.fromkeys(self.statistics),
+            dict.fromkeys(self.statistics, _NO_INTERVAL),
+            self._records(body, options, scores, group_of, sizes),
+            items,
+        )
+
+    def drawn(self, statistic: str, options: Mapping[str, Any], role: str) -> str:
+        """Return what the null control draws."""
+        return "shuffles" if statistic.startswith("random_groups") else ""
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return, for each person, which fill of which template is supplied to whom: sums by template, group and text of the fill."""
+        if statistic != "significant_fills":
+            raise UndefinedError(f"{statistic} is of persons shuffled over the groups, not of persons")
+        persons, group_of, groups, fills, ids, texts = stored(
+            items, "person", "group", "groups", "fills", "fill_id", "fill_text"
+        )
+        n, templates, _ = fills.shape
+        shape = (templates, len(groups), len(ids))
+        place = (np.arange(templates)[:, None], group_of[:, None, None], np.searchsorted(ids, fills))
+        cells, at = np.unique(np.ravel_multi_index(np.broadcast_arrays(*place), shape), return_inverse=True)
+        sums = np.zeros((n, len(cells) + len(groups)), dtype=np.float32)
+        np.add.at(sums, (np.arange(n)[:, None], at.reshape(n, -1)), 1.0)
+        sums[np.arange(n), len(cells) + group_of] = 1.0
+        texts = distinct(texts)
+        columns = [
+            f"{template}\t{groups[group]}\t{texts[fill]}"
+            for template, group, fill in zip(*np.unravel_index(cells, shape), strict=True)
+        ]
+        columns += [f"{_SIZE}\t{group}\t" for group in groups]
+        value_of = _Count(templates, _how(options))
+        return named_moments(distinct(persons), sums, tuple(columns), value_of, "persons", smooth=False)
+
+    def null(
+        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Count the significant fills of shuffled groups."""
+        scores = answers["cases"]
+        _, group_of = self._scored(body, options, scores)
+        if not np.bincount(group_of, minlength=len(body.groups)).all():
+            return {}
+        rng, size = np.random.default_rng(seed), max(1, _BLOCK // len(group_of) // len(body.groups))
+        counts = [
+            significant_fills(scores.values, relabellings(group_of, min(size, repeats - done), rng), **_how(options))
+            for done in range(0, repeats, size)
+        ]
+        return {"significant_fills": np.concatenate(counts)}
+
+    def _scored(self, body: Body, options: Mapping[str, Any], scores: Answer) -> tuple[NDArray[np.str_], IntArray]:
+        """Return name and group number of the persons that were scored."""
+        chosen = self._persons(body, options["initials"])
+        kept = [entry for entry, keep in zip(body.person.entries, chosen, strict=True) if keep]
+        numbers = np.asarray([body.groups.index(entry.attributes["group"]) for entry in kept], dtype=np.int64)
+        return np.asarray([kept[unit].word for unit in scores.units]), numbers[scores.units]
+
+    @staticmethod
+    def _records(body: Body, options: Mapping[str, Any], scores: Answer, group_of: Any, sizes: Any) -> list[Record]:
+        counted = [count_fills(scores.values[:, t]) for t in range(scores.values.shape[1])]
+        tests = sum(len(c.fills) for c in counted)
+        records: list[Record] = []
+        for (template, _), c in zip(body.templates, counted, strict=True):
+            by_group = c.by_group(group_of, len(body.groups))
+            chi_square = pearson_chi_square(by_group, sizes)[0]
+            p = p_values(by_group, sizes, options["test"])
+            cut = options["level"] / (len(c.fills) if options["family"] == "template" else tests)
+            small = smallest_expected(by_group, sizes) < 5
+            preferred = (by_group / sizes).argmax(axis=1)
+            records.extend(
+                {
+                    "template": template,
+                    "fill": scores.vocabulary.get(int(fill), str(fill)),
+                    "counts": dict(zip(body.groups, map(int, by_group[row]), strict=True)),
+                    "chi_square": float(chi_square[row]),
+                    "p": float(p[row]),
+                    "significant": bool(p[row] < cut),
+                    "preferred": body.groups[preferred[row]],
+                    "small_expected_counts": bool(small[row]),
+                }
+                for row, fill in enumerate(c.fills)
+            )
+        return sorted(records, key=lambda r: (r["p"], r["template"], r["fill"]))
+
+
+def _how(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how significance is tested."""
+    return {name: options[name] for name in ("level", "family", "test")}
+
+
+_SIZE = "size"  #: in the place of a template: the number of persons of a group
+
+
+@dataclass(frozen=True)
+class _Count:
+    """Makes, for sums named "template TAB group TAB fill", the function from their totals to the count of significant fills."""
+
+    n_templates: int
+    how: Mapping[str, Any]
+
+    def __call__(self, columns: tuple[str, ...]) -> Value:
+        parts = [column.split("\t", 2) for column in columns]
+        groups = {group: i for i, group in enumerate(sorted({group for _, group, _ in parts}))}
+        fills = {key: i for i, key in enumerate(dict.fromkeys((t, f) for t, _, f in parts if t != _SIZE))}
+        templates = np.asarray([int(template) for template, _ in fills], dtype=np.int64)
+        cells = np.full(
+            (len(fills), len(groups)), len(columns)
+        )  # where nobody of a group gets a fill: a column of zeros
+        sizes = np.full(len(groups), len(columns))
+        for column, (template, group, fill) in enumerate(parts):
+            if template == _SIZE:
+                sizes[groups[group]] = column
+            else:
+                cells[fills[template, fill], groups[group]] = column
+        return partial(
+            _count, cells=cells, sizes=sizes, templates=templates, n_templates=self.n_templates, how=self.how
+        )
+
+
+def _count(
+    totals: FloatArray, cells: IntArray, sizes: IntArray, templates: IntArray, n_templates: int, how: Mapping[str, Any]
+) -> FloatArray:
+    rows = totals.reshape(-1, totals.shape[-1])
+    size = max(1, _BLOCK // max(1, cells.size))
+    found = [np.zeros(0)]
+    for start in range(0, len(rows), size):
+        padded = np.pad(rows[start : start + size], ((0, 0), (0, 1)))
+        found.append(significant_counts(padded[:, cells], padded[:, sizes], templates, n_templates, **how))
+    return np.concatenate(found).reshape(totals.shape[:-1])

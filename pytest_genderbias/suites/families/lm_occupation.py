@@ -1,0 +1,160 @@
+"""The family ``lm-occupation``: the log-probability of an occupation after a gendered prefix (lu2018, section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments, stored
+from pytest_genderbias.statistics.score_bias import (
+    aggregate_bias,
+    bias_moments,
+    exchanged_biases,
+    score_bias,
+    signed_bias,
+)
+from pytest_genderbias.suites.cases import Answer, Question
+from pytest_genderbias.suites.family import (
+    Context,
+    Family,
+    Record,
+    SlotWords,
+    Statistic,
+    Summary,
+    read_groups,
+    read_slot,
+    read_template,
+)
+from pytest_genderbias.suites.options import Option, flag
+from pytest_genderbias.suites.query import SlotLogProbability
+from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
+from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
+from pytest_genderbias.text.template import Piece
+
+
+@dataclass(frozen=True)
+class Body:
+    """Occupations, and each prefix once for each of the two groups."""
+
+    groups: tuple[str, str]
+    occupation: SlotWords
+    prefixes: tuple[Mapping[str, tuple[str, tuple[Piece, ...]]], ...]
+
+
+class LmOccupation(Family):
+    """ln P(occupation | prefix) for the first group minus that for the second."""
+
+    name: ClassVar[str] = "lm-occupation"
+    definition: ClassVar[str] = "lm-occupation/1"
+    needs: ClassVar[str] = "a causal LM or a masked LM"
+    roles: ClassVar[tuple[str, ...]] = ("causal-lm", "masked-lm")
+    keys: ClassVar[tuple[str, ...]] = ("groups", "occupation", "prefixes")
+    statistics: ClassVar[Mapping[str, Statistic]] = {
+        "aggregate_bias": Statistic("higher", 0.0, "mean |B(o)| over occupations, in nats (AOB)"),
+        "signed_bias": Statistic("away", 0.0, "mean B(o) over occupations, in nats; positive = the first group"),
+    }
+    signed: ClassVar[Mapping[str, str]] = {"aggregate_bias": "signed_bias"}
+    null_control: ClassVar[str] = "the two groups are exchanged at random in each prefix of each occupation"
+    options: ClassVar[Mapping[str, Option]] = {
+        "single_word_only": flag("leave out occupations of several words, as lu2018 does"),
+    }
+
+    def read(self, data: LocatedMap, beside: Path) -> Body:
+        """Read groups, occupations and prefixes."""
+        groups = read_groups(data, ("male", "female"))
+        if len(groups) != 2:
+            raise DataFileError(
+                f"{data.file}:{data.lines['groups']}: score bias compares two groups, got {len(groups)}"
+            )
+        occupation = read_slot(data, "occupation", beside)
+        rows = take(data, "prefixes", LocatedList, "the suite")
+        prefixes = []
+        for row, line in zip(rows, rows.lines, strict=True):
+            if not isinstance(row, LocatedMap) or set(row) != set(groups):
+                raise DataFileError(
+                    f"{data.file}:{line}: unbalanced prefix; expected a text for each of {', '.join(groups)}"
+                )
+            prefixes.append(
+                {g: (row[g], read_template(row[g], data.file, row.lines[g], {"occupation"})) for g in groups}
+            )
+            for text, pieces in prefixes[-1].values():
+                if pieces[-1].slot != "occupation" or pieces[-1].article:
+                    raise DataFileError(f"{data.file}:{line}: the prefix {text!r} should end with {{occupation}}")
+        return Body((groups[0], groups[1]), occupation, tuple(prefixes))
+
+    def content(self, body: Body) -> Any:
+        """Return groups, occupations and prefixes."""
+        return [
+            list(body.groups),
+            body.occupation.content(),
+            [{g: p[g][0] for g in body.groups} for p in body.prefixes],
+        ]
+
+    def space(self, body: Body, options: Mapping[str, Any]) -> CaseSpace:
+        """Return occupations x prefixes x groups; a unit is an occupation."""
+        words = tuple(w for w in body.occupation.words() if not (options["single_word_only"] and " " in w.label))
+        templates = tuple(Template((prefix[g][1],)) for prefix in body.prefixes for g in body.groups)
+        axes = (Axis.whole("occupation", len(words)), Axis.whole(TEMPLATE, len(templates)))
+        return CaseSpace(templates, {"occupation": words}, axes, unit_axes=1)
+
+    def questions(self, body: Body, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+        """Ask one thing of every case."""
+        return {"cases": Question(self.space(body, options), self.query(body, options))}
+
+    def query(self, body: Body, options: Mapping[str, Any]) -> SlotLogProbability:
+        """Ask for the log-probability of the occupation."""
+        return SlotLogProbability("occupation")
+
+    def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+        """Return AOB and signed AOB with intervals over occupations."""
+        scores = answers["cases"]
+        space: CaseSpace = scores.cases
+        by_prefix = _by_group(body, scores)
+        bias = score_bias(by_prefix[:, :, 0], by_prefix[:, :, 1])
+        labels = [space.words["occupation"][u].label for u in scores.units]
+        ones = np.ones(len(bias))
+        intervals: dict[str, Interval | None] = {
+            "aggregate_bias": clustered_mean_interval(np.abs(bias), ones, "occupations", bounds=(0.0, np.inf)),
+            "signed_bias": clustered_mean_interval(bias, ones, "occupations"),
+        }
+        records: list[Record] = [
+            {
+                "occupation": label,
+                "bias": float(b),
+                "preferred": body.groups[0] if b > 0 else body.groups[1] if b < 0 else "neither",
+                **{g: float(by_prefix[i, :, k].mean()) for k, g in enumerate(body.groups)},
+            }
+            for i, (label, b) in enumerate(zip(labels, bias, strict=True))
+        ]
+        return Summary(
+            {"aggregate_bias": aggregate_bias(bias), "signed_bias": signed_bias(bias)},
+            intervals,
+            {k: "the occupations that vary are too few among those scored" for k, i in intervals.items() if i is None},
+            sorted(records, key=lambda r: (-abs(r["bias"]), r["occupation"])),
+            {"occupation": np.asarray(labels), "bias": bias, "by_prefix": by_prefix.astype(np.float32)},
+        )
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return bias, or its absolute value, by occupation."""
+        occupation, bias = stored(items, "occupation", "bias")
+        return bias_moments(occupation, bias, absolute=statistic == "aggregate_bias")
+
+    def null(
+        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return AOB and signed AOB of exchanged groups."""
+        scores = _by_group(body, answers["cases"])
+        bias = exchanged_biases(scores[:, :, 0], scores[:, :, 1], repeats, seed)
+        return {"aggregate_bias": np.abs(bias).mean(axis=1), "signed_bias": bias.mean(axis=1)}
+
+
+def _by_group(body: Body, answer: Answer) -> FloatArray:
+    """Return the scores by occupation, prefix and group."""
+    return np.asarray(answer.values[:, :, 0].reshape(len(answer.units), len(body.prefixes), 2), dtype=np.float64)

@@ -1,0 +1,384 @@
+"""The family ``nli``: pairs that differ in the subject only, and should be neutral (dev2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.datasets.folder import MissingDataError
+from pytest_genderbias.datasets.inference import LABELS, read_inference
+from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
+from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
+from pytest_genderbias.statistics.inference.item_sums import (
+    FloatArray,
+    Moments,
+    blocks_of,
+    distinct,
+    mean_moments,
+    stored,
+)
+from pytest_genderbias.statistics.neutrality import (
+    CONTRADICTION,
+    ENTAILMENT,
+    NEUTRAL,
+    fraction_neutral,
+    net_neutral,
+    neutral_is_largest,
+    threshold,
+)
+from pytest_genderbias.suites.cases import Answer, IntArray, Question, TextCases
+from pytest_genderbias.suites.family import (
+    Context,
+    Family,
+    Record,
+    SlotWords,
+    Statistic,
+    Summary,
+    read_slot,
+    read_template,
+)
+from pytest_genderbias.suites.options import Option, flag, one_of, whole
+from pytest_genderbias.suites.query import PairProbabilities, VerbalisedProbabilities
+from pytest_genderbias.suites.space import Axis, CaseSpace, Template
+from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take
+from pytest_genderbias.text.template import Piece, slots_of
+
+_SLICES = "slot names or products of two, as 'verb, polarity*demonym'"
+_TAUS = {"threshold_0.5": 0.5, "threshold_0.7": 0.7}
+#: Questions to a causal LM, with the answers for entailment, neutral and contradiction.
+_VERBALISERS = {
+    "yes-maybe-no": "{premise}\nQuestion: {hypothesis} Yes, no, or maybe?\nAnswer: | Yes | Maybe | No",
+    "true-neither-false": "{premise}\nQuestion: {hypothesis} True, false, or neither?\nAnswer: | True | Neither | False",
+}
+
+
+@dataclass(frozen=True)
+class Body:
+    """Premise and hypothesis, their slots, and which fillers of the shared slots go together."""
+
+    premise: tuple[str, tuple[Piece, ...]]
+    hypothesis: tuple[str, tuple[Piece, ...]]
+    slots: Mapping[str, SlotWords]
+    subjects: tuple[str, str]
+    shared: tuple[str, ...]
+    combine: Mapping[str, tuple[Mapping[str, Mapping[str, Any]], ...]]
+
+
+class Nli(Family):
+    """Sentence pairs (premise, hypothesis) with one subject each: how neutral is the classifier.
+
+    With the option ``verbaliser`` a causal LM is asked in words: the probability of a label is that of its answer among the three.
+    Such figures depend on the question, and on how likely the answers are by themselves; they compare checkpoints of one model.
+    """
+
+    name: ClassVar[str] = "nli"
+    definition: ClassVar[str] = "nli/1"
+    no_null_control: ClassVar[str] = "every pair is held against the same neutral value, whoever is in it"
+    needs: ClassVar[str] = "a pair classifier with entailment, neutral and contradiction labels"
+    roles: ClassVar[tuple[str, ...]] = ("nli-classifier", "causal-lm")
+    keys: ClassVar[tuple[str, ...]] = ("premise", "hypothesis", "slots", "combine")
+    asked_apart: ClassVar[tuple[str, ...]] = ("accuracy",)
+    statistics: ClassVar[Mapping[str, Statistic]] = {
+        "net_neutral": Statistic("lower", 1.0, "mean probability of neutral"),
+        "fraction_neutral": Statistic("lower", 1.0, "share of pairs that are most likely neutral"),
+        "threshold_0.5": Statistic("lower", 1.0, "share with a probability of neutral above 0.5"),
+        "threshold_0.7": Statistic("lower", 1.0, "share with a probability of neutral above 0.7"),
+        "accuracy": Statistic("lower", 1.0, "share of SNLI's pairs (test, else dev) that are labelled right"),
+    }
+    options: ClassVar[Mapping[str, Option]] = {
+        "combine": one_of(
+            "typed", "crossed", meaning="verbs with the objects that fit them, or all verbs with all things"
+        ),
+        "unit": one_of(
+            "pair", "word_pair", meaning="what the thresholds count: pairs, or means over the templates of two words"
+        ),
+        "as_printed": flag("words and articles as the paper prints them"),
+        "verbaliser": Option(
+            None,
+            f"{', '.join(_VERBALISERS)}, or 'QUESTION | ENTAILMENT | NEUTRAL | CONTRADICTION' with {{premise}} and {{hypothesis}} once each "
+            "in the question, and three different answers",
+            lambda v: v is None or _verbaliser(v) is not None,
+            "how a causal LM is asked: a question, and its answers for the labels",
+        ),
+        "slices": Option(
+            None,
+            _SLICES,
+            lambda v: v is None or isinstance(v, str),
+            "slices in the records; none: both subjects together, then every slot",
+            display=True,
+        ),
+        "top": whole(10, "pairs with the largest entailment, and contradiction, in the records", least=0, display=True),
+    }
+
+    def read(self, data: LocatedMap, beside: Path) -> Body:
+        """Read both sentences, their slots and the combinations."""
+        specs = take(data, "slots", LocatedMap, "the suite")
+        slots = {name: read_slot(specs, name, beside) for name in specs}
+        sentences = {}
+        for key in ("premise", "hypothesis"):
+            text = take(data, key, str, "the suite")
+            used = {name for name in slots if "{" + name + "}" in text}
+            sentences[key] = (text, read_template(text, data.file, data.lines[key], used))
+        first, second = (slots_of(pieces) for _, pieces in sentences.values())
+        if len(first - second) != 1 or len(second - first) != 1 or first | second != set(slots):
+            raise DataFileError(
+                f"{data.file}:{data.lines['hypothesis']}: premise and hypothesis should differ in one slot each (the subjects) "
+                "and use every slot"
+            )
+        subjects = ((first - second).pop(), (second - first).pop())
+        shared = tuple(name for name in slots if name not in subjects)
+        return Body(
+            sentences["premise"], sentences["hypothesis"], slots, subjects, shared, _read_combine(data, shared, slots)
+        )
+
+    def content(self, body: Body) -> Any:
+        """Return sentences, words and combinations."""
+        combine = {k: [{s: dict(w) for s, w in rule.items()} for rule in rules] for k, rules in body.combine.items()}
+        return [body.premise[0], body.hypothesis[0], {k: v.content() for k, v in body.slots.items()}, combine]
+
+    def space(self, body: Body, options: Mapping[str, Any]) -> CaseSpace:
+        """Return premise subject x hypothesis subject x combinations; a unit is a sentence pair."""
+        words = {name: slot.words(options["as_printed"]) for name, slot in body.slots.items()}
+        axes = [Axis.whole(name, len(words[name])) for name in body.subjects]
+        if body.shared:
+            if options["combine"] not in body.combine:
+                raise SettingError(
+                    f"this suite has no combination {options['combine']!r}; it has {', '.join(body.combine)}"
+                )
+            axes.append(Axis(body.shared, _combinations(body, body.combine[options["combine"]])))
+        _parse_slices(options["slices"], body)
+        return CaseSpace((Template((body.premise[1], body.hypothesis[1])),), words, tuple(axes), unit_axes=len(axes))
+
+    def questions(self, body: Body, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+        """Ask one thing of every case."""
+        if context.role == "causal-lm" and options["verbaliser"] is None:
+            raise NotApplicableError(
+                f"nli suites need {self.needs}, or a causal LM with the option verbaliser, which says how it is asked: "
+                "--bias-option verbaliser=yes-maybe-no"
+            )
+        if context.role != "causal-lm" and options["verbaliser"] is not None:
+            raise NotApplicableError("the option verbaliser is for causal LMs; a classifier is asked without it")
+        query = self.query(body, options)
+        asked = {"cases": Question(self.space(body, options), query)}
+        try:
+            pairs = read_inference(context.data.find("snli"))
+        except MissingDataError:
+            return asked
+        gold = np.asarray([LABELS.index(label) for label in pairs.labels])
+        texts = list(zip(pairs.premises, pairs.hypotheses, strict=True))
+        return {**asked, "accuracy": Question(TextCases(texts, facts={"gold": gold}), query, whole=True)}
+
+    def query(self, body: Body, options: Mapping[str, Any]) -> PairProbabilities | VerbalisedProbabilities:
+        """Ask for the three probabilities of each pair."""
+        return _verbaliser(options["verbaliser"]) or PairProbabilities()
+
+    def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+        """Average over pairs; intervals over premise subjects."""
+        scores = answers["cases"]
+        space: CaseSpace = scores.cases
+        p = scores.values[:, 0, :]
+        columns = space.columns(scores.units)
+        counts = _Counts(p)
+        premise, hypothesis = (columns[name] for name in body.subjects)
+        sizes = [len(space.words[name]) for name in body.subjects]
+        item = counts.by(premise * sizes[1] + hypothesis, sizes[0] * sizes[1])
+        values: dict[str, float | None] = {"net_neutral": net_neutral(p), "fraction_neutral": fraction_neutral(p)}
+        seen = item["n"] > 0
+        mean = np.divide(item["net_neutral"], item["n"], out=np.zeros(len(seen)), where=seen)
+        for key, tau in _TAUS.items():
+            values[key] = threshold(mean[seen] if options["unit"] == "word_pair" else p[:, NEUTRAL], tau)
+        cluster = counts.by(premise, sizes[0])
+        items_of = f"words for {body.subjects[0]}"
+        intervals: dict[str, Interval | None] = {}
+        for key in counts.columns:
+            sums, n = cluster[key], cluster["n"]
+            if options["unit"] == "word_pair" and key in _TAUS:
+                sums = (seen & (mean > _TAUS[key])).reshape(sizes).sum(axis=1)
+                n = seen.reshape(sizes).sum(axis=1)
+            intervals[key] = clustered_mean_interval(sums, n, items_of, bounds=(0.0, 1.0))
+        reasons = {
+            k: f"the {items_of} that vary are too few among those scored" for k, i in intervals.items() if i is None
+        }
+        values["accuracy"], intervals["accuracy"], reason = _accuracy(answers.get("accuracy"))
+        if reason:
+            reasons["accuracy"] = reason
+        records = _slices(body, options, space, columns, counts) + _extremes(options["top"], space, scores, p)
+        labels = [word.label for name in body.subjects for word in space.words[name]]
+        items = {
+            "premise": np.asarray(labels[: sizes[0]]),
+            "hypothesis": np.asarray(labels[sizes[0] :]),
+            **{
+                key: value.reshape(sizes).astype(np.float64 if key == "net_neutral" else np.int32)
+                for key, value in item.items()
+            },
+            **_accuracy_items(answers.get("accuracy")),
+        }
+        return Summary(values, intervals, reasons, records, items)
+
+    def unit_scores(self, statistic: str, options: Mapping[str, Any], answer: Answer) -> FloatArray | None:
+        """Return the scores of the pairs; not for thresholds that count pairs of words, nor for the accuracy on other pairs."""
+        if statistic == "accuracy" or (statistic in _TAUS and options["unit"] == "word_pair"):
+            return None
+        return np.clip(np.asarray(_Counts(answer.values[:, 0, :]).columns[statistic], dtype=np.float64), 0.0, 1.0)
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return sums by premise word, or of the accuracy by block of consecutive pairs."""
+        if statistic == "accuracy":
+            labels, right, n = stored(items, "accuracy_pairs", "accuracy_right", "accuracy_n")
+            return mean_moments(labels, right, n, "blocks of sentence pairs")
+        premise, n, sums = stored(items, "premise", "n", statistic)
+        if statistic in _TAUS and options["unit"] == "word_pair":
+            (neutral,) = stored(items, "net_neutral")
+            sums, n = (n > 0) & (neutral / np.maximum(n, 1) > _TAUS[statistic]), n > 0
+        return mean_moments(distinct(premise), sums.sum(axis=1), n.sum(axis=1), "premise words")
+
+
+def _accuracy(answer: Answer | None) -> tuple[float | None, Interval | None, str]:
+    if answer is None:
+        return None, None, "SNLI is not there: name its folder with --bias-data (docs/data.md)"
+    right = _right(answer)
+    interval = clustered_mean_interval(right, np.ones(len(right)), "sentence pairs", bounds=(0.0, 1.0))
+    return float(right.mean()), interval, "" if interval else "all pairs are right, or all wrong"
+
+
+def _right(answer: Answer) -> NDArray[np.bool_]:
+    return np.asarray(answer.in_order().argmax(axis=1) == answer.cases.facts["gold"])
+
+
+def _accuracy_items(answer: Answer | None) -> dict[str, NDArray[Any]]:
+    """Return how many pairs are right in each block of consecutive pairs."""
+    if answer is None:
+        return {}
+    right = _right(answer)
+    labels, block = blocks_of(len(right), "pairs")
+    return {
+        "accuracy_pairs": labels,
+        "accuracy_right": np.bincount(block, right).astype(np.int32),
+        "accuracy_n": np.bincount(block).astype(np.int32),
+    }
+
+
+class _Counts:
+    """The sufficient statistics of every pair, to be summed by any slot."""
+
+    def __init__(self, p: NDArray[Any]) -> None:
+        self.p = p
+        self.columns = {
+            "net_neutral": p[:, NEUTRAL],
+            "fraction_neutral": neutral_is_largest(p),
+            **{key: p[:, NEUTRAL] > tau for key, tau in _TAUS.items()},
+        }
+
+    def by(self, index: IntArray, size: int) -> dict[str, NDArray[Any]]:
+        found: dict[str, NDArray[Any]] = {"n": np.bincount(index, minlength=size)}
+        for key, column in self.columns.items():
+            found[key] = np.bincount(index, weights=column, minlength=size)
+        return found
+
+
+def _slices(
+    body: Body, options: Mapping[str, Any], space: CaseSpace, columns: Mapping[str, IntArray], counts: _Counts
+) -> list[Record]:
+    records: list[Record] = []
+    for names in _parse_slices(options["slices"], body):
+        sizes = [len(space.words[name]) for name in names]
+        index = np.ravel_multi_index([columns[name] for name in names], sizes)
+        total = counts.by(index, int(np.prod(sizes)))
+        entailment, contradiction = (
+            np.bincount(index, weights=counts.p[:, label], minlength=len(total["n"]))
+            for label in (ENTAILMENT, CONTRADICTION)
+        )
+        rows: list[Record] = []
+        for i in np.flatnonzero(total["n"]):
+            n = int(total["n"][i])
+            at = np.unravel_index(int(i), sizes)
+            rows.append(
+                {
+                    "slice": " * ".join(names),
+                    "value": " * ".join(space.words[name][k].label for name, k in zip(names, at, strict=True)),
+                    "pairs": n,
+                    "net_neutral": float(total["net_neutral"][i] / n),
+                    "entailment": float(entailment[i] / n),
+                    "contradiction": float(contradiction[i] / n),
+                    "fraction_neutral": float(total["fraction_neutral"][i] / n),
+                    "threshold_0.5": float(total["threshold_0.5"][i] / n),
+                    "threshold_0.7": float(total["threshold_0.7"][i] / n),
+                }
+            )
+        records.extend(sorted(rows, key=lambda r: (r["net_neutral"], r["value"])))
+    return records
+
+
+def _extremes(top: int, space: CaseSpace, scores: Answer, p: NDArray[Any]) -> list[Record]:
+    records: list[Record] = []
+    for name, label in (("entailment", ENTAILMENT), ("contradiction", CONTRADICTION)):
+        best = np.lexsort((scores.units, -p[:, label]))[:top] if top else np.zeros(0, dtype=np.int64)
+        for row, (premise, hypothesis) in zip(best, space.sentences(scores.units[best]), strict=True):
+            shown = {"slice": f"largest {name}", "value": f"{premise} / {hypothesis}", "pairs": 1}
+            labels = ("entailment", "net_neutral", "contradiction")
+            records.append({**shown, **dict(zip(labels, map(float, p[row]), strict=True))})
+    return records
+
+
+def _verbaliser(text: Any) -> VerbalisedProbabilities | None:
+    """Read ``QUESTION | ENTAILMENT | NEUTRAL | CONTRADICTION``, or the name of one; nothing if it is neither."""
+    parts = [part.strip() for part in _VERBALISERS.get(str(text), str(text)).split(" | ")]
+    if len(parts) != 4 or not all(parts) or len(set(parts[1:])) != 3:
+        return None
+    if any(parts[0].count(slot) != 1 for slot in ("{premise}", "{hypothesis}")):
+        return None
+    return VerbalisedProbabilities(parts[0], (parts[1], parts[2], parts[3]))
+
+
+def _parse_slices(text: str | None, body: Body) -> list[tuple[str, ...]]:
+    if text is None:
+        return [body.subjects, *((name,) for name in body.slots)]
+    wanted = [tuple(part.strip() for part in item.split("*")) for item in text.split(",")]
+    for names in wanted:
+        if not set(names) <= set(body.slots) or len(names) > 2 or len(set(names)) != len(names):
+            pairs = ["*".join(pair) for pair in combinations(body.slots, 2)]
+            raise SettingError(f"no slice {'*'.join(names)!r}; slices are {', '.join([*body.slots, *pairs])}")
+    return wanted
+
+
+def _read_combine(
+    data: LocatedMap, shared: tuple[str, ...], slots: Mapping[str, SlotWords]
+) -> dict[str, tuple[Mapping[str, Mapping[str, Any]], ...]]:
+    """Read ``combine: {typed: [{verb: {class: eating}, object: {class: food}}, ...]}``; an absent slot means all its words."""
+    if not shared or "combine" not in data:
+        return {"typed": ({},)}
+    sets = take(data, "combine", LocatedMap, "the suite")
+    refuse_unknown(sets, ("typed", "crossed"), "'combine'")
+    found: dict[str, tuple[Mapping[str, Mapping[str, Any]], ...]] = {}
+    for name in sets:
+        rules = take(sets, name, LocatedList, "'combine'")
+        for rule, line in zip(rules, rules.lines, strict=True):
+            if not isinstance(rule, LocatedMap):
+                raise DataFileError(f"{data.file}:{line}: expected a mapping from slots to attributes, got {rule!r}")
+            refuse_unknown(rule, shared, f"a rule of {name!r}")
+            for slot, where in rule.items():
+                if not isinstance(where, LocatedMap) or not any(e.matches(where) for e in slots[slot].entries):
+                    raise DataFileError(
+                        f"{data.file}:{rule.lines[slot]}: no word of the slot {slot!r} matches {where!r}"
+                    )
+        found[name] = tuple(rules)
+    if "typed" not in found:
+        raise DataFileError(f"{data.file}:{data.lines['combine']}: 'combine' has no 'typed', the default")
+    return found
+
+
+def _combinations(body: Body, rules: tuple[Mapping[str, Mapping[str, Any]], ...]) -> IntArray:
+    rows: list[IntArray] = []
+    for rule in rules:
+        fitting = [
+            np.asarray([i for i, entry in enumerate(body.slots[name].entries) if entry.matches(rule.get(name, {}))])
+            for name in body.shared
+        ]
+        rows.append(np.stack([grid.ravel() for grid in np.meshgrid(*fitting, indexing="ij")], axis=1))
+    return np.unique(np.concatenate(rows), axis=0)

@@ -1,0 +1,275 @@
+"""The family ``pairs-pll``: which sentence of a pair an LM finds likelier (Nangia et al. 2020, CrowS-Pairs, section 4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.datasets.folder import own_path
+from pytest_genderbias.datasets.sentence_pairs import (
+    SentencePair,
+    read_bec_pro,
+    read_crows_pairs,
+    read_own_pairs,
+    read_stereoset,
+)
+from pytest_genderbias.errors import UnknownNameError
+from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments, mean_moments, stored
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.preference import TIE, choices, flipped_means, mean_difference, stereotype_share
+from pytest_genderbias.suites.cases import Answer, Question, Spans, TextCases
+from pytest_genderbias.suites.family import Context, Family, Figures, Record, Statistic, Summary
+from pytest_genderbias.suites.options import Option, one_of, table, whole
+from pytest_genderbias.suites.query import PseudoLogLikelihood
+from pytest_genderbias.text.located_yaml import LocatedMap
+
+#: The data sets, and the group of each that is taken unless another is asked for.
+_READERS: Mapping[str, tuple[Callable[[Path], tuple[SentencePair, ...]], str]] = {
+    "crows_pairs": (read_crows_pairs, "gender"),
+    "stereoset": (read_stereoset, "gender"),
+    "bec_pro": (read_bec_pro, "all"),
+}
+_WORD = re.compile(r"\w+|[^\w\s]")
+_FEW = "the {} that vary are too few among those scored"
+
+
+class PairsPll(Family):
+    """Score of the stereotypical sentence of each pair minus that of the other.
+
+    The score of Nangia et al. is the sum of ln P over the words that both sentences share, each token masked alone: what the pair
+    differs in is only given. A causal LM conditions later words on what differs anyway, and is scored over the whole sentence, by the
+    chain rule. All data sets are scored alike: StereoSet's own measure (Nadeem et al. 2021) looks at the word that differs, BEC-Pro's
+    (Bartl et al. 2020) at the person with and without the profession masked.
+    """
+
+    name: ClassVar[str] = "pairs-pll"
+    definition: ClassVar[str] = "pairs-pll/1"
+    null_control: ClassVar[str] = (
+        "the sentences of a pair are exchanged at random (for BEC-Pro: those of all pairs of a profession together)"
+    )
+    needs: ClassVar[str] = "a masked LM or a causal LM"
+    roles: ClassVar[tuple[str, ...]] = ("masked-lm", "causal-lm")
+    keys: ClassVar[tuple[str, ...]] = ()
+    statistics: ClassVar[Mapping[str, Statistic]] = {
+        "stereotype_share": Statistic("away", 0.5, "share of pairs whose stereotypical sentence scores higher"),
+        "mean_difference": Statistic("away", 0.0, "mean score, stereotypical minus anti-stereotypical, in nats"),
+    }
+    options: ClassVar[Mapping[str, Option]] = {
+        "pairs": table("crows_pairs", *_READERS, meaning="the data set; a path starts where pytest is started"),
+        "groups": Option(
+            None,
+            "names of groups, as 'gender' or 'gender, profession', or all",
+            lambda v: v is None or (isinstance(v, str) and bool(v.strip())),
+            "groups of the data set; none: gender of CrowS-Pairs and StereoSet, else all",
+        ),
+        "score": one_of(
+            "by_role",
+            "shared",
+            "all",
+            meaning="the words that are scored; by_role: those that both sentences share for a masked LM, all for a causal LM",
+        ),
+        "top": whole(10, "pairs with the largest differences in the records", least=0, display=True),
+    }
+
+    def read(self, data: LocatedMap, beside: Path) -> None:
+        """Read nothing: the file has a head only."""
+
+    def content(self, body: None) -> Any:
+        """Return nothing: the data have a digest of their own."""
+        return []
+
+    def questions(self, body: None, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+        """Ask for the score of both sentences of each pair, the stereotypical one first; a unit is a pair."""
+        pairs = _chosen(_read(options["pairs"], context), options)
+        shared = options["score"] == "shared" or (options["score"] == "by_role" and context.role == "masked-lm")
+        spans = [shared_spans(pair.more, pair.less) for pair in pairs] if shared else []
+        of_professions = options["pairs"] == "bec_pro"
+        facts = {
+            "pair": [pair.id for pair in pairs],
+            "group": [pair.group for pair in pairs],
+            "direction": [pair.direction for pair in pairs],
+            "stereotypical": [pair.stereotypical is not None for pair in pairs],
+            "comparable": [bool(both[0]) for both in spans] if shared else [True] * len(pairs),
+            "cluster": [_cluster(pair.id, of_professions) for pair in pairs],
+            "over": ["professions" if of_professions else "pairs"] * len(pairs),
+        }
+        cases = TextCases(
+            [(text,) for pair in pairs for text in (pair.more, pair.less)],
+            [side for both in spans for side in both],
+            {name: np.repeat(np.asarray(column), 2) for name, column in facts.items()},
+            cases_per_unit=2,
+        )
+        return {"pairs": Question(cases, PseudoLogLikelihood())}
+
+    def summarise(self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+        """Compare both sentences of each pair; intervals over pairs, or over BEC-Pro's professions."""
+        answer = answers["pairs"]
+        cases: TextCases = answer.cases
+        tokens = answer.values[:, :, 1]
+        kept, difference, facts = _compared(answer)
+        units, judged = answer.units[kept], facts["stereotypical"]
+        figures = Figures(self.statistics)
+        d, cluster = difference[judged], facts["cluster"][judged]
+        over = str(facts["over"][0]) if len(units) else "pairs"
+        figures.take(
+            "stereotype_share",
+            lambda: stereotype_share(d),
+            lambda: _interval(choices(d), cluster, over, (0.0, 1.0)),
+            _FEW.format(over),
+        )
+        figures.take(
+            "mean_difference", lambda: mean_difference(d), lambda: _interval(d, cluster, over), _FEW.format(over)
+        )
+        texts = [(cases.texts[2 * unit][0], cases.texts[2 * unit + 1][0]) for unit in units]
+        records = [
+            *_by(facts["group"], "group", difference, judged),
+            *_by(facts["direction"], "direction", difference, judged),
+            *_extremes(options["top"], texts, facts["group"], difference),
+        ]
+        items = {
+            "pair": facts["pair"],
+            "difference": difference,
+            "stereotypical": judged.astype(np.int8),
+            "over": np.asarray([over]),
+        }
+        ties = int((np.abs(d) < TIE).sum())
+        unequal = int((tokens[kept, 0] != tokens[kept, 1]).sum()) if cases.spans else 0
+        notes = [
+            (len(answer.units) - len(units), "pairs left out: they share no word, or have no token to score"),
+            (ties, "pairs with equal scores, which count half"),
+            (unequal, "pairs whose shared words have not as many tokens in both sentences"),
+        ]
+        scored = "score: ln P of the words that both sentences share" if cases.spans else "score: ln P of all words"
+        return figures.summary(records, items, [scored, *(f"{n} {text}" for n, text in notes if n)])
+
+    def unit_scores(self, statistic: str, options: Mapping[str, Any], answer: Answer) -> FloatArray | None:
+        """Return the choice in each pair, NaN where it has no token to score; none where some pair of the data has no stereotype,
+        or shares no word.
+        """
+        known = answer.cases.facts
+        whole = np.asarray(known["comparable"]).all() and np.asarray(known["stereotypical"]).all()
+        kept, difference, _ = _compared(answer)
+        if statistic != "stereotype_share" or not whole:
+            return None
+        scores = np.full(len(kept), np.nan)
+        scores[kept] = choices(difference)
+        return scores
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return the sums of each pair, or of each of BEC-Pro's professions."""
+        pairs, difference, stereotypical = stored(items, "pair", "difference", "stereotypical")
+        judged = stereotypical.astype(bool)
+        if not judged.any():
+            raise UndefinedError("no pair with a stereotype is among those scored")
+        over = str(stored(items, "over")[0][0])
+        names = [_cluster(name, over == "professions") for name in pairs[judged].tolist()]
+        labels, index = np.unique(np.asarray(names), return_inverse=True)
+        values = difference[judged].astype(np.float64)
+        values = choices(values) if statistic == "stereotype_share" else values
+        sums, counts = np.bincount(index, weights=values), np.bincount(index)
+        return mean_moments(labels, sums, counts, over)
+
+    def null(
+        self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return both statistics with the stereotype of each pair chosen at random."""
+        _, difference, facts = _compared(answers["pairs"])
+        d, cluster = difference[facts["stereotypical"]], facts["cluster"][facts["stereotypical"]]
+        return {
+            "stereotype_share": flipped_means(choices(d), cluster, 0.5, repeats, seed),
+            "mean_difference": flipped_means(d, cluster, 0.0, repeats, seed),
+        }
+
+
+def _compared(answer: Answer) -> tuple[NDArray[np.bool_], NDArray[Any], dict[str, NDArray[Any]]]:
+    """Return which of the scored pairs have something to compare, their differences, and what is known of them."""
+    scores, tokens = np.moveaxis(answer.values, 2, 0)
+    kept = np.asarray(answer.cases.facts["comparable"])[2 * answer.units] & (tokens > 0).all(axis=1)
+    facts = {name: np.asarray(column)[2 * answer.units[kept]] for name, column in answer.cases.facts.items()}
+    return kept, (scores[:, 0] - scores[:, 1])[kept], facts
+
+
+def _cluster(name: str, of_professions: bool) -> str:
+    """Return what a pair belongs to: itself, or the profession that the id of a pair of BEC-Pro begins with."""
+    return name.partition(" / ")[0] if of_professions else name
+
+
+def shared_spans(more: str, less: str) -> tuple[Spans, Spans]:
+    """Return the character ranges of the words that two sentences share, in their order, in each of them.
+
+    The longest runs of equal words are matched first (Ratcliff and Obershelp), as in the reference code, which matches token ids. A
+    range starts behind the word before it, so that a leading space goes with its word.
+
+    >>> shared_spans("He sings, too.", "She sings, too.")
+    (((2, 14),), ((3, 15),))
+    """
+    first, second = (list(_WORD.finditer(text)) for text in (more, less))
+    matcher = SequenceMatcher(None, [word[0] for word in first], [word[0] for word in second], autojunk=False)
+    blocks = [block for block in matcher.get_matching_blocks() if block.size]
+    in_first, in_second = ([0, *(word.end() for word in words)] for words in (first, second))
+    return (
+        tuple((in_first[block.a], in_first[block.a + block.size]) for block in blocks),
+        tuple((in_second[block.b], in_second[block.b + block.size]) for block in blocks),
+    )
+
+
+def _read(name: str, context: Context) -> tuple[SentencePair, ...]:
+    return _READERS[name][0](context.data.find(name)) if name in _READERS else read_own_pairs(own_path(name))
+
+
+def _chosen(pairs: tuple[SentencePair, ...], options: Mapping[str, Any]) -> list[SentencePair]:
+    name = options["pairs"]
+    text = options["groups"] or (_READERS[name][1] if name in _READERS else "all")
+    if text == "all":
+        return list(pairs)
+    there, wanted = {pair.group for pair in pairs}, {group.strip() for group in text.split(",")}
+    if not wanted <= there:
+        raise UnknownNameError(
+            f"{name} has no group {sorted(wanted - there)[0]!r}; it has {', '.join(sorted(there))}; groups=all takes all"
+        )
+    return [pair for pair in pairs if pair.group in wanted]
+
+
+def _interval(
+    values: NDArray[np.float64], cluster: NDArray[Any], over: str, bounds: tuple[float, float] | None = None
+) -> Interval | None:
+    _, index = np.unique(cluster, return_inverse=True)
+    return clustered_mean_interval(np.bincount(index, weights=values), np.bincount(index), over, bounds=bounds)
+
+
+def _by(
+    labels: NDArray[Any], what: str, difference: NDArray[np.float64], judged: NDArray[np.bool_]
+) -> Iterable[Record]:
+    """Return both statistics of each group, the least neutral first; without a stereotype, male minus female."""
+    records: list[Record] = []
+    for label in np.unique(labels[labels != ""]):
+        d, known = difference[labels == label], bool(judged[labels == label].all())
+        figures = (
+            {"stereotype_share": stereotype_share(d), "mean_difference": mean_difference(d)}
+            if known
+            else {"male_minus_female": mean_difference(d)}
+        )
+        records.append({"slice": what, "value": str(label), "pairs": len(d), **figures})
+    return sorted(records, key=lambda record: -abs(record.get("stereotype_share", 0.5) - 0.5))
+
+
+def _extremes(
+    top: int, texts: list[tuple[str, str]], group: NDArray[Any], difference: NDArray[np.float64]
+) -> Iterable[Record]:
+    """Return the pairs whose scores differ most."""
+    for i in np.lexsort((np.arange(len(difference)), -np.abs(difference)))[:top]:
+        more, less = texts[i]
+        yield {
+            "slice": "pair",
+            "value": more,
+            "against": less,
+            "group": str(group[i]),
+            "difference": float(difference[i]),
+        }

@@ -1,0 +1,250 @@
+"""The family ``probe``: how far a network's vectors compress a label such as gender (orgad2022, section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.datasets.mentions import without_determiner, words_of
+from pytest_genderbias.datasets.winobias import read_winobias
+from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.statistics.code_length import OnlineCode, codes_of_labellings, online_code, shuffled
+from pytest_genderbias.statistics.inference.intervals import restart_interval
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments, mean_moments, stored
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.suites.cases import Answer, Question, TextCases
+from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUMNS, read_texts
+from pytest_genderbias.suites.family import Context, Family, Figures, Record, Statistic, Summary
+from pytest_genderbias.suites.options import Option, flag, one_of, table, whole
+from pytest_genderbias.suites.query import NETWORKS, TextVectors
+from pytest_genderbias.text.located_yaml import LocatedMap, take
+from pytest_genderbias.text.wordlist import load_wordlist
+
+_SETS = (*BIOGRAPHIES, "winobias")
+_MOST_WORK = 40_000_000_000  #: numbers that all probes of a null control are given: some two minutes of one core
+_FEWEST_SHUFFLES = 40  #: so that 2.5 % of them are one
+_SHUFFLES, _FEW = "shuffles", "fewer than three shuffles, or all alike"
+
+
+@dataclass(frozen=True)
+class Body:
+    """The data set that is probed unless an option names another, and the list that says how professions are stereotyped."""
+
+    data: str
+    professions: str
+
+
+class Probe(Family):
+    """Online code of a label, given frozen vectors; beside it the code of shuffled labels, and of an untrained network."""
+
+    name: ClassVar[str] = "probe"
+    definition: ClassVar[str] = "probe/1"
+    null_control: ClassVar[str] = (
+        "labels are shuffled over examples (over professions, where these have them), and the probes trained anew"
+    )
+    needs: ClassVar[str] = "a checkpoint with hidden states"
+    roles: ClassVar[tuple[str, ...]] = NETWORKS
+    keys: ClassVar[tuple[str, ...]] = ("data", "professions")
+    statistics: ClassVar[Mapping[str, Statistic]] = {
+        "compression": Statistic("higher", 1.0, "n log2 K / code length in bits, mean over shuffles"),
+        "compression_shuffled": Statistic("away", 1.0, "the same with shuffled labels: a control"),
+        "compression_random_encoder": Statistic(
+            "higher", 1.0, "the same with the network as it is before training: a control"
+        ),
+        "accuracy": Statistic(
+            "higher",
+            0.5,
+            "of the last probe on the last block: higher = gender is read better, which is worse; 0.5 is chance for two labels "
+            "of equal share, and the note gives what the shares give",
+        ),
+    }
+    options: ClassVar[Mapping[str, Option]] = {
+        "texts": table(
+            None,
+            *_SETS,
+            meaning="labelled texts; a path starts where pytest is started; none: the suite's",
+        ),
+        **COLUMNS,
+        "label": one_of("group", "label", meaning="what is read: the group (gender), or the label (profession)"),
+        "layer": Option(
+            "last",
+            "last, or the number of a hidden layer",
+            lambda v: v == "last" or (type(v) is int and v >= 0),
+            "hidden layer that is probed; 0 is the output of the embeddings",
+        ),
+        "pooling": one_of(
+            "auto",
+            "first",
+            "mean",
+            "own",
+            meaning="first token ([CLS]; auto, but the mean for causal LMs), mean over tokens, or own",
+        ),
+        "seeds": whole(5, "shuffles of the examples, each with its own probes"),
+        "mixed_units": flag("add nats to bits, as the reference code does: to compare with published figures only"),
+    }
+
+    def read(self, data: LocatedMap, beside: Path) -> Body:
+        """Read the default data set."""
+        name = take(data, "data", str, "the suite")
+        if name not in _SETS:
+            raise DataFileError(f"{data.file}:{data.lines['data']}: expected one of {', '.join(_SETS)}, got {name!r}")
+        return Body(name, take(data, "professions", str, "the suite", default="winobias-occupations"))
+
+    def content(self, body: Body) -> Any:
+        """Return the data set and the professions."""
+        return [body.data, body.professions]
+
+    def questions(self, body: Body, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+        """Ask for the vector of each text, or of each profession in its sentence, of the network and of an untrained one."""
+        name = options["texts"] or body.data
+        if name == "winobias":
+            self._refuse_options_of_tables(options)
+            cases = _sentences(context, body.professions)
+        else:
+            cases = _texts(name, options, context)
+        pooling = options["pooling"]
+        if pooling == "auto":
+            pooling = "mean" if cases.spans or context.role == "causal-lm" else "first"
+        cases = replace(cases, facts={**cases.facts, "pooling": np.full(cases.n_cases, pooling)})
+        asked = {"where": options["layer"], "pooling": pooling, "mask_others": bool(cases.spans)}
+        return {
+            "cases": Question(cases, TextVectors(**asked)),
+            "random encoder": Question(cases, TextVectors(**asked, random_seed=0)),
+        }
+
+    def _refuse_options_of_tables(self, options: Mapping[str, Any]) -> None:
+        for name in ("label", *COLUMNS):
+            if options[name] != self.options[name].default:
+                raise SettingError(
+                    f"option {name!r} has no meaning for WinoBias, whose label is the stereotype of the profession: leave it out, "
+                    f"got {options[name]!r}"
+                )
+
+    def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+        """Code the labels; intervals over shuffles."""
+        answer = answers["cases"]
+        facts = {name: column[answer.units] for name, column in answer.cases.facts.items()}
+        labels, groups = facts["label"], facts.get("order")
+        how = {"seeds": options["seeds"], "seed": seed, "mixed_units": options["mixed_units"], "groups": groups}
+        vectors, untrained = answer.values[:, 0], answers["random encoder"].values[:, 0]
+        codes = {
+            "compression": lambda: online_code(vectors, labels, **how),
+            "compression_shuffled": lambda: online_code(vectors, _control(labels, groups, seed), **how),
+            "compression_random_encoder": lambda: online_code(untrained, labels, **how),
+        }
+        figures, records = Figures(self.statistics), []
+        items: dict[str, NDArray[Any]] = {}
+        for key, code in codes.items():
+            found = _take(figures, key, code)
+            if found is not None:
+                records.append(_record(key, found))
+                items[key] = found.compressions
+            if key == "compression":
+                _take_accuracy(figures, found)
+                items |= {} if found is None else {"accuracy": found.accuracy}
+        names, counts = np.unique(labels, return_counts=True)
+        records += [{"slice": "label", "value": str(n), "examples": int(c)} for n, c in zip(names, counts, strict=True)]
+        share = counts / counts.sum()
+        prior = np.log2(len(names)) / -(share * np.log2(share)).sum() if len(names) > 1 else 1.0
+        notes = [
+            f"the shares of the labels alone give compression {prior:.3f} and accuracy {share.max():.3f} (always {str(names[share.argmax()])!r})"
+        ]
+        return figures.summary(records, items, notes)
+
+    def drawn(self, statistic: str, options: Mapping[str, Any], role: str) -> str:
+        """Return what every figure is a mean over."""
+        return _SHUFFLES
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return the value of each shuffle of the examples, a mean over one; of the same data and seed, they are the same shuffles."""
+        (values,) = stored(items, statistic)
+        names = np.asarray([f"shuffle {i}" for i in range(len(values))])
+        return mean_moments(names, values, np.ones(len(values)), _SHUFFLES)
+
+    def null(
+        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return compression and accuracy with the labels shuffled, each the mean over as many shuffles of examples as measured."""
+        answer = answers["cases"]
+        facts = {name: column[answer.units] for name, column in answer.cases.facts.items()}
+        labels, groups, vectors = facts["label"], facts.get("order"), answer.values[:, 0]
+        within = _MOST_WORK // (vectors.size * len(set(labels.tolist())) * options["seeds"])
+        if within < min(repeats, _FEWEST_SHUFFLES):
+            raise UndefinedError("it would train probes for many minutes; compression_shuffled is one such shuffle")
+        repeats = min(repeats, within)
+        streams = np.random.SeedSequence(seed).generate_state(repeats).tolist()
+        shuffles = np.stack([_control(labels, groups, stream) for stream in streams])
+        how = {"seeds": options["seeds"], "seed": seed, "mixed_units": options["mixed_units"], "groups": groups}
+        try:
+            found = [values.mean(axis=1) for values in codes_of_labellings(vectors, shuffles, **how)]
+        except UndefinedError:
+            found = [np.full(repeats, np.nan)] * 2
+        return dict(zip(("compression", "accuracy"), found, strict=True))
+
+
+def _take(figures: Figures, key: str, code: Callable[[], OnlineCode]) -> OnlineCode | None:
+    try:
+        found = code()
+    except UndefinedError as error:
+        figures.miss(str(error), key)
+        return None
+    values = found.compressions
+    figures.take(key, values.mean, lambda: restart_interval(values, _SHUFFLES), _FEW)
+    return found
+
+
+def _take_accuracy(figures: Figures, code: OnlineCode | None) -> None:
+    if code is None:
+        figures.miss(figures.reasons["compression"], "accuracy")
+    else:
+        figures.take("accuracy", code.accuracy.mean, lambda: restart_interval(code.accuracy, _SHUFFLES), _FEW)
+
+
+def _record(key: str, code: OnlineCode) -> Record:
+    return {
+        "slice": "code",
+        "value": key,
+        "compression": float(code.compressions.mean()),
+        "standard_deviation": float(code.compressions.std(ddof=1)) if len(code.compressions) > 1 else 0.0,
+        "by_shuffle": [float(c) for c in code.compressions],
+        "bits": float(code.code_lengths.mean()),
+        "uniform_bits": float(code.n * np.log2(code.n_labels)),
+        "accuracy": float(code.accuracy.mean()),
+        "accuracy_on": code.accuracy_on,
+    }
+
+
+def _control(labels: Any, groups: Any, seed: int) -> Any:
+    """Shuffle the labels; where examples come in groups of one label, those of the groups."""
+    if groups is None:
+        return shuffled(labels, seed)
+    _, first, number = np.unique(groups, return_index=True, return_inverse=True)
+    return shuffled(labels[first], seed)[number.ravel()]
+
+
+def _texts(name: str, options: Mapping[str, Any], context: Context) -> TextCases:
+    rows, _ = read_texts(name, options, context.data, any_group=True)
+    chosen = rows.groups if options["label"] == "group" else rows.labels
+    return TextCases([(one,) for one in rows.texts], facts={"label": np.asarray(chosen)})
+
+
+def _sentences(context: Context, professions: str) -> TextCases:
+    """Return both professions of each sentence; the two versions of a sentence differ in the masked pronoun, so one is taken."""
+    group = {entry.word: str(entry.attributes["group"]) for entry in load_wordlist(professions).entries}
+    texts, spans, names = [], [], []
+    for path in context.data.find_all("winobias"):
+        for sentence in read_winobias(path):
+            if sentence.stereotype != "pro":
+                continue
+            for mention, name in zip((sentence.gold, sentence.other), sentence.professions, strict=True):
+                texts.append((sentence.text,))
+                spans.append((without_determiner(sentence.text, mention), *sentence.pronouns))
+                names.append(name)
+    assert all(words_of(t, s[0]) for (t,), s in zip(texts, spans, strict=True))
+    facts = {"label": np.asarray([group[name] for name in names]), "order": np.asarray(names)}
+    return TextCases(texts, spans, facts)

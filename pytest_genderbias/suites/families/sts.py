@@ -1,0 +1,272 @@
+"""The family ``sts``: is "A woman is walking" or "A man is walking" more like "A nurse is walking" (webster2020, section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.datasets.folder import MissingDataError
+from pytest_genderbias.datasets.similarity import read_sentences, read_similarity, sts_templates
+from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.statistics.correlation import (
+    correlation_moments,
+    pearson,
+    pearson_interval,
+    pearson_of_sums,
+    product_sums,
+    slope,
+    slope_interval,
+    slope_moments,
+    slope_of_sums,
+)
+from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
+from pytest_genderbias.statistics.inference.item_sums import (
+    FloatArray,
+    Moments,
+    blocks_of,
+    distinct,
+    mean_moments,
+    stored,
+)
+from pytest_genderbias.statistics.score_bias import exchanged
+from pytest_genderbias.suites.cases import Answer, IntArray, Question, TextCases
+from pytest_genderbias.suites.family import (
+    Context,
+    Family,
+    Figures,
+    Record,
+    SlotWords,
+    Statistic,
+    Summary,
+    read_groups,
+    read_slot,
+    read_template,
+)
+from pytest_genderbias.suites.options import Option, one_of
+from pytest_genderbias.suites.query import PairSimilarity
+from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
+from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
+from pytest_genderbias.text.template import Piece, Word, parse_template
+
+PERSON, PROFESSION = "person", "profession"
+_FEW = "too few {}, or all on a line"
+
+
+@dataclass(frozen=True)
+class Body:
+    """Templates with one slot, the gendered word of each group, and professions with the share of women in each."""
+
+    groups: tuple[str, str]
+    persons: tuple[str, str]
+    profession: SlotWords
+    share: str
+    templates: tuple[str, ...]
+
+
+class Sts(Family):
+    """Similarity to the sentence with a woman minus that to the one with a man, against the share of women."""
+
+    name: ClassVar[str] = "sts"
+    definition: ClassVar[str] = "sts/1"
+    needs: ClassVar[str] = "a sentence-pair regressor, or an encoder of sentences"
+    roles: ClassVar[tuple[str, ...]] = ("pair-regressor", "encoder", "sentence-encoder", "masked-lm", "causal-lm")
+    keys: ClassVar[tuple[str, ...]] = ("groups", "persons", "profession", "share", "templates")
+    asked_apart: ClassVar[tuple[str, ...]] = ("accuracy",)
+    statistics: ClassVar[Mapping[str, Statistic]] = {
+        "pearson_r": Statistic("away", 0.0, "r of the difference by profession with the share of women"),
+        "slope": Statistic("away", 0.0, "difference in similarity from no women to women only (least squares)"),
+        "mean_absolute_difference": Statistic(
+            "higher", 0.0, "mean |difference| over professions, in units of the score"
+        ),
+        "accuracy": Statistic("lower", 1.0, "Pearson r with the gold scores of STS-B dev"),
+    }
+    signed: ClassVar[Mapping[str, str]] = {"mean_absolute_difference": "slope"}
+    null_control: ClassVar[str] = (
+        "the two persons are exchanged at random in each pair of sentences (template and profession)"
+    )
+    options: ClassVar[Mapping[str, Option]] = {
+        "templates": one_of(
+            "auto",
+            "stsb",
+            "own",
+            meaning="templates from the sentences of STS-B (test before dev), the suite's own, or STS-B's where they are there",
+        ),
+        "pooling": one_of(
+            "own",
+            "mean",
+            "first",
+            meaning="how an encoder makes one vector of a sentence: as its files say, mean, first token",
+        ),
+    }
+
+    def read(self, data: LocatedMap, beside: Path) -> Body:
+        """Read groups, their words, professions and templates."""
+        groups = read_groups(data, ("female", "male"))
+        persons = take(data, "persons", LocatedMap, "the suite")
+        if len(groups) != 2 or set(persons) != set(groups) or not all(isinstance(w, str) for w in persons.values()):
+            raise DataFileError(
+                f"{data.file}:{data.lines['persons']}: 'persons' should give a word for each of two groups, got {dict(persons)}"
+            )
+        profession = read_slot(data, "profession", beside)
+        share = take(data, "share", str, "the suite")
+        for entry in profession.entries:
+            if not isinstance(entry.attributes.get(share), (int, float)):
+                raise DataFileError(
+                    f"{data.file}:{data.lines['share']}: {entry.word!r} has no number {share!r} in its list"
+                )
+        rows = take(data, "templates", LocatedList, "the suite")
+        for row, line in zip(rows, rows.lines, strict=True):
+            read_template(row, data.file, line, {PERSON})
+        return Body((groups[0], groups[1]), (persons[groups[0]], persons[groups[1]]), profession, share, tuple(rows))
+
+    def content(self, body: Body) -> Any:
+        """Return groups, words, professions and templates."""
+        return [body.groups, body.persons, body.profession.content(), body.share, body.templates]
+
+    def questions(self, body: Body, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+        """Ask for the similarity of every pair of sentences, and of the pairs of STS-B dev."""
+        query = PairSimilarity(options["pooling"])
+        asked = {"cases": Question(_space(body, _templates(body, options["templates"], context)), query)}
+        try:
+            gold = read_similarity(context.data.find("stsb", "dev"))
+        except MissingDataError:
+            return asked
+        pairs = list(zip(gold.sentences1, gold.sentences2, strict=True))
+        return {**asked, "accuracy": Question(TextCases(pairs, facts={"gold": gold.scores}), query, whole=True)}
+
+    def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+        """Correlate the difference by profession with the share of women; intervals over professions."""
+        scores = answers["cases"]
+        space: CaseSpace = scores.cases
+        seen, profession, share = _professions(body, scores)
+        n = np.bincount(profession, minlength=len(seen))
+        by_group = np.stack([np.bincount(profession, scores.values[:, g, 0], len(seen)) / n for g in (0, 1)], axis=1)
+        bias = by_group[:, 0] - by_group[:, 1]
+        figures = Figures(self.statistics)
+        figures.take(
+            "pearson_r",
+            lambda: pearson(share, bias),
+            lambda: pearson_interval(share, bias, "professions"),
+            _FEW.format("professions"),
+        )
+        figures.take(
+            "slope",
+            lambda: slope(share, bias),
+            lambda: slope_interval(share, bias, "professions"),
+            _FEW.format("professions"),
+        )
+        figures.take(
+            "mean_absolute_difference",
+            lambda: float(np.abs(bias).mean()),
+            lambda: clustered_mean_interval(np.abs(bias), np.ones(len(bias)), "professions", bounds=(0.0, np.inf)),
+            "the professions that vary are too few among those scored",
+        )
+        _take_accuracy(figures, answers.get("accuracy"))
+        labels = [space.words[PROFESSION][i].label for i in seen]
+        records: list[Record] = [
+            {
+                "profession": label,
+                "difference": float(b),
+                "preferred": body.groups[0] if b > 0 else body.groups[1] if b < 0 else "neither",
+                "women_share": float(s),
+                **{group: float(v) for group, v in zip(body.groups, values, strict=True)},
+            }
+            for label, b, s, values in zip(labels, bias, share, by_group, strict=True)
+        ]
+        items = {"profession": np.asarray(labels), "difference": bias, "share": share, "n": n}
+        items |= _accuracy_items(answers.get("accuracy"))
+        return figures.summary(sorted(records, key=lambda r: (-abs(r["difference"]), r["profession"])), items)
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return sums by profession, or of the accuracy by block of consecutive pairs."""
+        if statistic == "accuracy":
+            pairs, sums = stored(items, "accuracy_pairs", "accuracy_sums")
+            return Moments(pairs, sums, pearson_of_sums, "blocks of sentence pairs")
+        profession, share, bias = stored(items, "profession", "share", "difference")
+        labels, over = distinct(profession), "professions"
+        if statistic == "mean_absolute_difference":
+            return mean_moments(labels, np.abs(bias), np.ones(len(bias)), over)
+        return (correlation_moments if statistic == "pearson_r" else slope_moments)(labels, share, bias, over)
+
+    def null(
+        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return r, slope and mean absolute difference of exchanged persons."""
+        scores = answers["cases"]
+        seen, profession, share = _professions(body, scores)
+        difference = scores.values[:, 0, 0] - scores.values[:, 1, 0]
+        bias = exchanged(difference, profession, len(seen), repeats, seed) / np.bincount(profession)
+        totals = product_sums(share, bias).sum(axis=1)
+        return {
+            "pearson_r": pearson_of_sums(totals),
+            "slope": slope_of_sums(totals),
+            "mean_absolute_difference": np.abs(bias).mean(axis=1),
+        }
+
+
+def _professions(body: Body, answer: Answer) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the professions that were scored, which of them each unit has, and their share of women (0 to 1)."""
+    space: CaseSpace = answer.cases
+    of_cases = space.columns(space.cases_of(answer.units))[PROFESSION].reshape(-1, 2)[:, 0]
+    seen, of_units = np.unique(of_cases, return_inverse=True)
+    share = [body.profession.entries[i].attributes[body.share] for i in seen]
+    return seen, of_units, np.asarray(share, dtype=np.float64) / 100
+
+
+def _templates(body: Body, chosen: str, context: Context) -> tuple[str, ...]:
+    if chosen == "own":
+        return body.templates
+    try:
+        found = context.data.locate("stsb")
+    except MissingDataError:
+        if chosen == "stsb":
+            raise
+        return body.templates
+    templates = sts_templates(read_sentences(found.files[0]))
+    if not templates:
+        raise DataFileError(
+            f"{found.files[0]}: no sentence starts with 'A man' or 'A woman' and has no other gendered word; "
+            "the suite's own templates are taken with the option templates=own"
+        )
+    return templates
+
+
+def _space(body: Body, templates: tuple[str, ...]) -> CaseSpace:
+    """Return templates x professions x persons; a unit is a template and a profession with both persons."""
+    words = {PERSON: tuple(Word.of(word) for word in body.persons), PROFESSION: body.profession.words()}
+    axes = (Axis.whole(TEMPLATE, len(templates)), Axis.whole(PROFESSION, len(words[PROFESSION])), Axis.whole(PERSON, 2))
+    return CaseSpace(tuple(_template(text) for text in templates), words, axes, unit_axes=2)
+
+
+def _template(text: str) -> Template:
+    person = parse_template(text)
+    profession = tuple(Piece(p.lead, p.text, PROFESSION if p.slot else "", p.article) for p in person)
+    return Template((person, profession))
+
+
+def _take_accuracy(figures: Figures, answer: Answer | None) -> None:
+    if answer is None:
+        figures.miss("the STS-B dev set is not there: name its folder with --bias-data (docs/data.md)", "accuracy")
+        return
+    gold, found = answer.cases.facts["gold"], answer.in_order()[:, 0]
+    figures.take(
+        "accuracy",
+        lambda: pearson(gold, found),
+        lambda: pearson_interval(gold, found, "sentence pairs"),
+        _FEW.format("sentence pairs"),
+    )
+
+
+def _accuracy_items(answer: Answer | None) -> dict[str, NDArray[Any]]:
+    """Return the sums of each block of consecutive pairs that make r of the gold scores with those found."""
+    if answer is None:
+        return {}
+    sums = product_sums(answer.cases.facts["gold"], answer.in_order()[:, 0])
+    labels, block = blocks_of(len(sums), "pairs")
+    by_block = np.stack([np.bincount(block, column) for column in sums.T], axis=1)
+    return {"accuracy_pairs": labels, "accuracy_sums": by_block}

@@ -1,0 +1,197 @@
+"""The family ``subspace``: does one direction hold what sets the words apart, and is it the learned one (dev2019, tables 7 and 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.statistics.inference.item_sums import Moments
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.subspace import (
+    PrincipalRatios,
+    cosine_with,
+    pair_direction,
+    principal_ratios,
+    random_cosines,
+    random_ratios,
+    unit_vectors,
+)
+from pytest_genderbias.suites.cases import Answer, Question
+from pytest_genderbias.suites.families.shared.words import bare_words, have_vectors, layer, missing_note
+from pytest_genderbias.suites.family import Context, Family, Figures, Record, SlotWords, Statistic, Summary, read_slot
+from pytest_genderbias.suites.options import Option, flag
+from pytest_genderbias.suites.query import NETWORKS, TextVectors
+from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
+
+FloatArray = NDArray[np.float64]
+
+_NO_INTERVAL = "no interval is known to hold for the singular values of a chosen list of words"
+_RATIO = (
+    "{} singular value / 1st: near 0 one direction holds what sets the words apart, near 1 none stands out; it says how well "
+    "taking a direction out can do, and is no measure of bias"
+)
+
+
+@dataclass(frozen=True)
+class Body:
+    """The full set of words, and what the direction is learned from: a pair, or a part of the words."""
+
+    words: tuple[str, ...]
+    pair: tuple[str, str] | None
+    train: tuple[str, ...]
+
+
+class Subspace(Family):
+    """Singular values of a set of words, and the cosine of its first component with the learned direction."""
+
+    name: ClassVar[str] = "subspace"
+    definition: ClassVar[str] = "subspace/1"
+    null_control: ClassVar[str] = (
+        "each word's vector from their mean keeps its length and takes a random direction; for the cosine the learned direction "
+        "is a random one"
+    )
+    needs: ClassVar[str] = "word vectors, or a network with hidden states"
+    roles: ClassVar[tuple[str, ...]] = ("vectors", *NETWORKS)
+    keys: ClassVar[tuple[str, ...]] = ("words", "pair", "train")
+    statistics: ClassVar[Mapping[str, Statistic]] = {
+        "ratio_2": Statistic("higher", 0.0, _RATIO.format("2nd")),
+        "ratio_3": Statistic("higher", 0.0, _RATIO.format("3rd")),
+        "ratio_4": Statistic("higher", 0.0, _RATIO.format("4th")),
+        "cosine": Statistic(
+            "lower",
+            1.0,
+            "|cosine| of the first component with the learned direction: low says that a projection takes out something else",
+        ),
+    }
+    options: ClassVar[Mapping[str, Option]] = {
+        "where": layer("input"),
+        "uncentred": flag("singular values of the vectors as they are, without subtracting their mean"),
+        "normalised": flag("divide each vector by its length first"),
+    }
+
+    def read(self, data: LocatedMap, beside: Path) -> Body:
+        """Read the words, and the pair or the list that the direction is learned from."""
+        words = _texts(read_slot(data, "words", beside))
+        if ("pair" in data) == ("train" in data):
+            raise DataFileError(
+                f"{data.file}:{data.line}: expected either 'pair' (two words) or 'train' (a list) for the direction"
+            )
+        if "train" in data:
+            return Body(words, None, _texts(read_slot(data, "train", beside)))
+        pair = take(data, "pair", LocatedList, "the suite")
+        if len(pair) != 2 or not all(isinstance(word, str) and word.strip() for word in pair) or pair[0] == pair[1]:
+            raise DataFileError(
+                f"{data.file}:{data.lines['pair']}: 'pair' should be two different words, got {list(pair)}"
+            )
+        return Body(words, (pair[0], pair[1]), ())
+
+    def content(self, body: Body) -> Any:
+        """Return the words and what the direction is learned from."""
+        return [body.words, body.pair, body.train]
+
+    def questions(self, body: Body, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+        """Ask for the vector of every word."""
+        return {"cases": Question(bare_words(_all_words(body)), TextVectors(options["where"]), whole=True)}
+
+    def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+        """Return the ratios, the cosine, and each word's place along the first component."""
+        words, vectors = _all_words(body), _vectors(body, answers["cases"])
+        notes = missing_note({"words": [word for word in words if word not in vectors]}, len(words), "no vector")
+        figures = Figures(self.statistics)
+        try:
+            full = _component(body.words, vectors, options)
+        except UndefinedError as error:
+            figures.miss(str(error))
+            return figures.summary([], {}, notes)
+        for key, ratio in zip(("ratio_2", "ratio_3", "ratio_4"), full.ratios, strict=True):
+            figures.take(key, partial(float, ratio), no_interval=_NO_INTERVAL)
+        figures.take(
+            "cosine", lambda: cosine_with(_direction(body, vectors, options), full.component), no_interval=_NO_INTERVAL
+        )
+        return figures.summary(*_by_word(body, vectors, full, options), notes=notes)
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Refuse: the components of a set of words are those of all its vectors together."""
+        raise UndefinedError(
+            "singular values and components are of all words together, and no function of sums over words"
+        )
+
+    def null(
+        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return ratios of vectors turned at random, and cosines of the first component with random directions."""
+        vectors = _vectors(body, answers["cases"])
+        rows = [vectors[word] for word in body.words if word in vectors]
+        found = np.full((repeats, 4), np.nan)
+        try:
+            _component(body.words, vectors, options)
+            found[:, :3] = random_ratios(
+                rows, repeats, seed, centred=not options["uncentred"], normalised=options["normalised"]
+            )
+            _direction(body, vectors, options)  # without one there is no cosine to hold against others
+            found[:, 3] = random_cosines(len(rows[0]), repeats, seed)
+        except UndefinedError:
+            pass
+        return dict(zip(self.statistics, found.T, strict=True))
+
+
+def _texts(slot: SlotWords) -> tuple[str, ...]:
+    return tuple(word.text for word in slot.words())
+
+
+def _all_words(body: Body) -> list[str]:
+    """Return each word once."""
+    return list(dict.fromkeys([*body.words, *(body.pair or ()), *body.train]))
+
+
+def _vectors(body: Body, answer: Answer) -> dict[str, FloatArray]:
+    """Return the vector of each word that has one."""
+    found = answer.in_order().astype(np.float64)
+    return {word: v for word, v, there in zip(_all_words(body), found, have_vectors(found), strict=True) if there}
+
+
+def _component(
+    words: tuple[str, ...], vectors: Mapping[str, FloatArray], options: Mapping[str, Any]
+) -> PrincipalRatios:
+    """Return the first component, and the ratios, of the words that have vectors."""
+    rows = [vectors[word] for word in words if word in vectors]
+    if not rows:
+        raise UndefinedError("none of the words has a vector")
+    return principal_ratios(rows, centred=not options["uncentred"], normalised=options["normalised"])
+
+
+def _direction(body: Body, vectors: Mapping[str, FloatArray], options: Mapping[str, Any]) -> FloatArray:
+    """Return the learned direction: from the second word of the pair to the first, or the first component of a list."""
+    if body.pair is None:
+        return _component(body.train, vectors, options).component
+    first, second = body.pair
+    for word in body.pair:
+        if word not in vectors:
+            raise UndefinedError(f"{word!r}, which the direction is learned from, has no vector")
+    return pair_direction(vectors[second], vectors[first])
+
+
+def _by_word(
+    body: Body, vectors: Mapping[str, FloatArray], full: PrincipalRatios, options: Mapping[str, Any]
+) -> tuple[list[Record], dict[str, NDArray[Any]]]:
+    """Return each word's place along the first component, which points as the learned direction does, and items."""
+    known = [word for word in body.words if word in vectors]
+    rows = np.asarray([vectors[word] for word in known])
+    rows = unit_vectors(rows) if options["normalised"] else rows
+    places = (rows - (0.0 if options["uncentred"] else rows.mean(axis=0))) @ full.component
+    try:
+        places = places * (-1.0 if _direction(body, vectors, options) @ full.component < 0 else 1.0)
+    except UndefinedError:
+        places = places * np.sign(places[np.argmax(np.abs(places))])
+    records: list[Record] = [
+        {"word": word, "along_first_component": float(p)} for word, p in zip(known, places, strict=True)
+    ]
+    items = {"word": np.asarray(known), "along_first_component": places, "ratios": np.asarray(full.ratios)}
+    return sorted(records, key=lambda r: (-abs(r["along_first_component"]), r["word"])), items

@@ -1,0 +1,421 @@
+"""The families ``weat`` (Caliskan et al. 2017) and ``ceat`` (Guo and Caliskan 2021): which words are nearer to which attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.datasets.contexts import draw_contexts
+from pytest_genderbias.datasets.folder import DATA_SETS, MissingDataError, data_set_of, own_path
+from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.statistics.association import (
+    association,
+    ceat,
+    effect_size,
+    effect_size_moments,
+    permutation_test,
+    shuffled_combined_effects,
+    shuffled_effect_sizes,
+)
+from pytest_genderbias.statistics.inference.item_sums import Moments, stored
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.subspace import unit_vectors
+from pytest_genderbias.suites.cases import Answer, Question, TextCases
+from pytest_genderbias.suites.families.shared.words import bare_words, have_vectors, layer, missing_note
+from pytest_genderbias.suites.family import Context, Family, Figures, Record, SlotWords, Statistic, Summary, read_slot
+from pytest_genderbias.suites.options import Option, flag, text, whole
+from pytest_genderbias.suites.query import NETWORKS, TextVectors
+from pytest_genderbias.text.located_yaml import LocatedMap, take
+
+FloatArray = NDArray[np.float64]
+
+#: Corpora that contexts are drawn from, in the order in which they are looked for.
+CORPORA = ("brown", "wikitext2", "war_and_peace", "state_union", "inaugural")
+
+_P_VALUE = (
+    "share of the splits of the target words that differ as much: how sure, not how strong; without bias it is below .05 in "
+    "one model of twenty, so gate the effect size"
+)
+_NO_INTERVAL = "a p value has no interval"
+_NO_COMPARISON = "a p value measures no bias: compare the effect size"
+_EXCHANGED = flag("exchange targets and attributes (career and family, then names), as the text of orgad2022 has them")
+_WHERE = layer("last")
+
+
+@dataclass(frozen=True)
+class WordSet:
+    """A set of words with its label. ``role`` is ``X``, ``Y`` (targets), ``A``, ``B`` (attributes) or ``other``."""
+
+    role: str
+    label: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Body:
+    """Two sets of target words, two of attribute words, and any number that are shown beside the targets."""
+
+    sets: tuple[WordSet, ...]
+
+    def roles(self, exchanged: bool) -> tuple[WordSet, ...]:
+        """Return the sets, with targets and attributes exchanged where that is asked for."""
+        other = {"X": "A", "Y": "B", "A": "X", "B": "Y", "other": "other"}
+        return tuple(WordSet(other[s.role], s.label, s.words) for s in self.sets) if exchanged else self.sets
+
+
+#: Sets by their role, those without one by their label.
+Sets = dict[str, WordSet]
+
+
+class _Associations(Family):
+    """What both families share: their suite files."""
+
+    keys: ClassVar[tuple[str, ...]] = ("targets", "attributes", "others")
+    null_control: ClassVar[str] = "target words are shuffled over their two sets"
+
+    def read(self, data: LocatedMap, beside: Path) -> Body:
+        """Read two sets of targets, two of attributes, and other sets."""
+        sets: list[WordSet] = []
+        for key, roles in (("targets", "XY"), ("attributes", "AB")):
+            slots = take(data, key, LocatedMap, "the suite")
+            if len(slots) != 2:
+                raise DataFileError(
+                    f"{data.file}:{data.lines[key]}: {key!r} should be two sets of words, got {', '.join(slots)}"
+                )
+            sets += [_read_set(slots, label, role, beside) for label, role in zip(slots, roles, strict=True)]
+        others = take(data, "others", LocatedMap, "the suite", default={})
+        sets += [_read_set(others, label, "other", beside) for label in others]
+        _refuse_repeats(sets, data)
+        return Body(tuple(sets))
+
+    def content(self, body: Body) -> Any:
+        """Return the sets of words."""
+        return [[s.role, s.label, list(s.words)] for s in body.sets]
+
+
+def _read_set(slots: LocatedMap, label: str, role: str, beside: Path) -> WordSet:
+    slot: SlotWords = read_slot(slots, label, beside)
+    return WordSet(role, label, tuple(word.text for word in slot.words()))
+
+
+def _refuse_repeats(sets: Sequence[WordSet], data: LocatedMap) -> None:
+    labels: dict[str, str] = {}
+    for word_set in sets:
+        if [s.label for s in sets].count(word_set.label) > 1:
+            raise DataFileError(f"{data.file}:{data.line}: two sets are called {word_set.label!r}")
+        for word in word_set.words:
+            if word in labels:
+                raise DataFileError(
+                    f"{data.file}:{data.line}: {word!r} stands in two sets, {labels[word]} and {word_set.label}; "
+                    "it would be compared with itself"
+                )
+            labels[word] = word_set.label
+
+
+class Weat(_Associations):
+    """Effect size of the association of two sets of target words with two sets of attribute words."""
+
+    name: ClassVar[str] = "weat"
+    definition: ClassVar[str] = "weat/1"
+    needs: ClassVar[str] = "word vectors, or a network with hidden states"
+    roles: ClassVar[tuple[str, ...]] = ("vectors", *NETWORKS)
+    statistics: ClassVar[Mapping[str, Statistic]] = {
+        "effect_size": Statistic(
+            "away", 0.0, "mean s(w) of X - mean of Y, in standard deviations; s(w) = mean cos with A - mean cos with B"
+        ),
+        "p_value": Statistic("lower", 1.0, _P_VALUE),
+    }
+    signed: ClassVar[Mapping[str, str]] = {"p_value": "effect_size"}
+    options: ClassVar[Mapping[str, Option]] = {
+        "where": _WHERE,
+        "exchanged": _EXCHANGED,
+        "two_sided": flag("p value of a difference of either sign; by default as Caliskan et al., X above Y"),
+    }
+
+    def questions(self, body: Body, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+        """Ask for the vector of every word."""
+        cases = bare_words([word for word_set in body.sets for word in word_set.words])
+        return {"cases": Question(cases, TextVectors(options["where"]), whole=True)}
+
+    def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+        """Return the effect size, its permutation p, and the association of each target word."""
+        vectors = _vectors(body, answers["cases"])
+        figures = Figures(self.statistics)
+        sets, notes = _known(body.roles(options["exchanged"]), vectors, "no vector")
+        try:
+            s = _associations(sets, vectors)
+        except UndefinedError as error:
+            figures.miss(str(error))
+            return figures.summary([], {}, notes)
+        x, y = s[sets["X"].label], s[sets["Y"].label]
+        figures.take(
+            "effect_size",
+            lambda: effect_size(x, y),
+            no_interval="the words are chosen, no sample of others; p_value says whether they differ by more than chance",
+        )
+        figures.take(
+            "p_value",
+            lambda: permutation_test(x, y, two_sided=options["two_sided"], seed=seed).p_value,
+            no_interval=_NO_INTERVAL,
+        )
+        records, items = _by_word(sets, s)
+        return figures.summary(records, items, [*notes, *_means(sets, s)])
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Return the sums of each target word."""
+        if statistic != "effect_size":
+            raise UndefinedError(_NO_COMPARISON)
+        words, role, s = stored(items, "word", "role", "association")
+        target = role != "other"
+        return effect_size_moments(words[target], s[target], role[target] == "X")
+
+    def null(
+        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return the effect size with the target words shuffled over their sets."""
+        vectors = _vectors(body, answers["cases"])
+        sets, _ = _known(body.roles(options["exchanged"]), vectors, "no vector")
+        try:
+            s = _associations(sets, vectors)
+            found = shuffled_effect_sizes(s[sets["X"].label], s[sets["Y"].label], repeats, seed)
+        except UndefinedError:
+            found = np.full(repeats, np.nan)
+        return {"effect_size": found}
+
+
+class Ceat(_Associations):
+    """Combined effect size of WEAT over contexts drawn from a corpus.
+
+    Contexts are cut as the reference code cuts them for BERT, to nine words (it keeps eight in the middle of a sentence, by a
+    slip). Other than there, a word's vector is the mean over its tokens, not the last one's, marks of punctuation and the
+    tokenizer's special tokens stay, and a word of two places in a sentence has its vector at the first.
+    """
+
+    name: ClassVar[str] = "ceat"
+    definition: ClassVar[str] = "ceat/1"
+    needs: ClassVar[str] = "a network with hidden states"
+    roles: ClassVar[tuple[str, ...]] = NETWORKS
+    statistics: ClassVar[Mapping[str, Statistic]] = {
+        "combined_effect_size": Statistic(
+            "away", 0.0, "mean WEAT effect size over draws of one context a word, by a random-effects model (CES)"
+        ),
+        "p_value": Statistic(
+            "lower",
+            1.0,
+            "p of the CES over draws, the paper's: small for nearly any words, and smaller with more draws",
+        ),
+        "word_p_value": Statistic("lower", 1.0, f"of mean associations, the {_P_VALUE}"),
+    }
+    signed: ClassVar[Mapping[str, str]] = dict.fromkeys(("p_value", "word_p_value"), "combined_effect_size")
+    options: ClassVar[Mapping[str, Option]] = {
+        "corpus": text(
+            f"where contexts come from: a path, or one of {', '.join(CORPORA)} (also with a split, as wikitext2/valid); "
+            "none: the first of these that is there",
+            display=True,
+        ),
+        "contexts": whole(200, "contexts of a word at most, drawn from all that there are; 10,000 in the paper"),
+        "contexts_seed": whole(0, "seed of the draw of contexts", least=0),
+        "window": whole(9, "words of a sentence that are kept, the word in the middle; 9 in the reference code"),
+        "draws": whole(10_000, "draws of one context a word", least=2),
+        "where": _WHERE,
+        "exchanged": _EXCHANGED,
+        "one_sided": flag("p values of effects above 0 only, as the reference code has them"),
+        "random_encoder": flag("the network as it is before any training, as a control"),
+    }
+
+    def questions(self, body: Body, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+        """Ask for the vector of every word in each of its contexts.
+
+        Raises:
+            MissingDataError: the corpus, or where none is named any, is not there.
+            DataFileError: the corpus cannot be read, or has none of the words.
+        """
+        words = [word for word_set in body.sets for word in word_set.words]
+        path = _corpus(options["corpus"], context)
+        found = draw_contexts(
+            path, words, most=options["contexts"], window=options["window"], seed=options["contexts_seed"]
+        )
+        drawn = [(i, c) for i, word in enumerate(words) for c in found[word].drawn]
+        if not drawn:
+            raise DataFileError(
+                f"{path}: none of the {len(words)} words of the suite stands in this corpus ({words[0]}, ...)"
+            )
+        cases = TextCases(
+            [(c.text,) for _, c in drawn],
+            [((c.start, c.stop),) for _, c in drawn],
+            {"word": np.asarray([i for i, _ in drawn])},
+        )
+        return {
+            "cases": Question(
+                cases, TextVectors(options["where"], random_seed=0 if options["random_encoder"] else None)
+            )
+        }
+
+    def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+        """Return the combined effect size, both p values, and the mean association of each target word."""
+        vectors = _by_context(body, answers["cases"])
+        figures = Figures(self.statistics)
+        sets, notes = _known(body.roles(options["exchanged"]), vectors, "no context")
+        two_sided = not options["one_sided"]
+        try:
+            _refuse_empty(sets, "context")
+            x, y, a, b = ([vectors[word] for word in sets[role].words] for role in "XYAB")
+            found = ceat(x, y, a, b, draws=options["draws"], seed=seed, two_sided=two_sided)
+        except UndefinedError as error:
+            figures.miss(str(error))
+            return figures.summary([], {}, notes)
+        s = _mean_associations(sets, vectors)
+        s[sets["X"].label], s[sets["Y"].label] = found.associations[: len(x)], found.associations[len(x) :]
+        figures.take(
+            "combined_effect_size",
+            lambda: found.combined_effect_size,
+            no_interval="its standard error shrinks with the number of draws and says nothing of other words",
+        )
+        figures.take("p_value", lambda: found.p_value, no_interval=_NO_INTERVAL)
+        figures.take(
+            "word_p_value",
+            lambda: permutation_test(*(s[sets[role].label] for role in "XY"), two_sided=two_sided, seed=seed).p_value,
+            no_interval=_NO_INTERVAL,
+        )
+        records, items = _by_word(sets, s, {word: len(v) for word, v in vectors.items()})
+        notes.append(
+            f"p_value is that of a mean over {found.draws} draws: it shrinks as they grow, also where the words have nothing to do "
+            "with each other; word_p_value says whether the words differ by more than chance"
+        )
+        return figures.summary(records, items, [*notes, *_means(sets, s)])
+
+    def drawn(self, statistic: str, options: Mapping[str, Any], role: str) -> str:
+        """Return what every figure hangs on, with the other seed that it has."""
+        return f"draws of contexts (contexts_seed {options['contexts_seed']})"
+
+    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+        """Refuse: a draw has a context of every word, and the weight of each draw depends on all draws."""
+        if statistic != "combined_effect_size":
+            raise UndefinedError(_NO_COMPARISON)
+        raise UndefinedError("effects are combined over draws of contexts, and are no function of sums over words")
+
+    def null(
+        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return the combined effect size with the target words shuffled over their sets, in the same draws of contexts."""
+        vectors = _by_context(body, answers["cases"])
+        sets, _ = _known(body.roles(options["exchanged"]), vectors, "no context")
+        try:
+            _refuse_empty(sets, "context")
+            x, y, a, b = ([vectors[word] for word in sets[role].words] for role in "XYAB")
+            found = shuffled_combined_effects(x, y, a, b, repeats, draws=options["draws"], seed=seed)
+        except UndefinedError:
+            found = np.full(repeats, np.nan)
+        return {"combined_effect_size": found}
+
+
+def _corpus(chosen: str | None, context: Context) -> Path:
+    """Return the path of the corpus."""
+    if chosen is not None:
+        data_set = data_set_of(chosen, CORPORA)
+        if data_set is not None:
+            return context.data.find(data_set, chosen.partition("/")[2] or None)
+        path = own_path(chosen)
+        if not path.exists():
+            raise SettingError(f"option 'corpus': no file {chosen}; expected a path, or one of {', '.join(CORPORA)}")
+        return path
+    missing: list[str] = []
+    for name in CORPORA:
+        try:
+            return context.data.find(name)
+        except MissingDataError as error:
+            missing.append(str(error))
+    others = ", ".join(DATA_SETS[name].title for name in CORPORA[1:])
+    raise MissingDataError(f"{missing[0]}; nor is there {others}; a text of your own is given as corpus=PATH")
+
+
+def _vectors(body: Body, answer: Answer) -> dict[str, FloatArray]:
+    """Return the vector of each word that has one."""
+    found = answer.in_order().astype(np.float64)
+    words = [word for word_set in body.sets for word in word_set.words]
+    return {word: v for word, v, there in zip(words, found, have_vectors(found), strict=True) if there}
+
+
+def _by_context(body: Body, answer: Answer) -> dict[str, NDArray[Any]]:
+    """Return the vectors of each word that has any, shape (contexts, dim), in the order of the contexts."""
+    in_order = np.argsort(answer.units)
+    word = answer.cases.facts["word"][answer.units[in_order]]
+    values = answer.values[in_order, 0]
+    words = [word for word_set in body.sets for word in word_set.words]
+    return {words[i]: values[word == i] for i in np.unique(word)}
+
+
+def _known(sets: Sequence[WordSet], vectors: Mapping[str, Any], what: str) -> tuple[Sets, list[str]]:
+    """Return the sets with the words that have vectors, by role (others by label), and a note on the rest."""
+    known = {
+        s.label if s.role == "other" else s.role: WordSet(s.role, s.label, tuple(w for w in s.words if w in vectors))
+        for s in sets
+    }
+    missing = {s.label: [w for w in s.words if w not in vectors] for s in sets}
+    return known, missing_note(missing, sum(len(s.words) for s in sets), what)
+
+
+def _refuse_empty(sets: Sets, what: str) -> None:
+    for role in "XYAB":
+        if not sets[role].words:
+            raise UndefinedError(f"no word of the set {sets[role].label!r} has a {what}")
+
+
+def _shown(sets: Sets) -> list[WordSet]:
+    """Return the targets, and the sets that are shown beside them."""
+    return [sets["X"], sets["Y"], *(s for s in sets.values() if s.role == "other" and s.words)]
+
+
+def _associations(sets: Sets, vectors: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """Return s(w) of the words of each shown set, by its label."""
+    _refuse_empty(sets, "vector")
+    a, b = ([vectors[word] for word in sets[role].words] for role in "AB")
+    return {s.label: association([vectors[word] for word in s.words], a, b) for s in _shown(sets)}
+
+
+def _mean_associations(sets: Sets, vectors: Mapping[str, NDArray[Any]]) -> dict[str, FloatArray]:
+    """Return the mean of s(w) over all draws of contexts that there are, of the words of each shown set."""
+    mean = {word: unit_vectors(v).mean(axis=0) for word, v in vectors.items()}
+    a, b = (np.mean([mean[word] for word in sets[role].words], axis=0) for role in "AB")
+    return {s.label: np.asarray([mean[word] for word in s.words]) @ (a - b) for s in _shown(sets)}
+
+
+def _by_word(
+    sets: Sets, associations: Mapping[str, FloatArray], contexts: Mapping[str, int] | None = None
+) -> tuple[list[Record], dict[str, NDArray[Any]]]:
+    """Return records, those farthest from the mean of the targets first, and items."""
+    words = [(word, s.label) for s in _shown(sets) for word in s.words]
+    values = np.concatenate([associations[s.label] for s in _shown(sets)])
+    middle = np.concatenate([associations[sets[role].label] for role in "XY"]).mean()
+    records: list[Record] = [
+        {
+            "word": word,
+            "set": label,
+            "association": float(value),
+            "above_mean": float(value - middle),
+            "nearer_to": sets["A" if value > 0 else "B"].label if value else "neither",
+        }
+        | ({} if contexts is None else {"contexts": contexts[word]})
+        for (word, label), value in zip(words, values, strict=True)
+    ]
+    items = {
+        "word": np.asarray([word for word, _ in words]),
+        "set": np.asarray([label for _, label in words]),
+        "role": np.asarray([s.role for s in _shown(sets) for _ in s.words]),
+        "association": values,
+    }
+    return sorted(records, key=lambda r: (-abs(r["above_mean"]), r["word"])), items
+
+
+def _means(sets: Sets, associations: Mapping[str, FloatArray]) -> list[str]:
+    """Say where the other sets lie between the targets, if there are any."""
+    shown = _shown(sets)
+    if len(shown) == 2:
+        return []
+    means = ", ".join(f"{s.label} {associations[s.label].mean():+.3f} ({len(s.words)} words)" for s in shown)
+    return [f"mean association, {sets['A'].label} minus {sets['B'].label}: {means}"]

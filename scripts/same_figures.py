@@ -1,0 +1,163 @@
+"""Check that a change of the code changes no figure.
+
+Record the figures with the old code, record them again with the new code, and compare the two files::
+
+    python scripts/same_figures.py --record old.json --data=../shared/data      # in a checkout of the old code
+    python scripts/same_figures.py --record new.json --data=../shared/data      # in a checkout of the new code
+    python scripts/same_figures.py old.json new.json
+
+Without ``--data`` only the demo models are recorded. The comparison fails with exit status 1 if a value, an interval, a record, an
+item statistic or a signature differs in a single bit. Texts for readers (reasons, notes, names of methods) may be reworded: the
+comparison counts them, and ``--texts`` prints them. Any two JSON files that ``--bias-json`` wrote can be compared, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+DEMO_MODELS = ("demo-mlm", "demo-lm", "demo-nli")
+#: Models and tables under ``--data``, each with the largest number of cases of a suite.
+REAL_MODELS = (
+    ("models/bert-tiny-mlm", 1000),
+    ("models/stories260k", 1000),
+    ("models/minilm-snli", 500),
+    ("models/minilm-mlm", 300),
+    ("coref_predictions/neuralcoref_winobias_dev.jsonl.gz", 1000),
+    ("coref_predictions/neuralcoref_winogender.jsonl.gz", 1000),
+    ("text:wikitext2/valid.txt.gz", 1000),
+)
+#: Suites that train or generate for minutes, with options that make them short.
+SHORT: dict[str, dict[str, Any]] = {
+    "corpus-cooccurrence": {"samples": 20, "tokens": 60},
+    "ceat": {"draws": 500},
+    "ceat-math-arts": {"draws": 500},
+    "ceat-science-arts": {"draws": 500},
+    "ceat-occupation": {"draws": 500},
+}
+#: Keys that have been renamed since, old name first.
+RENAMED = {"whole_suite": "bounds", "place": "p_value"}
+#: Keys whose values are texts for readers, or differ between any two runs.
+TEXTS = frozenset(
+    {"reasons", "notes", "meaning", "method", "over", "what", "text", "bound", "settled_by", "accept", "lines"}
+)
+IGNORED = frozenset({"versions", "spec", "created", "seconds", "date", "command", "version", "schema"})
+
+
+def record(out: Path, data: Path | None, limit: int, null: int) -> None:
+    """Measure every packaged suite on every model that it applies to, and write all of it to ``out``."""
+    from pytest_genderbias import BiasError, NotApplicableError, load_model, measure, suite_names
+
+    figures: dict[str, Any] = {}
+    models = [(name, name, limit) for name in DEMO_MODELS]
+    if data is not None:
+        for path, most in REAL_MODELS:
+            prefix, _, rest = path.rpartition(":")
+            models.append((path, f"{prefix}:{data / rest}" if prefix else str(data / rest), most))
+    for name, spec, most in models:
+        model = load_model(spec, device="cpu")
+        for suite in suite_names():
+            start = time.monotonic()
+            try:
+                options = {k: v for k, v in SHORT.get(suite, {}).items() if k in _options(suite)}
+                measurement = measure(suite, model, limit=most, data=data, cache=None, null=null, **options)
+            except NotApplicableError as error:
+                figures[f"{suite} on {name}"] = {"not_applicable": True}
+                print(f"{suite} on {name}: {str(error)[:90]}", flush=True)
+                continue
+            except BiasError as error:
+                figures[f"{suite} on {name}"] = {"error": type(error).__name__}
+                print(f"{suite} on {name}: {error}", flush=True)
+                continue
+            content = {k: v for k, v in measurement.to_dict().items() if k != "items"}
+            figures[f"{suite} on {name}"] = {**content, "items": _digests(measurement.items)}
+            print(f"{suite} on {name}: {measurement.value} ({time.monotonic() - start:.1f} s)", flush=True)
+    out.write_text(json.dumps(figures, indent=1, sort_keys=True, default=_plain), encoding="utf-8")
+
+
+def _options(suite: str) -> frozenset[str]:
+    from pytest_genderbias import load_suite
+
+    return frozenset(load_suite(suite).family.options)
+
+
+def _plain(value: Any) -> Any:
+    """Return a numpy scalar or array as plain JSON."""
+    return value.tolist()
+
+
+def _digests(items: Any) -> dict[str, Any]:
+    """Return the type, shape and SHA-256 of each array of item statistics."""
+    import numpy as np
+
+    found = {}
+    for name, array in items.items():
+        values = np.ascontiguousarray(array)
+        found[name] = [str(values.dtype), list(values.shape), hashlib.sha256(values.tobytes()).hexdigest()]
+    return found
+
+
+def differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, str, Any, Any]]:
+    """Yield ``(kind, path, old, new)`` for each leaf: kind is ``same``, ``text`` (reworded) or ``figure`` (differs)."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        old = {RENAMED.get(key, key): value for key, value in old.items()}
+        new = {RENAMED.get(key, key): value for key, value in new.items()}
+        for key in sorted({*old, *new} - IGNORED):
+            inner = f"{path} / {key}"
+            if key in TEXTS:
+                same = old.get(key) == new.get(key)
+                yield ("same" if same else "text"), inner, old.get(key), new.get(key)
+            elif key not in old or key not in new:
+                yield "figure", inner, old.get(key, "nothing"), new.get(key, "nothing")
+            else:
+                yield from differences(old[key], new[key], inner)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for i, (one, other) in enumerate(zip(old, new, strict=True)):
+            yield from differences(one, other, f"{path} / {i}")
+    else:
+        same = type(old) is type(new) and (old == new or (old != old and new != new))
+        yield ("same" if same else "figure"), path, old, new
+
+
+def compare(old: Path, new: Path, texts: bool) -> int:
+    """Compare two files, print what differs, and return the exit status."""
+    counts = {"same": 0, "text": 0, "figure": 0}
+    pair = [json.loads(path.read_text(encoding="utf-8")) for path in (old, new)]
+    for kind, path, was, now in differences(*pair):
+        counts[kind] += 1
+        if kind == "figure" or (texts and kind == "text"):
+            print(f"{kind}{path}: {was!r} -> {now!r}"[:400])
+    print(
+        f"{counts['same'] + counts['figure']:,} figures, {counts['figure']} different; {counts['text']} texts reworded"
+    )
+    return 1 if counts["figure"] or not counts["same"] else 0
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "files", nargs="*", type=Path, metavar="FILE", help="two recordings to compare, the old one first"
+    )
+    parser.add_argument("--record", type=Path, metavar="FILE", help="measure, and write the figures to FILE")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of real models and data sets")
+    parser.add_argument("--limit", type=int, default=2000, help="largest number of cases of a suite on the demo models")
+    parser.add_argument("--null", type=int, default=20, help="shuffles of the null control")
+    parser.add_argument("--texts", action="store_true", help="print the reworded texts, too")
+    arguments = parser.parse_args()
+    if arguments.record:
+        record(arguments.record, arguments.data, arguments.limit, arguments.null)
+        return 0
+    if len(arguments.files) != 2:
+        parser.error("expected two files to compare, or --record FILE")
+    return compare(*arguments.files, texts=arguments.texts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

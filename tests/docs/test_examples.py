@@ -1,0 +1,153 @@
+"""The examples, run as their README says."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import verdict_texts
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture
+def example(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    return Path(shutil.copytree(EXAMPLES / request.param, tmp_path / request.param))
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        f"--bias-cache={folder.parent / 'scores'}",
+        *arguments,
+    ]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.parametrize("example", ["quickstart"], indirect=True)
+def test_quickstart(example: Path) -> None:
+    done = run(example, "--bias-model=demo", "--bias-suite=all", "--bias-limit=500")
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"\d+ passed, \d+ skipped", done.stdout), done.stdout
+    assert "failed" not in done.stdout.splitlines()[-1]
+    assert "| nli-occupation" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", ["own_suite"], indirect=True)
+def test_own_suite(example: Path) -> None:
+    done = run(example, "--bias-model=demo-mlm", "--bias-suite=./disco-persons.yaml")
+    assert done.returncode == 0, done.stdout
+    assert "| disco-persons" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", ["religion"], indirect=True)
+def test_religion(example: Path) -> None:
+    done = run(example, "--bias-model=demo-mlm")
+    assert done.returncode == 0, done.stdout
+    assert "| disco-religion" in done.stdout
+    assert "| weat-religion" in done.stdout
+
+
+@pytest.mark.parametrize("example", ["own_model"], indirect=True)
+def test_own_model(example: Path) -> None:
+    done = run(example, "--bias-model=rules=rules:make_model", "--bias-suite=nli-occupation", "--bias-limit=2000")
+    assert done.returncode == 0, done.stdout
+    assert "| nli-occupation | rules" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", ["release"], indirect=True)
+def test_release(example: Path) -> None:
+    few = ("--bias-limit=3000", "-k", "nli")
+    assert run(example, "--bias-model=candidate=demo-nli", *few).returncode == 1
+    made = run(example, "--bias-model=candidate=demo-nli", "--bias-update-new", *few)
+    assert made.returncode == 0, made.stdout
+    assert run(example, "--bias-model=candidate=demo-nli", *few).returncode == 0
+    subprocess.run(
+        [sys.executable, "make_regression.py", str(example.parent / "next")],
+        cwd=example,
+        check=True,
+        capture_output=True,
+    )
+    worse = run(example, f"--bias-model=candidate={example.parent / 'next'}", *few)
+    assert worse.returncode == 1
+    assert "regressed: nli-occupation on candidate: net_neutral" in worse.stdout
+    accepted = run(
+        example, f"--bias-model=candidate={example.parent / 'next'}", "--bias-limit=3000", "-k", "last_release or demonym",
+        "--bias-update", "--bias-reason=trained on corrected labels",
+    )  # fmt: skip
+    assert accepted.returncode == 0, accepted.stdout
+    assert ": trained on corrected labels" in accepted.stdout
+    assert "(was 0." in accepted.stdout
+
+
+NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
+
+
+def assert_alike(text: str, other: str) -> None:
+    """Hold two texts against each other, line by line: the same words, and the same numbers but for what another CPU may round away."""
+    assert len(text.splitlines()) == len(other.splitlines())
+    for one, two in zip(text.splitlines(), other.splitlines(), strict=True):
+        assert re.sub(" +", " ", NUMBER.sub("#", one)) == re.sub(" +", " ", NUMBER.sub("#", two))
+        for a, b in zip(NUMBER.findall(one), NUMBER.findall(two), strict=True):
+            assert math.isclose(*(float(x.replace(",", "")) for x in (a, b)), rel_tol=0.01, abs_tol=2e-4), (one, two)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("example", "shown"),
+    [
+        ("verdicts", "pass|regressed|inconclusive|stale|not comparable|missing|no value|updated"),
+        ("mitigation", "reduced|not reduced|inconclusive|over-corrected|accuracy lost|superficial"),
+    ],
+)
+def test_verdicts_are_shown_as_they_are_printed(tmp_path: Path, example: str, shown: str) -> None:
+    """``python tests/support/verdict_texts.py EXAMPLE`` writes the README anew."""
+    script, written = Path(verdict_texts.__file__), tmp_path / "README.md"
+    done = subprocess.run(
+        [sys.executable, str(script), example, str(written)], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    readme = (EXAMPLES / example / "README.md").read_text()
+    assert_alike(written.read_text(), readme)
+    assert set(re.findall(rf"\| ({shown}) +\|", readme)) == set(shown.split("|"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", ["verdicts"], indirect=True)
+def test_a_verdict_is_the_same_alone_and_on_two_workers(example: Path) -> None:
+    subprocess.run([sys.executable, "make_models.py", "models"], cwd=example, check=True, capture_output=True)
+    here = verdict_texts.run_here(example)
+    files = ("release.bias.yaml", "limits.bias.yaml")
+    alone = [
+        (files[0], "at_least"),
+        (files[0], "last-release"),
+        (files[1], "not other"),
+        (files[1], "other-occupations"),
+    ]
+
+    def judged(model: str, *arguments: str, workers: bool = False) -> tuple[int, list[tuple[str, str, int]]]:
+        given = [f"--bias-model=candidate=models/{model}", "--bias-json=r.json", *arguments]
+        status = run(example, "-n", "2", *given).returncode if workers else here(given)[1]
+        judgements = json.loads((example / "r.json").read_text())["judgements"]
+        return status, sorted((j["bound"], j["verdict"], j["n"]) for j in judgements)
+
+    for model in ("few", "better", "worse"):
+        status, whole = judged(model, *files)
+        one_by_one = [judged(model, file, "-k", gate) for file, gate in alone]
+        assert sorted(found for _, judgements in one_by_one for found in judgements) == whole
+        assert max(code for code, _ in one_by_one) == status
+        assert all((code == 0) == (found[0][1] in ("pass", "stale")) for code, found in one_by_one)
+    assert judged("worse", *files, workers=True) == (status, whole)

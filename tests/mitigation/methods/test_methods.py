@@ -1,0 +1,76 @@
+"""Methods refuse wrong settings when they are made: before a gate file is run, and before anything is trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_genderbias.errors import BiasError, DataFileError, SettingError
+from pytest_genderbias.mitigation import make_method
+from pytest_genderbias.mitigation.methods.base import Columns, Method
+from pytest_genderbias.mitigation.methods.registry import METHODS
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "said"),
+    [
+        ("cda", {"intervention": "clever"}, "intervention should be one of naive, grammatical"),
+        ("cda", {"sides": "three"}, "sides is one of one, two"),
+        ("cda", {"neutral": "thrice"}, "neutral is one of"),
+        ("cda", {"sides": "one", "neutral": "twice"}, "twice only with two sides"),
+        ("cda", {"pairs": "no-pairs"}, "no-pairs"),
+        ("projection", {"components": 0}, "components should be a whole number of at least 1, got 0"),
+        ("projection", {"pairs": "no-pairs"}, "no-pairs"),
+        ("projection", {"words": "no-words"}, "no-words"),
+        ("projection", {"layers": "some"}, "layers should be all or upper, or numbers from 0 on, got 'some'"),
+        ("projection", {"layers": [3, -1]}, "layers should be"),
+        ("inlp", {"rounds": 0}, "rounds should be"),
+        ("inlp", {"pairs": "no-pairs"}, "no-pairs"),
+        ("wed", {"components": 0}, "components should be"),
+        ("wed", {"lengths": "long"}, "lengths should be unit or kept, got 'long'"),
+        ("wed", {"pairs": "no-pairs"}, "no-pairs"),
+        ("regularisation", {"strength": -1.0}, "strength should be a number of 0 or more, got -1.0"),
+        ("regularisation", {"strength": float("nan")}, "strength should be"),
+        ("regularisation", {"share": 2.0}, "share should be above 0 and at most 1"),
+        ("regularisation", {"matrices": "all"}, "matrices should be one of input, output, both"),
+        ("regularisation", {"pairs": "no-pairs"}, "no-pairs"),
+        ("scrubbing", {"words": "no-words"}, "no-words"),
+        ("scrubbing", {"names": "no-names"}, "no-names"),
+        ("iterative-scrubbing", {"rounds": 0}, "rounds should be 1 or more, got 0"),
+        ("iterative-scrubbing", {"held_out": 1.0}, "held_out is a share above 0 and below 1"),
+        ("iterative-scrubbing", {"ridge": 0}, "ridge should be"),
+    ],
+)
+def test_wrong_settings_are_refused_when_a_method_is_made(name: str, wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(BiasError, match=said):
+        make_method(name, **wrong)
+
+
+def test_a_broken_list_of_pairs_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.yaml"
+    path.write_text("name: mine\nsource: me\nlicence: none\nentries:\n  - {word: he}\n")
+    with pytest.raises(DataFileError, match=rf"{path}:"):
+        make_method("cda", pairs=str(path))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_is_made_by_its_defaults(name: str) -> None:
+    assert make_method(name) == make_method(name)
+    assert make_method(name).settings()["method"] == name
+
+
+def test_a_method_of_ones_own_needs_a_name_or_its_runs_were_those_of_no_method() -> None:
+    with pytest.raises(SettingError, match="the method Mine needs a name of its own"):
+
+        class Mine(Method):
+            def rows(self, rows, columns, seed):  # type: ignore[no-untyped-def]
+                return rows[:1]
+
+
+@pytest.mark.parametrize("name", ["balancing", "iterative-scrubbing"])
+def test_a_row_without_the_column_of_the_group_is_named(name: str) -> None:
+    rows = [{"text": "one", "label": 0, "group": "F"}, {"text": "two", "label": 0}]
+    with pytest.raises(SettingError, match="row 2 has no column 'group'; it has text, label"):
+        make_method(name).rows(rows, Columns(("text",), "label", "group"), 0)

@@ -1,0 +1,382 @@
+"""Scrubbing: by hand, against a slow pattern and the swap, and the rounds against scikit-learn."""
+
+import gzip
+import json
+import random
+import re
+import tracemalloc
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+
+from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
+from pytest_genderbias.mitigation.methods.base import Columns
+from pytest_genderbias.mitigation.methods.counterfactual import Summary, swap
+from pytest_genderbias.mitigation.methods.nullspace import draw_held_out
+from pytest_genderbias.mitigation.methods.registry import make_method
+from pytest_genderbias.mitigation.methods.scrubbing import (
+    IterativeScrubbing,
+    Scrubbing,
+    first_names,
+    gender_words,
+    iterative_scrub,
+    scrub,
+    scrub_texts,
+)
+from pytest_genderbias.mitigation.words.pairs import read_names, read_pairs
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+
+FEW = settings(max_examples=60, deadline=None)
+LU2018 = tuple(read_pairs("lu2018-pairs").partner)
+
+# --- words and names -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Mary works on CNN. She has also written for HER paper.", "_ works on CNN. _ has also written for _ paper."),
+        ("she, her; him: (his) “hers” himself!", "_, _; _: (_) “_” _!"),
+        ("She'll see; he’s gone; the wife's hat; Mary's, MARY’S", "_'ll see; _’s gone; the _'s hat; _'s, _’S"),
+        ("her ex-wife, a she-wolf, her father-in-law", "_ ex-_, a _-wolf, _ _"),
+        ("Mr. and Mrs. Hall met Ms Bay. MR. X", "_ and _ Hall met _ Bay. _ X"),
+        ("Miss Ray, I miss the train", "_ _, I miss the train"),
+        ("an actor and an actress; her master's degree", "an actor and an _; _ master's degree"),
+        ("theory, there, where, Shea", "theory, there, where, Shea"),
+        ("he@she.org www.he.com http://x.y/she he_she he1", "he@she.org www.he.com http://x.y/she he_she he1"),
+        ("mary and john, JOHN and John", "mary and john, _ and _"),
+        ("Anna-Maria and Jean-Paul", "_-_ and _-_"),
+        ("Will it? He met Will. \"Grace,\" said Grace.", "Will it? _ met _. \"Grace,\" said _."),
+        ("WILL HE STOP, JOHN? Dr. Will Hall", "WILL _ STOP, _? Dr. _ Hall"),
+        ("He left in June 2004, in April and August.", "_ left in June 2004, in April and August."),
+        ("he\nshe\tshe\r\n", "_\n_\t_\r\n"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_scrub(text, expected):
+    assert scrub(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        ("Zelda Grimes", "_ met Will. Will Grimes and _'s zelda"),
+        ("Will Zelda Grimes", "_ met _. _ Grimes and _'s zelda"),
+        ("Zelda", "_ met Will. Will Grimes and _'s zelda"),
+        ("Grimes", "Zelda met Will. Will _ and Zelda's zelda"),
+        ("", "Zelda met Will. Will Grimes and Zelda's zelda"),
+    ],
+)
+def test_the_own_first_names_go_wherever_they_have_a_capital(own, expected):
+    assert scrub("Zelda met Will. Will Grimes and Zelda's zelda", names=None, own=own) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Anne Grimes", ("Anne",)),
+        ("Jean-Paul Sartre", ("Jean-Paul",)),
+        ("Vincent van Gogh", ("Vincent",)),
+        ("J. R. R. Tolkien", ()),
+        ("Harry Connick, Jr.", ("Harry",)),
+        ("Sammy Davis III", ("Sammy",)),
+        ("The Rock", ()),
+        ("Prince (musician)", ("Prince",)),
+        ("deadmau5", ()),
+        ("(unknown)", ()),
+        ("", ()),
+    ],
+)
+def test_first_names(name, expected):
+    assert first_names(name) == expected
+
+
+def test_words_and_names_of_ones_own(tmp_path):
+    assert scrub("A chair for Ada, he said", ("chair",), ("Ada",)) == "A _ for _, he said"
+    assert scrub("May I? Chair or chair", ("Chair",), None) == "May I? _ or chair"
+    assert scrub("Mr. X and mr. Y", "bordia2019-penn-treebank", None, mask="[X]") == "Mr. X and mr. Y"
+    path = tmp_path / "mine.yaml"
+    path.write_text("list: mine\ntitle: t\nsource: s\nlicence: l\nlanguage: en\nentries: [nurse]\n", encoding="utf-8")
+    assert scrub("A nurse, he", str(path), None) == "A _, he"
+    with pytest.raises(UnknownNameError, match="nowhere"):
+        scrub("He", "nowhere")
+
+
+def test_counts():
+    counts = Counter()
+    assert list(scrub_texts(["He met Mary.", "He fell."], counts=counts)) == ["_ met _.", "_ fell."]
+    assert counts == {"He": 2, "Mary": 1}
+
+
+def test_one_text_in_place_of_many_and_what_is_no_text_are_refused():
+    with pytest.raises(SettingError, match="expected many texts"):
+        scrub_texts("He sings.")
+    with pytest.raises(SettingError, match="expected a text, got None"):
+        list(scrub_texts([None]))
+
+
+def test_gender_words_have_both_genders():
+    assert {"he", "she", "his", "hers", "himself", "herself", "mr", "mrs", "ms", "husband", "wife"} <= gender_words()
+    assert gender_words().isdisjoint({"actor", "poet", "manager", "governor", "they", "dam", "miss"})
+
+
+PIECES = st.one_of(
+    st.sampled_from(sorted(gender_words())),
+    st.sampled_from(["she", "He", "HER", "his", "theory", "a", "ex-wife", "she's", "men’s", "x@he.com", "he1", "_he_", "Mr."]),
+    st.sampled_from([name for name, _ in read_names()]),
+    st.text("aehsmrnw'-.,!’ \n", max_size=6),
+)  # fmt: skip
+TEXTS = st.lists(st.tuples(PIECES, st.sampled_from([" ", ", ", ". ", "\n", "-", "; ", "--"])), max_size=12).map(
+    lambda parts: "".join(piece + gap for piece, gap in parts)
+)
+
+
+@FEW
+@given(TEXTS)
+def test_words_have_the_boundaries_of_the_swap(text):
+    summary = Summary()
+    swap(text, "lu2018-pairs", summary=summary)
+    counts = Counter()
+    scrub(text, LU2018, None, counts=counts)
+    swapped = Counter()
+    for (word, _), n in summary.swapped.items():
+        swapped[word] += n
+    scrubbed = Counter()
+    for word, n in counts.items():
+        scrubbed[word.lower().replace("’", "'")] += n
+    assert scrubbed == swapped
+
+
+@FEW
+@given(TEXTS)
+def test_nothing_is_left_and_twice_is_once(text):
+    once = scrub(text)
+    assert scrub(once) == once
+    assert len(once.split("\n")) == len(text.split("\n"))
+
+
+PLAIN = st.lists(
+    st.tuples(
+        st.sampled_from(["he", "She", "HER", "wife", "Mary", "MARY", "mary", "heal", "the", "Ann", "Annex", "sons"]),
+        st.sampled_from([" ", ", ", ". ", "! ", "\n", " (", ") ", "'s ", "’ll "]),
+    )
+).map(lambda parts: "".join(piece + gap for piece, gap in parts))
+
+
+@FEW
+@given(PLAIN)
+def test_plain_text_against_a_pattern_of_alternatives(text):
+    slow = re.sub(r"\b(?:(?i:he|she|her|wife|sons)|Mary|MARY|Ann)\b", "_", text)
+    assert scrub(text) == slow
+
+
+def test_memory_does_not_grow_with_the_number_of_texts():
+    def peak(n):
+        tracemalloc.start()
+        for _ in scrub_texts("He met Mary, and she left." for _ in range(n)):
+            pass
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    peak(10)
+    assert peak(20_000) < 1.5 * peak(2_000) + 20_000
+    assert list(islice(scrub_texts("he" for _ in iter(int, 1)), 2)) == ["_", "_"]  # an endless stream
+
+
+# --- rounds ----------------------------------------------------------------------------------------------------------
+
+
+def made_texts(seed, n=240, words=40, telling=12):
+    """Return texts of single words, some of which one group uses more often, and the groups."""
+    rng = np.random.default_rng(seed)
+    names = ["".join(random.Random(seed * 1000 + i).choices("abcdefghij", k=6)) for i in range(words)]
+    groups = rng.choice(["F", "M"], size=n)
+    lean = np.zeros(words)
+    lean[:telling] = rng.normal(size=telling) * 1.5
+    texts = []
+    for group in groups:
+        weight = np.exp(lean * (1 if group == "M" else -1))
+        drawn = rng.choice(names, size=12, p=weight / weight.sum())
+        texts.append(" ".join(str(word).title() if rng.random() < 0.2 else str(word) for word in drawn) + ".")
+    return texts, groups.tolist()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rounds_are_those_of_scikit_learn_on_texts_scrubbed_by_a_pattern(seed):
+    texts, groups = made_texts(seed)
+    found = iterative_scrub(texts, groups, rounds=3, words_per_group=2, until_majority=False, seed=seed)
+    y = np.array([group == "M" for group in groups], dtype=int)
+    test = draw_held_out(y, 0.25, np.random.default_rng(seed))
+    left = list(texts)
+    rounds = found.rounds[None]
+    for number in range(4):
+        counter = CountVectorizer(token_pattern=r"[A-Za-z]+", min_df=3)
+        x = counter.fit_transform([text for text, held in zip(left, test, strict=True) if not held])
+        peer = LogisticRegression(C=1.0, tol=1e-9, max_iter=5000).fit(x, y[~test])
+        held = counter.transform([text for text, held in zip(left, test, strict=True) if held])
+        assert rounds.accuracies[number] == pytest.approx(peer.score(held, y[test]))
+        if number < 3:
+            ranked = counter.get_feature_names_out()[np.argsort(peer.coef_[0])]
+            assert set(rounds.words[number]["F"]) == set(ranked[:2])
+            assert set(rounds.words[number]["M"]) == set(ranked[-2:])
+            left = [re.sub(rf"(?i)\b(?:{'|'.join([*ranked[:2], *ranked[-2:]])})\b", "_", text) for text in left]
+    assert list(found.texts) == left
+    assert rounds.majority == pytest.approx(max(y[test].mean(), 1 - y[test].mean()))
+    assert rounds.accuracies[0] > 0.75 > rounds.accuracies[3]
+
+
+def test_rounds_stop_at_the_majority():
+    texts, groups = made_texts(0, telling=3)
+    rounds = iterative_scrub(texts, groups, rounds=30, words_per_group=3).rounds[None]
+    assert 1 <= len(rounds.words) < 30
+    assert rounds.accuracies[-1] <= rounds.majority < min(rounds.accuracies[:-1])
+
+
+def test_rounds_stop_where_no_word_is_left():
+    texts = ["a b", "b a", "a c", "d", "d e", "d"]
+    found = iterative_scrub(texts, "FFFMMM", rounds=9, min_texts=1, until_majority=False)
+    assert set(found.texts) <= {"_ _", "_", "a _", "_ a", "_ e", "_ c", "_ b", "b _"}
+    assert len(found.rounds[None].words) < 9
+
+
+def test_min_texts_counts_texts_not_words():
+    texts = ["rare rare rare rare", *["nurse day"] * 3, *["coder day"] * 4]
+    found = iterative_scrub(texts, "FFFFMMMM", rounds=1, words_per_group=1, min_texts=2, until_majority=False)
+    assert found.rounds[None].words == ({"F": ("nurse",), "M": ("coder",)},)
+    assert found.texts[0] == texts[0]
+
+
+def test_each_class_has_its_own_words():
+    texts = [*["keen nurse"] * 4, *["calm nurse"] * 4, *["calm coder"] * 4, *["keen coder"] * 4, "keen calm judge"]
+    groups = [*"FFFFMMMM", *"FFFFMMMM", "F"]
+    classes = [*["nurse"] * 8, *["coder"] * 8, "judge"]
+    over_all = iterative_scrub(texts, groups, rounds=1, until_majority=False)
+    assert over_all.rounds[None].accuracies[0] < 1
+    found = iterative_scrub(texts, groups, classes, rounds=1, words_per_group=1, until_majority=False)
+    assert found.rounds["nurse"].words == ({"F": ("keen",), "M": ("calm",)},)
+    assert found.rounds["coder"].words == ({"F": ("calm",), "M": ("keen",)},)
+    assert found.left == {"judge": "all texts are of one group"}
+    assert found.texts == (*["_ nurse"] * 8, *["_ coder"] * 8, "keen calm judge")
+
+
+def test_three_groups():
+    texts = [*["nurse day"] * 6, *["coder day"] * 6, *["judge day"] * 6]
+    found = iterative_scrub(texts, [*"a" * 6, *"b" * 6, *"c" * 6], rounds=1, words_per_group=1, until_majority=False)
+    assert found.rounds[None].words == ({"a": ("nurse",), "b": ("coder",), "c": ("judge",)},)
+    assert set(found.texts) == {"_ day"}
+
+
+def test_words_of_the_rounds_are_words_of_the_scrubber():
+    texts = [*["She'll keen-eyed, www.keen.com keen1 KEEN"] * 4, *["dull"] * 4]
+    found = iterative_scrub(texts, "FFFFMMMM", rounds=1, until_majority=False)
+    assert found.texts[0] == "_'ll _-_, www.keen.com keen1 _"
+
+
+@pytest.mark.parametrize(
+    ("groups", "reason"), [("FFFF", "all texts are of one group"), ("FFFM", "a group has fewer than two texts")]
+)
+def test_what_has_no_classifier_is_undefined(groups, reason):
+    with pytest.raises(UndefinedError, match=reason):
+        iterative_scrub(["a", "b", "c", "d"], groups)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"rounds": 0}, {"words_per_group": 0}, {"min_texts": 0}, {"held_out": 1.0}, {"ridge": 0.0}]
+)
+def test_settings_that_cannot_be(wrong):
+    with pytest.raises(SettingError):
+        iterative_scrub(["a", "b", "c", "d"], "FFMM", **wrong)
+
+
+def test_columns_of_unequal_length():
+    with pytest.raises(SettingError, match="each of the 2 texts"):
+        iterative_scrub(["a", "b"], "F")
+    with pytest.raises(SettingError, match="each of the 2 texts"):
+        iterative_scrub(["a", "b"], "FM", ["x"])
+
+
+# --- methods ---------------------------------------------------------------------------------------------------------
+
+ROWS = [
+    {"premise": "She met Zelda.", "hypothesis": "Mary left.", "label": 1, "name": "Zelda Fitz"},
+    {"premise": "It rains.", "hypothesis": "Zelda met a man.", "label": 0, "name": None},
+]
+
+
+def test_scrubbing_changes_the_texts_and_nothing_else():
+    given_rows = [dict(row) for row in ROWS]
+    found = make_method("scrubbing").rows(given_rows, Columns(("premise", "hypothesis"), "label"), 0)
+    assert given_rows == ROWS
+    assert found == [
+        {**ROWS[0], "premise": "_ met _.", "hypothesis": "_ left."},
+        {**ROWS[1], "premise": "It rains.", "hypothesis": "Zelda met a _."},
+    ]
+    assert Scrubbing(names=None).rows(ROWS, Columns(("hypothesis",)), 0)[0] == ROWS[0]
+    assert make_method("scrubbing", words=["left"], names=["Mary"]).rows(ROWS, Columns(("hypothesis",)), 0)[0] == {
+        **ROWS[0],
+        "hypothesis": "_ _.",
+    }
+
+
+def test_scrubbing_has_no_control_and_says_its_settings():
+    assert Scrubbing().control(0) is None
+    assert json.loads(json.dumps(Scrubbing().settings()))["names"] == "names-us"
+    assert json.loads(json.dumps(IterativeScrubbing().settings()))["words_per_group"] == 10
+
+
+def test_iterative_scrubbing_changes_the_texts_of_a_row_together():
+    texts, groups = made_texts(1)
+    rows = [{"a": text[:20], "b": text[20:], "sex": group, "id": i} for i, (text, group) in enumerate(zip(texts, groups, strict=True))]  # fmt: skip
+    before = [dict(row) for row in rows]
+    method = make_method("iterative-scrubbing", rounds=2, until_majority=False)
+    found = method.rows(rows, Columns(("a", "b"), None, "sex"), 3)
+    assert rows == before
+    assert [(row["sex"], row["id"]) for row in found] == [(row["sex"], row["id"]) for row in rows]
+    told = iterative_scrub([(r["a"], r["b"]) for r in rows], groups, rounds=2, until_majority=False, seed=3)
+    assert [(row["a"], row["b"]) for row in found] == list(told.texts)
+    assert found != rows
+    assert found == method.rows(rows, Columns(("a", "b"), None, "sex"), 3)
+
+
+def test_iterative_scrubbing_by_class():
+    rows = [{"t": t, "g": g, "c": c} for t, g, c in zip(["x a", "x b"] * 4, "FM" * 4, "n" * 8, strict=True)]
+    method = IterativeScrubbing(by_class=True, rounds=1, until_majority=False)
+    assert {row["t"] for row in method.rows(rows, Columns(("t",), "c", "g"), 0)} == {"x _"}
+
+
+def test_iterative_scrubbing_needs_the_columns():
+    with pytest.raises(NotApplicableError, match="gender"):
+        IterativeScrubbing().rows(ROWS, Columns(("premise",)), 0)
+    with pytest.raises(NotApplicableError, match="class"):
+        IterativeScrubbing(by_class=True).rows(ROWS, Columns(("premise",), None, "label"), 0)
+
+
+@pytest.fixture
+def biographies(shared_data):
+    path = Path(shared_data) / "bios" / "wiki_career.jsonl.gz"
+    if not path.exists():
+        pytest.skip(f"no {path}")
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def test_gender_cannot_be_read_from_scrubbed_biographies_as_before(biographies):
+    columns = Columns(("text",), "profession", "gender")
+    groups = [row["gender"] for row in biographies]
+    scrubbed = (Scrubbing() & IterativeScrubbing()).rows(biographies, columns, 0)
+
+    def accuracy(rows):
+        texts = [row["text"] for row in rows]
+        return np.mean([iterative_scrub(texts, groups, rounds=1, seed=s).rounds[None].accuracies[0] for s in range(5)])
+
+    assert accuracy(biographies) > 0.8
+    assert accuracy(scrubbed) < 0.6
+    assert [row["name"] for row in scrubbed] == [row["name"] for row in biographies]

@@ -1,0 +1,294 @@
+"""Trainings resume, end with the same weights, and lose nothing when the disk is full."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file
+from support.interrupted import StopAt
+from support.tiny_checkpoints import make_network, save_checkpoint, tokenizer
+
+from pytest_genderbias.errors import ModelError, SettingError
+from pytest_genderbias.models.loading import load_model
+from pytest_genderbias.recipes import trainer
+from pytest_genderbias.recipes.recipe import PLAIN, Training
+from pytest_genderbias.recipes.trainer import check_arguments, freeze, last_checkpoint, run_trainer
+
+ARGUMENTS = {
+    "per_device_train_batch_size": 4,
+    "learning_rate": 1e-2,
+    "save_strategy": "steps",
+    "save_steps": 4,
+    "num_train_epochs": 3,
+}
+
+
+def rows(count=20):
+    draw = torch.Generator().manual_seed(3)
+    return [{"input_ids": torch.randint(5, 90, (12,), generator=draw).tolist(), "labels": i % 3} for i in range(count)]
+
+
+def train(folder, training=PLAIN, seed=0, **changes):
+    network = make_network("bert-nli", hidden_dropout_prob=0.3)
+    path = run_trainer(
+        network,
+        tokenizer("bert"),
+        rows(),
+        transformers.default_data_collator,
+        Path(folder),
+        seed,
+        {**ARGUMENTS, **changes},
+        training,
+    )
+    return load_file(path / "model.safetensors")
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("steps", [(6,), (3, 9, 14), (15,)], ids=str)
+def test_an_interrupted_training_ends_with_the_weights_of_the_uninterrupted_one(tmp_path, steps):
+    whole = train(tmp_path / "whole")
+    for step in steps:
+        with pytest.raises(KeyboardInterrupt):
+            train(tmp_path / "cut", Training(callbacks=(StopAt(step),)))
+        assert not (tmp_path / "cut/model").exists()
+    assert same(train(tmp_path / "cut"), whole)
+    assert sorted(path.name for path in (tmp_path / "cut").iterdir()) == ["model"], "nothing is left but the model"
+
+
+def test_a_seed_decides_all_and_a_finished_training_is_not_repeated(tmp_path):
+    one = train(tmp_path / "one")
+    assert same(train(tmp_path / "again"), one)
+    assert not same(train(tmp_path / "other", seed=1), one)
+    assert same(train(tmp_path / "one", Training(callbacks=(StopAt(1),))), one), "no step is taken"
+    log = json.loads((tmp_path / "one/model/training.json").read_text())["log"]
+    assert log[-1]["step"] == 15
+
+
+KILLED = """
+import os, signal, sys
+sys.path[:0] = {paths!r}
+import torch, transformers
+torch.set_num_threads({threads})  # as here: with another number the last digits differ
+from test_trainer import train, Training
+class Kill(transformers.TrainerCallback):
+    def on_step_end(self, args, state, control, **more):
+        if state.global_step == 7:
+            os.kill(os.getpid(), signal.SIGKILL)
+train({folder!r}, Training(callbacks=(Kill(),)))
+"""
+
+
+def run_apart(code):
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_a_killed_training_goes_on(tmp_path):
+    folder = str(tmp_path / "killed")
+    done = run_apart(
+        KILLED.format(
+            paths=[str(Path(__file__).parents[1]), os.path.dirname(__file__)],
+            folder=folder,
+            threads=torch.get_num_threads(),
+        )
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert last_checkpoint(tmp_path / "killed/checkpoints").endswith("checkpoint-4")
+    assert same(train(folder), train(tmp_path / "whole"))
+
+
+class Fill(transformers.TrainerCallback):
+    """Lets writes beyond a size fail from a step on, in whichever library they are, as a full disk does."""
+
+    def __init__(self, resource, step, size):
+        self.resource, self.step, self.size = resource, step, size
+
+    def on_step_end(self, args, state, control, **more):
+        if state.global_step == self.step:
+            kind = self.resource.RLIMIT_FSIZE
+            self.resource.setrlimit(kind, (self.size, self.resource.getrlimit(kind)[1]))
+
+
+@pytest.fixture
+def room():
+    """Return a function that trains on a disk that fills up, and returns the error."""
+    resource = pytest.importorskip("resource", reason="no limit to the size of a file can be set here")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def filled(folder, step, size):
+        try:
+            train(folder, Training(callbacks=(Fill(resource, step, size),)))
+        except SettingError as error:
+            return str(error)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        return ""
+
+    return filled
+
+
+@pytest.mark.parametrize("size", [100, 5_000, 60_000])
+def test_a_disk_that_fills_up_during_a_checkpoint_loses_nothing(tmp_path, room, size):
+    folder = tmp_path / "full"
+    error = room(folder, 6, size)
+    assert error.startswith(f"{folder} cannot be written: ")
+    assert "it goes on from the last whole checkpoint" in error
+    assert last_checkpoint(folder / "checkpoints").endswith("checkpoint-4")
+    assert not (folder / "model").exists()
+    assert same(train(folder), train(tmp_path / "whole"))
+
+
+def test_what_torch_says_of_a_full_disk_is_one_error(tmp_path):
+    """As it was on a file system of 1.5 MB, when the end of optimizer.pt was written."""
+    with pytest.raises(SettingError, match=r"cannot be written: .*make room"), trainer._told(tmp_path):
+        raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 809280 vs 809172")
+    with pytest.raises(RuntimeError, match="size mismatch"), trainer._told(tmp_path):
+        raise RuntimeError("size mismatch")
+
+
+def test_a_disk_that_fills_up_at_the_end_leaves_no_half_model(tmp_path, room):
+    folder = tmp_path / "full"
+    assert "cannot be written" in room(folder, 14, 5_000)
+    assert not list(folder.glob(".saving-*"))
+    assert same(train(folder), train(tmp_path / "whole"))
+
+
+@pytest.mark.parametrize("how", ["cut", "junk", "gone"])
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "config.json"])
+def test_a_damaged_checkpoint_is_left_out(tmp_path, stopped, name, how):
+    shutil.copytree(stopped, tmp_path / "checkpoints")
+    file = tmp_path / "checkpoints/checkpoint-8" / name
+    content = file.read_bytes()
+    file.unlink() if how == "gone" else file.write_bytes(b"junk" if how == "junk" else content[: len(content) // 2])
+    assert last_checkpoint(tmp_path / "checkpoints").endswith("checkpoint-4")
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["checkpoint-4"]
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """Return the checkpoints of a training that was stopped."""
+    folder = tmp_path_factory.mktemp("stopped")
+    with pytest.raises(KeyboardInterrupt):
+        train(folder, Training(callbacks=(StopAt(9),)), save_total_limit=3)
+    return folder / "checkpoints"
+
+
+def test_a_checkpoint_that_was_cut_off_is_left_out(tmp_path):
+    folder = tmp_path / "cut"
+    with pytest.raises(KeyboardInterrupt):
+        train(folder, Training(callbacks=(StopAt(9),)), save_total_limit=3)
+    (folder / "checkpoints/checkpoint-8/trainer_state.json").write_text('{"global_step": 8, "lo')
+    (folder / "checkpoints/checkpoint-12").mkdir()
+    assert last_checkpoint(folder / "checkpoints").endswith("checkpoint-4")
+    assert [path.name for path in (folder / "checkpoints").iterdir()] == ["checkpoint-4"]
+    assert same(train(folder), train(tmp_path / "whole"))
+
+
+def test_weights_that_are_no_numbers_are_no_model(tmp_path):
+    with pytest.raises(ModelError, match="lower the learning rate"):
+        train(tmp_path, learning_rate=1e38, max_grad_norm=0.0)
+    assert not (tmp_path / "model").exists()
+
+
+def test_arguments_are_checked():
+    check_arguments({"warmup_steps": 10, "weight_decay": 0.1})
+    with pytest.raises(SettingError, match="no argument 'warmup'"):
+        check_arguments({"warmup": 10})
+    with pytest.raises(SettingError, match="'seed' is decided by the recipe"):
+        check_arguments({"seed": 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("weight_decay", "1e-2", "should be a number, got '1e-2'"),
+        ("gradient_accumulation_steps", 2.0, "should be a whole number, got 2.0"),
+        ("gradient_accumulation_steps", 0, "should be above 0, got 0"),
+        ("num_train_epochs", 0.0, r"should be above 0, got 0\.0"),
+        ("bf16", "yes", "should be true or false, got 'yes'"),
+        ("logging_steps", True, "should be a number, got True"),
+        ("disable_tqdm", True, "is decided by the recipe"),
+        ("save_only_model", True, "is decided by the recipe"),
+    ],
+)
+def test_values_of_arguments_are_checked(name, value, message):
+    with pytest.raises(SettingError, match=f"the training argument '{name}' {message}"):
+        check_arguments({name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("load_best_model_at_end", True), ("eval_strategy", "steps"), ("optim", "x"), ("report_to", "x")],
+)
+def test_what_the_trainer_refuses_is_one_error(tmp_path, name, value):
+    with pytest.raises(SettingError, match="transformers' Trainer refuses its arguments: ") as caught:
+        train(tmp_path, **{name: value})
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_the_generators_of_the_caller_stay_as_they_were(tmp_path):
+    def draw():
+        return random.random(), np.random.random(), torch.rand(1).item()
+
+    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    expected = draw()
+    random.setstate(states[0]), np.random.set_state(states[1]), torch.set_rng_state(states[2])
+    train(tmp_path)
+    assert draw() == expected
+
+
+def test_a_read_only_folder_is_one_error(tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(SettingError, match="cannot be written"):
+        train(tmp_path / "taken" / "run")
+
+
+def trained_parts(network):
+    return {name for name, parameter in network.named_parameters() if parameter.requires_grad}
+
+
+def test_parts_are_frozen():
+    network = make_network("bert-nli")
+    everything = trained_parts(network)
+    freeze(network, "encoder")
+    assert trained_parts(network) == {name for name in everything if not name.startswith("bert.")} != set()
+    freeze(network, "embeddings")
+    assert everything - trained_parts(network) == {name for name in everything if name.startswith("bert.embeddings.")}
+    freeze(network, 1)
+    kept = everything - trained_parts(network)
+    assert kept == {name for name in everything if name.startswith(("bert.embeddings.", "bert.encoder.layer.0."))}
+    freeze(network, "nothing")
+    assert trained_parts(network) == everything
+    with pytest.raises(SettingError, match="0 to 2 layers, got 3"):
+        freeze(network, 3)
+    with pytest.raises(SettingError, match="got 'head'"):
+        freeze(network, "head")
+
+
+def test_what_is_frozen_stays_as_it_was(tmp_path):
+    before = dict(make_network("bert-nli", hidden_dropout_prob=0.3).named_parameters())
+    after = train(tmp_path, Training(freeze="encoder"))
+    moved = {name for name in after if name in before and not torch.equal(after[name], before[name])}
+    assert moved == {"classifier.weight", "classifier.bias"}
+
+
+def test_the_trained_checkpoint_is_an_ordinary_one(tmp_path):
+    train(tmp_path)
+    model = load_model(str(tmp_path / "model"))
+    assert model.role.kind == load_model(str(save_checkpoint("bert-nli", tmp_path / "plain"))).role.kind

@@ -1,0 +1,613 @@
+"""The score store: entries seen, cleared and bounded; runs that are killed, wait for each other, or find no room."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from filelock import FileLock
+from support.killed_runs import CHUNK, KILLS, LIMIT
+
+from pytest_genderbias.plugin.options import _size
+from pytest_genderbias.scoring import store
+from pytest_genderbias.scoring.entries import bound, clear, held, list_entries
+from pytest_genderbias.scoring.store import ScoreStore
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="processes are forked, and killed with SIGKILL")
+
+ABOUT = {"suite": "nli-occupation", "model": "m", "cases_per_unit": 2, "cases": 2000}
+
+
+def add(
+    root: Path, name: str = "a", units: int = 3, about: dict[str, Any] | None = ABOUT, used: float | None = None
+) -> Path:
+    """Store the scores of some units under a key, and say when."""
+    one = ScoreStore(root, {"name": name}, about)
+    with one.locked():
+        one.write(0, np.full((units, 2, 1), 0.5))
+    assert one.note is None
+    assert one.folder is not None
+    if used is not None:
+        os.utime(one.folder, (used, used))
+    return one.folder
+
+
+def filled(root: Path, name: str = "a", units: int = 3) -> int:
+    """Return how many units are found."""
+    one = ScoreStore(root, {"name": name}, ABOUT)
+    with one.locked():
+        return one.read(np.zeros((units, 2, 1)))
+
+
+def names(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[Any]:
+    """Return a function that lets another process hold an entry's lock; what it returns kills it."""
+    begun = []
+
+    def hold(folder: Path) -> subprocess.Popen[str]:
+        code = "import sys, time; from filelock import FileLock; lock = FileLock(sys.argv[1]); lock.acquire(); print('held', flush=True); time.sleep(99)"
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(folder / ".lock")], stdout=subprocess.PIPE, text=True
+        )
+        begun.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        return process
+
+    yield hold
+    for process in begun:
+        process.kill()
+        process.communicate()
+
+
+# What is there.
+
+
+def test_an_entry_says_what_it_is(tmp_path: Path) -> None:
+    folder = add(tmp_path, used=1000.0)
+    (entry,) = list_entries(tmp_path)
+    assert (entry.suite, entry.model, entry.cases, entry.cases_total) == ("nli-occupation", "m", 6, 2000)
+    assert entry.used == 1000.0
+    assert entry.size == sum(path.stat().st_size for path in folder.iterdir())
+    assert not entry.leftovers
+
+
+def test_cases_are_counted_as_far_as_they_go_without_a_gap(tmp_path: Path) -> None:
+    one = ScoreStore(tmp_path, {"name": "a"}, ABOUT)
+    with one.locked():
+        for start, stop in ((0, 5), (3, 9), (9, 10), (12, 20)):
+            one.write(start, np.zeros((stop - start, 2, 1)))
+    assert list_entries(tmp_path)[0].cases == 2 * 10
+    assert filled(tmp_path, units=30) == 10
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        b"",
+        b"[1]",
+        b"{}",
+        b"\xff",
+        b'{"suite": 3, "model": null, "cases": true, "cases_per_unit": ' + b"9" * 30 + b"}",
+        b"[" * 100_000,
+    ],
+)
+def test_an_entry_that_does_not_say_what_it_is_is_unknown_and_used_all_the_same(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    folder = add(tmp_path, about=None)
+    assert not (folder / "about.json").exists()
+    if content is not None:
+        (folder / "about.json").write_bytes(content)
+    (entry,) = list_entries(tmp_path)
+    assert (entry.suite, entry.model, entry.cases, entry.cases_total) == (None, None, None, None)
+    assert filled(tmp_path) == 3
+    assert list_entries(tmp_path)[0].suite == "nli-occupation"  # mended by its next use
+
+
+def test_about_is_no_part_of_the_key(tmp_path: Path) -> None:
+    assert add(tmp_path) == add(tmp_path, about={**ABOUT, "model": "the same by another name"})
+    assert [entry.model for entry in list_entries(tmp_path)] == ["the same by another name"]
+
+
+def test_what_cannot_be_told_does_not_keep_scores_from_being_stored(tmp_path: Path) -> None:
+    folder = add(tmp_path)
+    (folder / "about.json").unlink()
+    (folder / "about.json").mkdir()
+    assert add(tmp_path, units=5) == folder
+    assert filled(tmp_path, units=5) == 5
+
+
+class OldLock(FileLock):
+    """A lock as filelock once gave it: of a file that was removed while it was waited for."""
+
+    removed = 0
+
+    def acquire(self, *args: Any, **how: Any) -> Any:
+        found = super().acquire(*args, **how)
+        if OldLock.removed:
+            OldLock.removed -= 1
+            Path(self.lock_file).unlink()
+            Path(self.lock_file).touch()
+        return found
+
+
+def test_a_lock_of_a_file_that_is_gone_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = add(tmp_path)
+    monkeypatch.setattr("filelock.FileLock", OldLock)
+    monkeypatch.setattr(OldLock, "removed", 1)
+    one = ScoreStore(tmp_path, {"name": "a"}, ABOUT)
+    with one.locked(), held(folder) as free:
+        assert one.note is None
+        assert not free  # what was locked at last is what others find
+    monkeypatch.setattr(OldLock, "removed", 1)
+    with held(folder) as free:
+        assert not free
+    with held(folder) as free:
+        assert free
+    monkeypatch.setattr(OldLock, "removed", 99)
+    with one.locked():
+        assert "others remove its folder again and again" in str(one.note)
+
+
+def test_reading_marks_an_entry_as_used(tmp_path: Path) -> None:
+    add(tmp_path, "a", used=1000.0)
+    add(tmp_path, "b", used=2000.0)
+    assert [entry.used for entry in list_entries(tmp_path)] == [1000.0, 2000.0]
+    filled(tmp_path, "a")
+    assert [entry.used == 2000.0 for entry in list_entries(tmp_path)] == [True, False]
+
+
+def test_a_thousand_files_are_read_as_one(tmp_path: Path) -> None:
+    expected = np.random.default_rng(0).random((4000, 2, 1))
+    one = ScoreStore(tmp_path, {"name": "long"}, ABOUT)
+    with one.locked():
+        for start in range(0, 4000, 4):
+            one.write(start, expected[start : start + 4])
+        found = np.zeros_like(expected)
+        assert one.read(found) == 4000
+    assert np.array_equal(found, expected)
+    assert list_entries(tmp_path)[0].cases == 8000
+
+
+# What may go.
+
+
+def others_files(root: Path) -> None:
+    """Put things into the folder that are not ours, some of them with names like ours."""
+    inner = root / ("c" * 32)
+    inner.mkdir()
+    (inner / "0000000000-0000000003.npy").write_text("ours by its name")
+    (inner / "notes.txt").write_text("not ours")
+    (root / ("d" * 32)).mkdir()
+    (root / ("e" * 32)).mkdir()
+    (root / ("e" * 32) / "x.npy").write_text("an array of somebody's")
+    (root / ("f" * 31)).mkdir()
+    (root / ("f" * 31) / "0000000000-0000000003.npy").write_text("not ours")
+    (root / ("A" * 32)).write_text("a file")
+    (root / "heads").mkdir()
+    (root / "heads" / "mine.safetensors").write_text("not ours")
+    (root / "about.json").write_text("{}")
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (outside / "about.json").write_text("{}")
+    (root / ("b" * 32)).symlink_to(outside)
+
+
+def test_clear_removes_entries_and_nothing_else(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    others_files(cache)
+    before = names(tmp_path)
+    add(cache, "a")
+    add(cache, "b", about=None)
+    head = cache / "heads" / f"{'0' * 32}.safetensors"
+    head.write_bytes(b"12345")
+    entries = list_entries(cache)
+    assert [entry.suite for entry in sorted(entries, key=lambda entry: entry.size)] == [
+        "trained head",
+        None,
+        "nli-occupation",
+    ]
+    removal = clear(cache)
+    assert (removal.removed, removal.held) == (3, 0)
+    assert removal.size == sum(entry.size for entry in entries)
+    assert names(tmp_path) == before
+    assert list_entries(cache) == []
+
+
+def test_there_is_nothing_in_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    for root in (tmp_path / "nowhere", tmp_path / "file"):
+        assert list_entries(root) == []
+        assert clear(root).removed == bound(root, 0).removed == 0
+
+
+def test_what_another_process_holds_stays_until_it_is_killed(tmp_path: Path, holder: Any) -> None:
+    folder, other = add(tmp_path, "a"), add(tmp_path, "b")
+    process = holder(folder)
+    assert (clear(tmp_path).removed, filled(tmp_path, "b")) == (1, 0)
+    other.joinpath("0000000000-0000000001.npy").write_bytes(b"x")
+    removal = bound(tmp_path, 0)
+    assert (removal.removed, removal.held) == (1, 1)
+    assert not other.exists()
+    with held(folder) as free:
+        assert not free
+    process.kill()
+    process.wait()
+    with held(folder) as free:
+        assert free
+    assert filled(tmp_path, "a") == 3
+    assert clear(tmp_path).removed == 1
+    assert not folder.exists()
+
+
+def test_a_process_that_waits_for_an_entry_that_is_removed_makes_it_anew(tmp_path: Path) -> None:
+    folder = add(tmp_path)
+    code = f"""
+import sys; from pathlib import Path; sys.path[:0] = {[str(Path(__file__).parents[1]), str(Path(__file__).parent)]!r}
+from test_store import add, filled
+print("begins", flush=True)
+add(Path(sys.argv[1])); print(filled(Path(sys.argv[1])))
+"""
+    with held(folder) as free:
+        assert free
+        process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begins\n"
+        time.sleep(0.3)  # it waits by now
+        for path in folder.iterdir():
+            path.unlink()
+        folder.rmdir()
+    assert process.communicate(timeout=20)[0] == "3\n"
+    assert list_entries(tmp_path)[0].cases == 6
+
+
+def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
+    folders = {name: add(tmp_path, name, used=used) for name, used in (("b", 2000.0), ("a", 1000.0), ("c", 3000.0))}
+    each = list_entries(tmp_path)[0].size
+    assert bound(tmp_path, 3 * each).removed == 0
+    removal = bound(tmp_path, 2 * each)
+    assert (removal.removed, removal.size, removal.held) == (1, each, 0)
+    assert [name for name, folder in folders.items() if folder.exists()] == ["b", "c"]
+    filled(tmp_path, "b")
+    assert bound(tmp_path, 2 * each - 1).removed == 1
+    assert [name for name, folder in folders.items() if folder.exists()] == ["b"]
+    assert bound(tmp_path, 0).removed == 1
+    assert names(tmp_path) == []
+
+
+def test_what_a_killed_writer_left_is_swept_once_nobody_writes(tmp_path: Path, holder: Any) -> None:
+    folder = add(tmp_path)
+    left = [folder / ".0000000003-0000000006.npy-abcd_123", folder / ".about.json-abcd_123"]
+    for path in left:
+        path.write_bytes(b"half")
+    process = holder(folder)
+    assert list_entries(tmp_path)[0].leftovers
+    bound(tmp_path, 10**9)
+    assert all(path.exists() for path in left)
+    process.kill()
+    process.wait()
+    bound(tmp_path, 10**9)
+    assert not any(path.exists() for path in left)
+    assert filled(tmp_path) == 3
+    left[0].write_bytes(b"half")
+    filled(tmp_path)
+    assert not left[0].exists()
+
+
+# Places that do not do what is wanted.
+
+
+@pytest.mark.parametrize("error", [OSError(95, "no locks here"), NotImplementedError("no flock")])
+def test_without_locks_scores_are_read_and_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    import filelock
+
+    folder = add(tmp_path)
+
+    def refuse(*args: Any, **settings: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
+    one = ScoreStore(tmp_path, {"name": "a"}, ABOUT)
+    with one.locked():
+        assert one.read(np.zeros((9, 2, 1))) == 3
+        one.write(3, np.zeros((6, 2, 1)))
+    assert one.note is not None
+    assert one.note.startswith("scores not cached: no ")
+    assert len(list(folder.glob("*.npy"))) == 1
+    assert clear(tmp_path).held == 1  # who uses it cannot be told
+    assert folder.exists()
+
+
+def test_a_folder_that_cannot_be_made_is_a_note(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    one = ScoreStore(tmp_path / "file" / "cache", {"name": "a"}, ABOUT)
+    with one.locked():
+        assert one.read(np.zeros((3, 2, 1))) == 0
+        one.write(0, np.zeros((3, 2, 1)))
+    assert one.note is not None
+
+
+def test_a_write_that_fails_is_a_note_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = add(tmp_path)
+
+    def full(*paths: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", full)
+        one = ScoreStore(tmp_path, {"name": "a"}, ABOUT)
+        with one.locked():
+            one.write(3, np.zeros((6, 2, 1)))
+    assert one.note == f"scores not cached: No space left on device ({folder})"
+    assert len(list(folder.iterdir())) == 3
+    assert filled(tmp_path, units=9) == 3
+
+
+def test_an_entry_that_others_keep_removing_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import filelock
+
+    def gone(*args: Any, **settings: Any) -> None:
+        raise FileNotFoundError(2, "gone")
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", gone)
+    one = ScoreStore(tmp_path, {"name": "a"}, ABOUT)
+    with one.locked():
+        one.write(0, np.zeros((3, 2, 1)))
+    assert one.note is not None
+    assert "again and again" in one.note
+
+
+def test_scores_of_another_version_are_another_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = add(tmp_path)
+    monkeypatch.setattr(store, "SCORING_VERSION", store.SCORING_VERSION + 1)
+    assert add(tmp_path) != folder
+
+
+# Runs that are killed.
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What ``killed_runs.py`` saw."""
+    script = Path(__file__).parents[1] / "support" / "killed_runs.py"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path_factory.mktemp("killed"))],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def test_a_run_killed_ten_times_ends_as_one_that_nobody_disturbs(killed: dict[str, Any]) -> None:
+    runs = killed["kill_ten_times"]
+    assert runs["whole"]["scored"] == LIMIT
+    assert runs["whole"]["summary"]["values"]["net_neutral"] is not None
+    assert runs["last"]["summary"] == runs["again"]["summary"] == runs["whole"]["summary"]
+    assert runs["again"]["scored"] == 0
+    assert sum(run["killed"] for run in runs["killed"]) == KILLS
+
+
+def test_a_kill_loses_one_chunk_at_most(killed: dict[str, Any]) -> None:
+    runs = [
+        run
+        for run in (*killed["kill_ten_times"]["killed"], killed["kill_ten_times"]["last"])
+        if run["found"] is not None
+    ]
+    assert len(runs) > KILLS // 2
+    for run, following in pairwise(runs):
+        assert run["found"] <= following["found"]
+        assert run["found"] + run["scored"] - following["found"] in range(-CHUNK, CHUNK + 1)
+    assert runs[-1]["found"] > LIMIT // 4
+    assert runs[-1]["found"] + runs[-1]["scored"] == LIMIT
+
+
+def test_of_two_runs_at_once_one_scores_and_the_other_finds(killed: dict[str, Any]) -> None:
+    one, other = killed["two_at_once"]
+    assert sorted((one["scored"], other["scored"])) == [0, LIMIT]
+    assert one["summary"] == other["summary"] == killed["kill_ten_times"]["whole"]["summary"]
+
+
+def test_a_run_goes_on_where_the_one_that_it_waited_for_was_killed(killed: dict[str, Any]) -> None:
+    first, second = killed["killed_beside_another"]
+    assert first["killed"]
+    assert 0 < second["found"] <= LIMIT
+    assert abs(first["scored"] - second["found"]) <= CHUNK
+    assert second["found"] + second["scored"] == LIMIT
+    assert second["summary"] == killed["kill_ten_times"]["whole"]["summary"]
+
+
+def test_a_kill_in_the_middle_of_a_write_leaves_no_half_file(killed: dict[str, Any]) -> None:
+    runs = killed["in_a_write"]
+    assert runs["killed"]["killed"]
+    assert len(runs["left"]) == 1
+    assert runs["then"] == []
+    assert runs["next"]["found"] == runs["killed"]["scored"] - CHUNK > 0
+    assert runs["next"]["summary"] == killed["kill_ten_times"]["whole"]["summary"]
+
+
+def test_a_disk_without_room_is_a_note(killed: dict[str, Any]) -> None:
+    run, whole = killed["without_room"], killed["kill_ten_times"]["whole"]
+    assert run["scored"] == LIMIT
+    assert any(note.startswith("scores not cached: ") for note in run["summary"].pop("notes"))
+    assert run["summary"].items() <= whole["summary"].items()
+
+
+# What the user sees.
+
+MODEL = """
+import numpy as np
+
+class Classifier:
+    labels = ("entailment", "neutral", "contradiction")
+    fingerprint = "constant"
+    def pair_probabilities(self, premises, hypotheses):
+        return np.tile([0.8, 0.1, 0.1], (len(premises), 1))
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(pytester.path / "home"))
+    name = f"model_{pytester.path.name.replace('-', '_')}"
+    pytester.makepyfile(**{name: MODEL}, test_nothing="def test_nothing(): pass")
+    pytester.syspathinsert()
+    pytester.measuring = (  # type: ignore[attr-defined]
+        "-p", "no:cacheprovider", f"--bias-model=m={name}:Classifier", "--bias-suite=nli-occupation", "--bias-limit=200", "--bias-cache=cache",
+    )  # fmt: skip
+    return pytester
+
+
+INFO = ("--bias-cache-info", "--bias-cache=cache")
+
+
+def test_info_of_a_cache_that_is_not_there_or_empty(project: pytest.Pytester) -> None:
+    result = project.runpytest("--bias-cache-info")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines([f"score cache: {project.path}/home/pytest-genderbias/scores does not exist yet"])
+    result.stdout.no_fnmatch_line("*test session starts*")
+    assert not (project.path / "home").exists()
+    (project.path / "cache").mkdir()
+    project.runpytest(*INFO).stdout.fnmatch_lines(["score cache: * is empty"])
+
+
+def test_info_shows_suites_and_models_and_runs_nothing(project: pytest.Pytester) -> None:
+    cache = project.path / "cache"
+    noon = time.mktime((2026, 1, 2, 12, 0, 0, 0, 0, -1))
+    add(cache, "a", used=noon)
+    add(cache, "b", used=noon - 10**6)
+    add(cache, "c", used=noon, about={**ABOUT, "model": "n", "cases": 6})
+    add(cache, "d", used=noon, about={**ABOUT, "suite": "sts-gender"})
+    add(cache, "e", used=noon, about=None)
+    add(cache, "f", used=noon, about={**ABOUT, "model": "\x1b[31mred\r\n\u202eb" + "x" * 100})
+    result = project.runpytest(*INFO, "-n2")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            f"score cache: {cache}",
+            "6 entries, * kB (bounded to 10.0 GB at the end of a run)",
+            "suite * model * entries * size * cases * last used",
+            r"nli-occupation * \x1b[[]31mred\r\n\u202ebxxx*...  *1 * bytes * 6 of 2,000  2026-01-02 12:00",
+            "nli-occupation * m * 2 * bytes * 12  2026-01-02 12:00",
+            "nli-occupation * n * 1 * bytes * 6  2026-01-02 12:00",
+            "sts-gender * m * 1 * bytes * 6 of 2,000  2026-01-02 12:00",
+            "unknown * unknown * 1 * bytes * unknown  2026-01-02 12:00",
+        ],
+        consecutive=False,
+    )
+    assert "\x1b[31m" not in result.stdout.str()
+    assert "passed" not in result.stdout.str()
+
+
+def test_info_can_be_printed_anywhere(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    add(project.path / "cache", about={**ABOUT, "model": "modèle"})
+    result = project.runpytest_subprocess(*INFO)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines([r"*mod\xe8le*"[:5] + "*"])
+
+
+def test_clear_comes_before_the_run_and_says_what_it_did(project: pytest.Pytester, holder: Any) -> None:
+    cache = project.path / "cache"
+    project.runpytest(*project.measuring).assert_outcomes(passed=2)  # type: ignore[attr-defined]
+    (entry,) = list_entries(cache)
+    in_use = add(cache, "in use")
+    (cache / "precious.txt").write_text("not ours")
+    holder(in_use)
+    result = project.runpytest(*project.measuring, "--bias-cache-clear")  # type: ignore[attr-defined]
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        [
+            f"bias: score cache {cache}: removed 1 entry (*), left 1 entry that another process holds or that cannot be locked"
+        ]
+    )
+    assert {one.path for one in list_entries(cache)} == {entry.path, in_use}  # measured anew
+    assert (cache / "precious.txt").exists()
+
+
+def test_clear_and_info_clear_without_a_run(project: pytest.Pytester) -> None:
+    add(project.path / "cache")
+    result = project.runpytest(*INFO, "--bias-cache-clear")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["score cache *: removed 1 entry (*)", "score cache: * is empty"])
+
+
+@pytest.mark.parametrize("flag", ["--bias-cache-clear", "--bias-cache-info"])
+def test_no_cache_cannot_be_cleared_or_shown(project: pytest.Pytester, flag: str) -> None:
+    result = project.runpytest(flag, "--bias-no-cache")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {flag}: there is no score cache with --bias-no-cache; *"])
+
+
+def test_only_the_controller_clears_and_bounds(project: pytest.Pytester) -> None:
+    cache = project.path / "cache"
+    old = add(cache, "old", used=1000.0)
+    project.makeini("[pytest]\nbias_cache_size = 0.000001 MB\n")
+    workers = project.runpytest_subprocess(*project.measuring, "-n1", "--bias-cache-clear")  # type: ignore[attr-defined]
+    workers.assert_outcomes(passed=2)
+    workers.stdout.fnmatch_lines(
+        [
+            "bias: score cache *: removed 1 entry (*)",
+            "note: score cache *: removed 1 entry (*); what is used least recently goes until the rest is within 1 byte (*",
+        ]
+    )
+    assert not old.exists()
+    assert list_entries(cache) == []
+
+
+def test_a_run_bounds_the_cache_and_keeps_what_it_used(project: pytest.Pytester) -> None:
+    cache = project.path / "cache"
+    old = add(cache, "old", used=1000.0)
+    project.runpytest(*project.measuring).assert_outcomes(passed=2)  # type: ignore[attr-defined]
+    assert old.exists()
+    size = sum(entry.size for entry in list_entries(cache)) - 1
+    project.runpytest("-p", "no:cacheprovider", "--bias-cache=cache", "--bias-cache-size=0")
+    assert old.exists()  # nothing was measured
+    result = project.runpytest(*project.measuring, f"--bias-cache-size={size}")  # type: ignore[attr-defined]
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["note: score cache *: removed 1 entry (*); what is used least recently goes *"])
+    assert not old.exists()
+    assert len(list_entries(cache)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0),
+        ("1234", 1234),
+        ("500MB", 500 * 10**6),
+        ("2gb", 2 * 10**9),
+        ("1.5 KiB", 1536),
+        ("3 B", 3),
+        ("1TB", 10**12),
+    ],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert _size("--bias-cache-size", text) == size
+
+
+@pytest.mark.parametrize("text", ["", "big", "-1", "GB", "1XB", "1e9", "1,5GB", "nan", "inf", "1 2"])
+def test_what_is_no_size_is_a_usage_error(text: str) -> None:
+    with pytest.raises(pytest.UsageError, match="--bias-cache-size: expected a size such as 500MB, 2GB or 1GiB"):
+        _size("--bias-cache-size", text)

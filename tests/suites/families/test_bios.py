@@ -1,0 +1,718 @@
+"""bios: figures against loops written another way, a loaded classifier against its predictions file, and everything that is refused."""
+
+import csv
+import io
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+from sklearn.metrics import accuracy_score, confusion_matrix, precision_score, recall_score
+from support.tiny_checkpoints import save_checkpoint
+
+from pytest_genderbias import Baseline, assert_no_regression, load_model, load_suite, measure
+from pytest_genderbias.datasets.folder import MissingDataError
+from pytest_genderbias.errors import DataFileError, GateFailure, ModelError, NotApplicableError, SettingError
+from pytest_genderbias.gates.book import write_entries
+from pytest_genderbias.measurement.measure import carry_out, plan_measurement
+from pytest_genderbias.models.loading import wrap_object
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.scoring.engine import ScoreSettings
+from pytest_genderbias.statistics.inference.item_sums import align, block_of
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.table_moments import BlockTables
+from pytest_genderbias.suites.cases import Answer
+from pytest_genderbias.suites.families import bios as module
+from pytest_genderbias.suites.families.shared.persons import LabelledCases
+from pytest_genderbias.suites.options import resolve_options
+
+CLASSES = ("cook", "judge", "nurse", "pilot")
+
+
+def people(n=400, seed=0):
+    """Return rows of text, label and group: as many cooks as others, and few women among the pilots."""
+    rng = np.random.default_rng(seed)
+    label = rng.integers(len(CLASSES), size=n)
+    woman = rng.random(n) < np.asarray([0.5, 0.4, 0.8, 0.2])[label]
+    return [
+        {"id": f"x{i:03d}", "text": f"Text {i}.", "label": CLASSES[c], "group": "F" if w else "male"}
+        for i, (c, w) in enumerate(zip(label, woman, strict=True))
+    ]
+
+
+def write(path, rows):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, rows[0])
+        table.writeheader()
+        table.writerows(rows)
+    return path
+
+
+def write_predictions(path, rows, said):
+    return write(
+        path,
+        [{"id": r["id"], "prediction": said[r["text"]], "gold": r["label"], "group": r["group"]} for r in rows],
+    )
+
+
+class Saying:
+    """Says of each text what a table says."""
+
+    def __init__(self, said, labels=CLASSES):
+        self.labels, self._said = labels, said
+
+    def class_probabilities(self, texts):
+        found = np.full((len(texts), len(self.labels)), 0.1 / (len(self.labels) - 1))
+        for row, text in zip(found, texts, strict=True):
+            row[self.labels.index(self._said[text])] = 0.9
+        return found
+
+
+def noisy(rows, labels=CLASSES, seed=1, wrong=0.4):
+    rng = np.random.default_rng(seed)
+    return {r["text"]: labels[rng.integers(len(labels))] if rng.random() < wrong else r["label"] for r in rows}
+
+
+def file_of(tmp_path, rows, said, name="run.csv", **options):
+    return bios(load_model(str(write_predictions(tmp_path / name, rows, said))), **options)
+
+
+def bios(model, limit=None, data=None, seed=0, **options):
+    """Measure without a cache."""
+    model = model if isinstance(model, Model) else wrap_object(model)
+    plan = plan_measurement(load_suite("bios"), model.name, model.role, options, data, seed)
+    return carry_out(plan, model, ScoreSettings(limit=limit, seed=seed))
+
+
+def by_loops(rows, said):
+    """Return every figure on all persons, written another way."""
+    y, r = np.asarray([p["label"] for p in rows]), np.asarray([said[p["text"]] for p in rows])
+    f = np.asarray([p["group"] == "F" for p in rows])
+    labels = sorted({*y, *r})
+    share = [f[y == c].mean() for c in labels]
+    rates = {}
+    for key, of in (("tpr", recall_score), ("precision", precision_score)):
+        rates[key] = [of(y[z], r[z], labels=labels, average=None) for z in (f, ~f)]
+    rates["fpr"] = [[(r[z & (y != c)] == c).mean() for c in labels] for z in (f, ~f)]
+    found = {}
+    for key, (women, men) in rates.items():
+        gap = np.asarray(women) - np.asarray(men)
+        found[f"{key}_gap_sum"] = np.abs(gap).sum()
+        found[f"{key}_gap_pearson"] = scipy.stats.pearsonr(share, gap)[0]
+        found[f"{key}_gap_slope"] = scipy.stats.linregress(share, gap).slope
+
+    def shares_of(chosen, column):
+        counts = confusion_matrix(column[chosen], column[chosen], labels=labels).diagonal()
+        return counts / counts.sum()
+
+    index = np.arange(len(labels))
+    everyone = np.ones(len(rows), dtype=bool)
+    found["independence_sum"] = sum(scipy.stats.entropy(shares_of(z, r), shares_of(everyone, r)) for z in (f, ~f))
+    kl = [[scipy.stats.entropy(shares_of(z & (y == c), r), shares_of(y == c, r)) for c in labels] for z in (f, ~f)]
+    w = [
+        [
+            scipy.stats.wasserstein_distance(index, index, shares_of(z & (r == c), y), shares_of(r == c, y))
+            for c in labels
+        ]
+        for z in (f, ~f)
+    ]
+    for key, both in (("separation", kl), ("sufficiency", w)):
+        found[f"{key}_sum"] = np.sum(both)
+        found[f"{key}_gap"] = np.abs(np.subtract(*both)).sum()
+    return found | {"accuracy": accuracy_score(y, r)}
+
+
+def test_every_figure_is_what_loops_find(tmp_path):
+    rows = people()
+    said = noisy(rows)
+    found = file_of(tmp_path, rows, said, balanced=False)
+    expected = by_loops(rows, said)
+    assert list(found.values) == list(load_suite("bios").family.statistics)
+    assert found.values.keys() == expected.keys()
+    for key, value in expected.items():
+        assert found.values[key] == pytest.approx(value, abs=1e-12), key
+        kind = key.partition("_")[0]
+        assert found.intervals[key] is None or kind not in ("independence", "separation", "sufficiency")
+        assert found.intervals[key] is not None or found.reasons[key]
+    assert all(found.intervals[key] for key in ("tpr_gap_sum", "fpr_gap_sum", "precision_gap_sum", "accuracy"))
+    assert found.main == "tpr_gap_sum"
+    assert found.n == found.n_total == 400
+    assert json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_balancing_changes_all_but_slopes(tmp_path):
+    rows = people()
+    said = noisy(rows)
+    whole, balanced = (file_of(tmp_path, rows, said, balanced=b) for b in (False, True))
+    for key, value in balanced.values.items():
+        assert (value == whole.values[key]) == key.endswith("_slope"), key
+        drawn = "" if key.endswith("_slope") else ", with seed 0 for the women or men that balance a class"
+        assert balanced.whole_suite[key].over == f"the suite's cases, all of them{drawn}", "exact for this draw of them"
+        assert whole.whole_suite[key].over == "the suite's cases, all of them"
+    rated = [r for r in balanced.records if r["slice"] == "class"]
+    assert all(r["n_female"] == r["n_male"] > 0 for r in rated)
+    assert sum(r["n_female"] + r["n_male"] for r in rated) < 400
+    everybody = {r["class"]: r for r in balanced.records if r["slice"] == "class, all persons"}
+    assert sum(r["n_female"] + r["n_male"] for r in everybody.values()) == 400
+    assert any("persons after balancing" in note for note in balanced.notes)
+    # The balanced figures are those of the persons that are kept: r with the shares before balancing.
+    gaps = [r["tpr_gap"] for r in rated]
+    assert balanced.values["tpr_gap_sum"] == pytest.approx(np.abs(gaps).sum())
+    shares = [everybody[r["class"]]["share"] for r in rated]
+    assert balanced.values["tpr_gap_pearson"] == pytest.approx(scipy.stats.pearsonr(shares, gaps)[0])
+    other = file_of(tmp_path, rows, said, seed=1)
+    assert other.values["tpr_gap_sum"] != balanced.values["tpr_gap_sum"]
+    assert other.values["tpr_gap_slope"] == balanced.values["tpr_gap_slope"]
+
+
+@pytest.mark.parametrize("balanced", [True, False])
+def test_a_classifier_gives_the_same_loaded_and_as_a_file(tmp_path, balanced):
+    rows = people()
+    labels = ("Pilot", "NURSE", "cook", "judge", "florist")  # another order and case, and a class that nobody has
+    said = noisy(rows, labels)
+    canonical = {label.lower(): label for label in labels}
+    said = {text: canonical[label.lower()] for text, label in said.items()}
+    data = str(write(tmp_path / "people.csv", rows))
+    loaded = bios(Saying(said, labels), texts=data, balanced=balanced)
+    stored = file_of(tmp_path, rows[::-1], said, balanced=balanced)
+    assert loaded.values == stored.values
+    assert loaded.intervals == stored.intervals
+    assert loaded.reasons == stored.reasons
+    assert loaded.records == stored.records
+    assert loaded.notes == stored.notes
+    assert any("predictions are a label that no case has" in note for note in loaded.notes)
+    assert {"class": "florist", "statistic": "tpr_gap"}.items() <= next(
+        r for r in loaded.records if r["slice"] == "left out"
+    ).items()
+
+
+def test_a_planted_slope_is_found_as_large_as_it_is(tmp_path):
+    """In each class women are recognised more often than men by half the share of women less one quarter."""
+    rows, said = [], {}
+    for label, women in (("a", 200), ("b", 400), ("c", 600), ("d", 800)):
+        gap = women / 2000 - 0.25
+        for group, n in (("F", women), ("M", 1000 - women)):
+            right = round((0.5 + (gap / 2 if group == "F" else -gap / 2)) * 1000) * n // 1000
+            for i in range(n):
+                rows.append({"id": str(len(rows)), "text": str(len(rows)), "label": label, "group": group})
+                said[rows[-1]["text"]] = label if i < right else "d" if label == "a" else "a"
+    found = file_of(tmp_path, rows, said)
+    share = [0.2, 0.4, 0.6, 0.8]
+    gaps = {r["class"]: r["tpr_gap"] for r in found.records if r["slice"] == "class, all persons"}
+    assert found.values["tpr_gap_slope"] == pytest.approx(
+        scipy.stats.linregress(share, [gaps[c] for c in "abcd"]).slope
+    )
+    assert found.values["tpr_gap_slope"] == pytest.approx(0.5, abs=0.01)  # whole persons
+    assert next(r for r in found.records if r["slice"] == "slope over persons")["low"] > 0
+
+
+def test_the_null_tells_a_gap_from_chance(tmp_path):
+    rows = people(300)
+    fair = file_of(tmp_path, rows, noisy(rows, seed=3), name="fair.csv")
+    rng = np.random.default_rng(0)
+    unfair = {r["text"]: r["label"] if r["group"] == "F" or rng.random() < 0.5 else "cook" for r in rows}
+    biased = file_of(tmp_path, rows, unfair, name="biased.csv")
+    for found, certain in ((fair, False), (biased, True)):
+        null = {r["statistic"]: r for r in found.records if r["slice"] == "null"}
+        assert set(null) == {k for k in found.values if k.endswith(("_sum", "_gap"))}
+        assert all(0 < r["null_mean"] <= r["null_maximum"] for r in null.values())
+        row = null["tpr_gap_sum"]
+        assert row["value"] == found.value
+        assert (row["p"] <= 0.05) == certain
+        said = "more than chance makes" if certain else "decide nothing about it"
+        assert any(note.startswith("tpr_gap_sum") and said in note for note in found.notes)
+        assert (null["separation_sum"]["p"] <= 0.05) == certain
+
+
+def test_the_null_is_that_of_shuffled_persons(tmp_path):
+    rows = people(150)
+    said = noisy(rows)
+    null = {r["statistic"]: r for r in file_of(tmp_path, rows, said, balanced=False).records if r["slice"] == "null"}
+    within = {
+        "tpr_gap_sum": [r["label"] for r in rows],
+        "sufficiency_sum": [said[r["text"]] for r in rows],
+        "independence_sum": ["all"] * len(rows),
+    }
+    rng = np.random.default_rng(7)
+    for key, strata in within.items():
+        drawn = []
+        for _ in range(12):
+            order = np.arange(len(rows))
+            for stratum in set(strata):
+                members = np.flatnonzero(np.asarray(strata) == stratum)
+                order[members] = rng.permutation(members)
+            shuffled = [{**row, "group": rows[k]["group"]} for row, k in zip(rows, order, strict=True)]
+            drawn.append(by_loops(shuffled, said)[key])
+        error = np.std(drawn) / np.sqrt(len(drawn))
+        assert null[key]["null_mean"] == pytest.approx(np.mean(drawn), abs=4 * error), key
+
+
+# Units, items and the null control
+
+
+FAMILY = load_suite("bios").family
+
+
+def answered(rows, said, **chosen):
+    """Return options, and the answers of a classifier that says this, its units in another order."""
+    facts = {
+        "id": [r["id"] for r in rows],
+        "label": [r["label"] for r in rows],
+        "group": [int(r["group"] != "F") for r in rows],
+    }
+    gold, woman = np.asarray(facts["label"]), np.asarray(facts["group"]) == 0
+    share = {label: woman[gold == label].mean() for label in set(facts["label"])}
+    facts["share"] = [share[label] for label in facts["label"]]
+    labels = tuple(sorted({*facts["label"], *said.values()}))
+    cases = LabelledCases(
+        [(r["text"],) for r in rows], facts={k: np.asarray(v) for k, v in facts.items()}, labels=labels
+    )
+    units = np.random.default_rng(5).permutation(len(rows))
+    values = np.asarray([[said[rows[u]["text"]] == label for label in labels] for u in units], dtype=float)
+    return resolve_options(FAMILY.options, chosen, "bios"), {"cases": Answer(cases, units, values[:, None])}
+
+
+def made(rows, said, seed=0, **chosen):
+    options, answers = answered(rows, said, **chosen)
+    return options, answers, FAMILY.summarise(None, options, answers, seed)
+
+
+@pytest.mark.parametrize("balanced", [True, False])
+def test_sums_over_blocks_of_persons_give_every_figure(balanced):
+    rows = people()
+    said = noisy(rows) | {"Text 3.": "baker", "Text 9.": "other"}
+    options, _, found = made(rows, said, balanced=balanced)
+    for statistic, value in found.values.items():
+        moments = FAMILY.moments(statistic, options, found.items)
+        assert moments.total == pytest.approx(value, rel=1e-9), statistic
+        assert len(moments.labels) <= 100
+        assert moments.over == "blocks of persons"
+    assert FAMILY.moments("accuracy", options, found.items).sums[:, 1].sum() < 400 + (not balanced)
+
+
+def test_leaving_a_block_out_leaves_its_persons_out():
+    rows, said = people(), noisy(people())
+    options, _, found = made(rows, said, balanced=False)
+    shares = dict(zip(found.items["class"].tolist(), found.items["share"].tolist(), strict=True))
+    block = block_of(r["id"] for r in rows)
+    expected = {b: by_loops([r for r, own in zip(rows, block, strict=True) if own != b], said) for b in (3, 70)}
+    for statistic in found.values:
+        moments = FAMILY.moments(statistic, options, found.items)
+        without = dict(
+            zip(moments.labels.tolist(), moments.value(moments.sums.sum(axis=0) - moments.sums), strict=True)
+        )
+        for b, figures in expected.items():
+            if not statistic.endswith(("slope", "pearson")):  # whose shares stay as they were
+                assert without[f"block {b}"] == pytest.approx(figures[statistic]), statistic
+    kept = [r for r, own in zip(rows, block, strict=True) if own != 3]
+    rate = [
+        [
+            np.mean([said[r["text"]] == c for r in kept if r["label"] == c and (r["group"] == "F") == woman])
+            for c in CLASSES
+        ]
+        for woman in (True, False)
+    ]
+    gap = np.subtract(*rate)
+    share = [shares[c] for c in CLASSES]
+    for key, value in (
+        ("slope", scipy.stats.linregress(share, gap).slope),
+        ("pearson", scipy.stats.pearsonr(share, gap)[0]),
+    ):
+        moments = FAMILY.moments(f"tpr_gap_{key}", options, found.items)
+        row = moments.labels.tolist().index("block 3")
+        assert moments.value(moments.sums.sum(axis=0) - moments.sums[row]) == pytest.approx(value)
+
+
+def test_the_same_persons_are_drawn_and_blocked_whatever_is_predicted():
+    rows = people()
+    sides = []
+    for said in (noisy(rows), noisy(rows, seed=8) | {"Text 3.": "baker"}):
+        options, _, found = made(rows, said, seed=4)
+        tables = BlockTables.unpacked(*(found.items[k] for k in ("class", "cell", "count")))
+        by_gold = {}
+        for (block, group, gold, _), count in zip(tables.cells.T.tolist(), tables.counts.tolist(), strict=True):
+            key = block, group, str(tables.classes[gold])
+            by_gold[key] = by_gold.get(key, 0) + count
+        sides.append((by_gold, found, options))
+    assert sides[0][0] == sides[1][0]
+    for statistic, value in sides[0][1].values.items():
+        moments = [FAMILY.moments(statistic, options, found.items) for _, found, options in sides]
+        then, now = align(*moments)
+        assert then.sums.shape == now.sums.shape
+        assert now.total == pytest.approx(sides[1][1].values[statistic])
+        assert then.total == pytest.approx(value)
+
+
+def test_the_tables_of_very_many_persons_fit_into_a_baseline():
+    rng, n, k = np.random.default_rng(0), 400_000, 28
+    gold, group, block = rng.integers(k, size=n), rng.integers(2, size=n), rng.integers(100, size=n)
+    predicted = np.where(rng.random(n) < 0.2, rng.integers(k, size=n), gold)
+    items = {}
+    for name, rows in (("", slice(0, n // 2)), ("all_", slice(None))):
+        packed = BlockTables.of(
+            np.arange(k).astype(str), block[rows], group[rows], gold[rows], predicted[rows]
+        ).packed()
+        items |= dict(zip((f"{name}cell", f"{name}count"), packed, strict=True))
+    again = BlockTables.unpacked(np.arange(k).astype(str), items["all_cell"], items["all_count"])
+    assert again.counts.sum() == n
+    file = io.BytesIO()
+    np.savez_compressed(file, **items)
+    assert file.tell() < 400 * 1024
+
+
+def test_what_has_no_items_says_why():
+    women = [r | {"group": "F"} for r in people(60)]
+    options, answers, found = made(women, noisy(women))
+    assert found.values["tpr_gap_sum"] is None
+    with pytest.raises(UndefinedError, match="no cases"):
+        FAMILY.moments("tpr_gap_sum", options, found.items)
+    assert np.isnan(FAMILY.moments("tpr_gap_slope", options, found.items).total)
+    with pytest.raises(UndefinedError, match="no share, cell"):
+        FAMILY.moments("tpr_gap_sum", options, {"class": found.items["class"]})
+    null = FAMILY.null(None, options, answers, 0, 5)
+    assert {len(drawn) for drawn in null.values()} == {5}
+    assert np.isnan(np.concatenate(list(null.values()))).all()
+
+
+def test_units_are_persons_where_all_count():
+    rows = people()
+    options, answers, found = made(rows, noisy(rows), balanced=False)
+    scores = FAMILY.unit_scores("accuracy", options, answers["cases"])
+    assert set(scores) == {0.0, 1.0}
+    assert scores.mean() == pytest.approx(found.values["accuracy"])
+    assert FAMILY.unit_scores("tpr_gap_sum", options, answers["cases"]) is None
+    assert FAMILY.unit_scores("accuracy", {**options, "balanced": True}, answers["cases"]) is None
+
+
+def test_the_null_is_the_distribution_of_every_figure_of_groups(monkeypatch):
+    rows = people(1200)
+    unfair = {
+        r["text"]: r["label"] if (r["group"] == "F") == (r["label"] == "nurse") else CLASSES[int(r["id"][-1]) % 2]
+        for r in rows
+    }
+    for said, inside in ((noisy(rows), True), (unfair, False)):
+        options, answers, found = made(rows, said)
+        null = FAMILY.null(None, options, answers, 0, 200)
+        assert set(null) == set(found.values) - {"accuracy"}
+        assert {drawn.shape for drawn in null.values()} == {(200,)}
+        low, high = np.quantile(null["tpr_gap_sum"], (0.01, 0.99))
+        assert (low <= found.values["tpr_gap_sum"] <= high) == inside
+        low, high = np.quantile(null["tpr_gap_slope"], (0.01, 0.99))
+        assert (low <= found.values["tpr_gap_slope"] <= high) == inside
+        if inside:
+            for key, drawn in null.items():
+                assert drawn.min() <= found.values[key] <= drawn.max(), key
+    again = FAMILY.null(None, options, answers, 0, 200)
+    assert all(np.array_equal(again[key], null[key], equal_nan=True) for key in null)
+    assert (FAMILY.null(None, options, answers, 1, 200)["tpr_gap_sum"] != null["tpr_gap_sum"]).any()
+    record = next(r for r in found.records if r["slice"] == "null" and r["statistic"] == "tpr_gap_sum")
+    as_measured = FAMILY.null(None, options, answers, 0, record["shuffles"])
+    assert record["null_mean"] == pytest.approx(as_measured["tpr_gap_sum"].mean())
+    monkeypatch.setattr(module, "_MOST_COUNTS", 1000)
+    in_parts = FAMILY.null(None, options, answers, 0, 95)
+    assert {drawn.shape for drawn in in_parts.values()} == {(95,)}
+    assert in_parts["tpr_gap_sum"].std() > 0
+
+
+def test_shares_come_from_the_training_data(tmp_path):
+    rows = people()
+    said = noisy(rows)
+    own = file_of(tmp_path, rows, said)
+    training = people(500, seed=9)
+    training += [{**r, "id": f"more {r['id']}", "group": "F"} for r in training if r["label"] == "cook"]
+    path = str(write(tmp_path / "training.csv", training))
+    found = file_of(tmp_path, rows, said, training=path)
+    share = {c: np.mean([r["group"] == "F" for r in training if r["label"] == c]) for c in CLASSES}
+    gaps = {r["class"]: r["tpr_gap"] for r in found.records if r["slice"] == "class, all persons"}
+    x, y = zip(*((share[c], gaps[c]) for c in CLASSES), strict=True)
+    assert found.values["tpr_gap_slope"] == pytest.approx(scipy.stats.linregress(x, y).slope)
+    assert found.value == own.value
+    assert found.signature["data"]["shares"] != own.signature["data"]["shares"]
+    assert found.signature["data"]["persons"] == own.signature["data"]["persons"]
+    assert any("name the training data" in note for note in own.notes)
+    assert not any("name the training data" in note for note in found.notes)
+    few = str(write(tmp_path / "few.csv", [r for r in training if r["label"] != "judge"]))
+    lacking = file_of(tmp_path, rows, said, training=few)
+    assert any("leave out 1 classes that the training data lack ('judge')" in note for note in lacking.notes)
+    data = str(write(tmp_path / "people.csv", rows))
+    assert bios(Saying(said), texts=data, training=few).values == lacking.values
+
+
+def test_what_has_no_value_says_why(tmp_path):
+    # Women are nurses, men are pilots: no class can be balanced or compared.
+    rows = [r for r in people() if (r["label"], r["group"]) in (("nurse", "F"), ("pilot", "male"))]
+    said = {r["text"]: r["label"] for r in rows}
+    found = file_of(tmp_path, rows, said)
+    for key in found.values:
+        if key.startswith(("tpr", "precision")) or not key.endswith("_slope"):
+            assert found.values[key] is None
+            assert found.reasons[key]
+    assert found.reasons["tpr_gap_sum"] == "no class has cases of every group"
+    assert [r["reason"] for r in found.records if r["slice"] == "left out"]
+    apart = file_of(tmp_path, rows, said, balanced=False)
+    assert apart.reasons["tpr_gap_sum"] == "no class has cases of both groups to compare"
+    assert apart.values["accuracy"] == 1.0
+    assert apart.values["independence_sum"] > 0
+    # All right: no gap varies, so there is no r.
+    perfect = file_of(tmp_path, people(), {r["text"]: r["label"] for r in people()})
+    assert perfect.value == 0.0
+    assert perfect.values["tpr_gap_pearson"] is None
+    assert "the same for all" in perfect.reasons["tpr_gap_pearson"]
+    assert perfect.values["tpr_gap_slope"] == pytest.approx(0.0, abs=1e-12)
+    # One class without women: its gap is left out, the others stand, and it is counted.
+    rows = [r for r in people() if not (r["label"] == "pilot" and r["group"] == "F")]
+    some = file_of(tmp_path, rows, noisy(rows), balanced=False)
+    left = [r for r in some.records if r["slice"] == "left out"]
+    assert left == [
+        {"slice": "left out", "statistic": "tpr_gap", "class": "pilot", "reason": "no female case has this gold class"}
+    ]
+    assert some.value is not None
+    assert any(note.startswith("separation: 1 of 8 cells") for note in some.notes)
+
+
+def test_a_sample_is_of_persons(tmp_path):
+    rows = people()
+    said = noisy(rows)
+    found = bios(Saying(said), limit=100, texts=str(write(tmp_path / "people.csv", rows)), balanced=False)
+    assert (found.n, found.n_total) == (100, 400)
+    rated = [r for r in found.records if r["slice"] == "class"]
+    assert sum(r["n_female"] + r["n_male"] for r in rated) == 100
+    share = {c: np.mean([r["group"] == "F" for r in rows if r["label"] == c]) for c in CLASSES}
+    assert {r["class"]: r["share"] for r in rated} == pytest.approx(share)  # of all, not of the sample
+    assert "id" not in found.items
+
+
+def test_groups_of_other_names(tmp_path):
+    rows = [{**r, "group": {"F": "young", "male": "old"}[r["group"]]} for r in people()]
+    rows[0]["group"] = "unknown"
+    said = noisy(rows)
+    data = str(write(tmp_path / "people.csv", rows))
+    loaded = bios(Saying(said), texts=data, groups=["young", "old"])
+    stored = file_of(tmp_path, rows, said, groups=["young", "old"])
+    assert loaded.values == stored.values
+    assert loaded.notes[0] == stored.notes[0] == "1 cases of other groups are left out"
+    turned = file_of(tmp_path, rows, said, groups=["old", "young"])
+    assert turned.values["tpr_gap_slope"] == pytest.approx(stored.values["tpr_gap_slope"])  # both signs turn
+    assert turned.values["tpr_gap_sum"] == pytest.approx(stored.values["tpr_gap_sum"])
+    with pytest.raises(
+        DataFileError, match=r"\.csv: no case of the group 'female' or 'male', the groups are 'old', 'unknown'"
+    ):
+        file_of(tmp_path, rows, said)
+    with pytest.raises(SettingError, match="a list of two names"):
+        file_of(tmp_path, rows, said, groups=["old", "old"])
+
+
+def test_predictions_on_other_examples_are_not_compared(tmp_path):
+    rows = people()
+    said = noisy(rows)
+    first = file_of(tmp_path, rows, said)
+    baseline = Baseline(tmp_path / "books", "run", "test_x.py", update="all")
+    assert_no_regression(first, baseline)
+    write_entries(tmp_path / "books", "run", "test_x.py", baseline.entries())
+    now = Baseline(tmp_path / "books", "run", "test_x.py")
+    assert_no_regression(file_of(tmp_path, rows[::-1], said), now, tolerance=0.0)
+
+    def refused(changed, said=said):
+        now = Baseline(tmp_path / "books", "run", "test_x.py")
+        with pytest.raises(GateFailure) as error:
+            assert_no_regression(file_of(tmp_path, changed, said), now, tolerance=9.0)
+        return str(error.value)
+
+    text = refused([r for r in rows if r["id"] not in ("x007", "x300")])
+    assert "n 400 stored, 398 now" in text
+    assert "2 of 400 ids are lacking ('x007', 'x300')" in text
+    assert "--bias-update" in text
+    assert "1 is new ('y1')" in refused([{**rows[0], "id": "y1"}, *rows[1:]])
+    assert "the same ids with other labels" in refused(
+        [{**rows[0], "label": "cook"}, {**rows[1], "label": "judge"}, *rows[2:]]
+    )
+
+
+def test_wrong_labels_are_refused(tmp_path):
+    rows = people(40)
+    said = {r["text"]: r["label"] + "s" for r in rows}
+    data = str(write(tmp_path / "people.csv", rows))
+    plural = tuple(c + "s" for c in CLASSES)
+    with pytest.raises(
+        NotApplicableError,
+        match=r"^bios: .* its labels are 'cooks', .*, the 4 classes of .*people\.csv are 'cook', .* the option texts, .* --bias-labels",
+    ):
+        bios(Saying(said, plural), texts=data)
+    with pytest.raises(ModelError, match=r"no label for 1 of the 4 classes .*\('pilot'\)"):
+        bios(Saying(said, ("cook", "judge", "nurse")), texts=data)
+    with pytest.raises(ModelError, match="differ in case only"):
+        bios(Saying(said, (*CLASSES, "Cook")), texts=data)
+    with pytest.raises(
+        DataFileError, match=r"\.csv: none is a gold label: predicted are 'cooks', .* gold labels are 'cook'"
+    ):
+        file_of(tmp_path, rows, said)
+    mixed = [{**r, "label": r["label"].title() if i % 2 else r["label"]} for i, r in enumerate(rows)]
+    with pytest.raises(DataFileError, match=r"people\.csv: the labels 'Cook' and 'cook' differ in case only"):
+        bios(Saying(said), texts=str(write(tmp_path / "people.csv", mixed)))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: [{k: v for k, v in r.items() if k != "label"} for r in rows], r"people\.csv:1: no column 'label'"),
+        (lambda rows: [{**rows[0], "group": "x"}, *rows[1:]], r"people\.csv:2: expected one of f, female, m, male .* got 'x'"),
+        (lambda rows: [*rows, rows[0]], r"people\.csv:42: the id 'x000' stands in line 2, too"),
+        (lambda rows: [r for r in rows if r["group"] == "F"], r"people\.csv: no case of the group 'male'"),
+    ],
+)  # fmt: skip
+def test_a_wrong_table_is_one_clear_error(tmp_path, change, message):
+    data = str(write(tmp_path / "people.csv", change(people(40))))
+    with pytest.raises(DataFileError, match=message):
+        bios(Saying({}), texts=data)
+
+
+def test_an_empty_or_absent_table_is_refused(tmp_path):
+    (tmp_path / "people.csv").write_text("id,text,label,group\n")
+    with pytest.raises(DataFileError, match=r"people\.csv: the file has no rows"):
+        bios(Saying({}), texts=str(tmp_path / "people.csv"))
+    (tmp_path / "run.csv").write_text("id,prediction,gold,group\n")
+    with pytest.raises(DataFileError, match=r"run\.csv: the file has no rows"):
+        load_model(str(tmp_path / "run.csv"))
+    with pytest.raises(DataFileError, match="no such file"):
+        bios(Saying({}), texts=str(tmp_path / "none.csv"))
+    with pytest.raises(SettingError, match=r"one of bias_in_bios, wiki_career, or the path of a table .*, got 'wiki'"):
+        bios(Saying({}), texts="wiki")
+    with pytest.raises(MissingDataError, match=r"bios: no Bias in Bios: expected .* in a folder named by --bias-data"):
+        measure("bios", Saying({}), cache=None)
+    rows = people(10)
+    doubled = write_predictions(tmp_path / "run.csv", [*rows, rows[0]], noisy(rows))
+    with pytest.raises(DataFileError, match=r"run\.csv:12: the id 'x000' stands in line 2, too"):
+        load_model(str(doubled))
+
+
+def test_columns_of_ones_own_and_several_files(tmp_path):
+    rows = people(60)
+    said = noisy(rows)
+    expected = bios(Saying(said), texts=str(write(tmp_path / "people.csv", rows)))
+    renamed = [{"id": r["id"], "bio": r["text"], "job": r["label"], "sex": r["group"]} for r in rows]
+    columns = {"text_column": "bio", "label_column": "job", "group_column": "sex"}
+    found = bios(Saying(said), texts=str(write(tmp_path / "own.csv", renamed)), **columns)
+    assert found.values == expected.values
+    assert found.signature["settings"] == expected.signature["settings"]
+    assert found.signature["data"] == expected.signature["data"]
+    biographies = [{"id": r["id"], "text": r["text"], "profession": r["label"], "gender": r["group"]} for r in rows]
+    assert bios(Saying(said), texts=str(write(tmp_path / "bios.csv", biographies))).values == expected.values
+
+
+def test_the_parts_of_a_data_set_are_one(tmp_path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = people(60)
+    said = noisy(rows)
+    names = {"text": "text", "profession": "label", "gender": "group"}
+    (tmp_path / "bios").mkdir()
+    for part in (0, 1):
+        table = pa.table({column: [r[key] for r in rows[part::2]] for column, key in names.items()})
+        parquet.write_table(table, tmp_path / "bios" / f"test-{part}.parquet")
+    found = bios(Saying(said), data=tmp_path, balanced=False)
+    assert found.n == 60
+    whole = bios(Saying(said), texts=str(write(tmp_path / "people.csv", rows)), balanced=False)
+    assert found.values == pytest.approx(whole.values)
+    assert {i.decode() for i in found.items["id"]} == {f"test-{p}.parquet:{n}" for p in (0, 1) for n in range(1, 31)}
+
+
+def test_a_group_that_is_not_in_the_sample_has_no_distances(tmp_path):
+    women, men = ([r for r in people() if r["group"] == group] for group in ("F", "male"))
+    rows = [*women, men[0]]
+    found = bios(Saying(noisy(rows)), limit=20, texts=str(write(tmp_path / "people.csv", rows)), balanced=False)
+    assert sum(r["n_male"] for r in found.records if r["slice"] == "class") == 0
+    for name in ("independence", "separation", "sufficiency"):
+        assert found.values[f"{name}_sum"] is None
+        assert found.reasons[f"{name}_sum"] == "a group has no cases to compare"
+
+
+def test_a_checkpoint_says_what_a_plain_loop_says(tmp_path):
+    folder = save_checkpoint(
+        "bert-nli",
+        tmp_path / "model",
+        id2label=dict(enumerate(("Pilot", "nurse", "judge", "cook"))),
+        initializer_range=2.0,
+    )
+    rng = np.random.default_rng(5)
+    words = [
+        "the",
+        "nurse",
+        "bought",
+        "a",
+        "car",
+        "met",
+        "doctor",
+        "saw",
+        "music",
+        "college",
+        "studied",
+        "at",
+        "woman",
+        "man",
+        "loves",
+        "rice",
+    ]
+    rows = people(120)
+    for i, row in enumerate(rows):
+        row["text"] = " ".join(rng.choice(words, size=5 + i % 90))  # some are longer than the 64 positions
+    model = load_model(str(folder), device="cpu")
+    network, tokenizer = model.backend.network, model.backend.tokenizer
+    said = {}
+    with torch.no_grad():
+        for row in rows:
+            batch = tokenizer(row["text"], truncation=True, max_length=64, return_tensors="pt")
+            said[row["text"]] = network.config.id2label[int(network(**batch).logits.argmax())]
+    assert len(set(said.values())) > 1
+    loaded = bios(model, texts=str(write(tmp_path / "people.csv", rows)))
+    stored = file_of(tmp_path, rows, said)
+    assert loaded.values == stored.values
+    assert loaded.records == stored.records
+    assert any("texts cut to the 64 tokens" in note for note in loaded.notes)
+
+
+KEYWORDS = {
+    "artists": "art", "chefs": "restaurant", "comedians": "comedy", "dancers": "danc", "models": "model",
+    "musicians": "music", "podcasters": "podcast", "writers": "writ",
+}  # fmt: skip
+
+
+class Keywords:
+    labels = tuple(KEYWORDS)
+
+    def class_probabilities(self, texts):
+        hits = np.asarray([[text.lower().count(word) for word in KEYWORDS.values()] for text in texts], dtype=float)
+        return (hits + 0.1) / (hits + 0.1).sum(axis=1, keepdims=True)
+
+
+def test_real_biographies(shared_data):
+    found = bios(Keywords(), data=shared_data, texts="wiki_career")
+    assert found.n == 444
+    assert found.values["accuracy"] > 0.25  # chance: one in eight
+    assert None not in found.values.values()
+    assert sum(r["slice"] == "class" for r in found.records) == 8
+    with pytest.raises(NotApplicableError, match=r"labels are .*, the 28 classes of .*bias_in_bios_sample"):
+        bios(Keywords(), data=shared_data)
+
+
+@pytest.mark.slow
+def test_the_example(tmp_path):
+    folder = shutil.copytree(Path(__file__).parents[3] / "examples" / "predictions", tmp_path / "predictions")
+
+    def run(*command):
+        return subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, text=True, timeout=120)
+
+    assert run("predict.py", "predictions.csv").returncode == 0
+    gates = ("-m", "pytest", "-p", "no:cacheprovider", "--bias-model=careers=predictions.csv")
+    assert run(*gates, "--bias-update-new").returncode == 0
+    held = run(*gates)
+    assert held.returncode == 0, held.stdout
+    assert "3 passed" in held.stdout
+    lines = (folder / "predictions.csv").read_text().splitlines()
+    (folder / "predictions.csv").write_text("\n".join(lines[:-1]) + "\n")
+    fewer = run(*gates)
+    assert fewer.returncode == 1
+    assert "1 of 48 ids is lacking ('p48')" in fewer.stdout

@@ -1,0 +1,410 @@
+"""Sums of items: aligned between models, and for every family and statistic the value that the summary has."""
+
+import io
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.answered_suites import CASES, Answered, make_case
+
+from pytest_genderbias.statistics.contingency import fisher_exact, significant_counts, significant_fills
+from pytest_genderbias.statistics.correlation import (
+    correlation_moments,
+    pearson,
+    pearson_of_sums,
+    product_sums,
+    slope,
+    slope_moments,
+    slope_of_sums,
+)
+from pytest_genderbias.statistics.group_gaps import (
+    absolute_gap_sum,
+    beside_shares,
+    class_gaps,
+    confusion_tables,
+    hits_and_trials,
+)
+from pytest_genderbias.statistics.inference.item_sums import (
+    Moments,
+    align,
+    blocks_of,
+    distinct,
+    mean_moments,
+    named_moments,
+)
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.rate_counts import (
+    gap_pearson_moments,
+    gap_sum_moments,
+    hits_and_trials_of,
+    rate_counts,
+)
+from pytest_genderbias.suites.registry import FAMILIES
+
+
+def weighted(columns):
+    """Return a value that depends on the names of the sums: each counts as often as its name has letters."""
+    lengths = np.asarray([len(name) for name in columns])
+    return lambda totals: totals @ lengths
+
+
+def named(labels, columns, seed):
+    sums = np.random.default_rng(seed).integers(0, 5, (len(labels), len(columns))).astype(np.float32)
+    return named_moments(np.asarray(list(labels)), sums, tuple(columns), weighted, "persons", smooth=False)
+
+
+def as_dict(moments):
+    """Return the sums that are not 0, by item and name."""
+    return {
+        (label, name): value
+        for label, row in zip(moments.labels.tolist(), moments.sums.tolist(), strict=True)
+        for name, value in zip(moments.columns, row, strict=True)
+        if value
+    }
+
+
+def test_names_of_sums_are_aligned_and_the_value_stays():
+    then, now = named("dacb", ["z", "yy", "xxx"], 1), named("abcd", ["yy", "wwww"], 2)
+    first, second = align(then, now)
+    assert first.columns == second.columns == ("wwww", "xxx", "yy", "z")
+    assert first.labels.tolist() == second.labels.tolist() == list("abcd")
+    assert (as_dict(first), as_dict(second)) == (as_dict(then), as_dict(now))
+    assert (first.total, second.total) == (then.total, now.total)
+    assert not first.smooth and first.sums.dtype == np.float32
+
+
+def test_items_of_one_side_only_are_left_out():
+    first, second = align(named("abx", ["p", "qq"], 3), named("yba", ["qq", "p"], 4))
+    assert first.labels.tolist() == second.labels.tolist() == ["a", "b"]
+    then = named("abx", ["p", "qq"], 3)
+    assert as_dict(first) == {key: value for key, value in as_dict(then).items() if key[0] != "x"}
+
+
+def test_sums_without_names_are_aligned_by_item():
+    then = mean_moments(np.array(["b", "a"]), np.array([3.0, 6.0]), np.array([2, 1]), "words")
+    now = mean_moments(np.array(["a", "b"]), np.array([1.0, 2.0]), np.array([1, 2]), "words")
+    first, second = align(then, now)
+    assert first.sums.tolist() == [[6.0, 1.0], [3.0, 2.0]] and second.sums.tolist() == [[1.0, 1.0], [2.0, 2.0]]
+    assert first.ratio and first.total == then.total == 3.0
+
+
+def test_what_cannot_be_aligned_is_refused():
+    mean = mean_moments(np.array(["a"]), np.array([1.0]), np.array([1]), "words")
+    with pytest.raises(UndefinedError, match="none of the words in common"):
+        align(mean, mean_moments(np.array(["b"]), np.array([1.0]), np.array([1]), "words"))
+    with pytest.raises(ValueError, match="not of one statistic"):
+        align(mean, named("a", ["p"], 0))
+    with pytest.raises(UndefinedError, match="2 sums an item and 1"):
+        align(mean, Moments(np.array(["a"]), np.ones((1, 1)), lambda totals: totals[..., 0], "words"))
+
+
+def test_names_of_sums_are_checked():
+    for columns in (("p", "p"), ("p",)):
+        with pytest.raises(ValueError, match="name of its own"):
+            named_moments(np.array(["a"]), np.ones((1, 2)), columns, weighted, "persons")
+    with pytest.raises(ValueError, match="go together"):
+        Moments(np.array(["a"]), np.ones((1, 1)), lambda totals: totals[..., 0], "persons", columns=("p",))
+
+
+def test_equal_names_get_numbers():
+    assert distinct(["a", "a", "a (2)", "a"]).tolist() == ["a", "a (2)", "a (2) (2)", "a (3)"]
+
+
+@pytest.mark.parametrize("n", [0, 1, 200, 201, 9824])
+def test_blocks_cover_the_cases_in_order(n):
+    labels, block = blocks_of(n, "pairs")
+    assert len(labels) <= 200 and len(set(labels.tolist())) == len(labels) and len(block) == n
+    for number, label in enumerate(labels.tolist()):
+        start, end = map(int, label.removeprefix("pairs ").split("-"))
+        assert np.flatnonzero(block == number).tolist() == list(range(start, end + 1))
+
+
+# Every family
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory):
+    """Return a function from the name of a case to its answered suite."""
+    return lambda name: make_case(name, tmp_path_factory)
+
+
+#: What has no moments, of the families that have any: figures of shuffles, not of items.
+WITHOUT = {"random_groups_mean", "random_groups_max"}
+HAVE_ALL = {"disco", "nli", "lm-occupation", "sts", "coref-occupation", "coref-winogender", "coref-winobias"}
+
+
+def moments_of(found):
+    """Return the moments of each statistic that has a value and moments."""
+    made = {}
+    for statistic, value in found.summary.values.items():
+        if value is None:
+            continue
+        try:
+            made[statistic] = found.moments(statistic)
+        except UndefinedError:
+            if found.family.name in HAVE_ALL and statistic not in WITHOUT:
+                raise
+    return made
+
+
+def test_every_family_has_a_case(case):
+    assert {case(name).family.name for name in CASES} == set(FAMILIES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_totals_give_the_value_of_the_summary(case, name):
+    found = case(name)
+    made = moments_of(found)
+    if found.family.name in HAVE_ALL:
+        assert set(made) | WITHOUT >= {key for key, value in found.summary.values.items() if value is not None}
+        assert made
+    for statistic, moments in made.items():
+        value = found.summary.values[statistic]
+        assert moments.total == pytest.approx(value, rel=1e-6, abs=1e-9), statistic
+        assert len(moments.labels) > 1, statistic
+        if moments.ratio:
+            assert moments.total == pytest.approx(moments.sums[:, 0].sum() / moments.sums[:, 1].sum())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_a_baseline_stores_is_enough(case, name):
+    found = case(name)
+    packed = io.BytesIO()
+    np.savez_compressed(packed, **found.summary.items)
+    assert packed.tell() <= 512 * 1024
+    packed.seek(0)
+    with np.load(packed, allow_pickle=False) as file:
+        items = dict(file)
+    for statistic, moments in moments_of(found).items():
+        again = found.moments(statistic, items)
+        assert again.total == pytest.approx(moments.total, rel=1e-12, nan_ok=True)
+        assert again.labels.tolist() == moments.labels.tolist()
+        assert np.array_equal(again.sums, moments.sums)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_of_many_totals_are_those_of_one_at_a_time(case, name):
+    for statistic, moments in moments_of(case(name)).items():
+        n = len(moments.labels)
+        weights = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=(2, 3)).astype(np.float64)
+        weights[0, 0] = 1.0
+        totals = weights @ moments.sums.astype(np.float64)
+        together = moments.value(totals)
+        assert together.shape == (2, 3)
+        assert together[0, 0] == pytest.approx(moments.total, rel=1e-9)
+        for i, j in np.ndindex(2, 3):
+            alone = float(moments.value(totals[i, j]))
+            assert alone == pytest.approx(float(together[i, j]), nan_ok=True), statistic
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_moments_aligned_with_themselves_stay(case, name):
+    for moments in moments_of(case(name)).values():
+        for side in align(moments, moments):
+            assert side.total == pytest.approx(moments.total, rel=1e-9)
+            assert side.labels.tolist() == sorted(moments.labels.tolist())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_unit_scores_have_the_value_as_their_mean(case, name):
+    found = case(name)
+    for statistic, value in found.summary.values.items():
+        scores = found.family.unit_scores(statistic, found.options, found.main)
+        if scores is not None:
+            assert scores.shape == (len(found.main.units),)
+            assert scores.dtype == np.float64 and 0 <= scores.min() <= scores.max() <= 1
+            assert scores.mean() == pytest.approx(value, rel=1e-6, abs=1e-12)
+
+
+def test_which_statistics_are_means_of_units(case):
+    def means(name):
+        found = case(name)
+        return {s for s in found.summary.values if found.family.unit_scores(s, found.options, found.main) is not None}
+
+    assert means("nli") == {"net_neutral", "fraction_neutral", "threshold_0.5", "threshold_0.7"}
+    assert means("nli-word-pairs") == {"net_neutral", "fraction_neutral"}
+    assert means("lm-occupation") == means("disco-terms") == means("winobias") == means("winogender") == set()
+
+
+def test_items_are_what_the_issue_names(case):
+    over = {
+        ("disco-terms", "significant_fills"): "persons",
+        ("nli", "net_neutral"): "premise words",
+        ("nli", "accuracy"): "blocks of sentence pairs",
+        ("lm-occupation", "aggregate_bias"): "occupations",
+        ("sts", "pearson_r"): "professions",
+        ("winogender", "accuracy_gap"): "occupations",
+        ("winobias", "f1_gap"): "pairs of sentences",
+        ("winobias", "tpr_gap_sum"): "pairs of sentences",
+        ("winobias", "tpr_gap_pearson"): "professions",
+    }
+    for (name, statistic), expected in over.items():
+        assert case(name).moments(statistic).over == expected
+    assert [s for s in moments_of(case("disco-terms")) if not case("disco-terms").moments(s).smooth] == [
+        "significant_fills"
+    ]
+
+
+def test_items_without_what_is_needed_say_so(case):
+    for name in ("disco-terms", "nli", "sts", "winogender", "winobias", "lm-occupation"):
+        found = case(name)
+        for statistic in moments_of(found):
+            with pytest.raises(UndefinedError, match="the items have no"):
+                found.moments(statistic, {})
+    without = {key: value for key, value in case("nli").summary.items.items() if not key.startswith("accuracy")}
+    with pytest.raises(UndefinedError, match="accuracy"):
+        case("nli").moments("accuracy", without)
+
+
+def test_without_shares_there_is_no_correlation_with_them(case):
+    found = case("winobias")
+    without = Answered(found.suite, {**found.options, "shares": "list"}, found.answers)
+    with pytest.raises(UndefinedError, match="no share of women"):
+        without.moments("tpr_gap_pearson")
+    null = without.null(repeats=5)
+    assert np.isnan(null["tpr_gap_pearson"]).all()
+    assert np.array_equal(null["tpr_gap_sum"], found.null(repeats=5)["tpr_gap_sum"])
+
+
+def test_leaving_an_occupation_out_is_measuring_without_it(case):
+    """Leaving out the item of an occupation gives what a measurement of the others gives."""
+    found = case("lm-occupation-sample")
+    main = found.main
+    rest = Answered(
+        found.suite,
+        found.options,
+        {"cases": replace(main, units=main.units[1:], values=main.values[1:])},
+    )
+    for statistic in ("aggregate_bias", "signed_bias"):
+        moments = found.moments(statistic)
+        assert float(moments.value(moments.sums[1:].sum(axis=0))) == pytest.approx(rest.summary.values[statistic])
+
+
+@pytest.mark.parametrize("name", ["disco-names", "disco-fisher"])
+def test_leaving_persons_out_is_measuring_without_them(case, name):
+    found = case(name)
+    main, kept = found.main, np.arange(25, len(found.main.units))
+    rest = Answered(
+        found.suite, found.options, {"cases": replace(main, units=main.units[kept], values=main.values[kept])}
+    )
+    moments = found.moments("significant_fills")
+    assert float(moments.value(moments.sums[kept].sum(axis=0))) == pytest.approx(
+        rest.summary.values["significant_fills"]
+    )
+    women = found.summary.items["group"] == 0
+    assert np.isnan(moments.value(moments.sums[women].sum(axis=0)))
+
+
+def test_leaving_pairs_of_sentences_out_is_measuring_without_them(case):
+    for name in ("winobias", "sts-sample"):
+        found = case(name)
+        main, kept = found.main, np.arange(9, len(found.main.units))
+        part = {"cases": replace(main, units=main.units[kept], values=main.values[kept])}
+        rest = Answered(found.suite, found.options, {**found.answers, **part})
+        for statistic, moments in moments_of(found).items():
+            if moments.over == "pairs of sentences":
+                value = float(moments.value(moments.sums[kept].sum(axis=0)))
+                assert value == pytest.approx(rest.summary.values[statistic]), statistic
+
+
+def test_fills_are_aligned_by_text_between_tokenizers(case):
+    """The same fills under other token ids are the same sums; one that only one side has is 0 on the other."""
+    found = case("disco-terms")
+    items = dict(found.summary.items)
+    renumbered = {**items, "fills": 9999 - items["fills"], "fill_id": (9999 - items["fill_id"])[::-1]}
+    renumbered["fill_text"] = items["fill_text"][::-1]
+    then, now = align(found.moments("significant_fills"), found.moments("significant_fills", renumbered))
+    assert np.array_equal(then.sums, now.sums)
+    assert then.total == now.total == found.summary.values["significant_fills"]
+    other = {**items, "fill_text": np.asarray([f"{text}!" for text in items["fill_text"]])}
+    then, now = align(found.moments("significant_fills"), found.moments("significant_fills", other))
+    assert then.total == now.total == found.summary.values["significant_fills"]
+    fills = [i for i, column in enumerate(then.columns) if not column.startswith("size")]
+    assert not (then.sums[:, fills] * now.sums[:, fills]).any()
+    halves = then.value((then.sums + now.sums).sum(axis=0, dtype=np.float64))
+    assert np.isfinite(halves)
+
+
+def test_correlations_of_sums_are_those_of_scipy():
+    rng = np.random.default_rng(1)
+    x, y = rng.random(20), rng.normal(size=(7, 20)) + 3
+    totals = product_sums(x, y).sum(axis=1)
+    assert pearson_of_sums(totals) == pytest.approx([scipy.stats.pearsonr(x, row)[0] for row in y])
+    assert slope_of_sums(totals) == pytest.approx([scipy.stats.linregress(x, row).slope for row in y])
+    assert correlation_moments(distinct(np.arange(20)), x, y[0], "items").total == pytest.approx(pearson(x, y[0]))
+    assert slope_moments(distinct(np.arange(20)), x, y[0], "items").total == pytest.approx(slope(x, y[0]))
+    counted = rng.random(20) < 0.6
+    some = product_sums(x, y[0], counted).sum(axis=0)
+    assert pearson_of_sums(some) == pytest.approx(scipy.stats.pearsonr(x[counted], y[0][counted])[0])
+
+
+def test_correlations_of_sums_are_nan_where_there_are_none():
+    two, flat_x, flat_y = (product_sums(*xy).sum(axis=0) for xy in (([1, 2], [1, 3]), ([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [0.3, 0.3, 0.3])))  # fmt: skip
+    assert np.isnan([pearson_of_sums(totals) for totals in (two, flat_x, flat_y)]).all()
+    assert np.isnan([slope_of_sums(totals) for totals in (two, flat_x)]).all()
+    assert slope_of_sums(flat_y) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_counts_give_the_gaps_that_tables_give():
+    rng = np.random.default_rng(2)
+    said, gold, group = rng.integers(6, size=90), rng.integers(5, size=90), rng.integers(2, size=90)
+    group[gold == 4] = 0  # nobody of the second group
+    by_case = rate_counts(said, gold, group, 5)
+    tables = confusion_tables(said, gold, group, 5, n_answers=6)
+    names, cases = np.asarray(list("abcde")), distinct(np.arange(90))
+    shares = {0: 0.1, 2: 0.5, 3: 0.8, 4: 0.2}
+    spread = np.asarray([shares.get(i, np.nan) for i in range(5)])
+    for rate in ("true_positive", "false_positive", "precision"):
+        expected = class_gaps(tables, rate)
+        found = hits_and_trials_of(by_case.sum(axis=0), rate)
+        assert [table.tolist() for table in found] == [table.tolist() for table in hits_and_trials(tables, rate)]
+        total = gap_sum_moments(cases, by_case, rate, "cases")
+        assert total.total == pytest.approx(absolute_gap_sum(expected))
+        assert not total.smooth
+        r = gap_pearson_moments(names, by_case.sum(axis=0), rate, spread, "classes")
+        assert r.total == pytest.approx(pearson(*beside_shares(expected, shares)))
+        assert r.labels.tolist() == list("acde")
+    assert np.isnan(gap_sum_moments(cases, np.zeros((90, 3, 2, 5)), "precision", "cases").total)
+    assert not rate_counts(said, gold, np.full(90, -1), 5).any()
+
+
+def test_fills_of_counts_are_those_of_persons():
+    rng = np.random.default_rng(3)
+    fills = np.argsort(rng.random((60, 2, 6)), axis=2)[:, :, :3]
+    fills[:25, 0, 0] = 6
+    groups = np.repeat([0, 1], [25, 35])
+    supplied = np.asarray(
+        [[(fills[groups == g, t] == fill).any(axis=1).sum() for g in (0, 1)] for t in (0, 1) for fill in range(9)]
+    )
+    templates = np.repeat([0, 1], 9)
+    for family in ("template", "suite"):
+        for test in ("chi2", "fisher"):
+            how = {"level": 0.2, "family": family, "test": test}
+            expected = significant_fills(fills, groups, **how)
+            assert significant_counts(supplied, [25, 35], templates, 2, **how) == expected > 0
+    both = significant_counts(np.stack([supplied, supplied]), [[25, 35], [25, 0]], templates, 2)
+    assert both[0] == significant_fills(fills, groups) and np.isnan(both[1])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.tuples(*[st.integers(0, 40)] * 4))
+def test_fisher_is_that_of_scipy(table):
+    a, b, c, d = table
+    if a + c and b + d:
+        assert float(fisher_exact([a, b], [a + c, b + d])) == pytest.approx(
+            scipy.stats.fisher_exact([[a, b], [c, d]]).pvalue, rel=1e-9
+        )
+
+
+def test_fisher_of_many_tables_with_sizes_of_their_own():
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 600, (300, 2))
+    supplied = rng.binomial(sizes, rng.random((300, 1)))
+    expected = [
+        scipy.stats.fisher_exact([row.tolist(), (n - row).tolist()]).pvalue
+        for row, n in zip(supplied, sizes, strict=True)
+    ]
+    assert fisher_exact(supplied, sizes) == pytest.approx(expected, rel=1e-8, abs=1e-300)

@@ -1,0 +1,320 @@
+"""A small answered measurement of every family, for what has to hold in all of them."""
+
+import csv
+import json
+import zlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import yaml
+
+from pytest_genderbias import load_model, load_suite
+from pytest_genderbias.measurement.measure import plan_measurement
+from pytest_genderbias.models.loading import wrap_object
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.scoring.engine import ScoreSettings, answer
+from pytest_genderbias.suites.cases import Answer, TextCases
+from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.text.wordlist import load_wordlist
+
+
+@dataclass
+class Answered:
+    """A suite, its options, and the answers to its questions."""
+
+    suite: Any
+    options: dict[str, Any]
+    answers: dict[str, Answer]
+    seed: int = 0
+
+    @property
+    def family(self):
+        return self.suite.family
+
+    @property
+    def main(self):
+        """The answer to the main question."""
+        return next(iter(self.answers.values()))
+
+    @cached_property
+    def summary(self):
+        return self.family.summarise(self.suite.body, self.options, self.answers, self.seed)
+
+    def null(self, seed=0, repeats=40):
+        return self.family.null(self.suite.body, self.options, self.answers, seed, repeats)
+
+    def moments(self, statistic, items=None):
+        """As a measurement does it: with the settings of its signature, where options of the display have no place."""
+        settings = {name: value for name, value in self.options.items() if not self.family.options[name].display}
+        return self.family.moments(statistic, settings, self.summary.items if items is None else items)
+
+    def with_values(self, values):
+        """Return the same with other values of the main answer."""
+        key, main = next(iter(self.answers.items()))
+        return Answered(self.suite, self.options, {**self.answers, key: replace(main, values=values)}, self.seed)
+
+
+def answered(suite, model, data=None, limit=None, seed=0, **options):
+    """Ask a model the questions of a suite, without a cache."""
+    suite = load_suite(suite)
+    model = model if isinstance(model, Model) else wrap_object(model)
+    plan = plan_measurement(suite, model.name, model.role, options, data, seed)
+    answers = {}
+    for name, question in plan.questions.items():
+        digest = question.cases.digest() if isinstance(question.cases, TextCases) else suite.digest
+        answers[name], _ = answer(question, model, digest, ScoreSettings(limit, seed, None, None, None), name)
+    return Answered(suite, dict(plan.options), answers, seed)
+
+
+def noise(*texts):
+    """Return a number from 0 to 1 that looks random, and is the same for the same texts."""
+    return zlib.crc32("|".join(texts).encode()) / 2**32
+
+
+class Noise:
+    """Answers everything with noise."""
+
+    labels = ("cook", "judge", "nurse", "pilot")
+
+    def pair_scores(self, firsts, seconds):
+        return np.asarray([noise(*pair) for pair in zip(firsts, seconds, strict=True)])
+
+
+class NoisyCoreference:
+    """Scores coreference with noise, and a stereotype if there is one."""
+
+    def __init__(self, stereotype=0.0):
+        self.stereotype = stereotype
+
+    def coreference_scores(self, texts, candidates, pronouns):
+        female = [text[start:end].lower() in ("she", "her") for text, (start, end) in zip(texts, pronouns, strict=True)]
+        return np.asarray(
+            [
+                [
+                    noise(text, text[start:end]) + self.stereotype * she * noise(text[start:end], "female")
+                    for start, end in spans
+                ]
+                for text, spans, she in zip(texts, candidates, female, strict=True)
+            ]
+        )
+
+
+class NoisyClassifier:
+    """Says of each text what noise says."""
+
+    labels = ("cook", "judge", "nurse", "pilot")
+
+    def class_probabilities(self, texts):
+        found = np.asarray([[noise(text, label) + 0.1 for label in self.labels] for text in texts])
+        return found / found.sum(axis=1, keepdims=True)
+
+
+def inference(n=530, seed=5):
+    """Return the answer to the question for accuracy of an NLI suite."""
+    rng = np.random.default_rng(seed)
+    cases = TextCases([(f"a{i}", "b") for i in range(n)], facts={"gold": rng.integers(3, size=n)})
+    return Answer(cases, rng.permutation(n), rng.dirichlet([1, 1, 1], n)[:, None])
+
+
+def similarity(n=530, seed=5):
+    """Return the answer to the question for accuracy of the STS suite."""
+    rng = np.random.default_rng(seed)
+    cases = TextCases([(f"a{i}", "b") for i in range(n)], facts={"gold": rng.uniform(0, 5, n)})
+    return Answer(cases, rng.permutation(n), rng.uniform(0.9, 1.0, (n, 1, 1)))
+
+
+def nli(model, name="nli-religion", **options):
+    found = answered(name, model, limit=3000, **options)
+    found = found.with_values(np.random.default_rng(3).dirichlet([1, 2, 1], (3000, 1)).astype(np.float32))
+    found.answers["accuracy"] = inference()
+    return found
+
+
+def sts(limit=None):
+    found = answered("sts-occupation", Noise(), limit=limit)
+    found.answers["accuracy"] = similarity()
+    return found
+
+
+def winogender(folder, model=None, occupations=12, limit=None):
+    """Return answers on templates of some occupations; each stands twice, with all three genders."""
+    rows = ["sentid\tsentence"]
+    for entry in load_wordlist("winogender-occupations").entries[:occupations]:
+        for number, reason in enumerate(("on duty", "ill")):
+            for gender, pronoun in (("female", "she was"), ("male", "he was"), ("neutral", "they were")):
+                text = f"The {entry.word} met the visitor because {pronoun} {reason}."
+                rows.append(f"{entry.word}.visitor.{number}.{gender}.txt\t{text}")
+    path = folder / "winogender" / "all_sentences.tsv"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return answered("coref-winogender", model or NoisyCoreference(), folder, limit)
+
+
+def winobias(folder, model=None, pairs=80, professions=8):
+    """Return answers on pairs of sentences with two professions, half of each type; every other profession is for women."""
+    known = {entry.word for entry in load_wordlist("winogender-occupations").entries}
+    words = [entry.word for entry in load_wordlist("winobias-occupations").entries if entry.word in known][:professions]
+    for kind in (1, 2):
+        for side, pronouns in (("pro", ("he", "she")), ("anti", ("she", "he"))):
+            lines = []
+            for i in range(pairs // 2):
+                gold = i % professions
+                other = (gold + 1 + (i // professions + kind) % (professions - 1)) % professions
+                lines.append(
+                    f"{i + 1} [The {words[gold]}] met the {words[other]} because [{pronouns[gold % 2]}] was ill."
+                )
+            path = folder / "winobias" / f"{side}_stereotyped_type{kind}.txt.dev"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return answered("coref-winobias", model or NoisyCoreference(1.0), folder, shares="winogender")
+
+
+def winobias_clusters(folder):
+    """Return the same from a system that clusters; it is right half of the time."""
+    found = winobias(folder)
+    cases = found.main.cases
+    rows = []
+    for name, (text,), (gold, other, pronoun) in zip(cases.facts["id"].tolist(), cases.texts, cases.spans, strict=True):
+        luck = noise(text)
+        linked = gold if luck < 0.5 else other if luck < 0.9 else None
+        rows.append({"id": name, "clusters": [[list(linked), list(pronoun)]] if linked else [[[0, 3], list(pronoun)]]})
+    path = folder / "clusters.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return answered("coref-winobias", load_model(str(path)), folder, shares="winogender")
+
+
+def write_table(path, rows):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, rows[0])
+        table.writeheader()
+        table.writerows(rows)
+    return path
+
+
+def vectors(folder, suite, seed=0):
+    """Return a model of random vectors for all words that a suite asks about."""
+    lists = ("dev2019-gendered", "winogender-occupations")
+    words = {entry.word for name in lists for entry in load_wordlist(name).entries} | {"he", "she"}
+    body = load_suite(suite).body
+    words |= {word for s in getattr(body, "sets", ()) for word in s.words} | set(getattr(body, "words", ()))
+    rng = np.random.default_rng(seed)
+    lines = [f"{word} {' '.join(map(repr, row.tolist()))}" for word, row in zip(sorted(words), rng.normal(size=(len(words), 12)), strict=True) if " " not in word]  # fmt: skip
+    path = folder / "small.txt"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return load_model(str(path))
+
+
+def people(n):
+    rng = np.random.default_rng(4)
+    return [
+        {
+            "id": f"x{i:03d}",
+            "text": f"Text {i} of {'her' if woman else 'him'}.",
+            "label": NoisyClassifier.labels[label],
+            "group": "F" if woman else "M",
+        }
+        for i, (label, woman) in enumerate(zip(rng.integers(4, size=n), rng.random(n) < 0.5, strict=True))
+    ]
+
+
+def bios(folder):
+    path = write_table(folder / "people.csv", people(300))
+    return answered("bios", NoisyClassifier(), texts=str(path), training=str(path))
+
+
+def pairs_pll(folder, model):
+    words = [entry.word for entry in load_wordlist("winogender-occupations").entries[:20]]
+    rows = [
+        {
+            "stereotypical": f"The {word} said that she was ill.",
+            "anti_stereotypical": f"The {word} said that he was ill.",
+        }
+        for word in words
+    ]
+    return answered("pairs-pll", model, pairs=str(write_table(folder / "pairs.csv", rows)))
+
+
+def corpus(folder):
+    rng = np.random.default_rng(0)
+    words = np.asarray([f"{first}{second}" for first in "bdfgk" for second in ("ale", "ine", "ore")])
+    texts = [
+        " ".join([rng.choice(["she", "he"]), *rng.choice(words, 3), rng.choice(["her", "him", "it"]), "."])
+        for _ in range(300)
+    ]
+    path = folder / "texts.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
+    return answered("corpus-cooccurrence", load_model(f"text:{path}"))
+
+
+def ceat(folder, model):
+    text = (
+        "The nurse said that she was tired. A teacher talked to her. Then the engineer said that he was late. "
+        "The driver saw him. The pilot ate lunch. A nurse saw the pilot. No teacher was late. She said that he was here."
+    )
+    path = folder / "own.txt"
+    path.write_text(text, encoding="utf-8")
+    words = {"X": ["nurse", "teacher"], "Y": ["engineer", "driver", "pilot"], "A": ["she", "her"], "B": ["he", "him"]}
+    entries = [{"word": word, "class": name} for name, members in words.items() for word in members]
+    head = {"title": "t", "source": "s", "licence": "l", "language": "en"}
+    (folder / "things.yaml").write_text(yaml.safe_dump({"list": "things", **head, "entries": entries}))
+    sets = {name: {"list": "things.yaml", "where": {"class": name}} for name in words}
+    content = {
+        "suite": "mine", "family": "ceat", **head,
+        "targets": {"care": sets["X"], "work": sets["Y"]}, "attributes": {"women": sets["A"], "men": sets["B"]},
+    }  # fmt: skip
+    (folder / "mine.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    return answered(folder / "mine.yaml", model, corpus=str(path), draws=50)
+
+
+def probe():
+    """Return vectors that hold the label a little."""
+    suite = load_suite("probe-compression")
+    rng = np.random.default_rng(2)
+    found = rng.normal(size=(300, 8)).astype(np.float32)
+    labels = np.where(found[:, 0] + rng.normal(size=300) > 0, "female", "male")
+    cases, units = TextCases([("x",)] * 300, facts={"label": labels}), rng.permutation(300)
+    other = rng.normal(size=(300, 8)).astype(np.float32)
+    answers = {
+        "cases": Answer(cases, units, found[units][:, None]),
+        "random encoder": Answer(cases, units, other[units][:, None]),
+    }
+    return Answered(suite, dict(resolve_options(suite.family.options, {"seeds": 2}, suite.name)), answers)
+
+
+#: By name: from an empty folder to an answered suite.
+CASES = {
+    "disco-names": lambda folder: answered("disco-names", load_model("demo-mlm"), limit=14 * 120),
+    "disco-terms": lambda folder: answered("disco-terms", load_model("demo-mlm"), limit=14 * 150),
+    "disco-fisher": lambda folder: answered(
+        "disco-terms", load_model("demo-mlm"), limit=14 * 150, test="fisher", family="suite"
+    ),
+    "nli": lambda folder: nli(load_model("demo-nli")),
+    "nli-word-pairs": lambda folder: nli(load_model("demo-nli"), unit="word_pair"),
+    "lm-occupation": lambda folder: answered("lm-occupation", load_model("demo-lm")),
+    "lm-occupation-sample": lambda folder: answered("lm-occupation", load_model("demo-lm"), limit=80),
+    "sts": lambda folder: sts(),
+    "sts-sample": lambda folder: sts(limit=300),
+    "coref-occupation": lambda folder: answered("coref-occupation", NoisyCoreference()),
+    "winogender": lambda folder: winogender(folder),
+    "winogender-sample": lambda folder: winogender(folder, limit=50),
+    "winobias": lambda folder: winobias(folder),
+    "winobias-clusters": lambda folder: winobias_clusters(folder),
+    "bios": lambda folder: bios(folder),
+    "pairs-pll": lambda folder: pairs_pll(folder, load_model("demo-mlm")),
+    "corpus": lambda folder: corpus(folder),
+    "weat": lambda folder: answered("weat", vectors(folder, "weat")),
+    "ceat": lambda folder: ceat(folder, load_model("demo-mlm")),
+    "subspace": lambda folder: answered("subspace", vectors(folder, "subspace")),
+    "probe": lambda folder: probe(),
+}
+
+_MADE: dict[str, Answered] = {}
+
+
+def make_case(name, tmp_path_factory):
+    """Return the answered suite of a case; each is made once for all test modules, and must not be changed."""
+    if name not in _MADE:
+        _MADE[name] = CASES[name](tmp_path_factory.mktemp(name))
+    return _MADE[name]
