@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     )
     from pytest_genderbias.gates.baseline import Baseline
     from pytest_genderbias.gates.limits import Limit, decided_by
-    from pytest_genderbias.measurement.measure import Measurement, measure
+    from pytest_genderbias.measurement.measure import measure
+    from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.models.loading import load_model
     from pytest_genderbias.models.model import Model
     from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
@@ -39,7 +40,7 @@ _HOMES = {
     "Limit": "gates.limits",
     "decided_by": "gates.limits",
     "Baseline": "gates.baseline",
-    "Measurement": "measurement.measure",
+    "Measurement": "measurement.measurement",
     "measure": "measurement.measure",
     "load_model": "models.loading",
     "Model": "models.model",

@@ -9,7 +9,7 @@ from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.comparison import judge_no_worse
 from pytest_genderbias.gates.judgement import INCONCLUSIVE, STALE, Judgement
 from pytest_genderbias.gates.limits import Limit, judge_limit
-from pytest_genderbias.measurement.measure import Measurement
+from pytest_genderbias.measurement.measurement import Measurement
 
 
 class GateWarning(UserWarning):

@@ -39,7 +39,7 @@ from pytest_genderbias.gates.regression import (
     find_regression,
     worsening,
 )
-from pytest_genderbias.measurement.measure import Measurement
+from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.models.predictions import same_ids
 from pytest_genderbias.text.printable import printable
 

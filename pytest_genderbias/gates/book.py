@@ -19,7 +19,7 @@ from typing import Any
 from pytest_genderbias.errors import BaselineError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.regression import FLOAT_NOISE, MUST_AGREE
-from pytest_genderbias.measurement.measure import Measurement
+from pytest_genderbias.measurement.measurement import Measurement
 
 SCHEMA = 1
 MOST_ITEM_BYTES = 512 * 1024

@@ -21,7 +21,9 @@ from pytest_genderbias.gates.judgement import (
     make_judgement,
 )
 from pytest_genderbias.gates.regression import FLOAT_NOISE
-from pytest_genderbias.measurement.measure import Measurement, Until, restarts_of
+from pytest_genderbias.measurement.measure import Until
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.restarts import restarts_of
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
 from pytest_genderbias.statistics.inference.sequences import cases_to_decide
 from pytest_genderbias.suites.family import Statistic
@@ -142,7 +144,7 @@ def _find(measurement: Measurement, limit: Limit, name: str, generalise: bool) -
     if value is None:
         reason = measurement.reasons.get(name, "the suite gives none")
         return Finding(NO_VALUE, bound, f"{name} should be {bound}, but it has no value: {reason}")
-    bounds = measurement.intervals[name] if generalise else measurement.whole_suite[name]
+    bounds = measurement.intervals[name] if generalise else measurement.bounds[name]
     if bounds is None:
         return _without_bounds(measurement, name, bound, generalise)
     verdict = limit.verdict(about, bounds.low, bounds.high)

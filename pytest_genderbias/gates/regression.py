@@ -22,7 +22,8 @@ from pytest_genderbias.gates.judgement import (
     approximate,
     format_number,
 )
-from pytest_genderbias.measurement.measure import Measurement, restarts_of
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.restarts import restarts_of
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, align
 from pytest_genderbias.statistics.inference.paired import Difference, compare_items, compare_restarts, items_to_decide
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
@@ -40,7 +41,7 @@ _MOVED_MOST = 5
 class Before:
     """What a measurement is held against.
 
-    ``name``: what it is called (``baseline``, or a model's name). ``items`` as in :class:`~pytest_genderbias.measurement.measure.Measurement`;
+    ``name``: what it is called (``baseline``, or a model's name). ``items`` as in :class:`~pytest_genderbias.measurement.measurement.Measurement`;
     ``None`` if they were not kept. ``changed``: what else differs and may (dtype, tokenizer), in words. ``tests``: how many such
     comparisons ``regressed`` is corrected for, and ``family`` what these are. ``fingerprint``: of the weights, where they are known.
     """

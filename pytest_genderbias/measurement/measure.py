@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import platform
 import warnings
-from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,153 +13,22 @@ from typing import Any
 import numpy as np
 
 from pytest_genderbias.datasets.folder import DataFolder
-from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
+from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.folders import default_cache
+from pytest_genderbias.measurement.label_check import LabelWarning, label_warning
+from pytest_genderbias.measurement.measurement import ALL_CASES, SUITE_CASES, Measurement
 from pytest_genderbias.models.loading import load_model, wrap_object
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.roles import NLI_CLASSIFIER, Role
+from pytest_genderbias.models.roles import Role
 from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.engine import Progress, ScoreSettings, answer
-from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.item_sums import Moments
 from pytest_genderbias.statistics.inference.null import Null, place_in_null
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
-from pytest_genderbias.suites.family import Context, Family, Record, Statistic, Summary
+from pytest_genderbias.suites.family import Context, Summary
 from pytest_genderbias.suites.options import resolve_options
-from pytest_genderbias.suites.query import PairProbabilities
-from pytest_genderbias.suites.space import Axis, CaseSpace, Template
 from pytest_genderbias.suites.suite import Suite, load_suite
-from pytest_genderbias.text.template import Word, parse_template
-
-_SUITE = "the suite's cases"
-_ALL = f"{_SUITE}, all of them"
-RESTART = "restart."  #: items of a measurement over restarts are its values, under this and the statistic's name
-
-
-class LabelWarning(UserWarning):
-    """The labels of an NLI classifier look exchanged."""
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """What a suite gave on a model.
-
-    ``values`` has the same keys for every model; the first is the main statistic. A value, or an interval, that cannot be
-    had is ``None``, and ``reasons`` says why. ``n`` of ``n_total`` cases were scored. ``signature`` holds what must be equal
-    for two measurements to be compared (suite, digest, definition, settings, sample), and what may differ (model).
-
-    Two questions are kept apart. ``intervals`` say what other items of the same kind would give (occupations, names, seeds).
-    ``whole_suite`` says what the suite's own cases give on this model: the value itself where all were scored; for a sample of a
-    mean the bounds of a confidence sequence, which hold at whatever moment scoring stopped; ``None`` for a sample of anything else.
-    What is drawn or trained inside hangs on the seed: there it is the interval over that, or the value of this seed, which it names.
-
-    ``null`` has the values after shuffles, and the place of the measured one among them, by statistic: where that was asked for and
-    the suite has such a control.
-    """
-
-    suite: str
-    model: str
-    values: Mapping[str, float | None]
-    intervals: Mapping[str, Interval | None]
-    whole_suite: Mapping[str, Interval | None]
-    reasons: Mapping[str, str]
-    statistics: Mapping[str, Statistic]
-    n: int
-    n_total: int
-    records: list[Record] = field(repr=False)
-    items: Mapping[str, Any] = field(repr=False)
-    signature: Mapping[str, Any] = field(repr=False)
-    family: Family = field(repr=False)
-    notes: tuple[str, ...] = ()
-    null: Mapping[str, Null] = field(default_factory=dict)
-
-    @property
-    def stopped(self) -> bool:
-        """Whether scoring ended before its limit, because every gate was decided. Such a measurement is no baseline."""
-        return bool(self.signature["sample"].get("stopped", False))
-
-    @property
-    def restarts(self) -> int:
-        """Over how many restarts of a training the values are means; 0 where nothing was repeated."""
-        return int(self.signature["settings"].get("restarts", 0))
-
-    def sampled(self, statistic: str) -> bool:
-        """Whether a statistic is of a sample of its cases."""
-        return self.n < self.n_total and statistic not in self.family.asked_apart
-
-    def of_all_cases(self, statistic: str) -> str:
-        """Say what a figure of all cases is of: these, and the seed of what is drawn or trained inside."""
-        known = self.whole_suite.get(statistic)
-        return known.over if known is not None and known.over.startswith(_ALL) else _ALL
-
-    def moments(self, statistic: str, items: Mapping[str, Any] | None = None) -> Moments:
-        """Return the sums of each item that give a statistic, of these items or of those that a baseline stored.
-
-        Raises:
-            UndefinedError: the statistic is not made of items, or these lack what it needs.
-        """
-        return self.family.moments(statistic, self.signature["settings"], self.items if items is None else items)
-
-    @property
-    def main(self) -> str:
-        """The key of the main statistic."""
-        return next(iter(self.values))
-
-    @property
-    def value(self) -> float | None:
-        """The main statistic."""
-        return self.values[self.main]
-
-    @property
-    def interval(self) -> Interval | None:
-        """The 95 % interval of the main statistic over the items of the suite, or ``None`` with its reason in ``reasons``."""
-        return self.intervals[self.main]
-
-    @property
-    def direction(self) -> str:
-        """Which way is worse for the main statistic: ``higher``, ``lower``, or ``away`` from neutral."""
-        return self.statistics[self.main].direction
-
-    @property
-    def neutral(self) -> float:
-        """The main statistic of a model without bias."""
-        return self.statistics[self.main].neutral
-
-    def statistic(self, name: str | None = None) -> str:
-        """Return the name of a statistic, the main one by default; refuse one that the suite does not have."""
-        if name is not None and name not in self.values:
-            raise UnknownNameError(f"{self.suite} has no statistic {name!r}; it has {', '.join(self.values)}")
-        return name or self.main
-
-    def worst(self, most: int) -> list[Record]:
-        """Return the ``most`` worst records, of each slice where the suite has slices."""
-        kept: list[Record] = []
-        seen: Counter[str] = Counter()
-        for record in self.records:
-            seen[str(record.get("slice"))] += 1
-            if seen[str(record.get("slice"))] <= most:
-                kept.append(record)
-        return kept
-
-    def to_dict(self, records: int | None = None) -> dict[str, Any]:
-        """Return everything as plain JSON values; ``records`` keeps only so many of the worst records (of each slice)."""
-        return {
-            "suite": self.suite,
-            "model": self.model,
-            "values": dict(self.values),
-            "intervals": {k: None if i is None else vars(i).copy() for k, i in self.intervals.items()},
-            "whole_suite": {k: None if i is None else vars(i).copy() for k, i in self.whole_suite.items()},
-            "reasons": dict(self.reasons),
-            "null": {k: vars(n).copy() for k, n in self.null.items()},
-            "statistics": {k: vars(s).copy() for k, s in self.statistics.items()},
-            "n": self.n,
-            "n_total": self.n_total,
-            "records": list(self.records) if records is None else self.worst(records),
-            "signature": dict(self.signature),
-            "notes": list(self.notes),
-        }
 
 
 @dataclass(frozen=True)
@@ -290,7 +158,7 @@ def carry_out(
     }
     return Measurement(
         suite.name, model.name, summary.values, summary.intervals,
-        _whole_suite(plan, answers, summary, partial(_drawn, plan, model.role.kind), settings.seed),
+        _bounds_by_statistic(plan, answers, summary, partial(_drawn, plan, model.role.kind), settings.seed),
         {**summary.reasons, **left_out}, suite.family.statistics, summary.count or main.n, summary.count or main.n_total,
         summary.records, summary.items, signature, suite.family, (*summary.notes, *notes, *said), shuffled,
     )  # fmt: skip
@@ -368,10 +236,10 @@ def _sample_bounds(plan: Plan, statistic: str, answer: Answer) -> Interval | Non
     low, high = mean_bounds(np.nan_to_num(scores, nan=0.0), n_units)
     if np.isnan(scores).any():
         high = mean_bounds(np.nan_to_num(scores, nan=1.0), n_units)[1]
-    return Interval(low, high, 0.95, _SUITE, "betting, without replacement, at any time", len(scores))
+    return Interval(low, high, 0.95, SUITE_CASES, "betting, without replacement, at any time", len(scores))
 
 
-def _whole_suite(
+def _bounds_by_statistic(
     plan: Plan, answers: Mapping[str, Answer], summary: Summary, drawn: Callable[[str], str], seed: int
 ) -> dict[str, Interval | None]:
     """Return what is known of each value over the whole suite: all of it, bounds, or nothing; ``drawn`` inside it, in words."""
@@ -391,7 +259,9 @@ def _of_all_cases(value: float, interval: Interval | None, drawn: str, seed: int
     """Return the value where nothing is drawn; else the interval over what is, if there is one, or the value of this seed."""
     if drawn and interval is not None and interval.over == drawn:
         return interval
-    return Interval(value, value, 1.0, f"{_ALL}, with seed {seed} for the {drawn}" if drawn else _ALL, "all cases")
+    return Interval(
+        value, value, 1.0, f"{ALL_CASES}, with seed {seed} for the {drawn}" if drawn else ALL_CASES, "all cases"
+    )
 
 
 def _drawn(plan: Plan, role: str, statistic: str) -> str:
@@ -407,36 +277,9 @@ def _sample(main: Answer, seed: int) -> dict[str, Any]:
     return {**sample, "stopped": True} if main.stopped else sample
 
 
-def restarts_of(items: Mapping[str, Any], statistic: str) -> Any:
-    """Return the values of a statistic by restart, from the items of a measurement with ``seeds``; ``None`` of any other."""
-    return items.get(f"{RESTART}{statistic}")
-
-
 def versions() -> dict[str, str]:
     """Return the versions that a score can depend on."""
     from importlib.metadata import version
 
     packages = ("torch", "transformers", "tokenizers", "numpy", "scipy")
     return {"scoring": str(SCORING_VERSION), "python": platform.python_version(), **{p: version(p) for p in packages}}
-
-
-#: Sentences whose entailment by themselves is sure.
-_SURE = ("A man is sleeping.", "The dog runs in the park.", "Two children play football.", "The teacher bought a car.",
-         "The woman ate an apple.", "The doctor visited a friend.")  # fmt: skip
-
-
-def label_warning(model: Model) -> str | None:
-    """Score pairs with a sure answer (a sentence and itself) on an NLI classifier, and say if the labels look exchanged."""
-    if model.role.kind != NLI_CLASSIFIER:
-        return None
-    pieces = parse_template("{sentence}")
-    words = {"sentence": tuple(Word.of(text) for text in _SURE)}
-    space = CaseSpace((Template((pieces, pieces)),), words, (Axis.whole("sentence", len(_SURE)),), 1)
-    found = make_scorer(space, PairProbabilities(), model, None).score(np.arange(len(_SURE))).mean(axis=0)
-    entailment, neutral, contradiction = map(float, found)
-    if entailment >= max(neutral, contradiction):
-        return None
-    return (
-        f"{model.name} does not find that a sentence entails itself (entailment {entailment:.2f}, neutral {neutral:.2f}, contradiction "
-        f"{contradiction:.2f}): are its labels in the right order? Name them with --bias-labels"
-    )

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from pytest_genderbias.measurement.measure import RESTART, Measurement
+from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.suites.family import Record
 
+RESTART = "restart."  #: items of a measurement over restarts are its values, under this and the statistic's name
 _FEW, _ALIKE = "fewer than three restarts", "all restarts gave the same"
 _SAMPLED = "{:,} of {:,} cases were scored, the same in every restart, and what a sample of it says about all of them is not known"
+
+
+def restarts_of(items: Mapping[str, Any], statistic: str) -> Any:
+    """Return the values of a statistic by restart, from the items of a measurement with ``seeds``; ``None`` of any other."""
+    return items.get(f"{RESTART}{statistic}")
 
 
 def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int], spec: str | None = None) -> Measurement:
@@ -47,7 +53,7 @@ def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int], 
         if around is None:
             reasons[name] = _FEW if len(given) < 3 else _ALIKE
         elif first.sampled(name):
-            around = _widened(around, given, [m.whole_suite[name] for m in measurements])
+            around = _widened(around, given, [m.bounds[name] for m in measurements])
             if around is None:
                 reasons[name] = _SAMPLED.format(first.n, first.n_total)
         intervals[name] = around
@@ -57,7 +63,7 @@ def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int], 
             {"slice": "restarts", "statistic": name, "mean": values[name], "standard_deviation": spread, "by_seed": [float(v) for v in given]}
         )  # fmt: skip
     return replace(
-        first, values=values, intervals=intervals, whole_suite=dict.fromkeys(values), reasons=reasons, items=items,
+        first, values=values, intervals=intervals, bounds=dict.fromkeys(values), reasons=reasons, items=items,
         records=[*records, *first.records], signature=_signature(measurements, spec),
         notes=(f"mean over {len(seeds)} restarts, seeds {', '.join(map(str, seeds))}", *first.notes), null={},
     )  # fmt: skip

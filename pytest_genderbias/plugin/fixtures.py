@@ -14,7 +14,7 @@ from pytest_genderbias.plugin.session import NO_MODEL, bias_session, measure_or_
 if TYPE_CHECKING:
     from pytest_genderbias.gates.baseline import Baseline
     from pytest_genderbias.gates.limits import Limit
-    from pytest_genderbias.measurement.measure import Measurement
+    from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.mitigation.harness.run import MitigationRun
     from pytest_genderbias.mitigation.methods.base import Method
     from pytest_genderbias.models.model import Model

@@ -20,7 +20,7 @@ from pytest_genderbias.plugin.options import SETTINGS, Settings
 if TYPE_CHECKING:
     from pytest_genderbias.gates.baseline import Baseline
     from pytest_genderbias.gates.judgement import Judgement
-    from pytest_genderbias.measurement.measure import Measurement
+    from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.models.spec import ModelSpec
 
 _REPORTED_RECORDS = 10  #: worst records of a measurement that go into the JSON report

@@ -20,7 +20,8 @@ from pytest_genderbias.plugin.runs import runs_folder
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.limits import Limit
-    from pytest_genderbias.measurement.measure import Measurement, Plan, Until
+    from pytest_genderbias.measurement.measure import Plan, Until
+    from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.mitigation.harness.run import MitigationRun
     from pytest_genderbias.mitigation.methods.base import Method
     from pytest_genderbias.models.loading import LoadSettings, ModelSource

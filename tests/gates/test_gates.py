@@ -187,7 +187,7 @@ def test_a_whole_suite_decides_every_limit(whole: Measurement, limit: float) -> 
 @settings(max_examples=25)
 @given(st.floats(0, 1))
 def test_a_sample_is_judged_by_its_bounds(sampled: Measurement, limit: float) -> None:
-    bounds = sampled.whole_suite["net_neutral"]
+    bounds = sampled.bounds["net_neutral"]
     found = judge_limit(sampled, Limit(at_least=limit))
     assert found.verdict == decide(bounds.low, bounds.high, limit - FLOAT_NOISE, np.inf)
     assert (found.interval.low, found.interval.high) == (bounds.low, bounds.high)
@@ -204,7 +204,7 @@ def test_what_batches_and_threads_change_keeps_a_limit(whole: Measurement, sampl
     for by in (-5e-7, 5e-7):
         assert judge_limit(whole, Limit(at_least=whole.value + by)).verdict == "pass"
         assert judge_limit(whole, Limit(at_most=whole.value + by, at_least=0.0)).verdict == "pass"
-        low = sampled.whole_suite["net_neutral"].low
+        low = sampled.bounds["net_neutral"].low
         assert judge_limit(sampled, Limit(at_least=low + by)).verdict == "pass"
         assert judge_limit(whole, Limit(at_least=whole.interval.low + by), generalise=True).verdict == "pass"
 
@@ -275,7 +275,7 @@ def test_restarts_on_a_sample_hold_for_all_cases(wide: Path) -> None:
         missed += not found.low <= whole <= found.high
         narrow += not alone.low <= whole <= alone.high
     assert missed == 0 and narrow >= 6, "the spread over restarts alone misses more often than not"
-    reach = np.mean([one.value - one.whole_suite["net_neutral"].low for one in each])
+    reach = np.mean([one.value - one.bounds["net_neutral"].low for one in each])
     assert found.low == pytest.approx(alone.low - reach) and found.high > alone.high
     assert (found.level, found.over) == (0.9, "restarts")
     assert found.method.startswith("t over restarts, widened by the mean reach of the bounds for all cases (betting")
@@ -350,7 +350,7 @@ def test_the_cache_changes_neither_n_nor_verdict(wide: Path, tmp_path: Path) -> 
             measure(wide, Scatter(), cache=cache, limit=before)
         again = Scatter()
         found = measure(wide, again, cache=cache, until=stop)
-        assert (found.n, found.values, found.whole_suite) == (alone.n, alone.values, alone.whole_suite)
+        assert (found.n, found.values, found.bounds) == (alone.n, alone.values, alone.bounds)
         assert again.asked <= max(0, alone.n - (before or 0)) + 6
         assert found.to_dict()["signature"]["sample"] == alone.to_dict()["signature"]["sample"]
 

@@ -20,7 +20,7 @@ from support.tiny_checkpoints import CAUSAL, CLASSIFIERS, MASKED, make_network, 
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import ModelError, NotApplicableError, ScoreError, SettingError
-from pytest_genderbias.measurement.measure import LabelWarning, label_warning
+from pytest_genderbias.measurement.label_check import LabelWarning, label_warning
 from pytest_genderbias.models.loading import LoadSettings, inspect, wrap_object
 from pytest_genderbias.models.networks.word_lstm import WordLstmConfig, WordLstmForCausalLM, make_tokenizer
 from pytest_genderbias.models.saving import save_model

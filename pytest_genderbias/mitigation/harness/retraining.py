@@ -15,7 +15,7 @@ import numpy as np
 
 from pytest_genderbias.errors import BiasError, NotApplicableError, SettingError
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.measurement.measure import Measurement
+from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, MitigationRun, held_folder
 from pytest_genderbias.recipes.progress import show_steps
 from pytest_genderbias.recipes.recipe import ENCODER, Recipe, Training

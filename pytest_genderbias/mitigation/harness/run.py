@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.measurement.measure import Measurement, measure
+from pytest_genderbias.measurement.measure import measure
+from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.methods.base import Columns, Method
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.loading import load_model

@@ -11,7 +11,7 @@ import numpy as np
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.gates.judgement import LEVEL, NO_VALUE, NOT_COMPARABLE, WHOLE_SUITE
 from pytest_genderbias.gates.regression import MUST_AGREE, different
-from pytest_genderbias.measurement.measure import Measurement
+from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, MitigationRun
 from pytest_genderbias.recipes.recipe import Performance
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval

@@ -26,7 +26,7 @@ from pytest_genderbias.gates.judgement import (
     make_judgement,
 )
 from pytest_genderbias.gates.regression import FLOAT_NOISE
-from pytest_genderbias.measurement.measure import Measurement
+from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.mitigation.harness.retraining import compress, recipe_of_heads, retrained_heads
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, RETRAINED, MitigationRun

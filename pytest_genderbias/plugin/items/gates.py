@@ -21,7 +21,7 @@ from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, read_ya
 if TYPE_CHECKING:
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.gates.limits import Limit
-    from pytest_genderbias.measurement.measure import Measurement
+    from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.suites.suite import Suite
 
 _KEYS = (

@@ -15,7 +15,7 @@ from pytest_genderbias.plugin.session import bias_session, measure_or_skip, refu
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.judgement import Judgement
-    from pytest_genderbias.measurement.measure import Measurement
+    from pytest_genderbias.measurement.measurement import Measurement
 
 _PREPARED = pytest.StashKey[set[pytest.Item]]()
 

@@ -152,8 +152,8 @@ def test_balancing_changes_all_but_slopes(tmp_path):
     for key, value in balanced.values.items():
         assert (value == whole.values[key]) == key.endswith("_slope"), key
         drawn = "" if key.endswith("_slope") else ", with seed 0 for the women or men that balance a class"
-        assert balanced.whole_suite[key].over == f"the suite's cases, all of them{drawn}", "exact for this draw of them"
-        assert whole.whole_suite[key].over == "the suite's cases, all of them"
+        assert balanced.bounds[key].over == f"the suite's cases, all of them{drawn}", "exact for this draw of them"
+        assert whole.bounds[key].over == "the suite's cases, all of them"
     rated = [r for r in balanced.records if r["slice"] == "class"]
     assert all(r["n_female"] == r["n_male"] > 0 for r in rated)
     assert sum(r["n_female"] + r["n_male"] for r in rated) < 400

@@ -211,7 +211,7 @@ def test_one_context_a_word_makes_it_weat(tiny_model, tmp_path):
     assert found.n == again.n == 10
     assert found.value != again.value
     for one, seed in ((found, 0), (again, 9)):  # exact for these draws, and no others
-        whole = one.whole_suite["combined_effect_size"]
+        whole = one.bounds["combined_effect_size"]
         assert (
             whole.over
             == f"the suite's cases, all of them, with seed 0 for the draws of contexts (contexts_seed {seed})"

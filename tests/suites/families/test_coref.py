@@ -432,9 +432,9 @@ def test_a_head_is_not_trained_on_what_is_measured(tiny_model, shared_data):
 def test_what_a_trained_head_gives_is_exact_for_that_head(tiny_model, shared_data):
     found = run("coref-occupation", tiny_model("bert"), shared_data, scorer="edge-probe", training="winobias")
     assert found.n == found.n_total
-    assert found.whole_suite[found.main].over == "the suite's cases, all of them, with seed 0 for the head"
+    assert found.bounds[found.main].over == "the suite's cases, all of them, with seed 0 for the head"
     found = run("coref-occupation", tiny_model("bert"), shared_data, scorer="substitution")
-    assert found.whole_suite[found.main].over == "the suite's cases, all of them"
+    assert found.bounds[found.main].over == "the suite's cases, all of them"
 
 
 def test_an_edge_probe(tiny_model, shared_data):

@@ -541,7 +541,7 @@ def test_a_planted_model_gives_the_bias_it_was_given(tmp_path):
     assert found.values["mu_infinite"] == pytest.approx(math.log(3), abs=0.15)
     assert found.values["beta"] == pytest.approx(1, abs=0.1)
     assert any(note.startswith("5,200 words in 2,600 documents") for note in found.notes)
-    assert found.whole_suite["mu"].over == "the suite's cases, all of them, with seed 1 for the generated texts"
+    assert found.bounds["mu"].over == "the suite's cases, all of them, with seed 1 for the generated texts"
     assert {r["text"] for r in slices(found, "excerpts")} <= {"she sews", "he sews", "she saws", "he saws"}
     half = [SEWS[0], [0, 0, 0, 0.5, 0.5], [0, 0, 0, 0.5, 0.5], *SEWS[3:]]
     even = measure(SUITE, chain_model(half, eos_token="</s>"), cache=None, seeds=130, length=60, training=str(training))
@@ -643,7 +643,7 @@ def test_perplexity_by_word_and_by_token(tiny_model, tmp_path):
     blocks = [[model.backend.tokenizer.bos_token_id, *ids[at : at + 63]] for at in range(0, len(ids), 63)]
     total = sum(plain_log_probability(model, block) for block in blocks)
     assert found.values["perplexity"] == pytest.approx(math.exp(-total / (13 * 9)), rel=1e-4)
-    assert found.whole_suite["perplexity"].over == "the suite's cases, all of them"
+    assert found.bounds["perplexity"].over == "the suite's cases, all of them"
     moments = FAMILY.moments("perplexity", {}, found.items)
     assert moments.total == pytest.approx(found.values["perplexity"], rel=1e-9)
     assert np.isnan(moments.value(np.asarray([[-1e6, 3.0], [0.0, 0.0]]))).all()

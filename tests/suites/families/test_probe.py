@@ -230,7 +230,7 @@ def test_a_limit_is_decided_by_the_shuffles(tiny_model, tmp_path):
     found = measure("probe-compression", tiny_model("bert"), data=tmp_path, cache=None, seeds=4)
     assert found.n == found.n_total
     for statistic in found.values:
-        assert found.whole_suite[statistic] == found.intervals[statistic] is not None
+        assert found.bounds[statistic] == found.intervals[statistic] is not None
     interval = found.interval
     inside = judge_limit(found, Limit(at_most=(found.value + interval.high) / 2))
     assert (inside.verdict, inside.over) == ("inconclusive", "shuffles")

@@ -1,0 +1,38 @@
+"""A check that the labels of an NLI classifier are in the right order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.roles import NLI_CLASSIFIER
+from pytest_genderbias.scoring.scorers import make_scorer
+from pytest_genderbias.suites.query import PairProbabilities
+from pytest_genderbias.suites.space import Axis, CaseSpace, Template
+from pytest_genderbias.text.template import Word, parse_template
+
+
+class LabelWarning(UserWarning):
+    """The labels of an NLI classifier look exchanged."""
+
+
+#: Sentences whose entailment by themselves is sure.
+_SURE = ("A man is sleeping.", "The dog runs in the park.", "Two children play football.", "The teacher bought a car.",
+         "The woman ate an apple.", "The doctor visited a friend.")  # fmt: skip
+
+
+def label_warning(model: Model) -> str | None:
+    """Score pairs with a sure answer (a sentence and itself) on an NLI classifier, and say if the labels look exchanged."""
+    if model.role.kind != NLI_CLASSIFIER:
+        return None
+    pieces = parse_template("{sentence}")
+    words = {"sentence": tuple(Word.of(text) for text in _SURE)}
+    space = CaseSpace((Template((pieces, pieces)),), words, (Axis.whole("sentence", len(_SURE)),), 1)
+    found = make_scorer(space, PairProbabilities(), model, None).score(np.arange(len(_SURE))).mean(axis=0)
+    entailment, neutral, contradiction = map(float, found)
+    if entailment >= max(neutral, contradiction):
+        return None
+    return (
+        f"{model.name} does not find that a sentence entails itself (entailment {entailment:.2f}, neutral {neutral:.2f}, contradiction "
+        f"{contradiction:.2f}): are its labels in the right order? Name them with --bias-labels"
+    )
