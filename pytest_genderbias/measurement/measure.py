@@ -17,8 +17,9 @@ from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.folders import default_cache
 from pytest_genderbias.measurement.label_check import LabelWarning, label_warning
 from pytest_genderbias.measurement.measurement import ALL_CASES, SUITE_CASES, Measurement
-from pytest_genderbias.models.loading import load_model, wrap_object
+from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.engine import Progress, ScoreSettings, answer

@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
-from pytest_genderbias.models.loading import quiet_transformers
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.spec import parse_spec
+from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.models.vectors import WordVectors, read_vectors
 
 #: Modules that carry this attribute change a network's scores by a hook, which no checkpoint keeps.

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.mitigation.harness.run import MitigationRun
     from pytest_genderbias.mitigation.methods.base import Method
-    from pytest_genderbias.models.loading import LoadSettings, ModelSource
     from pytest_genderbias.models.model import Model
+    from pytest_genderbias.models.source import LoadSettings, ModelSource
     from pytest_genderbias.recipes.recipe import Recipe
     from pytest_genderbias.scoring.engine import ScoreSettings
     from pytest_genderbias.suites.suite import Suite
@@ -239,7 +239,7 @@ class BiasSession:
         return wanted == suite.name or (not wanted and option in suite.family.options)
 
     def _load_settings(self) -> LoadSettings:
-        from pytest_genderbias.models.loading import LoadSettings
+        from pytest_genderbias.models.source import LoadSettings
 
         run = self.settings
         return LoadSettings(run.device, run.dtype, run.labels, run.trust_remote_code)

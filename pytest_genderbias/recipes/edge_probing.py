@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.folder import DataFolder, own_path
 from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError, SettingError
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
-from pytest_genderbias.models.loading import quiet_transformers
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import COREFERENCE_SCORER, Role
 from pytest_genderbias.models.saving import copied
+from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
 from pytest_genderbias.recipes.heads import refuse_hooks, seeded
 from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, Performance, Row, Training

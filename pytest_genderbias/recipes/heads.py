@@ -9,10 +9,10 @@ from typing import Any
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
-from pytest_genderbias.models.loading import quiet_transformers
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import classifier_role
 from pytest_genderbias.models.saving import HOOKED, copied
+from pytest_genderbias.models.transformers_logging import quiet_transformers
 
 REGRESSION, CLASSIFICATION = "regression", "single_label_classification"
 

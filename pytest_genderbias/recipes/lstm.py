@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.folder import DATA_SETS, data_set_of
 from pytest_genderbias.errors import NotApplicableError, SettingError
-from pytest_genderbias.models.loading import wrap_network
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.saving import copied, untie_output
 from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
 from pytest_genderbias.recipes.corpus_rows import SentenceRows, read_sentence_rows

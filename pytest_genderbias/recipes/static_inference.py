@@ -12,8 +12,8 @@ import numpy as np
 
 from pytest_genderbias.datasets.inference import read_inference
 from pytest_genderbias.errors import NotApplicableError, SettingError
-from pytest_genderbias.models.loading import wrap_network
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.recipes.checks import check_share
 from pytest_genderbias.recipes.fine_tuning import InferenceTuning

@@ -17,7 +17,7 @@ from zipfile import is_zipfile
 import numpy as np
 
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
-from pytest_genderbias.models.loading import quiet_transformers
+from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, PLAIN, Training
 
 #: What a recipe decides itself, so that a resumed run ends where an uninterrupted one does.

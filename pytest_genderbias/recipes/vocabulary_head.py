@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import Any
 
 from pytest_genderbias.errors import NotApplicableError
-from pytest_genderbias.models.loading import quiet_transformers
+from pytest_genderbias.models.transformers_logging import quiet_transformers
 
 UNLABELLED = -100  #: a position whose loss does not count, as transformers has it
 _NEAR = 1e-4

@@ -10,7 +10,7 @@ from support.tiny_checkpoints import make_network, tokenizer
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import ModelError, NotApplicableError
-from pytest_genderbias.models import loading
+from pytest_genderbias.models import source
 
 
 def write_gguf(path, architecture="llama", leave_out="", change=None):
@@ -124,7 +124,7 @@ def test_an_architecture_that_is_no_causal_lm_is_refused(tmp_path):
 
 def test_the_packages_that_are_lacking_are_named(tmp_path, monkeypatch):
     (tmp_path / "tiny.gguf").write_bytes(b"GGUF")
-    monkeypatch.setattr(loading, "find_spec", lambda name: None)
+    monkeypatch.setattr(source, "find_spec", lambda name: None)
     with pytest.raises(
         ModelError, match=r"gguf and accelerate, not installed here: pip install 'pytest-genderbias\[gguf\]'"
     ):

@@ -13,7 +13,8 @@ from pytest_genderbias import assert_within, measure, suite_names
 from pytest_genderbias.errors import GateFailure, NotApplicableError, SettingError
 from pytest_genderbias.measurement.measure import carry_out, plan_measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
-from pytest_genderbias.models.loading import load_model, wrap_object
+from pytest_genderbias.models.loading import load_model
+from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.statistics.inference.null import place_in_null
 from pytest_genderbias.statistics.inference.undefined import UndefinedError

@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
 from pytest_genderbias.datasets.mentions import gender_of_pronoun
 from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError, ScoreError, SettingError
-from pytest_genderbias.models.loading import wrap_network, wrap_object
+from pytest_genderbias.models.objects import wrap_network, wrap_object
 from pytest_genderbias.scoring import edge_probe
 from pytest_genderbias.scoring.edge_training import split_documents, train_head
 from pytest_genderbias.scoring.vectors import HiddenStates

@@ -16,8 +16,8 @@ from transformers import ByT5Tokenizer
 
 from pytest_genderbias.errors import ModelError, ScoreError, SettingError
 from pytest_genderbias.measurement.measure import measure
-from pytest_genderbias.models.loading import wrap_object
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.scoring import engine, store
 from pytest_genderbias.scoring.batches import length_batches
@@ -786,7 +786,7 @@ import json, sys, time
 from pathlib import Path
 import numpy as np
 from pytest_genderbias.measurement.measure import measure
-from pytest_genderbias.models.loading import wrap_object
+from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring.engine import ScoreSettings, score_suite
 sys.path.insert(0, sys.argv[3])
 from support.tiny_checkpoints import suite_space

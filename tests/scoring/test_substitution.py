@@ -11,7 +11,7 @@ from pytest_genderbias.datasets.files import read_rows
 from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.datasets.mentions import find_words
 from pytest_genderbias.errors import ModelError, NotApplicableError, ScoreError
-from pytest_genderbias.models.loading import wrap_object
+from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.scoring.substitution import is_possessive, substituted
 from pytest_genderbias.suites.cases import TextCases

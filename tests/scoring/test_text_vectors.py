@@ -7,7 +7,7 @@ from support.tiny_checkpoints import save_checkpoint
 
 from pytest_genderbias import load_model
 from pytest_genderbias.errors import ModelError, NotApplicableError, ScoreError, SettingError
-from pytest_genderbias.models.loading import wrap_object
+from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.query import ClassProbabilities, PairSimilarity, TextVectors

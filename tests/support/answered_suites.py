@@ -12,8 +12,8 @@ import yaml
 
 from pytest_genderbias import load_model, load_suite
 from pytest_genderbias.measurement.measure import plan_measurement
-from pytest_genderbias.models.loading import wrap_object
 from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.options import resolve_options

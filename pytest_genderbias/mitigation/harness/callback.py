@@ -16,8 +16,8 @@ import numpy as np
 
 from pytest_genderbias.errors import SettingError, UnknownNameError
 from pytest_genderbias.measurement.measure import Plan, carry_out, plan_measurement
-from pytest_genderbias.models.loading import wrap_network
 from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.recipes.recipe import Performance
 from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.statistics.correlation import pearson

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.mitigation.methods.base import Hooks, Method
-from pytest_genderbias.models.loading import quiet_transformers
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.transformers_logging import quiet_transformers
 
 BERT_RATES = (0.10, 0.15, 0.20)  #: of attention and of hidden dropout, each, in the paper's search; BERT itself has .10
 BERT_BEST = (0.15, 0.20)  #: attention and hidden rate of table 4

@@ -30,7 +30,7 @@ from pytest_genderbias.measurement.measure import measure
 from pytest_genderbias.mitigation import MitigationRun, assert_reduced, judge_reduction, make_method, mitigate
 from pytest_genderbias.mitigation.harness.run import opened
 from pytest_genderbias.mitigation.methods.base import Method
-from pytest_genderbias.models.loading import wrap_object
+from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.models.saving import copied, with_network
 from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, Performance
 from pytest_genderbias.statistics.inference.item_sums import mean_moments

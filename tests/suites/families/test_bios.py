@@ -20,8 +20,8 @@ from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.errors import DataFileError, GateFailure, ModelError, NotApplicableError, SettingError
 from pytest_genderbias.gates.book import write_entries
 from pytest_genderbias.measurement.measure import carry_out, plan_measurement
-from pytest_genderbias.models.loading import wrap_object
 from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.statistics.inference.item_sums import align, block_of
 from pytest_genderbias.statistics.inference.undefined import UndefinedError

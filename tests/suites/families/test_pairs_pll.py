@@ -11,7 +11,7 @@ from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UnknownNameError
 from pytest_genderbias.measurement.measure import Plan, _sample_bounds
-from pytest_genderbias.models.loading import wrap_object
+from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring import log_probability
 from pytest_genderbias.scoring.log_probability import _windows
 from pytest_genderbias.scoring.scorers import make_scorer

@@ -7,7 +7,7 @@ import scipy.stats
 from pytest_genderbias import load_suite, measure
 from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
 from pytest_genderbias.errors import DataFileError, NotApplicableError
-from pytest_genderbias.models.loading import wrap_object
+from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.suites.family import Context, Figures
 from pytest_genderbias.suites.options import resolve_options
 
