@@ -1,38 +1,38 @@
-"""The errors that a user can meet. Each says what is wrong, where, and what to do next."""
+"""The exceptions of this package. Each message says what is wrong, where, and what to do next."""
 
 from __future__ import annotations
 
 
 class BiasError(Exception):
-    """Base of every error raised on purpose by this package."""
+    """Base class of all exceptions that this package raises on purpose."""
 
 
 class DataFileError(BiasError, ValueError):
-    """A word list, suite, gate or baseline file is not what it should be; the message starts with ``file:line``."""
+    """A data file (word list, suite, gate file, baseline, data set) is invalid. The message starts with ``file:line``."""
 
 
 class UnknownNameError(BiasError, LookupError):
-    """A suite, word list, statistic or option is named that does not exist."""
+    """No suite, word list, statistic or option has the requested name."""
 
 
 class ModelError(BiasError, ValueError):
-    """A model cannot be loaded, or would not give numbers that one may trust."""
+    """A model cannot be loaded, or its scores would not be reliable."""
 
 
 class ScoreError(BiasError, ArithmeticError):
-    """A model returned a score that is no finite number."""
+    """A model returned a score that is not a finite number."""
 
 
 class NotApplicableError(BiasError, TypeError):
-    """The suite does not apply to this kind of model. A skip, unless ``--bias-strict``."""
+    """The suite does not apply to this kind of model. The test is skipped, or fails under ``--bias-strict``."""
 
 
 class SettingError(BiasError, ValueError):
-    """A setting or option has a value that it cannot have."""
+    """A setting or option has an invalid value."""
 
 
 class GateError(BiasError, ValueError):
-    """A gate is written so that it cannot be judged."""
+    """A gate is invalid and cannot be judged."""
 
 
 class BaselineError(BiasError, OSError):

@@ -1,4 +1,4 @@
-"""Where files go, and how they are written: whole, or not at all."""
+"""The default cache folder, and atomic file writing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def default_cache() -> Path:
-    """Return the user's cache folder for scores."""
+    """Return the folder of the user's score cache."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     if os.name == "nt":
         base = os.environ.get("LOCALAPPDATA", base)
@@ -16,7 +16,7 @@ def default_cache() -> Path:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file in one step: a temporary file beside it, then a rename. A failure leaves what was there."""
+    """Write a file atomically: write a temporary file beside it, then rename it. A failure leaves the old file unchanged."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:

@@ -1,4 +1,4 @@
-"""Find the data folders that ship with the package, in a wheel, an sdist, an editable install or a bare checkout."""
+"""Locate the data folders of the package, in a wheel, an sdist, an editable install or a checkout."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 @cache
 def folder(name: str) -> Path:
-    """Return the folder of packaged data called ``name``: ``wordlists`` or ``fixtures``."""
+    """Return the path of a packaged data folder, ``wordlists`` or ``fixtures``."""
     try:
         module = import_module(f"pytest_genderbias.{name}")
     except ModuleNotFoundError:
-        return CHECKOUT / name  # a checkout on sys.path, in front of any installed wheel
+        return CHECKOUT / name  # a checkout on sys.path, before any installed wheel
     return Path(str(module.__file__)).parent
 
 
@@ -25,7 +25,13 @@ def names(folder_name: str) -> list[str]:
 
 
 def locate(folder_name: str, name: str, beside: Path | None = None) -> Path | None:
-    """Return the file that ``name`` means: a path ending in .yaml (relative to ``beside``), else a packaged name."""
+    """Return the path of a data file, or None if no packaged file has that name.
+
+    Args:
+        folder_name: ``wordlists`` or ``fixtures``.
+        name: The name of a packaged file, or a path that ends in ``.yaml`` or ``.yml``.
+        beside: The folder that a relative path starts from. None: the working directory.
+    """
     if name.endswith((".yaml", ".yml")):
         path = Path(name).expanduser()
         return path if path.is_absolute() or beside is None else beside / path

@@ -1,4 +1,4 @@
-"""Text that somebody else wrote, made safe to print."""
+"""Escape untrusted text for terminals and markdown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import re
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""Return a text that moves no cursor, sets no colour and turns no line around: control, format and bidi characters as escapes.
+    r"""Return a text with control, format and bidirectional characters escaped, except those in ``keep``.
+
+    A terminal prints the result as it is: the text cannot move the cursor, set a colour or reverse a line.
 
     >>> printable("a\x1b[31m\x9b1m\u202eb"), printable("a\nb", keep="\n")
     ('a\\x1b[31m\\x9b1m\\u202eb', 'a\nb')
@@ -15,7 +17,7 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def escape(text: str) -> str:
-    """Escape what markdown would read as markup, and what a terminal would read as a command.
+    """Escape markdown markup and terminal control characters, and replace line breaks by spaces.
 
     >>> escape("a|b <i>")
     'a\\\\|b &lt;i&gt;'

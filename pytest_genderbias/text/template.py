@@ -1,8 +1,8 @@
 """Sentences with slots.
 
-A template is a text with slots in braces: ``"The {occupation} {verb} {a:object} {object}."``. ``{slot}`` stands for the
-word, ``{a:slot}`` for its indefinite article (nothing where the word takes none), ``{blank}`` for the mask. White space
-before a slot belongs to the slot, as it does for most tokenizers, so an empty article leaves no double space.
+A template is a text with slots in braces: ``"The {occupation} {verb} {a:object} {object}."``. ``{slot}`` is replaced by the
+word, ``{a:slot}`` by its indefinite article (which may be empty), ``{blank}`` by the mask. White space before a slot belongs
+to the slot, as for most tokenizers, so an empty article leaves no double space.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BLANK = "blank"
 
 @dataclass(frozen=True)
 class Word:
-    """A filler of a slot: its text in a sentence, its article, and the word-list entry's name for tables."""
+    """A word that fills a slot: its text in a sentence, its article, and its label in tables (the word-list entry)."""
 
     text: str
     article: str
@@ -27,13 +27,13 @@ class Word:
 
     @classmethod
     def of(cls, text: str, article: str | None = None, label: str | None = None) -> Word:
-        """Make a word, with its article by sound unless one is given."""
+        """Make a word. Without ``article``, its pronunciation decides; without ``label``, the text is the label."""
         return cls(text, indefinite_article(text) if article is None else article, label or text)
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a template: fixed text (``slot`` is empty), a slot's word or article, or the blank."""
+    """A part of a template: fixed text (``slot`` is empty), the word or the article of a slot, or the blank."""
 
     lead: str
     text: str = ""
@@ -42,12 +42,12 @@ class Piece:
 
     @property
     def is_blank(self) -> bool:
-        """Whether this piece is the mask."""
+        """Whether this piece is the blank, which the mask replaces."""
         return self.slot == BLANK
 
     @property
     def is_slot(self) -> bool:
-        """Whether this piece depends on the word in a slot."""
+        """Whether this piece is the word or the article of a slot."""
         return bool(self.slot) and not self.is_blank
 
 
@@ -70,14 +70,19 @@ def parse_template(text: str) -> tuple[Piece, ...]:
 
 
 def slots_of(pieces: Iterable[Piece]) -> set[str]:
-    """Return the names of the slots that the pieces use, the blank not among them."""
+    """Return the names of the slots in the pieces, without the blank."""
     return {piece.slot for piece in pieces if piece.is_slot}
 
 
 def piece_texts(pieces: Iterable[Piece], word_in: Callable[[str], Word], mask: str) -> list[str]:
-    """Return the text of every piece for one choice of words; their concatenation is the sentence.
+    """Return the text of each piece with the slots filled; joined, the texts are the sentence.
 
-    A word at the start of the sentence gets a capital letter.
+    A word at the start of the sentence is capitalised.
+
+    Args:
+        pieces: The pieces of a template.
+        word_in: Returns the word for the name of a slot.
+        mask: The text that replaces the blank.
     """
     texts: list[str] = []
     started = False

@@ -1,17 +1,16 @@
-"""Word lists: YAML files of words with attributes, checked on load."""
+"""Word lists: YAML files of words with attributes, validated on load."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pytest_genderbias.errors import DataFileError, UnknownNameError
 from pytest_genderbias.text import packaged
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, read_yaml, refuse_unknown, take
+from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, YamlValue, read_yaml, refuse_unknown, take
 
-#: Attributes that every list may use; others are declared under ``attributes``.
+#: The attributes that every list may use, and their types. A list declares other attributes under ``attributes``.
 STANDARD_ATTRIBUTES: dict[str, type | tuple[type, ...]] = {
     "word": str, "group": (str, LocatedList), "partner": (str, LocatedList), "article": str, "noun": bool, "number": str,
     "women_share": (int, float), "class": (str, LocatedList), "count": int, "share": (int, float), "printed": str,
@@ -23,27 +22,27 @@ _BODIES = ("entries", "columns", "rows", "groups", "pairs")
 
 @dataclass(frozen=True)
 class Entry:
-    """One word with its attributes, and the line it came from."""
+    """One word with its attributes, and its line in the file."""
 
     word: str
-    attributes: Mapping[str, Any]
+    attributes: Mapping[str, YamlValue]
     line: int
 
-    def matches(self, where: Mapping[str, Any]) -> bool:
-        """Tell whether every attribute in ``where``, or the ``word``, has the wanted value, or one of the wanted values."""
+    def matches(self, where: Mapping[str, object]) -> bool:
+        """Return whether each attribute in ``where`` (or ``word``) has the wanted value, or one of the wanted values."""
         return all(
             _overlap(self.word if key == "word" else self.attributes.get(key), wanted) for key, wanted in where.items()
         )
 
 
-def _overlap(value: Any, wanted: Any) -> bool:
+def _overlap(value: object, wanted: object) -> bool:
     values = value if isinstance(value, (list, tuple)) else [value]
     return any(v in wanted if isinstance(wanted, (list, tuple)) else v == wanted for v in values)
 
 
 @dataclass(frozen=True)
 class WordList:
-    """A checked word list. ``entries`` are in file order; a pair list gives every word its ``group`` and ``partner``."""
+    """A validated word list. ``entries`` are in file order. In a list of pairs, each word has a ``group`` and a ``partner``."""
 
     name: str
     title: str
@@ -53,23 +52,27 @@ class WordList:
     path: Path
     entries: tuple[Entry, ...]
 
-    def select(self, where: Mapping[str, Any] | None = None) -> tuple[Entry, ...]:
+    def select(self, where: Mapping[str, object] | None = None) -> tuple[Entry, ...]:
         """Return the entries whose attributes match ``where``."""
         return tuple(e for e in self.entries if e.matches(where or {}))
 
 
 def load_wordlist(name: str, beside: Path | None = None) -> WordList:
-    """Load a packaged word list by name, or the user's own by a path that ends in ``.yaml``.
+    """Load a packaged word list by its name, or any word list by a path that ends in ``.yaml``.
+
+    Args:
+        name: The name or the path.
+        beside: The folder that a relative path starts from. None: the working directory.
 
     Raises:
         UnknownNameError: no packaged list has that name.
-        DataFileError: the file breaks a rule; the message names file, line and what was expected.
+        DataFileError: the file is invalid; the message names file, line and what was expected.
     """
     path = packaged.locate("wordlists", name, beside)
     if path is None:
         known = ", ".join(packaged.names("wordlists"))
         raise UnknownNameError(
-            f"no word list {name!r}; packaged lists: {known}; a list of your own is given by its path"
+            f"no word list {name!r}; packaged lists: {known}; name a list of your own by its path (./{name}.yaml)"
         )
     data = read_yaml(path)
     refuse_unknown(data, (*_HEAD, *_BODIES), "a word list")
@@ -103,18 +106,18 @@ def _entries(data: LocatedMap, declared: frozenset[str]) -> tuple[Entry, ...]:
 def _table(data: LocatedMap, declared: frozenset[str]) -> tuple[Entry, ...]:
     columns = take(data, "columns", LocatedList, "the word list")
     rows = take(data, "rows", LocatedList, "the word list")
-    found = []
+    entries = []
     for row, line in zip(rows, rows.lines, strict=True):
         if not isinstance(row, LocatedList) or len(row) != len(columns):
             got = len(row) if isinstance(row, LocatedList) else repr(row)
             raise DataFileError(
                 f"{data.file}:{line}: expected a row of {len(columns)} values ({', '.join(columns)}), got {got}"
             )
-        found.append(_entry(dict(zip(columns, row, strict=True)), data.file, line, declared))
-    return tuple(found)
+        entries.append(_entry(dict(zip(columns, row, strict=True)), data.file, line, declared))
+    return tuple(entries)
 
 
-def _entry(item: Any, file: str, line: int, declared: frozenset[str]) -> Entry:
+def _entry(item: object, file: str, line: int, declared: frozenset[str]) -> Entry:
     if isinstance(item, str):
         item = {"word": item}
     if not isinstance(item, dict) or not isinstance(item.get("word"), str) or not item["word"].strip():
@@ -125,7 +128,7 @@ def _entry(item: Any, file: str, line: int, declared: frozenset[str]) -> Entry:
     return Entry(item["word"], {k: _plain(v) for k, v in item.items() if k != "word"}, line)
 
 
-def _check_attributes(item: Mapping[str, Any], file: str, line: int, declared: frozenset[str]) -> None:
+def _check_attributes(item: Mapping[str, object], file: str, line: int, declared: frozenset[str]) -> None:
     for key, value in item.items():
         if key in declared:
             continue
@@ -142,13 +145,13 @@ def _check_attributes(item: Mapping[str, Any], file: str, line: int, declared: f
 def _pairs(data: LocatedMap, declared: frozenset[str]) -> tuple[Entry, ...]:
     groups = list(take(data, "groups", LocatedList, "the word list"))
     items = take(data, "pairs", LocatedList, "the word list")
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for item, line in zip(items, items.lines, strict=True):
-        found.extend(_pair(item, groups, data.file, line, declared))
-    return tuple(found)
+        entries.extend(_pair(item, groups, data.file, line, declared))
+    return tuple(entries)
 
 
-def _pair(item: Any, groups: list[str], file: str, line: int, declared: frozenset[str]) -> list[Entry]:
+def _pair(item: object, groups: list[str], file: str, line: int, declared: frozenset[str]) -> list[Entry]:
     if isinstance(item, LocatedList) and len(item) == len(groups):
         item = dict(zip(groups, item, strict=True))
     if not isinstance(item, dict) or any(not item.get(g) for g in groups):
@@ -166,37 +169,37 @@ def _pair(item: Any, groups: list[str], file: str, line: int, declared: frozense
         other = next(words for words in sides.values() if word not in words)
         if len(other) > 1 and default.get(word) not in other:
             raise DataFileError(
-                f"{file}:{line}: {word!r} has several partners ({', '.join(other)}); say which with default: {{{word}: ...}}"
+                f"{file}:{line}: {word!r} has several partners ({', '.join(other)}); choose one with default: {{{word}: ...}}"
             )
-    found = []
+    entries = []
     for group, words in sides.items():
         partners = [w for g, ws in sides.items() if g != group for w in ws]
         for word in words:
-            attributes: dict[str, Any] = {k: _plain(v) for k, v in shared.items()} | {"group": group}
+            attributes: dict[str, object] = {k: _plain(v) for k, v in shared.items()} | {"group": group}
             attributes["partner"] = default.get(word, partners[0]) if len(groups) == 2 else partners
             if word in by_pos:
                 attributes["by_pos"] = _plain(by_pos[word])
-            found.append(Entry(word, attributes, line))
-    return found
+            entries.append(Entry(word, attributes, line))
+    return entries
 
 
 def _refuse_repeats(entries: tuple[Entry, ...], path: Path) -> None:
     if not entries:
-        raise DataFileError(f"{path}:1: the list has no words")
+        raise DataFileError(f"{path}:1: the word list has no words; add entries, rows or pairs")
     seen: dict[str, Entry] = {}
     for entry in entries:
         if entry.word in seen:
             first = seen[entry.word]
             groups = first.attributes.get("group"), entry.attributes.get("group")
-            how = f"in two groups, {groups[0]} and {groups[1]}" if groups[0] != groups[1] else "twice"
+            where = f"in two groups, {groups[0]} and {groups[1]}" if groups[0] != groups[1] else "twice"
             raise DataFileError(
-                f"{path}:{entry.line}: {entry.word!r} stands {how} (first on line {first.line}); expected each word once: "
-                "declare several partners or groups in one entry, as {male: [him, his], female: her}"
+                f"{path}:{entry.line}: {entry.word!r} is listed {where} (first on line {first.line}); expected each word "
+                "once. Put several partners or groups into one entry: {male: [him, his], female: her}"
             )
         seen[entry.word] = entry
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, list):
         return [_plain(v) for v in value]
     if isinstance(value, dict):

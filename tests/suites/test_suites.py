@@ -518,7 +518,7 @@ def line_of(text, part):
 BROKEN = {
     "unknown key": (SUITE, "title: Own", "title: Own\ncolour: red", "colour", "unknown key 'colour'"),
     "key of another family": (SUITE, "title: Own", "title: Own\nprefixes: [x]", "prefixes", "unknown key 'prefixes'"),
-    "duplicate key": (SUITE, "title: Own", "title: Own\ntitle: Own", "title: Own", "stands twice"),
+    "duplicate key": (SUITE, "title: Own", "title: Own\ntitle: Own", "title: Own", "duplicate key 'title'"),
     "unknown family": (SUITE, "family: disco", "family: polka", "polka", "expected one of bios, ceat, "),
     "no family": (SUITE, "family: disco\n", "", "suite: own", "has no 'family'"),
     "not the file's name": (SUITE, "suite: own", "suite: other", "other", "expected the file's name 'own'"),
@@ -587,7 +587,7 @@ def test_a_broken_suite_gives_one_error_with_file_and_line(folder, rule):
 
 def test_an_error_in_a_list_names_the_list(folder):
     (folder / "persons.yaml").write_text(LIST.replace("word: poet,", "word: poetess,"))
-    with pytest.raises(DataFileError, match=r"persons\.yaml:8: 'poetess' stands in two groups"):
+    with pytest.raises(DataFileError, match=r"persons\.yaml:8: 'poetess' is listed in two groups"):
         load_suite(folder / "own.yaml")
 
 
