@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import NotApplicableError, ScoreError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import COREFERENCE_SCORER
-from pytest_genderbias.scoring import substitution
-from pytest_genderbias.scoring.scorers import Scorer, check_finite
+from pytest_genderbias.scoring import edge_probe, substitution
+from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.query import CoreferenceScores
 
@@ -26,13 +26,8 @@ def make(
     if query.adapter == "substitution":
         return substitution.make(cases, model, batch_tokens)
     if query.adapter == "edge-probe":
-        from pytest_genderbias.scoring import edge_probe
-
-        scorer: Scorer = edge_probe.make(cases, query, model, batch_tokens, cache)
-        return scorer
+        return edge_probe.make(cases, query, model, batch_tokens, cache)
     if isinstance(model.backend, Checkpoint) and model.role.kind == COREFERENCE_SCORER:  # a head comes with it
-        from pytest_genderbias.scoring import edge_probe
-
         return edge_probe.CarriedProbe(cases, model, batch_tokens)
     if not hasattr(model.backend, "coreference_scores"):
         raise NotApplicableError(f"{model.name} has no coreference_scores(texts, candidates, pronouns)")

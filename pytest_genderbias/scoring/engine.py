@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.models.model import Model
+from pytest_genderbias.scoring.base import Scorer, answer_width
 from pytest_genderbias.scoring.generation import sampled_texts
-from pytest_genderbias.scoring.scorers import Scorer, answer_width, make_scorer, vocabulary_texts
+from pytest_genderbias.scoring.scorers import make_scorer, vocabulary_texts
 from pytest_genderbias.scoring.store import ScoreStore
 from pytest_genderbias.suites.cases import Answer, Cases, IntArray, Question
 from pytest_genderbias.suites.query import BesideText, GeneratedTokens, Query, StoredPredictions, TopFills

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.network import Batches
-from pytest_genderbias.scoring.scorers import Scorer, check_finite
 from pytest_genderbias.scoring.tokens import first_token
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import GeneratedTokens

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import NotApplicableError, ScoreError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import MASKED_LM
+from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.log_probability import sum_log_probabilities
 from pytest_genderbias.scoring.network import Network
-from pytest_genderbias.scoring.scorers import Scorer, check_finite
 from pytest_genderbias.scoring.tokens import CuttingTokenizer, SentenceEncoder, pack_rows
 from pytest_genderbias.suites.cases import Cases, IntArray, Spans, TextCases
 from pytest_genderbias.suites.query import PseudoLogLikelihood

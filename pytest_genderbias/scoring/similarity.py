@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import NotApplicableError, ScoreError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import PAIR_REGRESSOR
-from pytest_genderbias.scoring.scorers import CheckpointScorer, Scorer, check_finite
+from pytest_genderbias.scoring.base import Scorer, check_finite
+from pytest_genderbias.scoring.checkpoint_scorer import CheckpointScorer
 from pytest_genderbias.scoring.vectors import HiddenStates
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import PairSimilarity

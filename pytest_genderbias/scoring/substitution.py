@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.mentions import Span, words_of
 from pytest_genderbias.errors import ModelError, NotApplicableError, ScoreError
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood
-from pytest_genderbias.scoring.scorers import Scorer, check_finite
 from pytest_genderbias.suites.cases import IntArray, TextCases
 
 #: First words that have a capital only where a sentence begins.

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
 from pytest_genderbias.models.model import UNKNOWN_POOLING, Checkpoint, Model
+from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.network import Batches
-from pytest_genderbias.scoring.scorers import Scorer, check_finite
 from pytest_genderbias.scoring.tokens import CuttingTokenizer
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.query import TextVectors

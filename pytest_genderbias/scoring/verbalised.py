@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood, continuation_log_probs
-from pytest_genderbias.scoring.scorers import Scorer, check_finite
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import VerbalisedProbabilities
 

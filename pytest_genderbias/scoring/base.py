@@ -1,0 +1,40 @@
+"""The interface of all scorers, and the checks that they share."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.errors import ScoreError
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.suites.cases import Cases, IntArray
+from pytest_genderbias.suites.query import ClassProbabilities, Query, TextVectors
+
+
+class Scorer(Protocol):
+    """Scores cases. ``notes`` are said in the result."""
+
+    def score(self, cases: IntArray) -> NDArray[Any]:
+        """Return the scores of the cases: shape (len(cases), query.width)."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What should be said about how the scores were made."""
+
+
+def answer_width(query: Query, model: Model) -> int:
+    """Return how many numbers an answer has for each case."""
+    if query.width is not None:
+        return query.width
+    if isinstance(query, ClassProbabilities):
+        return len(model.role.labels)
+    return model.input_width if isinstance(query, TextVectors) and query.where == "input" else model.width
+
+
+def check_finite(finite: NDArray[np.bool_], space: Cases, cases: IntArray, name: str) -> None:
+    """Raise for the first case whose scores are no finite numbers."""
+    if not finite.all():
+        text = " / ".join(space.sentences(cases[[int(np.argmin(finite))]])[0])
+        raise ScoreError(f"{name} gives NaN or infinite scores, first for {text!r}; nothing is measured with it")

@@ -1,0 +1,93 @@
+"""Scores of a checkpoint, from token ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.errors import SettingError
+from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.roles import MASKED_LM
+from pytest_genderbias.scoring.base import answer_width, check_finite
+from pytest_genderbias.scoring.layout import TokenLayout
+from pytest_genderbias.scoring.log_probability import sum_log_probabilities
+from pytest_genderbias.scoring.network import Network
+from pytest_genderbias.scoring.reads import Inputs, slot_tokens, top_ids, top_logits, whole_rows
+from pytest_genderbias.scoring.tokens import SentenceEncoder, TextRows, check_lengths
+from pytest_genderbias.suites.cases import Cases, IntArray
+from pytest_genderbias.suites.query import PairProbabilities, Query, SlotLogProbability, TopFills
+from pytest_genderbias.suites.space import CaseSpace
+
+
+class CheckpointScorer:
+    """Scores through token ids that are put together by array."""
+
+    def __init__(self, space: Cases, query: Query, model: Model, batch_tokens: int | None) -> None:
+        checkpoint: Checkpoint = model.backend
+        self._space, self._query, self._model = space, query, model
+        self._encoder = SentenceEncoder(checkpoint.tokenizer)
+        self._mask_id: int | None = checkpoint.tokenizer.mask_token_id if model.role.kind == MASKED_LM else None
+        self._longest = checkpoint.max_length
+        scored = query.slot if isinstance(query, SlotLogProbability) else None
+        self.layout: TokenLayout | TextRows = (
+            TokenLayout(space, self._encoder, scored)
+            if isinstance(space, CaseSpace)
+            else TextRows(space, self._encoder, self._longest)
+        )
+        self.network = Network(
+            checkpoint, batch_tokens, vocabulary_head=isinstance(query, (TopFills, SlotLogProbability))
+        )
+
+    @property
+    def notes(self) -> list[str]:
+        """Say where the fast roads could not be taken."""
+        return [note for note in (self.layout.note, self.network.note, self.network.batches.note) if note]
+
+    def score(self, cases: IntArray) -> NDArray[Any]:
+        """Return the scores of the cases."""
+        rows = self.layout.rows(cases)
+        check_lengths(rows, self._longest)
+        if isinstance(self._query, TopFills):
+            return self._fills(whole_rows(rows, self._mask_id), self._query.k, cases)
+        if not isinstance(self._query, SlotLogProbability):
+            return self._outputs(whole_rows(rows), cases)
+        total = sum_log_probabilities(self.network, rows, *slot_tokens(rows), self._mask_id)
+        check_finite(np.isfinite(total), self._space, cases, self._model.name)
+        return total[:, None]
+
+    def _fills(self, inputs: Inputs, k: int, cases: IntArray) -> NDArray[Any]:
+        best = np.zeros((len(inputs.lengths), k), dtype=np.int32)
+        finite = np.ones(len(inputs.lengths), dtype=np.bool_)
+
+        def use(rows: NDArray[np.int64], logits: Any) -> None:
+            scores = logits[:, 0].float()
+            if scores.shape[1] < k:
+                raise SettingError(f"top_k is {k}, the vocabulary of {self._model.name} has {scores.shape[1]} items")
+            # A few more than k, so that a tie at the edge shows; a wider tie is settled over the whole row.
+            values, ids = (t.cpu().numpy() for t in top_logits(scores, k + 4))
+            finite[rows] = np.isfinite(values[:, :k]).all(axis=1)
+            best[rows] = top_ids(values, ids, k)
+            for row in np.flatnonzero(values[:, k - 1] == values[:, -1]):
+                whole = scores[row].cpu().numpy()[None]
+                best[rows[row]] = top_ids(whole, np.arange(whole.shape[1])[None], k)[0]
+
+        self.network.run(inputs, use)
+        check_finite(finite[inputs.back], self._space, cases, self._model.name)
+        return best[inputs.back]
+
+    def _outputs(self, inputs: Inputs, cases: IntArray) -> NDArray[Any]:
+        """Return what a classifier's head gives: probabilities, or the score of a regressor."""
+        found = np.zeros((len(inputs.lengths), answer_width(self._query, self._model)), dtype=self._query.dtype)
+        pair = isinstance(self._query, PairProbabilities)
+        order = list(self._model.role.label_order) if pair else list(range(found.shape[1]))
+
+        def use(rows: NDArray[np.int64], logits: Any) -> None:
+            output = logits.float()
+            found[rows] = (output if found.shape[1] == 1 else output.softmax(-1))[:, order].cpu().numpy()
+
+        self.network.run(inputs, use)
+        answer = found[inputs.back]
+        check_finite(np.asarray(np.isfinite(answer).all(axis=1)), self._space, cases, self._model.name)
+        return answer
