@@ -14,18 +14,18 @@ from pytest_genderbias.suites.query import ClassProbabilities, Query, TextVector
 
 
 class Scorer(Protocol):
-    """Scores cases. ``notes`` are said in the result."""
+    """The scores of a model for the cases of a space."""
 
-    def score(self, cases: IntArray) -> NDArray[Any]:
+    def score(self, cases: IntArray) -> NDArray[np.generic]:
         """Return the scores of the cases: shape (len(cases), query.width)."""
 
     @property
     def notes(self) -> list[str]:
-        """What should be said about how the scores were made."""
+        """Remarks on how the scores were computed, for the result."""
 
 
 def answer_width(query: Query, model: Model) -> int:
-    """Return how many numbers an answer has for each case."""
+    """Return the number of values that a query has for each case."""
     if query.width is not None:
         return query.width
     if isinstance(query, ClassProbabilities):

@@ -185,3 +185,11 @@ def test_a_sentence_encoder_pools_and_cuts_as_its_own_files_say(checkpoint, tmp_
         (folder / "1_Pooling" / "config.json").write_text(broken)
         with pytest.raises(ModelError, match=rf"1_Pooling/config\.json {message}"):
             load_model(str(folder), device="cpu")
+
+
+def test_a_subclass_of_a_query_has_the_same_scorer(tiny_model):
+    class WholeTextVectors(TextVectors):
+        pass
+
+    model = tiny_model("bert")
+    assert np.array_equal(vectors(model, WholeTextVectors()), vectors(model, TextVectors()))
