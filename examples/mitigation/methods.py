@@ -9,10 +9,15 @@ from typing import Any, ClassVar
 import torch
 
 from pytest_genderbias.mitigation.methods.base import Method
-from pytest_genderbias.mitigation.methods.projection import input_embeddings, replace_input_embeddings
 from pytest_genderbias.mitigation.words.directions import HE_SHE, learn_basis, random_bases
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.saving import copied, untie_output, with_network
+from pytest_genderbias.models.saving import (
+    copied,
+    input_embeddings,
+    replace_input_embeddings,
+    untie_output,
+    with_network,
+)
 
 
 def changed(model: Model, change: Callable[[Any], None], what: str) -> Model:

@@ -94,8 +94,8 @@ class Marked(Method):
         return [*rows, *rows]
 
 
-registry.RECIPES = {**registry.RECIPES, "stub": "recipes.stub:Stub"}
-registry.METHODS = {**registry.METHODS, "marked": "recipes.stub:Marked"}
+registry.RECIPES = {**registry.RECIPES, "stub": lambda: Stub}
+registry.METHODS = {**registry.METHODS, "marked": lambda: Marked}
 module = types.ModuleType("pytest_genderbias.recipes.stub")
 module.Stub, module.Marked = Stub, Marked
 sys.modules["pytest_genderbias.recipes.stub"] = module

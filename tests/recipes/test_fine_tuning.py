@@ -19,9 +19,8 @@ from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.mitigation.harness.run import mitigate
 from pytest_genderbias.mitigation.methods.base import Method
-from pytest_genderbias.mitigation.methods.projection import project_embeddings
+from pytest_genderbias.mitigation.methods.projection import Projection, project_embeddings
 from pytest_genderbias.mitigation.methods.registry import make_recipe
-from pytest_genderbias.mitigation.methods.several import Projection
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.models.saving import HOOKED, copied, with_network
 from pytest_genderbias.recipes.examples import TokenisedRows, order_by_length

@@ -12,7 +12,7 @@ from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.mitigation.harness.run import mitigate
 from pytest_genderbias.mitigation.methods.registry import make_method, make_recipe
-from pytest_genderbias.mitigation.methods.several import pairs_of_list
+from pytest_genderbias.mitigation.words.pairs import distinct_pairs
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.lstm import (
     PAIR_LISTS,
@@ -102,7 +102,7 @@ def test_no_swap_makes_a_word_unknown(text):
     known = set(recipe.vocabulary)
     assert {"actress", "actor", "he", "she"} <= known
     partners = {
-        word: other for name in PAIR_LISTS for pair in pairs_of_list(name) for word, other in (pair, pair[::-1])
+        word: other for name in PAIR_LISTS for pair in distinct_pairs(name) for word, other in (pair, pair[::-1])
     }
     assert [w for w in known if w in partners and " " not in partners[w] and partners[w].lower() not in known] == []
 

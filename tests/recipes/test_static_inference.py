@@ -13,8 +13,8 @@ import torch
 from pytest_genderbias import load_model
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.mitigation.harness.run import mitigate
+from pytest_genderbias.mitigation.methods.projection import Projection
 from pytest_genderbias.mitigation.methods.registry import make_recipe
-from pytest_genderbias.mitigation.methods.several import Projection
 from pytest_genderbias.mitigation.words.directions import HE_SHE, learn_basis
 from pytest_genderbias.models.networks.decomposable_attention import SPECIAL
 from pytest_genderbias.models.saving import input_embeddings

@@ -171,7 +171,7 @@ def mitigate(
 
     Args:
         model: to start from: a model, a spec for one, or ``None`` for a recipe that makes its own network.
-        method: a mitigation, of :mod:`~pytest_genderbias.mitigation.methods.several`.
+        method: a mitigation, of :mod:`~pytest_genderbias.mitigation.methods`.
         recipe: of :mod:`~pytest_genderbias.recipes`. Where neither it nor the method trains, it evaluates only.
         seeds: how many restarts, or which; three where a training takes part in the comparison, else one.
         controls: how many controls a seed; eight where they cost no training, else one.
@@ -240,7 +240,7 @@ def _one_seed(work: _Workshop, method: Method, seed: int, count: int, trains: bo
 def _control_in_words(method: Method, recipe: Recipe | None, trains: bool) -> str:
     control = method.control(0)
     if control is not None:
-        return str(getattr(control, "in_words", control.name))
+        return control.control_in_words or control.name
     if trains:
         return "the same recipe without the method"
     return "none"

@@ -11,10 +11,11 @@ from typing import ClassVar, NamedTuple
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.methods.base import Columns, Method, Row
-from pytest_genderbias.mitigation.methods.scrubbing import NAME_SUFFIXES, gender_words, name_parts, ordinary_names
+from pytest_genderbias.mitigation.methods.scrubbing import gender_words
 from pytest_genderbias.mitigation.words.grammar import begins_sentence, load_pipeline
 from pytest_genderbias.mitigation.words.matching import replace_spans
 from pytest_genderbias.mitigation.words.pairs import read_names
+from pytest_genderbias.mitigation.words.person_names import NAME_SUFFIXES, name_parts, ordinary_names
 from pytest_genderbias.text.wordlist import load_wordlist
 
 KINDS = ("person", "org", "place")

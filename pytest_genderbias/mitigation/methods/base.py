@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,6 +24,12 @@ def cell_of(row: Row, column: str, number: int) -> Any:
     if column not in row:
         raise SettingError(f"row {number + 1} has no column {column!r}; it has {', '.join(map(str, row))}")
     return row[column]
+
+
+def check_count(name: str, value: int) -> None:
+    """Raise a SettingError unless a setting is 1 or more."""
+    if value < 1:
+        raise SettingError(f"{name} should be a whole number of at least 1, got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,7 @@ class Method:
     """
 
     name: ClassVar[str] = "none"
+    control_in_words: ClassVar[str] = ""  #: what its control does, in the text of a verdict; by default the name
 
     def __init_subclass__(cls, **given: Any) -> None:
         """Refuse a method without a name of its own: its runs would be those of no method."""
@@ -168,8 +175,3 @@ def _nested(
             yield network
 
     return around
-
-
-def field_names(kind: type[Method]) -> tuple[str, ...]:
-    """Return the settings that a method takes."""
-    return tuple(field.name for field in fields(kind))

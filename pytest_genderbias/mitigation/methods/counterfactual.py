@@ -12,78 +12,37 @@ with digits or ``_`` inside are left alone. All streams are read once, a few tex
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pytest_genderbias.datasets.conll import Document
 from pytest_genderbias.datasets.corpora import has_documents
 from pytest_genderbias.datasets.files import OnBroken, place, read_lines, read_objects, refuse
-from pytest_genderbias.datasets.mentions import Span
 from pytest_genderbias.errors import DataFileError, SettingError
-from pytest_genderbias.mitigation.words.grammar import Analyse, Grammar, cluster_grammar, rule_grammar
-from pytest_genderbias.mitigation.words.matching import find_words, reach_of, replace_spans
-from pytest_genderbias.mitigation.words.pairs import NamePartners, Pairs, in_case_of, pairs_of, read_pairs
+from pytest_genderbias.mitigation.methods.base import Columns, Method, Row
+from pytest_genderbias.mitigation.methods.swapping import (
+    INTERVENTIONS,
+    AugmentationSummary,
+    PairSource,
+    make_swapper,
+    make_table,
+    replacements,
+    swap_document,
+)
+from pytest_genderbias.mitigation.words.grammar import Analyse, cluster_grammar, rule_grammar, spacy_grammar
+from pytest_genderbias.mitigation.words.pairs import NAME_PARTNERS, NamePartners, name_partners, read_names, read_pairs
 
-INTERVENTIONS = ("naive", "grammatical")
 SIDES = ("one", "two")
 #: How often a text without counterfactual comes out.
 NEUTRAL = {"once": 1, "twice": 2, "drop": 0}
-#: Pairs that are read and checked, the name or path of a list, or the pairs themselves.
-PairSource = Pairs | str | Path | Iterable[tuple[str, str]]
 Label = TypeVar("Label")
 Texts = TypeVar("Texts", str, tuple[str, ...])
 Item = TypeVar("Item")
 
 _CHUNK = 256  #: texts that are held at once
-_SURNAME = re.compile(r"[ \t]+(?:[A-Z]\.[ \t]+)?")  # what stands between two names of one person
-_TITLE = re.compile(r"(?<!\w)(?:Mrs?|Ms|Dr)\.?[ \t]+\Z")
-
-
-@dataclass
-class Summary:
-    """What an augmentation did. Give one to a function, and it is counted up.
-
-    Attributes:
-        texts: texts, rows or documents that were read.
-        changed: those that have a counterfactual.
-        written: texts that came out, originals and counterfactuals.
-        dropped: texts that did not come out at all: one-sided, and without a counterfactual.
-        swapped: how often each word became which partner, in lower case.
-        names: how often each first name became which.
-        kept: how often a gendered word stayed because of a proper noun (grammatical only).
-        broken: the messages about lines that could not be read, the first hundred; n_broken: how many there were.
-    """
-
-    texts: int = 0
-    changed: int = 0
-    written: int = 0
-    dropped: int = 0
-    swapped: Counter[tuple[str, str]] = field(default_factory=Counter)
-    names: Counter[tuple[str, str]] = field(default_factory=Counter)
-    kept: Counter[str] = field(default_factory=Counter)
-    broken: list[str] = field(default_factory=list)
-    n_broken: int = 0
-
-    def note_broken(self, error: DataFileError) -> None:
-        """Take down a line that could not be read; for ``on_broken`` of :func:`read_texts`."""
-        self.n_broken += 1
-        if len(self.broken) < 100:
-            self.broken.append(str(error))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return all figures as plain JSON values, the most frequent words first."""
-        return vars(self) | {
-            "swapped": {f"{word} > {partner}": n for (word, partner), n in self.swapped.most_common()},
-            "names": {f"{name} > {partner}": n for (name, partner), n in self.names.most_common()},
-            "kept": dict(self.kept.most_common()),
-            "broken": list(self.broken),
-        }
 
 
 def swap(
@@ -93,7 +52,7 @@ def swap(
     intervention: str = "naive",
     names: NamePartners | None = None,
     grammar: Analyse = rule_grammar,
-    summary: Summary | None = None,
+    summary: AugmentationSummary | None = None,
 ) -> str:
     """Return the counterfactual of a text: the text itself where nothing is swapped.
 
@@ -121,7 +80,7 @@ def swap(
     >>> swap("Queen Anne told her that her hat was his.", intervention="grammatical")
     'Queen Anne told him that his hat was hers.'
     """
-    return _swapper(pairs, names, intervention, grammar, summary or Summary())([text])[0]
+    return make_swapper(pairs, names, intervention, grammar, summary or AugmentationSummary())([text])[0]
 
 
 def augment(
@@ -133,7 +92,7 @@ def augment(
     names: NamePartners | None = None,
     grammar: Analyse = rule_grammar,
     neutral: str | None = None,
-    summary: Summary | None = None,
+    summary: AugmentationSummary | None = None,
 ) -> Iterator[str]:
     """Yield texts and their counterfactuals, one after the other, in the order of the texts.
 
@@ -145,7 +104,7 @@ def augment(
         sides: ``two``: each text, and its counterfactual after it; ``one``: the counterfactuals only (webster2020, 5.2: stronger, but
             it may turn the bias round).
         neutral: what becomes of a text without counterfactual, where nothing is swapped: ``once``, ``drop``, or ``twice`` (lu2018's
-            definition 4 copies every instance). By default once if two-sided, dropped if one-sided; ``Summary.dropped`` counts.
+            definition 4 copies every instance). By default once if two-sided, dropped if one-sided; ``AugmentationSummary.dropped`` counts.
 
     Raises:
         SettingError: a setting that there is not, or (while reading) an item that is no text.
@@ -156,8 +115,8 @@ def augment(
     >>> list(augment(["He sings.", "It rains."], sides="one")), list(augment(["It rains."], neutral="twice"))
     (['She sings.'], ['It rains.', 'It rains.'])
     """
-    summary = summary or Summary()
-    swap_all = _swapper(pairs, names, intervention, grammar, summary)
+    summary = summary or AugmentationSummary()
+    swap_all = make_swapper(pairs, names, intervention, grammar, summary)
 
     def counterparts(chunk: Sequence[str]) -> Iterator[tuple[str, bool]]:
         return ((other, other != text) for text, other in zip(chunk, swap_all(chunk), strict=True))
@@ -174,7 +133,7 @@ def augment_labelled(
     names: NamePartners | None = None,
     grammar: Analyse = rule_grammar,
     neutral: str | None = None,
-    summary: Summary | None = None,
+    summary: AugmentationSummary | None = None,
 ) -> Iterator[tuple[Texts, Label]]:
     """Yield rows (text, label) and their counterfactuals, each with the label of its row (lu2018: the truth stays as it is).
 
@@ -199,8 +158,8 @@ def augment_labelled(
     >>> list(augment_labelled([(("A man runs.", "Rain."), "neutral")], sides="one"))
     [(('A woman runs.', 'Rain.'), 'neutral')]
     """
-    summary = summary or Summary()
-    swap_all = _swapper(pairs, names, intervention, grammar, summary)
+    summary = summary or AugmentationSummary()
+    swap_all = make_swapper(pairs, names, intervention, grammar, summary)
 
     def counterparts(chunk: Sequence[tuple[Texts, Label]]) -> Iterator[tuple[tuple[Texts, Label], bool]]:
         swapped = iter(
@@ -221,7 +180,7 @@ def augment_documents(
     intervention: str = "grammatical",
     names: NamePartners | None = None,
     neutral: str | None = None,
-    summary: Summary | None = None,
+    summary: AugmentationSummary | None = None,
 ) -> Iterator[Document]:
     """Yield documents with coreference clusters, and their counterfactuals: as many tokens, the same clusters (lu2018, section 4).
 
@@ -245,14 +204,14 @@ def augment_documents(
     >>> [d.text for d in augment_documents([document])]
     ['Ann said she met her brother .', 'Ann said she met her sister .']
     """
-    summary = summary or Summary()
-    table = _checked_table(pairs, names, intervention)
+    summary = summary or AugmentationSummary()
+    table = make_table(pairs, names, intervention)
 
     def counterparts(chunk: Sequence[Document | tuple[Document, Sequence[str]]]) -> Iterator[tuple[Document, bool]]:
         for item in chunk:
             document, tags = item if isinstance(item, tuple) else (item, None)
             grammar = cluster_grammar(document, tags, table.pairs.partner) if intervention == "grammatical" else None
-            other = _swap_document(document, _replacements(document.text, table, grammar, summary))
+            other = swap_document(document, replacements(document.text, table, grammar, summary))
             yield other, other is not document
 
     def originals(document: Document | tuple[Document, Sequence[str]]) -> Document:
@@ -276,7 +235,7 @@ def read_texts(path: str | Path, *, column: str = "text", on_broken: OnBroken = 
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path, summary = Path(folder, "corpus.txt"), Summary()
+    ...     path, summary = Path(folder, "corpus.txt"), AugmentationSummary()
     ...     _ = path.write_bytes(b"He sings.\\n\\xff\\nIt rains.\\n")
     ...     list(read_texts(path, on_broken=summary.note_broken)), summary.broken[0].partition(";")[0][-41:]
     (['He sings.', 'It rains.'], 'txt:2: not UTF-8: byte 0xff at position 1')
@@ -298,20 +257,6 @@ def read_texts(path: str | Path, *, column: str = "text", on_broken: OnBroken = 
             )
 
 
-@dataclass(frozen=True, eq=False)
-class _Table:
-    pairs: Pairs
-    names: NamePartners | None
-    forms: Mapping[str, str]
-    reach: int  #: parts and joints of the longest compound
-
-
-@lru_cache(maxsize=32)
-def _table(pairs: Pairs, names: NamePartners | None) -> _Table:
-    forms = {**(names.partner if names else {}), **pairs.forms}
-    return _Table(pairs, names, forms, reach_of(forms))
-
-
 def chosen_neutral(sides: str, neutral: str | None) -> str:
     """Return what is done with texts in which nothing is swapped: by default they are kept ``once``, or dropped if one-sided.
 
@@ -330,112 +275,12 @@ def chosen_neutral(sides: str, neutral: str | None) -> str:
     return neutral
 
 
-def _checked_table(pairs: PairSource, names: NamePartners | None, intervention: str) -> _Table:
-    if intervention not in INTERVENTIONS:
-        raise SettingError(f"the intervention is one of {', '.join(INTERVENTIONS)}; got {intervention!r}")
-    if not isinstance(pairs, Pairs):
-        pairs = read_pairs(pairs) if isinstance(pairs, (str, Path)) else pairs_of(pairs)
-    if not pairs.partner and names is None:
-        raise SettingError("there is nothing to swap: give pairs of words, or names")
-    return _table(pairs, names)
-
-
-def _swapper(
-    pairs: PairSource, names: NamePartners | None, intervention: str, grammar: Analyse, summary: Summary
-) -> Callable[[Sequence[str]], list[str]]:
-    table = _checked_table(pairs, names, intervention)
-
-    def naive(texts: Sequence[str]) -> list[str]:
-        return [replace_spans(text, _replacements(text, table, None, summary)) for text in texts]
-
-    def grammatical(texts: Sequence[str]) -> list[str]:
-        swapped = list(texts)
-        gendered = [i for i, text in enumerate(texts) if find_words(text, table.forms, table.reach)]
-        analyses = grammar([texts[i] for i in gendered]) if gendered else ()
-        for i, analysis in zip(gendered, analyses, strict=True):
-            swapped[i] = replace_spans(texts[i], _replacements(texts[i], table, analysis, summary))
-        return swapped
-
-    return naive if intervention == "naive" else grammatical
-
-
-def _replacements(text: str, table: _Table, grammar: Grammar | None, summary: Summary) -> list[tuple[int, int, str]]:
-    """Return (start, end, new word) of each word to be swapped, and count them."""
-    hits = find_words(text, table.forms, table.reach)
-    named = _name_replacements(text, hits, table, summary) if table.names else []
-    freed = {text[start:end] for start, end, _ in named} & (table.names.changed if table.names else frozenset())
-    found = []
-    for start, end in hits:
-        written = text[start:end].replace("’", "'")
-        if written not in table.pairs.forms:
-            continue
-        word, new = written.lower(), table.pairs.forms[written]
-        if grammar is not None:
-            nouns = grammar.proper_nouns((start, end))
-            if nouns and freed.isdisjoint(nouns):
-                summary.kept[word] += 1
-                continue
-            new = _by_part(written, new, table.pairs.by_part.get(word), grammar, (start, end))
-        summary.swapped[word, new.lower()] += 1
-        found.append((start, end, new))
-    return sorted(found + named) if named else found
-
-
-def _name_replacements(text: str, hits: Sequence[Span], table: _Table, summary: Summary) -> list[tuple[int, int, str]]:
-    """Return (start, end, new name) of each first name; what is taken for a surname stays."""
-    found = []
-    after_name = -1
-    for start, end in hits:
-        name = text[start:end]
-        if name in table.pairs.forms or name not in table.forms:
-            continue
-        follows = after_name >= 0 and _SURNAME.fullmatch(text, after_name, start)
-        after_name = end
-        if not follows and not _TITLE.search(text, max(0, start - 6), start):
-            summary.names[name, table.forms[name]] += 1
-            found.append((start, end, table.forms[name]))
-    return found
-
-
-def _by_part(written: str, default: str, parts: Mapping[str, str] | None, grammar: Grammar, span: Span) -> str:
-    if not parts:
-        return default
-    possessive = grammar.is_possessive(span)
-    (partner,) = (p for part, p in parts.items() if (part == "possessive") == possessive)
-    return in_case_of(written, partner)
-
-
-def _swap_document(document: Document, replacements: Sequence[tuple[int, int, str]]) -> Document:
-    if not replacements:
-        return document
-    moved: dict[int, int] = {}
-    shifts = iter(replacements)
-    upcoming, shift = next(shifts, None), 0
-    for position in sorted({p for span in document.tokens for p in span}):
-        while upcoming is not None and upcoming[1] <= position:
-            shift += len(upcoming[2]) - (upcoming[1] - upcoming[0])
-            upcoming = next(shifts, None)
-        moved[position] = position + shift
-
-    def move(spans: Iterable[Span]) -> tuple[Span, ...]:
-        return tuple((moved[start], moved[end]) for start, end in spans)
-
-    return replace(
-        document,
-        id=f"{document.id} (counterfactual)",
-        text=replace_spans(document.text, replacements),
-        tokens=move(document.tokens),
-        sentences=move(document.sentences),
-        clusters=tuple(map(move, document.clusters)),
-    )
-
-
 def _sided(
     items: Iterable[Any],
     counterparts: Callable[[Sequence[Any]], Iterable[tuple[Item, bool]]],
     sides: str,
     neutral: str | None,
-    summary: Summary,
+    summary: AugmentationSummary,
     original: Callable[[Any], Item] = lambda item: item,
 ) -> Iterator[Item]:
     """Check the settings now, and yield originals and counterfactuals when they are asked for."""
@@ -456,3 +301,49 @@ def _sided(
                 yield from out
 
     return stream()
+
+
+@dataclass(frozen=True)
+class CounterfactualAugmentation(Method):
+    """Counterfactual data augmentation of the training texts, labels kept (lu2018 section 4, webster2020 section 5.2).
+
+    ``pairs``, ``intervention``, ``sides`` and ``neutral`` as in :func:`~pytest_genderbias.mitigation.methods.counterfactual.augment`. ``names``:
+    partners of first names, ``same``, ``other`` or ``random``; none by default. ``grammar``: ``rules`` or ``spacy``, for the
+    grammatical intervention. ``copies`` is the control of the two-sided one: each text a second time in place of its counterfactual.
+    """
+
+    name: ClassVar[str] = "cda"
+    pairs: str = "lu2018-pairs"
+    intervention: str = "naive"
+    sides: str = "two"
+    neutral: str | None = None
+    names: str | None = None
+    grammar: str = "rules"
+    copies: bool = False
+
+    control_in_words: ClassVar[str] = "the same recipe with each swapped text twice"
+
+    def __post_init__(self) -> None:
+        """Refuse settings that there are not."""
+        if self.grammar not in ("rules", "spacy"):
+            raise SettingError(f"grammar should be rules or spacy, got {self.grammar!r}")
+        if self.names is not None and self.names not in NAME_PARTNERS:
+            raise SettingError(f"names should be one of {', '.join(NAME_PARTNERS)}, got {self.names!r}")
+        if self.intervention not in INTERVENTIONS:
+            raise SettingError(f"intervention should be one of {', '.join(INTERVENTIONS)}, got {self.intervention!r}")
+        chosen_neutral(self.sides, self.neutral)
+        read_pairs(self.pairs)
+
+    def rows(self, rows: Sequence[Row], columns: Columns, seed: int) -> list[Row]:
+        """Add the counterfactual of each row, or put it in its place."""
+        partners = None if self.names is None else name_partners(read_names(), self.names, seed=seed)
+        told = [(tuple(row[column] for column in columns.texts), row) for row in rows]
+        found = augment_labelled(
+            told, self.pairs, sides=self.sides, intervention=self.intervention, names=partners,
+            grammar=spacy_grammar() if self.grammar == "spacy" else rule_grammar, neutral=self.neutral,
+        )  # fmt: skip
+        return [row if self.copies else {**row, **dict(zip(columns.texts, texts, strict=True))} for texts, row in found]
+
+    def control(self, repeat: int) -> Method | None:
+        """Return the same text twice, if it is two-sided."""
+        return replace(self, copies=True) if self.sides == "two" else None

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import NotApplicableError, SettingError
-from pytest_genderbias.mitigation.words.directions import Pair, check_basis
+from pytest_genderbias.mitigation.methods.base import Method, check_count
+from pytest_genderbias.mitigation.words.directions import Pair, check_basis, has_vectors, learn_basis
+from pytest_genderbias.mitigation.words.pairs import distinct_pairs, read_pairs
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.saving import (
     copied,
@@ -23,6 +26,7 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.subspace import unit_vectors
 
 FloatArray = NDArray[np.float64]
+BEFORE_TRAINING, AFTER_TRAINING, BOTH = "before", "after", "both"
 LENGTHS = ("unit", "kept")
 _ZERO = 1e-12  #: a length below this is rounding
 
@@ -206,3 +210,45 @@ def _token_rows(model: Model, word: str) -> tuple[int | None, ...]:
     found = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in (f" {word}", word)]
     unknown = tokenizer.unk_token_id
     return tuple(ids[0] if len(ids) == 1 and ids[0] != unknown else None for ids in found)
+
+
+@dataclass(frozen=True)
+class HardDebiasing(Method):
+    """Word embedding debiasing: neutralise and equalise (Bolukbasi et al. 2016), ``before`` training, ``after`` it, or ``both``.
+
+    ``pairs`` gives the gender subspace, of ``components`` dimensions, and the words that are equalised. lu2018's language model: after.
+    """
+
+    name: ClassVar[str] = "wed"
+    pairs: str = "lu2018-pairs"
+    components: int = 1
+    when: str = AFTER_TRAINING
+    lengths: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse settings that there are not."""
+        if self.when not in (BEFORE_TRAINING, AFTER_TRAINING, BOTH):
+            raise SettingError(f"when should be before, after or both, got {self.when!r}")
+        if self.lengths not in (None, *LENGTHS):
+            raise SettingError(f"lengths should be {' or '.join(LENGTHS)}, got {self.lengths!r}")
+        check_count("components", self.components)
+        read_pairs(self.pairs)
+
+    def changes(self, what: str) -> bool:
+        """Tell whether it is done before training, after it, or both."""
+        return {"before": self.when != AFTER_TRAINING, "after": self.when != BEFORE_TRAINING}.get(
+            what, super().changes(what)
+        )
+
+    def before(self, model: Model, seed: int) -> Model:
+        """Debias the model that is trained."""
+        return self._debiased(model) if self.when != AFTER_TRAINING else model
+
+    def after(self, model: Model, seed: int) -> Model:
+        """Debias the finished model."""
+        return self._debiased(model) if self.when != BEFORE_TRAINING else model
+
+    def _debiased(self, model: Model) -> Model:
+        pairs = [pair for pair in distinct_pairs(self.pairs) if has_vectors(model, *pair)]
+        basis = learn_basis(model, pairs=pairs, components=self.components)
+        return hard_debias_embeddings(model, basis, pairs, lengths=self.lengths)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.mitigation.methods.base import Method, check_count
+from pytest_genderbias.mitigation.methods.projection import project_embeddings
+from pytest_genderbias.mitigation.words.directions import has_vectors, random_bases, vectors_of
+from pytest_genderbias.mitigation.words.pairs import distinct_pairs, read_pairs
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.linear_probe import cross_entropy, predicted
 
@@ -192,3 +197,37 @@ def _rounds(
         if not len(new):
             return basis, tuple(accuracies)
         basis = np.linalg.qr(np.column_stack([basis, new.T]))[0]
+
+
+@dataclass(frozen=True)
+class NullspaceProjection(Method):
+    """Iterative nullspace projection of the input embeddings (Ravfogel et al. 2020): what tells the words of ``pairs`` apart is taken out.
+
+    ``rounds``: classifiers, at most. The control projects random directions, as many.
+    """
+
+    name: ClassVar[str] = "inlp"
+    pairs: str = "lu2018-pairs"
+    rounds: int = 20
+    random: int | None = None
+
+    control_in_words: ClassVar[str] = "as many random directions"
+
+    def __post_init__(self) -> None:
+        """Refuse settings that there are not."""
+        check_count("rounds", self.rounds)
+        read_pairs(self.pairs)
+
+    def after(self, model: Model, seed: int) -> Model:
+        """Project the finished model."""
+        pairs = [pair for pair in distinct_pairs(self.pairs) if has_vectors(model, *pair)]
+        words = [word for pair in pairs for word in pair]
+        found = iterative_nullspace(
+            vectors_of(model, words), np.tile([0, 1], len(pairs)), rounds=self.rounds, seed=seed
+        )
+        basis = found.basis if self.random is None else random_bases(model.input_width, found.rank, 1, self.random)[0]
+        return project_embeddings(model, basis) if found.rank else model
+
+    def control(self, repeat: int) -> Method | None:
+        """Return as many random directions."""
+        return replace(self, random=repeat)

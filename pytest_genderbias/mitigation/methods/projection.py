@@ -5,21 +5,30 @@ x <- x - B B^T x, with B from :mod:`~pytest_genderbias.mitigation.words.directio
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from copy import deepcopy
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.errors import ModelError, NotApplicableError
-from pytest_genderbias.mitigation.words.directions import check_basis
+from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
+from pytest_genderbias.mitigation.methods.base import Hooks, Method, check_count
+from pytest_genderbias.mitigation.methods.layer_projection import project_layers
+from pytest_genderbias.mitigation.words.directions import (
+    HE_SHE,
+    NAMED_LAYERS,
+    FloatArray,
+    Pair,
+    basis_digest,
+    check_basis,
+    has_vectors,
+    layer_bases,
+    learn_basis,
+    random_bases,
+)
+from pytest_genderbias.mitigation.words.pairs import distinct_pairs, read_pairs
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.saving import (
-    HOOKED,
     copied,
     described,
     input_embeddings,
@@ -27,8 +36,10 @@ from pytest_genderbias.models.saving import (
     with_matrix,
     with_network,
 )
+from pytest_genderbias.text.wordlist import load_wordlist
 
-Place = tuple[str, int]  #: a module's name, and which of its calls in one forward pass
+TEST, TRAINING = "test", "training"
+WHEN = (TEST, TRAINING)  #: ``training`` means at training and test, as a model is what it was trained to be
 
 _ROWS = 1 << 16  #: rows that are in double precision at once
 _ROUNDING = 64  #: roundings that projection leaves of a vector, at most
@@ -83,7 +94,7 @@ def project_embeddings(model: Model, basis: ArrayLike) -> Model:
         SettingError: the basis is not orthonormal, or for another number of dimensions.
         NotApplicableError: the model is neither.
     """
-    what = described({"method": "projection", "where": "input", "basis": _digest(basis)})
+    what = described({"method": "projection", "where": "input", "basis": basis_digest(basis)})
     if isinstance(model.backend, Checkpoint):
         network = copied(model.backend.network)
         project_network(network, basis)
@@ -155,208 +166,87 @@ def _project_weight(weight: Any, basis: ArrayLike) -> None:
         weight.copy_(wide - (wide @ b) @ b.T)
 
 
-def project_layers(model: Model, bases: Mapping[int, ArrayLike]) -> Model:
-    """Return a model that projects the output of hidden layers, each with a basis of its own, and that ``measure`` takes as any other.
+@dataclass(frozen=True)
+class Projection(Method):
+    """Projection of a direction or subspace out of the input embeddings, or of hidden layers (dev2019).
 
-    The hooks sit on a copy of the modules that shares its weights with ``model``: the one that was given gives its own scores as before,
-    and to remove the projection is to drop the copy. It does not survive saving: a hook is no weight, and
-    :func:`~pytest_genderbias.models.saving.save_model` refuses it. Save the bases instead.
-
-    Args:
-        model: a network.
-        bases: by number of layer, as transformers numbers hidden states (0: output of the embedding layer, L: what the
-            head reads); from :func:`~pytest_genderbias.mitigation.words.directions.layer_bases`.
-
-    Raises:
-        SettingError: a basis is not orthonormal, or for another size.
-        ModelError: a layer is not there, or is the output of no module that a hook can change.
-        NotApplicableError: the model is no network.
+    ``pairs`` (a list's name, or pairs) or ``words`` (a list's name, or words) give the subspace, of ``components`` dimensions. ``when``:
+    at ``test`` only, or at ``training`` and test. ``layers``: ``all``, or numbers, in place of the input embeddings; at test only.
+    ``random``: a random subspace of as many dimensions, from this seed, which is the control.
     """
-    if not isinstance(model.backend, Checkpoint):
-        raise NotApplicableError(f"{model.name} has no layers; project its vectors")
-    original = model.backend.network
-    shared = {id(tensor): tensor for tensor in [*original.parameters(), *original.buffers()]}
-    network = deepcopy(original, shared)
-    _hook_layers(network, bases)
-    digests = {str(layer): _digest(basis) for layer, basis in sorted(bases.items())}
-    what = described({"method": "projection", "layers": digests})
-    fingerprint = hashlib.sha256(f"{model.fingerprint} {what}".encode()).hexdigest() if model.fingerprint else None
-    details = {**model.details, "mitigation": what}
-    return replace(model, fingerprint=fingerprint, details=details, backend=replace(model.backend, network=network))
+
+    name: ClassVar[str] = "projection"
+    pairs: str | tuple[Pair, ...] = HE_SHE
+    words: str | tuple[str, ...] = ()
+    components: int = 1
+    when: str = TEST
+    layers: str | tuple[int, ...] = ()
+    random: int | None = None
+
+    control_in_words: ClassVar[str] = "random directions"
+
+    def __post_init__(self) -> None:
+        """Refuse settings that there are not."""
+        if self.when not in WHEN:
+            raise SettingError(f"when should be {' or '.join(WHEN)}, got {self.when!r}")
+        if self.layers and self.when != TEST:
+            raise SettingError("hidden layers are projected at test only; leave layers out, or choose when='test'")
+        named = self.layers in ("", *NAMED_LAYERS) if isinstance(self.layers, str) else min(self.layers, default=0) >= 0
+        if not named:
+            raise SettingError(
+                f"layers should be {' or '.join(NAMED_LAYERS)}, or numbers from 0 on, got {self.layers!r}"
+            )
+        check_count("components", self.components)
+        if isinstance(self.pairs, str):
+            read_pairs(self.pairs)
+        _listed_words(self.words)
+
+    @property
+    def trains(self) -> bool:
+        """Whether the projection holds during training."""
+        return self.when == TRAINING
+
+    def changes(self, what: str) -> bool:
+        """Tell whether the projection is done after training, or else before and during it."""
+        return {"after": not self.trains, "before": self.trains, "hooks": self.trains}.get(what, super().changes(what))
+
+    def before(self, model: Model, seed: int) -> Model:
+        """Project the input embeddings, if that is to hold in training."""
+        return project_embeddings(model, self.basis(model)) if self.trains else model
+
+    def hooks(self, model: Model) -> Hooks:
+        """Keep the input embeddings projected while they are trained."""
+        return Hooks((projection_callback(self.basis(model)),)) if self.trains else Hooks()
+
+    def after(self, model: Model, seed: int) -> Model:
+        """Project the finished model, if the projection is at test only."""
+        if self.trains:
+            return model
+        if not self.layers:
+            return project_embeddings(model, self.basis(model))
+        chosen = self.layers if isinstance(self.layers, str) else list(self.layers)
+        bases = layer_bases(model, chosen, components=self.components, **self._source(model))
+        if self.random is not None:
+            drawn = random_bases(model.width, self.components, len(bases), self.random)
+            bases = dict(zip(bases, drawn, strict=True))
+        return project_layers(model, bases)
+
+    def basis(self, model: Model) -> FloatArray:
+        """Return the subspace of a model's input embeddings that is taken out."""
+        if self.random is not None:
+            found: FloatArray = random_bases(model.input_width, self.components, 1, self.random)[0]
+            return found
+        return learn_basis(model, components=self.components, **self._source(model))
+
+    def control(self, repeat: int) -> Method | None:
+        """Return the same with a random subspace."""
+        return replace(self, random=repeat)
+
+    def _source(self, model: Model) -> dict[str, Any]:
+        if self.words:
+            return {"words": [word for word in _listed_words(self.words) if has_vectors(model, word)]}
+        return {"pairs": distinct_pairs(self.pairs) if isinstance(self.pairs, str) else self.pairs}
 
 
-@contextmanager
-def projecting_layers(network: Any, bases: Mapping[int, ArrayLike]) -> Iterator[Any]:
-    """Project the output of hidden layers of a transformers network inside a ``with`` block, for training with it, say.
-
-    Gradients run through the projection. The hooks are gone after the block, whatever happens in it, and a checkpoint that is saved inside it
-    lacks them. To measure, use :func:`project_layers`: a model keeps its fingerprint in here, and the score cache would be misled.
-
-    Args:
-        network: a transformers network.
-        bases: as in :func:`project_layers`.
-
-    Yields:
-        The network.
-
-    Raises:
-        SettingError, ModelError: as :func:`project_layers`.
-    """
-    handles = _hook_layers(network, bases)
-    try:
-        yield network
-    finally:
-        for handle, module in handles:
-            handle.remove()
-            if hasattr(module, HOOKED):
-                delattr(module, HOOKED)
-
-
-def layer_places(network: Any) -> list[Place | None]:
-    """Return which call of which module gives each hidden state: L + 1 places, ``None`` where a hook can change none that does.
-
-    Found by passing a few tokens, so that it holds for architectures that share a layer (ALBERT calls one module L times), have a norm
-    behind the last (GPT-2, Llama), or map their embeddings (ELECTRA): of the modules whose output is the hidden state the outermost
-    whose change is seen there, and by the layer above.
-    """
-    if getattr(network.config, "is_encoder_decoder", False):
-        raise ModelError(
-            f"{type(network).__name__} has an encoder and a decoder; hidden layers of such are not projected"
-        )
-    states, found = _equal_outputs(network)
-    return [
-        next((place for place in places if _is_seen(network, place, layer, states)), None)
-        for layer, places in enumerate(found)
-    ]
-
-
-def _few_tokens(network: Any) -> Any:
-    """Return all hidden states of a few tokens, without dropout."""
-    import torch
-
-    base, training = network.base_model, network.training
-    ids = torch.arange(6, 12, device=base.device)[None] % base.get_input_embeddings().weight.shape[0]
-    try:
-        network.eval()
-        with torch.no_grad():
-            return base(input_ids=ids, output_hidden_states=True).hidden_states
-    finally:
-        network.train(training)
-
-
-def _equal_outputs(network: Any) -> tuple[Any, list[list[Place]]]:
-    """Return the hidden states, and for each the calls whose output is equal to it, the outermost first."""
-    import torch
-
-    seen: list[tuple[Place, Any]] = []
-    count = _CallCount()
-
-    def record(name: str) -> Any:
-        def hook(module: Any, args: Any, output: Any) -> None:
-            call, state = count.next(name), _state(output)
-            if state is not None:
-                seen.append(((name, call), state.clone()))
-
-        return hook
-
-    with ExitStack() as stack:
-        for name, module in network.base_model.named_modules():
-            if name:
-                stack.callback(module.register_forward_hook(record(name)).remove)
-        states = _few_tokens(network)
-    found = [[place for place, output in seen if torch.equal(output, state)] for state in states]
-    return states, [sorted(places, key=lambda place: place[0].count(".")) for places in found]
-
-
-def _is_seen(network: Any, place: Place, layer: int, before: Any) -> bool:
-    """Tell whether zeros in place of a module's output become the hidden state, and change the next one."""
-    import torch
-
-    name, call = place
-    count = _CallCount()
-
-    def erase(module: Any, args: Any, output: Any) -> Any:
-        return _with_state(output, 0.0 * _state(output)) if count.next(name) == call else output
-
-    handle = network.base_model.get_submodule(name).register_forward_hook(erase, prepend=True)
-    try:
-        after = _few_tokens(network)
-    finally:
-        handle.remove()
-    if after[layer].any():
-        return False
-    return layer + 1 == len(after) or not torch.equal(after[layer + 1], before[layer + 1])
-
-
-def _hook_layers(network: Any, bases: Mapping[int, ArrayLike]) -> list[tuple[Any, Any]]:
-    places = layer_places(network)
-    width = network.config.get_text_config().hidden_size
-    by_module: dict[str, dict[int, Any]] = {}
-    for layer, basis in bases.items():
-        if type(layer) is not int or not 0 <= layer < len(places):
-            raise ModelError(f"layer {layer!r} is not there; the model has layers 0 (embeddings) to {len(places) - 1}")
-        place = places[layer]
-        if place is None:
-            raise ModelError(f"layer {layer} of {type(network).__name__} is the output of no module that can be hooked")
-        by_module.setdefault(place[0], {})[place[1]] = check_basis(basis, width)
-    base, count = network.base_model, _CallCount()
-    handles = [(base.register_forward_pre_hook(count.start), base)]
-    for name, by_call in by_module.items():
-        module = base.get_submodule(name)
-        # Before every other hook: those that collect hidden states should see what the next layer reads.
-        handles.append((module.register_forward_hook(_Projection(name, by_call, count), prepend=True), module))
-        setattr(module, HOOKED, True)
-    return handles
-
-
-class _CallCount:
-    """How often each module was called in this forward pass."""
-
-    def __init__(self) -> None:
-        self.calls: dict[str, int] = {}
-
-    def start(self, module: Any, args: Any) -> None:
-        """Begin a forward pass."""
-        self.calls = {}
-
-    def next(self, name: str) -> int:
-        """Count a call, and return its number from 0."""
-        self.calls[name] = self.calls.get(name, -1) + 1
-        return self.calls[name]
-
-
-class _Projection:
-    """A forward hook that projects the output of some calls of a module, on whatever device and in whatever format it is."""
-
-    def __init__(self, name: str, by_call: Mapping[int, NDArray[np.float64]], count: _CallCount) -> None:
-        self._name, self._by_call, self._count = name, by_call, count
-        self._bases: dict[tuple[int, str], Any] = {}
-
-    def __call__(self, module: Any, args: Any, output: Any) -> Any:
-        call = self._count.next(self._name)
-        if call not in self._by_call:
-            return output
-        state = _state(output)
-        key = (call, f"{state.device} {state.dtype}")
-        if key not in self._bases:
-            import torch
-
-            self._bases[key] = torch.as_tensor(self._by_call[call]).to(state)
-        b = self._bases[key]
-        return _with_state(output, state - (state @ b) @ b.T)
-
-
-def _state(output: Any) -> Any:
-    """Return the hidden state in a module's output, if there is one."""
-    import torch
-
-    first = output[0] if isinstance(output, tuple) and output else output
-    return first if isinstance(first, torch.Tensor) and first.is_floating_point() else None
-
-
-def _with_state(output: Any, state: Any) -> Any:
-    return (state, *output[1:]) if isinstance(output, tuple) else state
-
-
-def _digest(basis: ArrayLike) -> str:
-    return hashlib.sha256(np.ascontiguousarray(np.asarray(basis, dtype=np.float64)).data).hexdigest()[:16]
+def _listed_words(words: str | tuple[str, ...]) -> list[str]:
+    return [entry.word for entry in load_wordlist(words).entries] if isinstance(words, str) else list(words)

@@ -1,134 +1,251 @@
-"""Methods and recipes by the names that YAML and the table use."""
+"""Methods and recipes by the names that YAML files and tables use.
+
+Each class is imported when its name is first used, so that reading a YAML file loads no other method or recipe.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
-from importlib import import_module
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pytest_genderbias.errors import SettingError, UnknownNameError
 from pytest_genderbias.mitigation.methods.base import Method, Together
 from pytest_genderbias.recipes.recipe import Recipe
 
-METHODS: Mapping[str, str] = {
-    "cda": "mitigation.methods.several:CounterfactualAugmentation",
-    "projection": "mitigation.methods.several:Projection",
-    "inlp": "mitigation.methods.several:NullspaceProjection",
-    "wed": "mitigation.methods.several:HardDebiasing",
-    "regularisation": "mitigation.methods.several:Regularisation",
-    "dropout": "mitigation.methods.dropout:Dropout",
-    "scrubbing": "mitigation.methods.scrubbing:Scrubbing",
-    "iterative-scrubbing": "mitigation.methods.scrubbing:IterativeScrubbing",
-    "balancing": "mitigation.methods.balancing:Balancing",
-    "anonymising": "mitigation.methods.anonymising:Anonymising",
+Made = TypeVar("Made")
+
+
+def _cda() -> type[Method]:
+    from pytest_genderbias.mitigation.methods.counterfactual import CounterfactualAugmentation
+
+    return CounterfactualAugmentation
+
+
+def _projection() -> type[Method]:
+    from pytest_genderbias.mitigation.methods.projection import Projection
+
+    return Projection
+
+
+def _inlp() -> type[Method]:
+    from pytest_genderbias.mitigation.methods.nullspace import NullspaceProjection
+
+    return NullspaceProjection
+
+
+def _wed() -> type[Method]:
+    from pytest_genderbias.mitigation.methods.hard_debiasing import HardDebiasing
+
+    return HardDebiasing
+
+
+def _regularisation() -> type[Method]:
+    from pytest_genderbias.mitigation.methods.regularisation import Regularisation
+
+    return Regularisation
+
+
+def _dropout() -> type[Method]:
+    from pytest_genderbias.mitigation.methods.dropout import Dropout
+
+    return Dropout
+
+
+def _scrubbing() -> type[Method]:
+    from pytest_genderbias.mitigation.methods.scrubbing import Scrubbing
+
+    return Scrubbing
+
+
+def _iterative_scrubbing() -> type[Method]:
+    from pytest_genderbias.mitigation.methods.iterative_scrubbing import IterativeScrubbing
+
+    return IterativeScrubbing
+
+
+def _balancing() -> type[Method]:
+    from pytest_genderbias.mitigation.methods.balancing import Balancing
+
+    return Balancing
+
+
+def _anonymising() -> type[Method]:
+    from pytest_genderbias.mitigation.methods.anonymising import Anonymising
+
+    return Anonymising
+
+
+def _nli() -> type[Recipe]:
+    from pytest_genderbias.recipes.fine_tuning import InferenceTuning
+
+    return InferenceTuning
+
+
+def _similarity() -> type[Recipe]:
+    from pytest_genderbias.recipes.fine_tuning import SimilarityTuning
+
+    return SimilarityTuning
+
+
+def _classification() -> type[Recipe]:
+    from pytest_genderbias.recipes.fine_tuning import ClassifierTuning
+
+    return ClassifierTuning
+
+
+def _masked_lm() -> type[Recipe]:
+    from pytest_genderbias.recipes.language_modelling import MaskedPretraining
+
+    return MaskedPretraining
+
+
+def _causal_lm() -> type[Recipe]:
+    from pytest_genderbias.recipes.language_modelling import CausalPretraining
+
+    return CausalPretraining
+
+
+def _lstm() -> type[Recipe]:
+    from pytest_genderbias.recipes.lstm import LstmTraining
+
+    return LstmTraining
+
+
+def _static_nli() -> type[Recipe]:
+    from pytest_genderbias.recipes.static_inference import StaticInferenceTraining
+
+    return StaticInferenceTraining
+
+
+def _edge_probe() -> type[Recipe]:
+    from pytest_genderbias.recipes.edge_probing import EdgeProbing
+
+    return EdgeProbing
+
+
+METHODS: Mapping[str, Callable[[], type[Method]]] = {
+    "cda": _cda,
+    "projection": _projection,
+    "inlp": _inlp,
+    "wed": _wed,
+    "regularisation": _regularisation,
+    "dropout": _dropout,
+    "scrubbing": _scrubbing,
+    "iterative-scrubbing": _iterative_scrubbing,
+    "balancing": _balancing,
+    "anonymising": _anonymising,
 }
-RECIPES: Mapping[str, str] = {
-    "nli": "recipes.fine_tuning:InferenceTuning",
-    "similarity": "recipes.fine_tuning:SimilarityTuning",
-    "classification": "recipes.fine_tuning:ClassifierTuning",
-    "masked-lm": "recipes.language_modelling:MaskedPretraining",
-    "causal-lm": "recipes.language_modelling:CausalPretraining",
-    "lstm": "recipes.lstm:LstmTraining",
-    "static-nli": "recipes.static_inference:StaticInferenceTraining",
-    "edge-probe": "recipes.edge_probing:EdgeProbing",
+RECIPES: Mapping[str, Callable[[], type[Recipe]]] = {
+    "nli": _nli,
+    "similarity": _similarity,
+    "classification": _classification,
+    "masked-lm": _masked_lm,
+    "causal-lm": _causal_lm,
+    "lstm": _lstm,
+    "static-nli": _static_nli,
+    "edge-probe": _edge_probe,
 }
 
 
-def make_method(name: str, **settings: Any) -> Method:
-    """Return a method by name: ``make_method("cda", sides="one")``. Names joined by `` & `` are done one after the other, without settings.
+def make_method(name: str, **settings: object) -> Method:
+    """Return a method by name: ``make_method("cda", sides="one")``.
+
+    Names joined by `` & `` are methods that are applied in this order, each with its defaults.
 
     Raises:
-        UnknownNameError: there is no such method.
-        SettingError: it has no such setting, or not with this value.
+        UnknownNameError: no method has this name.
+        SettingError: the method has no such setting, or does not accept the value.
 
     >>> make_method("cda", sides="one").settings()["sides"]
     'one'
     """
     if " & " in name and not settings:
-        return Together(tuple(make_method(one) for one in name.split(" & ")))
-    made = _made(METHODS, "method", name, settings)
-    assert isinstance(made, Method)
-    return made
+        return Together(tuple(make_method(part) for part in name.split(" & ")))
+    return _make(_look_up(METHODS, "method", name), "method", name, settings)
 
 
-def make_recipe(name: str, **settings: Any) -> Recipe:
+def make_recipe(name: str, **settings: object) -> Recipe:
     """Return a recipe by name: ``make_recipe("nli", data="shared/data", max_rows=5000)``.
 
     Raises:
-        UnknownNameError: there is no such recipe.
-        SettingError: it has no such setting, or not with this value.
+        UnknownNameError: no recipe has this name.
+        SettingError: the recipe has no such setting, or does not accept the value.
     """
-    made: Recipe = _made(RECIPES, "recipe", name, settings)
-    return made
+    return _make(_look_up(RECIPES, "recipe", name), "recipe", name, settings)
 
 
 def method_settings(name: str) -> tuple[str, ...]:
-    """Return the settings that a method takes.
+    """Return the names of a method's settings.
 
     Raises:
-        UnknownNameError: there is no such method.
+        UnknownNameError: no method has this name.
 
     >>> method_settings("inlp")
     ('pairs', 'rounds', 'random')
     """
-    return tuple(field.name for field in fields(_class(METHODS, "method", name)))
+    return tuple(_setting_types(_look_up(METHODS, "method", name)))
 
 
 def recipe_settings(name: str) -> tuple[str, ...]:
-    """Return the settings that a recipe takes.
+    """Return the names of a recipe's settings.
 
     Raises:
-        UnknownNameError: there is no such recipe.
+        UnknownNameError: no recipe has this name.
     """
-    return tuple(field.name for field in fields(_class(RECIPES, "recipe", name)))
+    return tuple(_setting_types(_look_up(RECIPES, "recipe", name)))
 
 
-def _class(homes: Mapping[str, str], what: str, name: str) -> Any:
-    if name not in homes:
-        raise UnknownNameError(f"no {what} is called {name!r}; there are {', '.join(homes)}")
-    module, _, kind = homes[name].partition(":")
-    return getattr(import_module(f"pytest_genderbias.{module}"), kind)
+def _look_up(table: Mapping[str, Callable[[], type[Made]]], role: str, name: str) -> type[Made]:
+    if name not in table:
+        raise UnknownNameError(f"no {role} is called {name!r}; there are {', '.join(table)}")
+    return table[name]()
 
 
-def _made(homes: Mapping[str, str], what: str, name: str, settings: Mapping[str, Any]) -> Any:
-    made = _class(homes, what, name)
-    known = {field.name: field.type for field in fields(made)}
+def _setting_types(kind: type[object]) -> dict[str, str]:
+    """Return the declared type of each setting, as it is written in the class."""
+    assert is_dataclass(kind)
+    return {f.name: f.type.__name__ if isinstance(f.type, type) else str(f.type) for f in fields(kind)}
+
+
+def _make(kind: type[Made], role: str, name: str, settings: Mapping[str, object]) -> Made:
+    known = _setting_types(kind)
     if unknown := sorted(set(settings) - set(known)):
-        raise SettingError(f"the {what} {name} has no setting {unknown[0]!r}; it takes {', '.join(known)}")
-    chosen = {key: _frozen(value) for key, value in settings.items()}
-    hints = get_type_hints(made)
-    for key, value in chosen.items():
+        raise SettingError(f"the {role} {name} has no setting {unknown[0]!r}; it takes {', '.join(known)}")
+    values = {key: _frozen(value) for key, value in settings.items()}
+    hints = get_type_hints(kind)
+    for key, value in values.items():
         if not _fits(value, hints[key]):
-            wanted = getattr(known[key], "__name__", known[key])
-            raise SettingError(f"{key} of the {what} {name} should be {wanted}, got {settings[key]!r}")
-    return made(**chosen)
+            raise SettingError(f"{key} of the {role} {name} should be {known[key]}, got {settings[key]!r}")
+    make: Callable[..., Made] = kind
+    return make(**values)
 
 
-def _fits(value: Any, hint: Any) -> bool:
-    """Tell whether a value is of the type that a setting is declared with.
+def _fits(value: object, hint: object) -> bool:
+    """Return whether a value has the type that a setting is declared with.
 
     >>> _fits(3, float), _fits(True, int), _fits((1, "a"), tuple[int, ...]), _fits(None, int | None)
     (True, False, False, True)
     """
-    origin, inside = get_origin(hint), get_args(hint)
+    origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any:
         return True
     if origin in (Union, UnionType):
-        return any(_fits(value, one) for one in inside)
+        return any(_fits(value, member) for member in arguments)
     if origin is Literal:
-        return value in inside
+        return value in arguments
     if origin is tuple and isinstance(value, tuple):
-        kinds = inside[:1] * len(value) if inside[1:] == (...,) else inside
+        kinds = arguments[:1] * len(value) if arguments[1:] == (...,) else arguments
         return len(value) == len(kinds) and all(map(_fits, value, kinds))
     if isinstance(value, bool):
         return hint is bool
     if hint is float:
         return isinstance(value, (int, float))
-    return isinstance(value, origin or hint)
+    kind = origin or hint
+    return isinstance(kind, type) and isinstance(value, kind)
 
 
-def _frozen(value: Any) -> Any:
-    """Return lists as tuples, so that settings can be compared."""
+def _frozen(value: object) -> object:
+    """Return lists as tuples, so that settings can be compared and hashed."""
     return tuple(map(_frozen, value)) if isinstance(value, list) else value

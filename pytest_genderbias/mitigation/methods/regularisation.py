@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.mitigation.methods.base import Hooks, Method
 from pytest_genderbias.mitigation.words.directions import Pair
+from pytest_genderbias.mitigation.words.pairs import distinct_pairs, read_pairs
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 MATRICES = ("input", "output", "both")
@@ -243,3 +248,35 @@ def _pull(n: Any, squares: Any, v: Any, k: int) -> Any:
     turned = rest @ (inside * weight) + outside * far
     x = turned @ b.T
     return x + x.T
+
+
+@dataclass(frozen=True)
+class Regularisation(Method):
+    """The loss term of bordia2019 on the embeddings, strength lambda, in every step. The control is the same recipe without it.
+
+    ``pairs`` are the defining pairs; those whose words are both single tokens of the vocabulary count. Others as
+    :func:`~pytest_genderbias.mitigation.methods.regularisation.bias_loss`.
+    """
+
+    name: ClassVar[str] = "regularisation"
+    strength: float = 0.1
+    pairs: str = "bordia2019-wikitext-2"
+    share: float = 0.5
+    normalised: bool = False
+    matrices: str = "input"
+
+    def __post_init__(self) -> None:
+        """Refuse settings that there are not."""
+        if not 0 <= self.strength < float("inf"):
+            raise SettingError(f"strength should be a number of 0 or more, got {self.strength!r}")
+        if not 0 < self.share <= 1:
+            raise SettingError(f"share should be above 0 and at most 1, got {self.share!r}")
+        if self.matrices not in MATRICES:
+            raise SettingError(f"matrices should be one of {', '.join(MATRICES)}, got {self.matrices!r}")
+        read_pairs(self.pairs)
+
+    def hooks(self, model: Model) -> Hooks:
+        """Add the term to the loss."""
+        rows = defining_rows(model.backend.tokenizer, distinct_pairs(self.pairs))
+        regulariser = make_regulariser(rows, self.strength, self.share, self.normalised, self.matrices)
+        return Hooks(around=partial(regularising, regulariser=regulariser))

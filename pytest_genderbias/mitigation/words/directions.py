@@ -6,6 +6,7 @@ has another vector for "He" than for "he", so name the forms that you want (:fun
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -53,6 +54,11 @@ def check_basis(basis: ArrayLike, dimensions: int) -> FloatArray:
             f"the columns of a basis should be orthonormal, B^T B is off by {off:.2g}; make it by pairs_basis, set_basis or np.linalg.qr"
         )
     return b
+
+
+def basis_digest(basis: ArrayLike) -> str:
+    """Return a short hash of a basis, for a model's details."""
+    return hashlib.sha256(np.ascontiguousarray(np.asarray(basis, dtype=np.float64)).data).hexdigest()[:16]
 
 
 def pairs_basis(
@@ -188,6 +194,15 @@ def vectors_of(
     read = states.span_vectors([text for text, _ in flat], [(span,) for _, span in flat])[:, 0].astype(np.float64)
     ends = np.cumsum([len(found) for found in places])
     return np.stack([read[end - len(found) : end].mean(axis=0) for end, found in zip(ends, places, strict=True)])
+
+
+def has_vectors(model: Model, *words: str) -> bool:
+    """Tell whether a model has a vector of each word: a network has one of any word, of its pieces, but for an unknown one."""
+    if hasattr(model.backend, "row"):
+        return None not in map(model.backend.row, words)
+    tokenizer = model.backend.tokenizer
+    pieces = tokenizer([f" {word}" for word in words], add_special_tokens=False)["input_ids"]
+    return not any(tokenizer.unk_token_id in ids for ids in pieces)
 
 
 def learn_basis(

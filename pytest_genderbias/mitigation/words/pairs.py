@@ -93,6 +93,22 @@ def read_pairs(source: str | Path) -> Pairs:
     return _packaged(name)
 
 
+def distinct_pairs(name: str) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of a packaged list or a file, first the first group's word, each pair once.
+
+    >>> distinct_pairs("bordia2019-penn-treebank")[0]
+    ('actor', 'actress')
+    """
+    partner = read_pairs(name).partner
+    seen: set[str] = set()
+    found = []
+    for word, other in partner.items():
+        if word not in seen and other not in seen and partner.get(other) == word:
+            found.append((word, other))
+            seen |= {word, other}
+    return tuple(found)
+
+
 def pairs_of(pairs: Iterable[tuple[str, str]], name: str = "pairs") -> Pairs:
     """Make a list of pairs from words.
 

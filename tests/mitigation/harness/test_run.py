@@ -15,12 +15,10 @@ from support.tiny_checkpoints import save_checkpoint
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.harness.run import CONTROLS, MitigationRun, mitigate
 from pytest_genderbias.mitigation.methods.base import Columns, Hooks, Method
-from pytest_genderbias.mitigation.methods.several import (
-    CounterfactualAugmentation,
-    HardDebiasing,
-    Projection,
-    pairs_of_list,
-)
+from pytest_genderbias.mitigation.methods.counterfactual import CounterfactualAugmentation
+from pytest_genderbias.mitigation.methods.hard_debiasing import HardDebiasing
+from pytest_genderbias.mitigation.methods.projection import Projection
+from pytest_genderbias.mitigation.words.pairs import distinct_pairs
 from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.models.saving import copied, input_embeddings, with_network
 from pytest_genderbias.recipes.recipe import PLAIN, Performance
@@ -353,17 +351,17 @@ def test_settings_that_there_are_not(make, message):
 
 
 def test_a_list_of_pairs_has_each_pair_once():
-    pairs = pairs_of_list("bordia2019-wikitext-2")
+    pairs = distinct_pairs("bordia2019-wikitext-2")
     flat = [word for pair in pairs for word in pair]
     assert len(flat) == len(set(flat)) and ("man", "woman") in pairs
 
 
 def test_unknown_words_give_no_direction(base):
     """A network has one vector for all words that it does not know: no pair, and no set, takes it."""
-    from pytest_genderbias.mitigation.methods.several import _known
+    from pytest_genderbias.mitigation.words.directions import has_vectors
 
-    assert _known(base, "he", "she", "nurse")
-    assert not _known(base, "he", "\u4e2d")
+    assert has_vectors(base, "he", "she", "nurse")
+    assert not has_vectors(base, "he", "\u4e2d")
     words = Projection(words=("he", "she", "man", "\u4e2d"), components=1).basis(base)
     np.testing.assert_allclose(np.abs(words), np.abs(Projection(words=("he", "she", "man")).basis(base)))
 

@@ -21,8 +21,8 @@ from pytest_genderbias.mitigation.methods.anonymising import (
     spacy_entities,
 )
 from pytest_genderbias.mitigation.methods.base import Columns
+from pytest_genderbias.mitigation.methods.counterfactual import CounterfactualAugmentation
 from pytest_genderbias.mitigation.methods.registry import make_method
-from pytest_genderbias.mitigation.methods.several import CounterfactualAugmentation
 
 FEW = settings(max_examples=60, deadline=None)
 

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from pytest_genderbias.datasets.conll import Document, read_conll
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.mitigation.methods.counterfactual import (
-    Summary,
     augment,
     augment_documents,
     augment_labelled,
     read_texts,
     swap,
 )
+from pytest_genderbias.mitigation.methods.swapping import AugmentationSummary
 from pytest_genderbias.mitigation.words.grammar import cluster_grammar, is_possessive, rule_grammar, spacy_grammar
 from pytest_genderbias.mitigation.words.pairs import in_case_of, name_partners, pairs_of, read_names, read_pairs
 
@@ -380,7 +380,7 @@ def test_two_sided():
 
 
 def test_one_sided():
-    summary = Summary()
+    summary = AugmentationSummary()
     assert list(augment(LINES, sides="one", summary=summary)) == ["She sings.", "He ran."]
     assert (summary.texts, summary.changed, summary.written, summary.dropped) == (4, 2, 2, 2)
     assert list(augment(LINES, sides="one", neutral="once")) == ["She sings.", "It rains.", "", "He ran."]
@@ -428,7 +428,7 @@ def test_memory_does_not_grow_with_the_texts():
 
 
 def test_summary():
-    summary = Summary()
+    summary = AugmentationSummary()
     lines = ["Queen Zed saw her, and she saw Mary.", "She ran.", "Rain."]
     out = list(augment(lines, intervention="grammatical", names=NAMES, summary=summary))
     partner = NAMES.partner["Mary"]
@@ -615,7 +615,7 @@ def test_names_of_the_other_group_free_their_cluster(document):
 
 def test_real_documents_keep_tokens_and_clusters(shared_data):
     documents = list(read_conll(shared_data / "winobias" / "conll"))
-    summary = Summary()
+    summary = AugmentationSummary()
     out = list(augment_documents(documents, sides="one", summary=summary))
     assert summary.changed > 0.95 * len(documents)
     by_id = {d.id: d for d in documents}
@@ -640,7 +640,7 @@ def test_broken_lines_are_reported_and_reading_goes_on(tmp_path):
     path.write_bytes(
         b'{"text": "He"}\nnonsense\n{"other": 1}\n\n{"text": ["She", "It"]}\n{"text": "\xff"}\n{"text": "Rain"}\n'
     )
-    summary = Summary()
+    summary = AugmentationSummary()
     assert list(augment(read_texts(path, on_broken=summary.note_broken))) == ["He", "She", "She", "He", "It", "Rain"]
     assert summary.n_broken == 3
     assert [re.search(r"jsonl:(\d): (\w+ \w+)", m).groups() for m in summary.broken] == [
@@ -662,7 +662,7 @@ def test_texts_and_gzip(tmp_path):
 
 
 def test_only_the_first_hundred_messages_are_kept():
-    summary = Summary()
+    summary = AugmentationSummary()
     for i in range(150):
         summary.note_broken(DataFileError(f"f:{i}: x"))
     assert (summary.n_broken, len(summary.broken)) == (150, 100)
@@ -688,7 +688,7 @@ def test_brown_comes_back_but_for_the_pronouns_with_two_partners(brown):
 
 
 def test_brown_is_counted_as_a_slow_count_has_it(brown):
-    summary = Summary()
+    summary = AugmentationSummary()
     out = list(augment(brown, summary=summary))
     assert len(out) == len(brown) + summary.changed
     slow = Counter(w for text in brown for w in re.findall(r"(?<![\w'’-])(?:he|she|he's|men)(?![\w'’-])", text.lower()))

@@ -18,19 +18,14 @@ from sklearn.linear_model import LogisticRegression
 
 from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
 from pytest_genderbias.mitigation.methods.base import Columns
-from pytest_genderbias.mitigation.methods.counterfactual import Summary, swap
+from pytest_genderbias.mitigation.methods.counterfactual import swap
+from pytest_genderbias.mitigation.methods.iterative_scrubbing import IterativeScrubbing, iterative_scrub
 from pytest_genderbias.mitigation.methods.nullspace import draw_held_out
 from pytest_genderbias.mitigation.methods.registry import make_method
-from pytest_genderbias.mitigation.methods.scrubbing import (
-    IterativeScrubbing,
-    Scrubbing,
-    first_names,
-    gender_words,
-    iterative_scrub,
-    scrub,
-    scrub_texts,
-)
+from pytest_genderbias.mitigation.methods.scrubbing import Scrubbing, gender_words, scrub, scrub_texts
+from pytest_genderbias.mitigation.methods.swapping import AugmentationSummary
 from pytest_genderbias.mitigation.words.pairs import read_names, read_pairs
+from pytest_genderbias.mitigation.words.person_names import first_names
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 FEW = settings(max_examples=60, deadline=None)
@@ -141,7 +136,7 @@ TEXTS = st.lists(st.tuples(PIECES, st.sampled_from([" ", ", ", ". ", "\n", "-", 
 @FEW
 @given(TEXTS)
 def test_words_have_the_boundaries_of_the_swap(text):
-    summary = Summary()
+    summary = AugmentationSummary()
     swap(text, "lu2018-pairs", summary=summary)
     counts = Counter()
     scrub(text, LU2018, None, counts=counts)

@@ -11,7 +11,8 @@ from support.tiny_checkpoints import suite_space
 
 from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.errors import ModelError
-from pytest_genderbias.mitigation.methods.projection import project_embeddings, project_layers
+from pytest_genderbias.mitigation.methods.layer_projection import project_layers
+from pytest_genderbias.mitigation.methods.projection import project_embeddings
 from pytest_genderbias.mitigation.words.directions import HE_SHE, learn_basis, vectors_of
 from pytest_genderbias.models.networks.decomposable_attention import (
     SPECIAL,
