@@ -61,7 +61,7 @@ def judge_no_worse(
         tolerance: how much worse, in units of the statistic, is accepted.
         statistic: the main one by default.
         comparisons: how many such comparisons ``regressed`` is corrected for: those of a gate file, of the flags, or of a test in
-            Python. A number given by ``--bias-family`` takes its place, and ``--bias-family=none`` makes it 1.
+            Python. A number given by ``--bias-correct-for`` takes its place, and ``--bias-correct-for=none`` makes it 1.
         label: what the gate is called, to tell it from others on the same statistic.
 
     Raises:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Policy:
     """How strict a run is.
 
-    ``inconclusive`` and ``stale``: whether such a verdict fails a test, ``"fail"`` or ``"warn"``. ``family``: ``--bias-family``, which
+    ``inconclusive`` and ``stale``: whether such a verdict fails a test, ``"fail"`` or ``"warn"``. ``family``: ``--bias-correct-for``, which
     names the comparisons that ``regressed`` is corrected for.
     """
 
@@ -26,5 +26,5 @@ class Policy:
 
 #: Whoever wants to hear of every judgement (the plugin does, for its table) sets this for the time of a test.
 LISTENER: ContextVar[Callable[[Judgement], None] | None] = ContextVar("genderbias_listener", default=None)
-#: The plugin sets this from ``--bias-inconclusive``, ``--bias-stale`` and ``--bias-family``.
+#: The plugin sets this from ``--bias-inconclusive``, ``--bias-stale`` and ``--bias-correct-for``.
 POLICY: ContextVar[Policy] = ContextVar("genderbias_policy", default=Policy())  # noqa: B039 - frozen

@@ -164,12 +164,12 @@ def corrected_for(family: str | int, known: int, what: str) -> tuple[int, str]:
     """Return how many comparisons ``regressed`` is corrected for, and what they are: one rule for every comparison.
 
     Args:
-        family: as ``--bias-family`` has it: a number, which holds; ``"none"``, which is 1; or any other name, for what is known.
+        family: as ``--bias-correct-for`` has it: a number, which holds; ``"none"``, which is 1; or any other name, for what is known.
         known: how many there are: entries of a baseline; comparisons of models in a gate file, by the flags, or as a test says.
         what: these are.
     """
     if isinstance(family, int):
-        return family, "comparisons (--bias-family)"
+        return family, "comparisons (--bias-correct-for)"
     return (1, "") if family == "none" else (max(1, known), what)
 
 
@@ -220,7 +220,7 @@ def _out_of_reach(found: Difference, before: Before) -> list[str]:
     most = int((1 - LEVEL) / found.least_p + 1e-9)
     return [
         f"  no p of this method is small enough for 'regressed' with {before.tests} {before.family}: it is {found.least_p:.2g} at least, "
-        f"and has to be {cut:.2g}; name a family of at most {most} (--bias-family=module, none, or a number)"
+        f"and has to be {cut:.2g}; name a family of at most {most} (--bias-correct-for=module, none, or a number)"
     ]
 
 
@@ -228,7 +228,9 @@ def _settled_by(found: Difference, tolerance: float, before: Before) -> str:
     """Say what would decide, if the difference stays where it is."""
     if found.low > tolerance:  # but for the correction it is decided
         wider = f"a tolerance of {_round_up(found.high):g}"
-        return f"more {found.over}, a smaller family (--bias-family: now {before.tests} {before.family}), or {wider}"
+        return (
+            f"more {found.over}, a smaller family (--bias-correct-for: now {before.tests} {before.family}), or {wider}"
+        )
     needed = items_to_decide(found, tolerance)
     more = "" if needed is None else f"{approximate(needed)} {found.over}, if the difference stays where it is; or "
     return f"{more}a tolerance of {_round_up(found.high):g}"

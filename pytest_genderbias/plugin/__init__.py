@@ -15,7 +15,7 @@ from pytest_genderbias.plugin.options import (
     SETTINGS,
     add_options,
     read_settings,
-    refuse_unknown_suites,
+    reject_options_of_missing_suites,
     taken_for_test_path,
 )
 from pytest_genderbias.plugin.outcomes import attach, listening, measures
@@ -81,7 +81,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
         from pytest_genderbias.plugin.items.suites import suite_items
 
         items.extend(suite_items(session))
-    refuse_unknown_suites(config, items)
+    reject_options_of_missing_suites(config, items)
     for item in items:
         if measures(item):
             item.add_marker(pytest.mark.bias)

@@ -144,7 +144,7 @@ class Ledger:
                 module, names = _module_and_names(path)
                 book = (spec.name, module)
                 gone = module != "packaged" and not (self._config.rootpath / module).exists()
-                if module == "packaged" and not self._settings.all_suites:
+                if module == "packaged" and not self._settings.selection.includes_all:
                     continue
                 left = names - self._used.get(book, set())
                 if left and (gone or book in self._whole):

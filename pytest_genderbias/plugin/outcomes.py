@@ -111,7 +111,7 @@ def listening(item: pytest.Item) -> Iterator[None]:
             item.user_properties.append((f"{name}.settled_by", judgement.settled_by))
 
     settings = item.config.stash[SETTINGS]
-    token, rule = LISTENER.set(hear), POLICY.set(Policy(settings.inconclusive, settings.stale, settings.family))
+    token, rule = LISTENER.set(hear), POLICY.set(Policy(settings.inconclusive, settings.stale, settings.correct_for))
     try:
         yield
     finally:
@@ -126,7 +126,13 @@ def baseline_of(item: pytest.Item, model: str, settings: Settings) -> Baseline:
     outcome = outcome_of(item)
     if outcome.baseline is None:
         outcome.baseline = Baseline(
-            settings.baseline, model, module_of(item), settings.update, settings.reason, settings.family, _command(item)
+            settings.baseline,
+            model,
+            module_of(item),
+            settings.update,
+            settings.reason,
+            settings.correct_for,
+            _command(item),
         )
     return outcome.baseline
 

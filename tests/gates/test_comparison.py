@@ -312,7 +312,7 @@ def test_one_rule_for_the_number_of_comparisons() -> None:
     assert corrected_for("model", 7, "entries") == (7, "entries")
     assert corrected_for("module", 0, "entries") == (1, "entries")
     assert corrected_for("none", 7, "entries") == (1, "")
-    assert corrected_for(3, 7, "entries") == (3, "comparisons (--bias-family)")
+    assert corrected_for(3, 7, "entries") == (3, "comparisons (--bias-correct-for)")
     planted, a = classified("b", 1, 0.05), classified("a", 1)
     token = POLICY.set(Policy(family=40))
     try:
@@ -324,7 +324,7 @@ def test_one_rule_for_the_number_of_comparisons() -> None:
     assert judge_no_worse(planted, a, comparisons=2).tests == 2
 
 
-@pytest.mark.parametrize(("flag", "tests"), [([], [2, 2, 2]), (["--bias-family=none"], [1] * 3), (["--bias-family=9"], [9] * 3)])  # fmt: skip
+@pytest.mark.parametrize(("flag", "tests"), [([], [2, 2, 2]), (["--bias-correct-for=none"], [1] * 3), (["--bias-correct-for=9"], [9] * 3)])  # fmt: skip
 def test_the_flag_holds_for_gate_files_flags_and_python(
     jobs: pytest.Pytester, flag: list[str], tests: list[int]
 ) -> None:
@@ -361,7 +361,7 @@ def test_a_verdict_that_no_p_can_reach_is_said_to_be_so() -> None:
     )
     assert _out_of_reach(found, replace(before, tests=1)) == []
     assert _settled_by(found, 0.0, before) == (
-        "more letters, a smaller family (--bias-family: now 2 baseline entries of m), or a tolerance of 0.1"
+        "more letters, a smaller family (--bias-correct-for: now 2 baseline entries of m), or a tolerance of 0.1"
     )
 
 
@@ -371,7 +371,7 @@ def test_the_text_says_that_a_gate_cannot_regress() -> None:
     judged = judge_no_worse(planted, a, comparisons=10**60)
     assert judged.verdict == "inconclusive"
     assert "no p of this method is small enough for 'regressed' with 1" in judged.text
-    assert "a smaller family (--bias-family: now 1" in judged.settled_by
+    assert "a smaller family (--bias-correct-for: now 1" in judged.settled_by
 
 
 @pytest.mark.parametrize(("n", "part"), [(1000, "1,000 of 1,936,512"), (1_936_512, "all of them")])

@@ -953,10 +953,10 @@ def test_a_model_to_compare_with_that_is_not_there(project: pytest.Pytester) -> 
         (["--bias-inconclusive=never"], "--bias-inconclusive: expected one of fail, warn, got 'never'"),
         (["--bias-stale=pass"], "--bias-stale: expected one of fail, warn, got 'pass'"),
         (
-            ["--bias-family=all"],
-            "--bias-family: expected model, module, none, or a whole number of at least 1, got 'all'",
+            ["--bias-correct-for=all"],
+            "--bias-correct-for: expected model, module, none, or a whole number of at least 1, got 'all'",
         ),
-        (["--bias-family=0"], "--bias-family: expected *got '0'"),
+        (["--bias-correct-for=0"], "--bias-correct-for: expected *got '0'"),
         (["--bias-seeds=1"], "--bias-seeds: expected a whole number of at least 2, got '1'"),
         (["--bias-seeds=x"], "--bias-seeds: expected a whole number of at least 2, got 'x'"),
         (["--bias-reason=because"], "--bias-reason: goes with --bias-update, which accepts what is worse"),

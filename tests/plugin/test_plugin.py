@@ -80,7 +80,7 @@ def test_nan_scores_are_refused_and_name_the_case(project: pytest.Pytester) -> N
         (["--bias-model=empty.jsonl"], "--bias-model: *empty.jsonl: the file has no rows"),
         (["--bias-option=unit"], "--bias-option: expected *SUITE:*NAME=VALUE, got 'unit'"),
         (["--bias-option=unitt=word_pair"], "--bias-option: no suite has an option 'unitt'; expected one of *unit*"),
-        (["--bias-option=unit=2026-13-01"], "--bias-option: '2026-13-01' is no value; put it in quotes"),
+        (["--bias-option=unit=2026-13-01"], "--bias-option: '2026-13-01' is not a valid value; put it in quotes"),
     ],
 )
 def test_a_wrong_setting_is_a_usage_error_of_one_line(

@@ -17,7 +17,6 @@ import pytest
 from filelock import FileLock
 from support.killed_runs import CHUNK, KILLS, LIMIT
 
-from pytest_genderbias.plugin.options import _size
 from pytest_genderbias.scoring import store
 from pytest_genderbias.scoring.entries import bound, clear, held, list_entries
 from pytest_genderbias.scoring.store import ScoreStore
@@ -589,25 +588,3 @@ def test_a_run_bounds_the_cache_and_keeps_what_it_used(project: pytest.Pytester)
     result.stdout.fnmatch_lines(["note: score cache *: removed 1 entry (*); what is used least recently goes *"])
     assert not old.exists()
     assert len(list_entries(cache)) == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("0", 0),
-        ("1234", 1234),
-        ("500MB", 500 * 10**6),
-        ("2gb", 2 * 10**9),
-        ("1.5 KiB", 1536),
-        ("3 B", 3),
-        ("1TB", 10**12),
-    ],
-)
-def test_sizes(text: str, size: int) -> None:
-    assert _size("--bias-cache-size", text) == size
-
-
-@pytest.mark.parametrize("text", ["", "big", "-1", "GB", "1XB", "1e9", "1,5GB", "nan", "inf", "1 2"])
-def test_what_is_no_size_is_a_usage_error(text: str) -> None:
-    with pytest.raises(pytest.UsageError, match="--bias-cache-size: expected a size such as 500MB, 2GB or 1GiB"):
-        _size("--bias-cache-size", text)

@@ -1,0 +1,190 @@
+"""Parsers of flag values. Each takes the text and its :class:`~pytest_genderbias.plugin.flags.Origin`, and raises a usage error."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from pytest_genderbias.errors import ModelError
+from pytest_genderbias.models.spec import ModelSpec, parse_specs
+from pytest_genderbias.plugin.flags import Origin
+from pytest_genderbias.text import packaged
+from pytest_genderbias.text.printable import printable
+
+_SIZE_UNITS = {
+    "": 1,
+    **{f"{p}b": 1000**n for n, p in enumerate(["", *"kmgt"])},
+    **{f"{p}ib": 1024**n for n, p in enumerate("kmgt", 1)},
+}
+
+
+@dataclass(frozen=True)
+class SuiteSelection:
+    """The suites of ``--bias-suite``: names of packaged suites and absolute paths, and whether ``all`` is among them."""
+
+    names: tuple[str, ...]
+    includes_all: bool
+
+
+class SuiteOption(NamedTuple):
+    """One ``--bias-option``. Without a suite (``""``) it goes to every suite that has such an option."""
+
+    suite: str
+    name: str
+    value: object
+
+
+def models(texts: list[str], origin: Origin) -> tuple[ModelSpec, ...]:
+    """Parse ``[NAME=]SPEC`` values."""
+    try:
+        return tuple(parse_specs(texts))
+    except ModelError as error:
+        raise origin.error(str(error)) from None
+
+
+def suites(texts: list[str], origin: Origin) -> SuiteSelection:
+    """Parse names of packaged suites, paths of suite files, and ``all``, separated by commas."""
+    packaged_names = packaged.names("fixtures")
+    parts = [part.strip() for text in texts for part in text.split(",") if part.strip()]
+    names: list[str] = []
+    for part in parts:
+        if part.endswith((".yaml", ".yml")):
+            path = origin.folder / Path(part).expanduser()
+            if not path.is_file():
+                raise origin.error(f"no file {path}")
+            names.append(str(path))
+        elif part == "all":
+            names.extend(packaged_names)
+        elif part in packaged_names:
+            names.append(part)
+        else:
+            raise origin.error(
+                f"no suite {part!r}; expected 'all', the path of a .yaml file, or one of {', '.join(packaged_names)}"
+            )
+    return SuiteSelection(tuple(dict.fromkeys(names)), "all" in parts)
+
+
+def suite_options(texts: list[str], origin: Origin) -> tuple[SuiteOption, ...]:
+    """Parse ``[SUITE:]NAME=VALUE`` values; VALUE is YAML."""
+    return tuple(_suite_option(text, origin) for text in texts)
+
+
+def _suite_option(text: str, origin: Origin) -> SuiteOption:
+    key, equals, value = text.partition("=")
+    suite, _, name = key.rpartition(":")
+    if not equals or not name:
+        raise origin.error(f"expected [SUITE:]NAME=VALUE, got {text!r}")
+    import yaml
+
+    from pytest_genderbias.text.located_yaml import Loader
+
+    if not suite.strip():
+        _check_option_exists(name.strip(), origin)
+    try:
+        return SuiteOption(suite.strip(), name.strip(), yaml.load(value, Loader))  # noqa: S506 - a safe loader
+    except (yaml.YAMLError, ValueError):  # ValueError: a date that does not exist
+        raise origin.error(f"{value!r} is not a valid value; put it in quotes") from None
+
+
+def _check_option_exists(name: str, origin: Origin) -> None:
+    """Reject an option that no suite has; otherwise it would silently have no effect."""
+    from pytest_genderbias.suites.registry import FAMILIES
+
+    known = {option for family in FAMILIES.values() for option in family.options}
+    if name not in known:
+        raise origin.error(f"no suite has an option {name!r}; expected one of {', '.join(sorted(known))}")
+
+
+def as_is(text: str, origin: Origin) -> str:
+    """Return the text unchanged."""
+    return text
+
+
+def one_line(text: str, origin: Origin) -> str | None:
+    """Return the text on one line, without control characters; ``None`` if nothing is left."""
+    return printable(" ".join(text.split())) or None
+
+
+def names(text: str, origin: Origin) -> tuple[str, ...]:
+    """Parse names separated by commas."""
+    return tuple(part.strip() for part in text.split(","))
+
+
+def choice(*choices: str) -> Callable[[str, Origin], str]:
+    """Return a parser that accepts these words."""
+
+    def parse(text: str, origin: Origin) -> str:
+        if text not in choices:
+            raise origin.error(f"expected one of {', '.join(choices)}, got {text!r}")
+        return text
+
+    return parse
+
+
+def whole_number(least: int) -> Callable[[str, Origin], int]:
+    """Return a parser of whole numbers of at least ``least``."""
+
+    def parse(text: str, origin: Origin) -> int:
+        if not text.replace("_", "").isdecimal() or int(text) < least:
+            raise origin.error(f"expected a whole number of at least {least}, got {text!r}")
+        return int(text)
+
+    return parse
+
+
+def correction(text: str, origin: Origin) -> str | int:
+    """Parse the comparisons to correct for: ``model``, ``module``, ``none``, or their number."""
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    if text not in ("model", "module", "none"):
+        raise origin.error(f"expected model, module, none, or a whole number of at least 1, got {text!r}")
+    return text
+
+
+def size(text: str, origin: Origin) -> int:
+    """Parse a size in bytes: ``500MB``, ``1.5 GiB``, ``1000``."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)", text.strip().lower())
+    if match is None or match[2] not in _SIZE_UNITS:
+        raise origin.error(f"expected a size such as 500MB, 2GB or 1GiB, or a number of bytes, got {text!r}")
+    return int(float(match[1]) * _SIZE_UNITS[match[2]])
+
+
+def path(text: str, origin: Origin) -> Path:
+    """Parse the path of a file or folder that need not exist."""
+    return origin.folder / Path(text).expanduser()
+
+
+def file(text: str, origin: Origin) -> Path:
+    """Parse the path of a file to write."""
+    return origin.folder / text
+
+
+def baseline_folder(text: str, origin: Origin) -> Path:
+    """Parse the path of the baselines, which always starts at the root directory of the project."""
+    return origin.project / text
+
+
+def data_folder(text: str, origin: Origin) -> Path:
+    """Parse the path of a folder with data sets, which must exist."""
+    folder = path(text, origin)
+    if not folder.is_dir():
+        raise origin.error(f"no folder {folder}; its layout is in docs/data.md")
+    return folder
+
+
+def writable_folder(text: str, origin: Origin) -> Path:
+    """Parse the path of a folder that can be written or made."""
+    folder = path(text, origin)
+    if (obstacle := not_writable(folder)) is not None:
+        raise origin.error(f"{obstacle} cannot be written; choose another folder")
+    return folder
+
+
+def not_writable(folder: Path) -> Path | None:
+    """Return what prevents writing or making a folder: itself or its nearest existing parent; ``None`` if nothing does."""
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    return None if nearest.is_dir() and os.access(nearest, os.W_OK) else nearest

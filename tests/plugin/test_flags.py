@@ -1,0 +1,154 @@
+"""Flags are declared once: what a declaration promises, for every flag, and the parsers of values."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from pytest_genderbias.models.spec import ModelSpec
+from pytest_genderbias.plugin import flag_values
+from pytest_genderbias.plugin.flags import Flag, Origin, RepeatableFlag, Switch
+from pytest_genderbias.plugin.options import FLAGS, SETTINGS, Settings
+
+ORIGIN = Origin("--bias-cache-size", Path(), Path())
+NO_INI = {
+    "--bias-cache-info",
+    "--bias-cache-clear",
+    "--bias-update",
+    "--bias-update-new",
+    "--bias-reason",
+    "--bias-compare",
+}
+#: For each field of the settings, a value as a user writes it and the setting that comes of it.
+EXAMPLES: dict[str, tuple[str, object]] = {
+    "models": ("m=gpt2 n=bert-base", ("m", "n")),
+    "selection": ("disco-names", ("disco-names",)),
+    "limit": ("7", 7),
+    "seed": ("7", 7),
+    "options": ("nli-occupation:unit=word_pair", (("nli-occupation", "unit", "word_pair"),)),
+    "device": ("cpu", "cpu"),
+    "dtype": ("float16", "float16"),
+    "batch_tokens": ("7", 7),
+    "labels": ("a,b", ("a", "b")),
+    "trust_remote_code": ("true", True),
+    "data": (".", Path()),
+    "cache_folder": ("somewhere", Path("somewhere")),
+    "no_cache": ("true", True),
+    "cache_size": ("2kB", 2000),
+    "cache_info": ("true", True),
+    "cache_clear": ("true", True),
+    "baseline": ("books", Path("books")),
+    "update_all": ("true", True),
+    "reason": ("because  so", "because so"),
+    "update_new": ("true", True),
+    "inconclusive": ("warn", "warn"),
+    "stale": ("fail", "fail"),
+    "correct_for": ("9", 9),
+    "seeds": ("7", 7),
+    "compare": ("true", True),
+    "no_worse_than": ("m", "m"),
+    "runs": ("trained", Path("trained")),
+    "null_control": ("true", True),
+    "null_repeats": ("50", 50),
+    "json": ("report.json", Path("report.json")),
+    "strict": ("true", True),
+}
+#: Flags that exclude each other: a run has all flags but these.
+APART = ({"no_cache", "update_new"}, {"cache_info", "cache_clear", "update_all", "reason"})
+
+
+def settings_of(pytester: pytest.Pytester, *arguments: str) -> Settings:
+    return pytester.parseconfigure(*arguments).stash[SETTINGS]
+
+
+def expected(field: str, folder: Path) -> object:
+    """The setting of an example, in a project in this folder."""
+    value = EXAMPLES[field][1]
+    return folder / value if isinstance(value, Path) else value
+
+
+def plain(value: object) -> object:
+    """The part of a setting that an example names."""
+    if isinstance(value, flag_values.SuiteSelection):
+        return value.names
+    if isinstance(value, tuple) and value and isinstance(value[0], ModelSpec):
+        return tuple(spec.name for spec in value)
+    return value
+
+
+def test_every_setting_is_a_declared_flag_with_help() -> None:
+    assert list(FLAGS) == [entry.name for entry in fields(Settings)] == list(EXAMPLES)
+    for flag in FLAGS.values():
+        assert flag.name.startswith("--bias-") and flag.help
+        assert isinstance(flag, Switch) == (flag.metavar == "")
+    assert {flag.name for flag in FLAGS.values() if not flag.has_ini} == NO_INI
+
+
+@pytest.mark.parametrize("without", APART)
+def test_every_flag_reaches_the_settings(pytester: pytest.Pytester, without: set[str]) -> None:
+    arguments = []
+    for field, (text, _) in EXAMPLES.items():
+        flag = FLAGS[field]
+        values = text.split() if isinstance(flag, RepeatableFlag) else [text]
+        if field not in without:
+            arguments += [flag.name] if isinstance(flag, Switch) else [f"{flag.name}={value}" for value in values]
+    settings, untouched = settings_of(pytester, *arguments), settings_of(pytester)
+    for field in EXAMPLES.keys() - without:
+        assert plain(getattr(settings, field)) == expected(field, pytester.path), field
+        assert plain(getattr(settings, field)) != plain(getattr(untouched, field)), field
+
+
+@pytest.mark.parametrize("without", APART)
+def test_every_ini_key_reaches_the_settings(pytester: pytest.Pytester, without: set[str]) -> None:
+    declared = [field for field, flag in FLAGS.items() if flag.has_ini and field not in without]
+    lines = [f"{FLAGS[field].ini_key} = {EXAMPLES[field][0]}" for field in declared]
+    pytester.makeini("\n".join(["[pytest]", *lines]))
+    settings = settings_of(pytester)
+    for field in declared:
+        assert plain(getattr(settings, field)) == expected(field, pytester.path), field
+
+
+def test_help_lists_every_flag_and_ini_key(pytester: pytest.Pytester) -> None:
+    shown = pytester.runpytest("--help").stdout.str()
+    assert "bias regression tests" in shown
+    listed: list[Flag] = list(FLAGS.values())
+    for flag in listed:
+        assert f"  {flag.name}{f'={flag.metavar}' if flag.metavar else ''}" in shown
+        if flag.has_ini:
+            assert f"  {flag.ini_key} (" in shown
+
+
+def test_the_old_name_of_a_renamed_flag_is_a_usage_error(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--bias-family=none")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*unrecognized arguments: --bias-family=none*"])
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0),
+        ("1234", 1234),
+        ("500MB", 500 * 10**6),
+        ("2gb", 2 * 10**9),
+        ("1.5 KiB", 1536),
+        ("3 B", 3),
+        ("1TB", 10**12),
+    ],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert flag_values.size(text, ORIGIN) == size
+
+
+@pytest.mark.parametrize("text", ["", "big", "-1", "GB", "1XB", "1e9", "1,5GB", "nan", "inf", "1 2"])
+def test_what_is_no_size_is_a_usage_error(text: str) -> None:
+    with pytest.raises(pytest.UsageError, match="--bias-cache-size: expected a size such as 500MB, 2GB or 1GiB"):
+        flag_values.size(text, ORIGIN)
+
+
+@pytest.mark.parametrize("text", ["²", "1.5", "-1", "x", "0"])
+def test_what_is_no_whole_number_is_a_usage_error(text: str) -> None:
+    with pytest.raises(pytest.UsageError, match="expected a whole number of at least 1, got"):
+        flag_values.whole_number(1)(text, ORIGIN)
