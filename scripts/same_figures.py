@@ -47,7 +47,7 @@ RENAMED = {"whole_suite": "bounds", "place": "p_value"}
 TEXTS = frozenset(
     {"reasons", "notes", "meaning", "method", "over", "what", "text", "bound", "settled_by", "accept", "lines"}
 )
-IGNORED = frozenset({"versions", "spec", "created", "seconds", "date", "command", "version", "schema"})
+IGNORED = frozenset({"versions", "spec", "created", "seconds", "date", "command", "version", "schema", "main"})
 
 
 def record(out: Path, data: Path | None, limit: int, null: int) -> None:
@@ -75,7 +75,7 @@ def record(out: Path, data: Path | None, limit: int, null: int) -> None:
                 figures[f"{suite} on {name}"] = {"error": type(error).__name__}
                 print(f"{suite} on {name}: {error}", flush=True)
                 continue
-            content = {k: v for k, v in measurement.to_dict().items() if k != "items"}
+            content = {k: v for k, v in measurement.to_dict().items() if k not in ("items", "arrays")}
             figures[f"{suite} on {name}"] = {**content, "items": _digests(measurement.items)}
             print(f"{suite} on {name}: {measurement.value} ({time.monotonic() - start:.1f} s)", flush=True)
     out.write_text(json.dumps(figures, indent=1, sort_keys=True, default=_plain), encoding="utf-8")

@@ -5,19 +5,38 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from typing import Any, get_type_hints
 
-from pytest_genderbias.errors import UnknownNameError
+from pytest_genderbias.errors import DataFileError, UnknownNameError
+from pytest_genderbias.measurement.plain_data import (
+    Arrays,
+    as_plain,
+    from_plain,
+    pack_arrays,
+    read_schema,
+    read_value,
+    same_arrays,
+    unpack_arrays,
+)
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import Moments
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.suites.family import Family, Record, Statistic
+from pytest_genderbias.suites.registry import FAMILIES
 
 SUITE_CASES = "the suite's cases"  #: what bounds on a sample are over
 ALL_CASES = f"{SUITE_CASES}, all of them"  #: what bounds are over where every case was scored
 
 
-@dataclass(frozen=True)
+SCHEMA = 1  #: of :meth:`Measurement.to_dict`
+_WHERE = "measurement"
+_PLAIN_FIELDS = (
+    "suite", "model", "values", "intervals", "bounds", "reasons", "null", "statistics", "n", "n_total", "signature", "notes",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
 class Measurement:
     """What a suite gave on a model.
 
@@ -44,7 +63,7 @@ class Measurement:
     n: int
     n_total: int
     records: list[Record] = field(repr=False)
-    items: Mapping[str, Any] = field(repr=False)
+    items: Arrays = field(repr=False)
     signature: Mapping[str, Any] = field(repr=False)
     family: Family = field(repr=False)
     notes: tuple[str, ...] = ()
@@ -69,7 +88,7 @@ class Measurement:
         known = self.bounds.get(statistic)
         return known.over if known is not None and known.over.startswith(ALL_CASES) else ALL_CASES
 
-    def moments(self, statistic: str, items: Mapping[str, Any] | None = None) -> Moments:
+    def moments(self, statistic: str, items: Arrays | None = None) -> Moments:
         """Return the sums of each item that give a statistic, of these items or of those that a baseline stored.
 
         Raises:
@@ -118,20 +137,58 @@ class Measurement:
                 kept.append(record)
         return kept
 
-    def to_dict(self, records: int | None = None) -> dict[str, Any]:
-        """Return everything as plain JSON values; ``records`` keeps only so many of the worst records (of each slice)."""
-        return {
-            "suite": self.suite,
-            "model": self.model,
-            "values": dict(self.values),
-            "intervals": {k: None if i is None else vars(i).copy() for k, i in self.intervals.items()},
-            "bounds": {k: None if i is None else vars(i).copy() for k, i in self.bounds.items()},
-            "reasons": dict(self.reasons),
-            "null": {k: vars(n).copy() for k, n in self.null.items()},
-            "statistics": {k: vars(s).copy() for k, s in self.statistics.items()},
-            "n": self.n,
-            "n_total": self.n_total,
-            "records": list(self.records) if records is None else self.worst(records),
-            "signature": dict(self.signature),
-            "notes": list(self.notes),
+    def to_dict(self, records: int | None = None, arrays: bool = True) -> dict[str, object]:
+        """Return the measurement as plain JSON values, which :meth:`from_dict` reads.
+
+        Args:
+            records: keep only this many of the worst records (of each slice); all by default.
+            arrays: whether the item statistics are included, as text. A report leaves them out, has ``None`` for NaN and infinities,
+                and cannot be read back.
+        """
+        content = self._plain(list(self.records) if records is None else self.worst(records), finite=not arrays)
+        return {**content, "arrays": pack_arrays(self.items)} if arrays else content
+
+    def _plain(self, records: list[Record], finite: bool = False) -> dict[str, object]:
+        fields = {name: as_plain(getattr(self, name), finite) for name in _PLAIN_FIELDS}
+        return {"schema": SCHEMA, "main": self.main, **fields, "records": as_plain(records, finite)}
+
+    @classmethod
+    def from_dict(cls, data: object) -> Measurement:
+        """Return the measurement that :meth:`to_dict` wrote. Tuples inside records and settings have become lists.
+
+        Raises:
+            DataFileError: a key is missing, unknown or of another type, or the schema is another.
+        """
+        content = read_schema(data, SCHEMA, _WHERE)
+        known = ("main", *_PLAIN_FIELDS, "records", "arrays")
+        if content.keys() != set(known):
+            wrong = sorted(content.keys() ^ set(known))
+            raise DataFileError(
+                f"{_WHERE}: expected the keys {', '.join(known)}; missing or unknown: {', '.join(wrong)}"
+            )
+        main, arrays = content.pop("main"), content.pop("arrays")
+        hints = _field_types()
+        read: dict[str, Any] = {
+            name: read_value(hints[name], from_plain(value), f"{_WHERE}.{name}") for name, value in content.items()
         }
+        if main not in read["values"]:
+            raise DataFileError(f"{_WHERE}.main: expected one of {', '.join(read['values'])}, got {main!r}")
+        read["values"] = {main: read["values"][main], **read["values"]}  # JSON may have been written with sorted keys
+        if not isinstance(arrays, str):
+            raise DataFileError(f"{_WHERE}.arrays: expected a text, got {arrays!r:.80}")
+        family = next(f for f in FAMILIES.values() if f.definition == read["signature"].get("definition"))
+        return cls(**read, items=unpack_arrays(arrays, f"{_WHERE}.arrays"), family=family)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare all plain values, and arrays bit for bit. A tuple equals a list, and NaN equals NaN."""
+        if not isinstance(other, Measurement):
+            return NotImplemented
+        same = self._plain(self.records) == other._plain(other.records)
+        return same and same_arrays(self.items, other.items)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@cache
+def _field_types() -> Mapping[str, object]:
+    return get_type_hints(Measurement)

@@ -76,7 +76,7 @@ def outcome_of(item: pytest.Item) -> ItemOutcome:
 def record_measurement(item: pytest.Item, measurement: Measurement) -> None:
     """Keep a measurement for the table and the JSON report; for JUnit only one of the tested model, for names hold no model."""
     outcome = outcome_of(item)
-    summary = measurement.to_dict(records=_REPORTED_RECORDS)
+    summary = measurement.to_dict(records=_REPORTED_RECORDS, arrays=False)
     if summary in outcome.measurements:
         return
     if item.config.stash[SETTINGS].compare:

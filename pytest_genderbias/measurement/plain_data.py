@@ -1,0 +1,213 @@
+"""Plain JSON values for objects that leave the process: conversion, arrays as text, and validated reading."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import math
+import types
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.errors import DataFileError
+
+Arrays = Mapping[str, NDArray[np.generic]]
+T = TypeVar("T")
+
+_NAMES = (
+    (str, "a text"), (float, "a number"), (int, "a whole number"), (bool, "true or false"), (dict, "a mapping"),
+    (Mapping, "a mapping"), (list, "a list"), (tuple, "a list"), (Sequence, "a list"),
+)  # fmt: skip
+_FLOAT = "float"  #: the only key of the mapping that stands for a float that JSON does not have
+
+
+def as_plain(value: object, finite: bool = False) -> object:
+    """Return a value as JSON has it: numpy scalars as Python's, tuples and arrays as lists, keys as text.
+
+    NaN and infinities become a mapping, which :func:`from_plain` reads, or ``None`` if ``finite``.
+
+    >>> as_plain({"a": (np.float32(0.5), float("nan"))})
+    {'a': [0.5, {'float': 'nan'}]}
+
+    Raises:
+        TypeError: JSON has no such value.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None if finite else {_FLOAT: repr(value)}
+    if isinstance(value, Mapping):
+        return {str(key): as_plain(item, finite) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_plain(item, finite) for item in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: as_plain(getattr(value, field.name), finite) for field in fields(value)}
+    raise TypeError(f"expected a value that JSON can hold, got {type(value).__name__}: {value!r:.80}")
+
+
+def from_plain(value: object) -> object:
+    """Return what :func:`as_plain` was given, with lists for tuples.
+
+    >>> from_plain({"a": [0.5, {"float": "inf"}]})
+    {'a': [0.5, inf]}
+    """
+    if isinstance(value, Mapping):
+        if set(value) == {_FLOAT} and isinstance(value[_FLOAT], str):
+            return float(value[_FLOAT])
+        return {str(key): from_plain(item) for key, item in value.items()}
+    return [from_plain(item) for item in value] if isinstance(value, list) else value
+
+
+def pack_arrays(arrays: Arrays) -> str:
+    """Return arrays as text: a compressed ``.npz`` in base64, the same text for the same arrays.
+
+    Raises:
+        TypeError: an array holds Python objects, which would need pickle.
+    """
+    for name, array in arrays.items():
+        if np.asarray(array).dtype.hasobject:
+            raise TypeError(f"the array {name!r} holds Python objects; expected numbers, booleans or text")
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:  # savez refuses some names, such as "file"
+        for name in sorted(arrays):
+            content = io.BytesIO()
+            np.lib.format.write_array(content, np.asarray(arrays[name]), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), content.getvalue(), zipfile.ZIP_DEFLATED)
+    return base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def unpack_arrays(text: str, where: str) -> dict[str, NDArray[np.generic]]:
+    """Return the arrays that :func:`pack_arrays` made a text of.
+
+    Raises:
+        DataFileError: the text is damaged, or holds pickled objects. ``where`` begins the message.
+    """
+    try:
+        with np.load(io.BytesIO(base64.b64decode(text, validate=True)), allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (binascii.Error, ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise DataFileError(f"{where}: expected an .npz archive in base64, got {_shown(text)} ({error})") from None
+
+
+def same_arrays(first: Arrays, second: Arrays) -> bool:
+    """Return whether two mappings hold the same arrays, bit for bit."""
+    return first.keys() == second.keys() and all(_same_array(first[name], second[name]) for name in first)
+
+
+def _same_array(first: NDArray[np.generic], second: NDArray[np.generic]) -> bool:
+    x, y = np.asarray(first), np.asarray(second)
+    return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
+
+
+def read_mapping(data: object, where: str) -> dict[str, object]:
+    """Return ``data`` if it is a mapping with text keys.
+
+    Raises:
+        DataFileError: it is not. ``where`` begins the message.
+    """
+    if not isinstance(data, Mapping) or not all(isinstance(key, str) for key in data):
+        raise DataFileError(f"{where}: expected a mapping, got {_shown(data)}")
+    return dict(data)
+
+
+def read_schema(data: object, schema: int, where: str) -> dict[str, object]:
+    """Return ``data`` without its key ``schema``, which must be ``schema``.
+
+    Raises:
+        DataFileError: ``data`` is no mapping, or was written with another schema.
+    """
+    content = read_mapping(data, where)
+    version = content.pop("schema", None)
+    if version != schema:
+        raise DataFileError(
+            f"{where}: expected schema {schema}, got {version!r}; read it with the version of pytest-genderbias that wrote it"
+        )
+    return content
+
+
+def read_dataclass(kind: type[T], data: object, where: str) -> T:
+    """Return a dataclass from a mapping of its fields, each checked against its annotation.
+
+    Args:
+        kind: a dataclass. Fields may be texts, numbers, booleans, mappings, sequences, dataclasses, and each of these or ``None``.
+        data: what :func:`as_plain` made of such an object.
+        where: what is read, for messages.
+
+    Raises:
+        DataFileError: a field is unknown, is missing and has no default, or has a value of another type.
+    """
+    content = read_mapping(data, where)
+    assert is_dataclass(kind)
+    known = {field.name: field for field in fields(kind)}
+    if unknown := sorted(content.keys() - known.keys()):
+        raise DataFileError(f"{where}: expected the keys {', '.join(known)}, got also {', '.join(unknown)}")
+    required = {n for n, f in known.items() if f.default is MISSING and f.default_factory is MISSING}
+    if missing := sorted(required - content.keys()):
+        raise DataFileError(f"{where}: expected the keys {', '.join(known)}, {', '.join(missing)} missing")
+    hints = get_type_hints(kind)
+    return kind(**{name: read_value(hints[name], value, f"{where}.{name}") for name, value in content.items()})
+
+
+def read_value(hint: object, value: object, where: str) -> object:
+    """Return a plain value as an annotation has it: a dataclass from a mapping, a tuple from a list, a float from a whole number.
+
+    Raises:
+        DataFileError: the value is of another type.
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        inner = [argument for argument in arguments if argument is not type(None)]
+        if len(inner) == 1 and (is_dataclass(inner[0]) or _is_of(get_origin(inner[0]) or inner[0], value)):
+            return read_value(inner[0], value, where)
+        if len(inner) > 1 and any(_is_of(argument, value) for argument in inner):
+            return value
+        raise DataFileError(f"{where}: expected {_named(hint)}, got {_shown(value)}")
+    if isinstance(hint, type) and is_dataclass(hint):
+        return read_dataclass(hint, value, where)
+    plain = origin or hint
+    if not _is_of(plain, value):
+        raise DataFileError(f"{where}: expected {_named(hint)}, got {_shown(value)}")
+    if plain is float and isinstance(value, int):
+        return float(value)
+    if isinstance(value, Mapping) and len(arguments) == 2:
+        return {key: read_value(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, list) and arguments:
+        items = [read_value(arguments[0], item, f"{where}[{place}]") for place, item in enumerate(value)]
+        return tuple(items) if plain is tuple else items
+    return value
+
+
+def _is_of(kind: object, value: object) -> bool:
+    """Tell whether a plain value is of a type, where a list serves for a tuple, and a whole number for a float."""
+    if kind in (object, Any) or not isinstance(kind, type):
+        return True
+    if kind in (int, float):
+        return isinstance(value, (int, float) if kind is float else int) and not isinstance(value, bool)
+    if issubclass(kind, Sequence) and kind is not str:
+        return isinstance(value, list)
+    return isinstance(value, kind)
+
+
+def _named(hint: object) -> str:
+    inner = [argument for argument in get_args(hint) if argument is not type(None)]
+    if get_origin(hint) in (Union, types.UnionType):
+        return " or ".join([*map(_named, inner), *(["null"] if type(None) in get_args(hint) else [])])
+    plain = get_origin(hint) or hint
+    return next((name for kind, name in _NAMES if kind is plain), str(getattr(plain, "__name__", plain)))
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

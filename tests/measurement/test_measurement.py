@@ -1,0 +1,151 @@
+"""``Measurement`` as plain data: it comes back from JSON as it was, and damaged data are refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.answered_suites import CASES, Answered, make_case
+
+from pytest_genderbias import load_model, measure
+from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.restarts import combine_restarts
+from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.null import Null
+
+
+def measurement_of(case: Answered) -> Measurement:
+    """Return the measurement of an answered suite, with a signature as a real one has it."""
+    summary, family = case.summary, case.family
+    signature = {
+        "suite": case.suite.name, "digest": case.suite.digest, "definition": family.definition,
+        "settings": {"seed": 0, **{k: v for k, v in case.options.items() if not family.options[k].display}},
+        "sample": {"n": case.main.n, "of": case.main.n_total, "seed": 0}, "data": dict(summary.data),
+        "model": {"fingerprint": None, "spec": "noise"}, "versions": {},
+    }  # fmt: skip
+    bounds = {
+        name: None if value is None else Interval(value, value, 1.0, "cases", "")
+        for name, value in summary.values.items()
+    }
+    return Measurement(
+        suite=case.suite.name, model="noise", values=summary.values, intervals=summary.intervals, bounds=bounds,
+        reasons=summary.reasons, statistics=family.statistics, n=case.main.n, n_total=case.main.n_total, records=summary.records,
+        items=summary.items, signature=signature, family=family, notes=tuple(summary.notes),
+    )  # fmt: skip
+
+
+def returned(measurement: Measurement) -> Measurement:
+    return Measurement.from_dict(json.loads(json.dumps(measurement.to_dict(), allow_nan=False)))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_measurement_of_every_family_comes_back_from_json(
+    name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    before = measurement_of(make_case(name, tmp_path_factory))
+    after = returned(before)
+    assert after == before
+    assert after.to_dict() == before.to_dict()
+    assert (after.main, after.value, after.interval, after.direction) == (
+        before.main,
+        before.value,
+        before.interval,
+        before.direction,
+    )
+    for key, array in before.items.items():
+        assert after.items[key].dtype == array.dtype and after.items[key].tobytes() == array.tobytes()
+    for statistic in before.values:
+        assert after.sampled(statistic) == before.sampled(statistic)
+
+
+@pytest.mark.parametrize("limit", [None, 90])
+def test_a_real_measurement_comes_back_with_null_control_and_restarts(limit: int | None) -> None:
+    one = measure("lm-occupation", "demo-lm", limit=limit, cache=None, null=40)
+    assert one.null and returned(one) == one
+    other = replace(one, values={name: None if v is None else v + 0.1 for name, v in one.values.items()})
+    assert other != one and returned(other) != one
+    combined = combine_restarts([one, other, one], [0, 1, 2])
+    assert combined.restarts == 3 and returned(combined) == combined
+
+
+def test_arrays_are_compared_bit_for_bit() -> None:
+    one = measure("lm-occupation", "demo-lm", limit=90, cache=None)
+    name = next(key for key, array in one.items.items() if array.dtype.kind == "f")
+    changed = one.items[name].copy()
+    changed.flat[0] = np.nextafter(changed.flat[0], np.inf)
+    assert replace(one, items={**one.items, name: changed}) != one
+    assert replace(one, items={**one.items, name: one.items[name].copy()}) == one
+
+
+@given(
+    values=st.lists(st.one_of(st.none(), st.floats(), st.floats(width=32).map(np.float32)), min_size=1, max_size=4),
+    record=st.dictionaries(
+        st.text(),
+        st.one_of(
+            st.text(), st.integers(), st.booleans(), st.floats(), st.floats().map(np.float64), st.tuples(st.floats())
+        ),
+    ),
+    array=st.lists(st.floats(), max_size=5),
+    labels=st.lists(st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=3),
+)
+@settings(deadline=None, max_examples=60)
+def test_no_number_or_text_is_lost(values: list, record: dict, array: list, labels: list) -> None:
+    base = _SMALL
+    intervals = {f"s{i}": Interval(-np.inf, v or 0.0, 0.95, "items", "t") for i, v in enumerate(values)}
+    before = replace(
+        base, values={f"s{i}": v for i, v in enumerate(values)}, intervals=intervals, records=[record],
+        null={"s0": Null("labels", 3, float("nan"), 0.0, float("inf"), 0.5)},
+        items={"array": np.asarray(array), "labels": np.asarray(labels, dtype=np.str_), "file": np.float32(1.5)},
+    )  # fmt: skip
+    text = json.dumps(before.to_dict(), allow_nan=False)
+    after = Measurement.from_dict(json.loads(text))
+    assert after == before and json.dumps(after.to_dict(), allow_nan=False) == text
+
+
+_SMALL = measure("lm-occupation", load_model("demo-lm"), limit=20, cache=None)
+
+
+def test_sorted_keys_keep_the_main_statistic() -> None:
+    text = json.dumps(_SMALL.to_dict(), sort_keys=True)
+    assert Measurement.from_dict(json.loads(text)).main == _SMALL.main
+
+
+def test_fewer_records_and_no_arrays_make_a_report() -> None:
+    assert len(_SMALL.to_dict(records=1)["records"]) == len(_SMALL.worst(1)) < len(_SMALL.records)
+    report = replace(_SMALL, records=[{"x": float("nan"), "y": np.float32(0.5)}]).to_dict(arrays=False)
+    assert report["records"] == [{"x": None, "y": 0.5}]
+    assert report.keys() == _SMALL.to_dict().keys() - {"arrays"}
+    with pytest.raises(DataFileError, match="missing or unknown: arrays"):
+        Measurement.from_dict(report)
+
+
+def test_an_array_of_objects_is_refused_and_not_pickled() -> None:
+    with pytest.raises(TypeError, match="the array 'x' holds Python objects"):
+        replace(_SMALL, items={"x": np.asarray([{}])}).to_dict()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: None, r"measurement: expected a mapping, got None"),
+        (lambda d: {**d, "schema": 2}, r"measurement: expected schema 1, got 2; read it with the version"),
+        (lambda d: {**d, "more": 1}, r"missing or unknown: more"),
+        (lambda d: {k: v for k, v in d.items() if k != "values"}, r"missing or unknown: values"),
+        (lambda d: {**d, "n": "12"}, r"measurement.n: expected a whole number, got '12'"),
+        (lambda d: {**d, "n": True}, r"measurement.n: expected a whole number, got True"),
+        (lambda d: {**d, "values": {d["main"]: "x"}}, r"measurement.values.\w+: expected a number or null, got 'x'"),
+        (lambda d: {**d, "intervals": {"a": {"low": 1}}}, r"measurement.intervals.a: expected the keys low, high, .* missing"),
+        (lambda d: {**d, "notes": [1]}, r"measurement.notes\[0\]: expected a text, got 1"),
+        (lambda d: {**d, "main": "no"}, r"measurement.main: expected one of .*, got 'no'"),
+        (lambda d: {**d, "arrays": "AAAA"}, r"measurement.arrays: expected an .npz archive in base64, got 'AAAA'"),
+        (lambda d: {**d, "arrays": d["arrays"][:-40]}, r"measurement.arrays: expected an .npz archive in base64"),
+    ],
+)  # fmt: skip
+def test_damaged_data_are_refused_with_what_was_expected_and_got(change, message: str) -> None:
+    with pytest.raises(DataFileError, match=message):
+        Measurement.from_dict(change(_SMALL.to_dict()))
