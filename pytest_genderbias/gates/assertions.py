@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 
 from pytest_genderbias.errors import GateFailure
 from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.comparison import judge_no_worse
-from pytest_genderbias.gates.judgement import INCONCLUSIVE, STALE, Judgement
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.limits import Limit, judge_limit
+from pytest_genderbias.gates.policy import FAILED, WARNED, active_referee
 from pytest_genderbias.measurement.measurement import Measurement
 
 
@@ -78,16 +80,47 @@ def assert_no_worse(
     statistic: str | None = None,
     comparisons: int = 1,
 ) -> Judgement:
-    """Assert that a model is not worse than another on the same suite, item by item. Arguments as :func:`judge_no_worse`."""
+    """Assert that a model is not worse than another on the same suite, item by item. Other arguments as :func:`judge_no_worse`.
+
+    Args:
+        comparisons: the number of such comparisons in the project, which ``regressed`` is corrected for. A number given by
+            ``--bias-correct-for`` takes its place, and ``--bias-correct-for=none`` makes it 1.
+    """
     __tracebackhide__ = True
-    return settle(judge_no_worse(measurement, reference, tolerance, statistic, comparisons))
+    correction = active_referee().policy.correction(comparisons, "comparisons of models")
+    return settle(judge_no_worse(measurement, reference, tolerance, statistic, correction))
 
 
 def settle(judgement: Judgement) -> Judgement:
-    """Raise if the judgement fails its test; warn where it would, were the run not set to go on."""
+    """Apply the active policy to a judgement, and record it with its outcome.
+
+    Raises:
+        GateFailure: the judgement fails its test. Where the policy only warns of its verdict, a :class:`GateWarning` is issued.
+    """
     __tracebackhide__ = True  # pytest then shows the line of the test that asserts, and the text
-    if judgement.failed:
-        raise GateFailure(judgement.text)
-    if judgement.verdict in (INCONCLUSIVE, STALE):
-        warnings.warn(judgement.text.partition("\n")[0], GateWarning, stacklevel=3)
+    _settle([judgement], stacklevel=4)
     return judgement
+
+
+def settle_all(judgements: Iterable[Judgement]) -> None:
+    """Settle the judgements of one test: record all of them first, so that the first failure hides no other.
+
+    Raises:
+        GateFailure: the first judgement that fails.
+    """
+    __tracebackhide__ = True
+    _settle(judgements, stacklevel=4)
+
+
+def _settle(judgements: Iterable[Judgement], stacklevel: int) -> None:
+    __tracebackhide__ = True
+    referee = active_referee()
+    settled = [(judgement, referee.policy.outcome(judgement)) for judgement in judgements]
+    if referee.record is not None:
+        for judgement, outcome in settled:
+            referee.record(judgement, outcome)
+    for judgement, outcome in settled:
+        if outcome == FAILED:
+            raise GateFailure(judgement.text)
+        if outcome == WARNED:
+            warnings.warn(judgement.text.partition("\n")[0], GateWarning, stacklevel=stacklevel)

@@ -19,26 +19,18 @@ from pytest_genderbias.gates.book import (
     read_book,
     read_items,
 )
-from pytest_genderbias.gates.judgement import (
-    MISSING,
-    NOT_COMPARABLE,
-    REGRESSED,
-    UPDATED,
-    Finding,
-    Judgement,
-    format_number,
-    make_judgement,
-)
+from pytest_genderbias.gates.judgement import Finding, Judgement, format_number, make_judgement
+from pytest_genderbias.gates.policy import Correction, correction_for
 from pytest_genderbias.gates.regression import (
     FLOAT_NOISE,
     MUST_AGREE,
     Before,
     check_tolerance,
-    corrected_for,
     different,
     find_regression,
     worsening,
 )
+from pytest_genderbias.gates.verdicts import MISSING, NOT_COMPARABLE, REGRESSED, UPDATED
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.models.predictions import same_ids
 from pytest_genderbias.text.printable import printable
@@ -51,7 +43,7 @@ class Baseline:
     """The baselines of one model name and one test module.
 
     ``update``: ``"no"`` judges; ``"new"`` accepts what has no entry yet; ``"all"`` accepts everything, what is worse only with a
-    ``reason``. ``family``: the comparisons that ``regressed`` is corrected for: the entries of the ``"model"`` or of the
+    ``reason``. ``correct_for``: the comparisons that ``regressed`` is corrected for: the entries of the ``"model"`` or of the
     ``"module"``, ``"none"``, or a number. ``command`` is what is said to accept a worse value, but for the reason. What was measured
     collects in ``measured``, and in ``judged`` the tolerance of each statistic of an entry; it is written by
     :func:`~pytest_genderbias.gates.book.write_entries`, never by a test.
@@ -62,7 +54,7 @@ class Baseline:
     module: str
     update: str = "no"
     reason: str | None = None
-    family: str | int = "model"
+    correct_for: str | int = "model"
     command: str | None = None
     measured: dict[str, Measurement] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
@@ -151,22 +143,23 @@ class Baseline:
                 unlike += _other_examples(items_path(self.path, name, stored.get("items_sha256") or ""), measurement)
             text = f"the baseline in {self.path} is of something else ({printable('; '.join(unlike))}); run with --bias-update to accept what is measured now"
             return Finding(NOT_COMPARABLE, "baseline", text)
-        tests, family = self._tests()
         spec = measurement.signature["model"].get("spec") or measurement.model
         before = Before(
-            "baseline", stored["values"], read_items(self.path, name, stored), _changes(stored, measurement), tests, family,
+            "baseline", stored["values"], read_items(self.path, name, stored), _changes(stored, measurement), self._correction(),
             self.command or f"pytest --bias-model={measurement.model}={spec} --bias-update",
             stored.get("model", {}).get("fingerprint"),
         )  # fmt: skip
         found = find_regression(measurement, statistic, before, tolerance)
         return _with_accepted(found, _in_force(stored, measurement))
 
-    def _tests(self) -> tuple[int, str]:
-        """Return how many comparisons ``regressed`` is corrected for: what is stored, and not what happens to run."""
-        module = self.module if self.family == "module" else None
+    def _correction(self) -> Correction:
+        """Return the comparisons that ``regressed`` is corrected for: those that are stored, whichever of them run."""
+        module = self.module if self.correct_for == "module" else None
         where = f"of {self.module}" if module else f"of {self.model}"
-        return corrected_for(
-            self.family, count_gated(self.directory, self.model, module), f"statistics gated in the baselines {where}"
+        return correction_for(
+            self.correct_for,
+            count_gated(self.directory, self.model, module),
+            f"statistics gated in the baselines {where}",
         )
 
     def _claim(self, name: str, measurement: Measurement) -> None:
@@ -189,17 +182,21 @@ class Baseline:
         alike = stored.get("definition") == measurement.signature["definition"]
         values = stored["values"] if alike else {}
         old, new = stored.get("values", {}).get(statistic), measurement.values[statistic]
-        notes = self.accepted.setdefault(name, _in_force(stored, measurement) if alike else [])
+        accepted = _in_force(stored, measurement) if alike else []
+        notes = self.accepted.setdefault(name, list(accepted))  # of all statistics of the entry, to be written
         why = ""
         if _is_worse(measurement, statistic, values, tolerance):
             if not self.reason:
                 self.refused.add(name)
                 return self._refuse(measurement, statistic, name, stored, tolerance)
-            notes.append(self._note(statistic, stored, measurement))
+            note = self._note(statistic, stored, measurement)
+            accepted.append(note)
+            if note not in notes:
+                notes.append(note)
             why = f" because: {self.reason}"
         text = f"{statistic} {format_number(old)} -> {format_number(new)} accepted{why}"
         bound = f"was {format_number(old)}" if stored else "new"
-        return _with_accepted(Finding(UPDATED, bound, text), notes)
+        return _with_accepted(Finding(UPDATED, bound, text), accepted)
 
     def _refuse(
         self, measurement: Measurement, statistic: str, name: str, stored: Mapping[str, Any], tolerance: float

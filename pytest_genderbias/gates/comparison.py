@@ -11,29 +11,19 @@ from typing import Any
 
 from pytest_genderbias.errors import GateError
 from pytest_genderbias.gates.book import pack_items
-from pytest_genderbias.gates.judgement import (
-    LEVEL,
-    NO_VALUE,
-    NOT_COMPARABLE,
-    PASS,
-    STALE,
-    WHOLE_SUITE,
-    Finding,
-    Judgement,
-    make_judgement,
-)
-from pytest_genderbias.gates.listening import POLICY
+from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE, Finding, Judgement, make_judgement
+from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.regression import (
     FLOAT_NOISE,
     MUST_AGREE,
     Before,
     check_tolerance,
-    corrected_for,
     different,
     find_regression,
     item_difference,
     worsening,
 )
+from pytest_genderbias.gates.verdicts import NO_VALUE, NOT_COMPARABLE, PASS, STALE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.multiple_tests import holm
 from pytest_genderbias.statistics.inference.paired import Difference
@@ -50,7 +40,7 @@ def judge_no_worse(
     reference: Measurement,
     tolerance: float = 0.0,
     statistic: str | None = None,
-    comparisons: int = 1,
+    correction: Correction = Correction(),  # noqa: B008 - frozen
     label: str | None = None,
 ) -> Judgement:
     """Judge whether a model is worse than another on the same suite, item by item.
@@ -60,8 +50,7 @@ def judge_no_worse(
         reference: of the other, with the same suite, settings and sample.
         tolerance: how much worse, in units of the statistic, is accepted.
         statistic: the main one by default.
-        comparisons: how many such comparisons ``regressed`` is corrected for: those of a gate file, of the flags, or of a test in
-            Python. A number given by ``--bias-correct-for`` takes its place, and ``--bias-correct-for=none`` makes it 1.
+        correction: the comparisons that ``regressed`` is corrected for; none by default.
         label: what the gate is called, to tell it from others on the same statistic.
 
     Raises:
@@ -75,8 +64,7 @@ def judge_no_worse(
     bound = f"no worse than {reference.model}"
     if unlike := _unlike(measurement, reference, name):
         return make_judgement(measurement, name, Finding(NOT_COMPARABLE, bound, unlike), label)
-    tests, family = corrected_for(POLICY.get().family, comparisons, "comparisons of models")
-    before = Before(reference.model, reference.values, reference.items, tests=tests, family=family)
+    before = Before(reference.model, reference.values, reference.items, correction=correction)
     found = find_regression(measurement, name, before, tolerance)
     if found.verdict == STALE:  # a better model puts nothing out of date
         found = replace(found, verdict=PASS)

@@ -6,21 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_genderbias.gates.listening import LISTENER, POLICY
+from pytest_genderbias.gates.verdicts import INCONCLUSIVE, PASS, REGRESSED
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
-
-PASS, REGRESSED, INCONCLUSIVE, STALE, NOT_COMPARABLE, MISSING, NO_VALUE, UPDATED = (
-    "pass", "regressed", "inconclusive", "stale", "not comparable", "missing", "no value", "updated",
-)  # fmt: skip
-#: Of a mitigation.
-REDUCED, NOT_REDUCED, OVER_CORRECTED, ACCURACY_LOST, SUPERFICIAL = (
-    "reduced", "not reduced", "over-corrected", "accuracy lost", "superficial",
-)  # fmt: skip
-_ALWAYS_FAIL = frozenset(
-    {REGRESSED, NOT_COMPARABLE, MISSING, NO_VALUE, NOT_REDUCED, OVER_CORRECTED, ACCURACY_LOST, SUPERFICIAL}
-)
 
 #: The questions that a gate can answer.
 WHOLE_SUITE = "the suite's cases"
@@ -57,8 +46,7 @@ class Finding:
 class Judgement:
     """What a gate found. ``bound`` is the limit or baseline in short, for the table; ``text`` explains it whole.
 
-    ``interval`` has the bounds that decided, ``over`` what varies between them. ``failed``: whether the test that holds this gate
-    fails. ``accepted``: worse values that were accepted with a reason, still in force. ``name``: of the gate or baseline entry, where it
+    ``interval`` has the bounds that decided, ``over`` what varies between them. ``accepted``: worse values that were accepted with a reason, still in force. ``name``: of the gate or baseline entry, where it
     was given one. ``facts``: figures beside the verdict, as a mitigation's share that is gone, as plain JSON values.
     """
 
@@ -72,7 +60,6 @@ class Judgement:
     bound: str
     verdict: str
     text: str
-    failed: bool
     over: str = ""
     settled_by: str = ""
     p: float | None = None
@@ -112,23 +99,16 @@ def approximate(number: int) -> str:
 
 
 def make_judgement(measurement: Measurement, statistic: str, finding: Finding, name: str | None = None) -> Judgement:
-    """Make a judgement and tell the listener."""
-    policy = POLICY.get()
-    warned = {INCONCLUSIVE: policy.inconclusive, STALE: policy.stale}
+    """Make the judgement of a finding."""
     bounds = None
     if finding.low is not None and finding.high is not None:
         bounds = Interval(finding.low, finding.high, finding.level, finding.over, "")
-    judgement = Judgement(
+    return Judgement(
         measurement.suite, measurement.model, statistic, measurement.values[statistic], bounds, measurement.n, measurement.n_total,
         finding.bound, finding.verdict, explain(measurement, statistic, finding),
-        finding.verdict in _ALWAYS_FAIL or warned.get(finding.verdict) == "fail",
         finding.over, finding.settled_by, finding.p, finding.tests, finding.difference, list(finding.accepted),
         measurement.null.get(statistic), name or "", finding.facts,
     )  # fmt: skip
-    listener = LISTENER.get()
-    if listener is not None:
-        listener(judgement)
-    return judgement
 
 
 def explain(measurement: Measurement, statistic: str, finding: Finding) -> str:

@@ -8,19 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from pytest_genderbias.errors import GateError, UnknownNameError
-from pytest_genderbias.gates.judgement import (
-    INCONCLUSIVE,
-    NO_VALUE,
-    PASS,
-    REGRESSED,
-    WHOLE_SUITE,
-    Finding,
-    Judgement,
-    approximate,
-    decide,
-    make_judgement,
-)
+from pytest_genderbias.gates.judgement import WHOLE_SUITE, Finding, Judgement, approximate, decide, make_judgement
 from pytest_genderbias.gates.regression import FLOAT_NOISE
+from pytest_genderbias.gates.verdicts import INCONCLUSIVE, NO_VALUE, PASS, REGRESSED
 from pytest_genderbias.measurement.measure import Until
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import restarts_of

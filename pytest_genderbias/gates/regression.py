@@ -10,18 +10,9 @@ from typing import Any
 import numpy as np
 
 from pytest_genderbias.errors import GateError
-from pytest_genderbias.gates.judgement import (
-    INCONCLUSIVE,
-    LEVEL,
-    NO_VALUE,
-    PASS,
-    REGRESSED,
-    STALE,
-    WHOLE_SUITE,
-    Finding,
-    approximate,
-    format_number,
-)
+from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE, Finding, approximate, format_number
+from pytest_genderbias.gates.policy import Correction
+from pytest_genderbias.gates.verdicts import INCONCLUSIVE, NO_VALUE, PASS, REGRESSED, STALE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import restarts_of
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, align
@@ -42,16 +33,15 @@ class Before:
     """What a measurement is held against.
 
     ``name``: what it is called (``baseline``, or a model's name). ``items`` as in :class:`~pytest_genderbias.measurement.measurement.Measurement`;
-    ``None`` if they were not kept. ``changed``: what else differs and may (dtype, tokenizer), in words. ``tests``: how many such
-    comparisons ``regressed`` is corrected for, and ``family`` what these are. ``fingerprint``: of the weights, where they are known.
+    ``None`` if they were not kept. ``changed``: what else differs and may (dtype, tokenizer), in words. ``correction``: the
+    comparisons that ``regressed`` is corrected for. ``fingerprint``: of the weights, where they are known.
     """
 
     name: str
     values: Mapping[str, float | None]
     items: Mapping[str, Any] | None
     changed: str = ""
-    tests: int = 1
-    family: str = ""
+    correction: Correction = Correction()  # noqa: RUF009 - frozen
     accept: str = ""
     fingerprint: str | None = None
 
@@ -74,7 +64,7 @@ def find_regression(measurement: Measurement, statistic: str, before: Before, to
     """Compare a statistic with what it was, by its bounds for other items (or restarts), the same items paired.
 
     ``pass``: the upper bound of the worsening is at most the tolerance. ``stale``: it is below minus the tolerance. ``regressed``: the
-    worsening is above the tolerance, with a p value that holds for all ``before.tests``. Else ``inconclusive``. A statistic that no
+    worsening is above the tolerance, with a p value that holds for all ``before.correction.tests``. Else ``inconclusive``. A statistic that no
     items make up is compared as it is, where all cases were scored both times.
     """
     old, new = before.values.get(statistic), measurement.values[statistic]
@@ -90,13 +80,13 @@ def find_regression(measurement: Measurement, statistic: str, before: Before, to
         found = item_difference(measurement, statistic, before.items, tolerance)
     except UndefinedError as error:
         return _as_a_whole(measurement, statistic, bound, worse, tolerance, before, moved, str(error))
-    verdict = verdict_on(found, tolerance, before.tests)
+    verdict = verdict_on(found, tolerance, before.correction.tests)
     lines = [_bounds_in_words(found, before), *_out_of_reach(found, before), *_moved_most(found)]
     if verdict == INCONCLUSIVE and _same_model(measurement, before) and abs(found.value) <= SAME_MODEL_NOISE:
         verdict, lines = PASS, [*lines, "  the same model, by its fingerprint: so small a difference is rounding"]
     settled = _settled_by(found, tolerance, before) if verdict == INCONCLUSIVE else ""
     return Finding(
-        verdict, bound, moved + _advice(verdict, before), found.low, found.high, found.over, settled, found.p, before.tests, found.value,
+        verdict, bound, moved + _advice(verdict, before), found.low, found.high, found.over, settled, found.p, before.correction.tests, found.value,
         lines,
     )  # fmt: skip
 
@@ -160,19 +150,6 @@ def _cut(tests: int) -> float:
     return (1 - LEVEL) / tests
 
 
-def corrected_for(family: str | int, known: int, what: str) -> tuple[int, str]:
-    """Return how many comparisons ``regressed`` is corrected for, and what they are: one rule for every comparison.
-
-    Args:
-        family: as ``--bias-correct-for`` has it: a number, which holds; ``"none"``, which is 1; or any other name, for what is known.
-        known: how many there are: entries of a baseline; comparisons of models in a gate file, by the flags, or as a test says.
-        what: these are.
-    """
-    if isinstance(family, int):
-        return family, "comparisons (--bias-correct-for)"
-    return (1, "") if family == "none" else (max(1, known), what)
-
-
 def _as_a_whole(
     measurement: Measurement, statistic: str, bound: str, worse: float, tolerance: float, before: Before, moved: str, why: str,
 ) -> Finding:  # fmt: skip
@@ -204,8 +181,10 @@ def _advice(verdict: str, before: Before) -> str:
 
 
 def _bounds_in_words(found: Difference, before: Before) -> str:
-    cut = _cut(before.tests)
-    corrected = f"{cut:.2g} or less" + (f", 0.05 for {before.tests} {before.family}" if before.tests > 1 else "")
+    cut = _cut(before.correction.tests)
+    corrected = f"{cut:.2g} or less" + (
+        f", 0.05 for {before.correction.tests} {before.correction.what}" if before.correction.tests > 1 else ""
+    )
     return (
         f"  worsening {found.value:.4g}, one-sided 95 % bounds {found.low:.4g} and {found.high:.4g} over {found.over} "
         f"({found.items} of them, {found.moved} moved; {found.method}); p = {found.p:.2g} against a worsening within the tolerance, regressed at {corrected}"
@@ -214,13 +193,13 @@ def _bounds_in_words(found: Difference, before: Before) -> str:
 
 def _out_of_reach(found: Difference, before: Before) -> list[str]:
     """Say so if no worsening could be called regressed, as the method has no p value that counts among so many tests."""
-    cut = _cut(before.tests)
+    cut = _cut(before.correction.tests)
     if found.least_p <= cut:
         return []
     most = int((1 - LEVEL) / found.least_p + 1e-9)
     return [
-        f"  no p of this method is small enough for 'regressed' with {before.tests} {before.family}: it is {found.least_p:.2g} at least, "
-        f"and has to be {cut:.2g}; name a family of at most {most} (--bias-correct-for=module, none, or a number)"
+        f"  no p of this method is small enough for 'regressed' with {before.correction.tests} {before.correction.what}: it is {found.least_p:.2g} at least, "
+        f"and has to be {cut:.2g}; correct for at most {most} (--bias-correct-for=module, none, or a number)"
     ]
 
 
@@ -228,9 +207,7 @@ def _settled_by(found: Difference, tolerance: float, before: Before) -> str:
     """Say what would decide, if the difference stays where it is."""
     if found.low > tolerance:  # but for the correction it is decided
         wider = f"a tolerance of {_round_up(found.high):g}"
-        return (
-            f"more {found.over}, a smaller family (--bias-correct-for: now {before.tests} {before.family}), or {wider}"
-        )
+        return f"more {found.over}, fewer comparisons (--bias-correct-for: now {before.correction.tests} {before.correction.what}), or {wider}"
     needed = items_to_decide(found, tolerance)
     more = "" if needed is None else f"{approximate(needed)} {found.over}, if the difference stays where it is; or "
     return f"{more}a tolerance of {_round_up(found.high):g}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_genderbias.gates.listening import LISTENER, POLICY, Policy
+from pytest_genderbias.gates.policy import FAILED, Policy, Referee, refereed_by
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 
 if TYPE_CHECKING:
@@ -95,10 +95,10 @@ def record_measurement(item: pytest.Item, measurement: Measurement) -> None:
 
 @contextmanager
 def listening(item: pytest.Item) -> Iterator[None]:
-    """Hear of every judgement while a test runs."""
+    """Apply the policy of the run to the judgements of a test, and record them."""
 
-    def hear(judgement: Judgement) -> None:
-        outcome_of(item).judgements.append(judgement.to_dict())
+    def record(judgement: Judgement, outcome: str) -> None:
+        outcome_of(item).judgements.append({**judgement.to_dict(), "failed": outcome == FAILED})
         name = f"bias.{judgement.suite}.{judgement.statistic}"
         item.user_properties.append((f"{name}.verdict", judgement.verdict))
         item.user_properties.append((f"{name}.bound", judgement.bound))
@@ -111,12 +111,8 @@ def listening(item: pytest.Item) -> Iterator[None]:
             item.user_properties.append((f"{name}.settled_by", judgement.settled_by))
 
     settings = item.config.stash[SETTINGS]
-    token, rule = LISTENER.set(hear), POLICY.set(Policy(settings.inconclusive, settings.stale, settings.correct_for))
-    try:
+    with refereed_by(Referee(Policy(settings.inconclusive, settings.stale, settings.correct_for), record)):
         yield
-    finally:
-        LISTENER.reset(token)
-        POLICY.reset(rule)
 
 
 def baseline_of(item: pytest.Item, model: str, settings: Settings) -> Baseline:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -16,9 +17,10 @@ from pytest_genderbias import Limit, Measurement, assert_no_worse, load_model, m
 from pytest_genderbias.errors import GateFailure
 from pytest_genderbias.gates.book import MOST_ITEM_BYTES
 from pytest_genderbias.gates.comparison import Comparison, _corrected, compare_models, judge_no_worse, pack
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.limits import decided_by
-from pytest_genderbias.gates.listening import POLICY, Policy
-from pytest_genderbias.gates.regression import Before, _out_of_reach, _settled_by, corrected_for, verdict_on
+from pytest_genderbias.gates.policy import Correction, Policy, Referee, correction_for, refereed_by
+from pytest_genderbias.gates.regression import Before, _out_of_reach, _settled_by, verdict_on
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.comparison import comparison_notes, make_comparison_table
 from pytest_genderbias.reports.table import make_table
@@ -253,7 +255,7 @@ def test_one_model_under_two_names_is_the_same() -> None:
     assert (row.better, row.worsening, row.p, row.moved) == ("the same", 0.0, 1.0, 0)
     assert "the same in every item" in make_comparison_table([row.to_dict()])
     judged = judge_no_worse(classified("b", 1), classified("a", 1))
-    assert (judged.verdict, judged.failed) == ("pass", False)
+    assert (judged.verdict, Policy().fails(judged)) == ("pass", False)
     assert "the same in every item" in judged.text
 
 
@@ -309,19 +311,17 @@ def test_a_difference_of_noise_makes_no_model_better() -> None:
 
 
 def test_one_rule_for_the_number_of_comparisons() -> None:
-    assert corrected_for("model", 7, "entries") == (7, "entries")
-    assert corrected_for("module", 0, "entries") == (1, "entries")
-    assert corrected_for("none", 7, "entries") == (1, "")
-    assert corrected_for(3, 7, "entries") == (3, "comparisons (--bias-correct-for)")
+    assert correction_for("model", 7, "entries") == Correction(7, "entries")
+    assert correction_for("module", 0, "entries") == Correction(1, "entries")
+    assert correction_for("none", 7, "entries") == Correction(1, "comparisons")
+    assert correction_for(3, 7, "entries") == Correction(3, "comparisons (--bias-correct-for)")
     planted, a = classified("b", 1, 0.05), classified("a", 1)
-    token = POLICY.set(Policy(family=40))
-    try:
-        assert judge_no_worse(planted, a, comparisons=2).tests == 40
-        POLICY.set(Policy(family="none"))
-        assert judge_no_worse(planted, a, comparisons=2).tests == 1
-    finally:
-        POLICY.reset(token)
-    assert judge_no_worse(planted, a, comparisons=2).tests == 2
+    for correct_for, number in ((40, 40), ("none", 1), ("model", 2)):
+        recorded: list[tuple[Judgement, str]] = []
+        referee = Referee(Policy(correct_for=correct_for), lambda *settled, to=recorded: to.append(settled))
+        with refereed_by(referee), suppress(GateFailure):
+            assert_no_worse(planted, a, comparisons=2)
+        assert [judgement.tests for judgement, _ in recorded] == [number]
 
 
 @pytest.mark.parametrize(("flag", "tests"), [([], [2, 2, 2]), (["--bias-correct-for=none"], [1] * 3), (["--bias-correct-for=9"], [9] * 3)])  # fmt: skip
@@ -330,10 +330,10 @@ def test_the_flag_holds_for_gate_files_flags_and_python(
 ) -> None:
     jobs.path.joinpath("g.bias.yaml").write_text(GATES)
     jobs.makepyfile(
-        "from pytest_genderbias.gates.comparison import judge_no_worse\n"
+        "from pytest_genderbias import assert_no_worse\n"
         "def test_it(bias_measure):\n"
         "    found = bias_measure('tiny-nli.yaml')\n"
-        "    judge_no_worse(found, found, comparisons=2)\n"
+        "    assert_no_worse(found, found, comparisons=2)\n"
     )
     models = [model(jobs, which, name) for which, name in (("good", "a"), ("good", "b"))]
     for i, arguments in enumerate(
@@ -352,26 +352,24 @@ def test_a_verdict_that_no_p_can_reach_is_said_to_be_so() -> None:
         mean_moments(labels, ones / 10, ones, "letters"),
         lambda v: v,
     )
-    before = Before("baseline", {}, None, tests=2, family="baseline entries of m")
+    before = Before("baseline", {}, None, correction=Correction(2, "baseline entries of m"))
     assert verdict_on(found, 0.0) == "regressed"
     assert verdict_on(found, 0.0, tests=2) == "inconclusive"
     [line] = _out_of_reach(found, before)
-    assert (
-        "with 2 baseline entries of m: it is 0.031 at least, and has to be 0.025; name a family of at most 1 " in line
-    )
-    assert _out_of_reach(found, replace(before, tests=1)) == []
+    assert "with 2 baseline entries of m: it is 0.031 at least, and has to be 0.025; correct for at most 1 " in line
+    assert _out_of_reach(found, replace(before, correction=Correction())) == []
     assert _settled_by(found, 0.0, before) == (
-        "more letters, a smaller family (--bias-correct-for: now 2 baseline entries of m), or a tolerance of 0.1"
+        "more letters, fewer comparisons (--bias-correct-for: now 2 baseline entries of m), or a tolerance of 0.1"
     )
 
 
 def test_the_text_says_that_a_gate_cannot_regress() -> None:
     planted, a = classified("b", 1, 0.05), classified("a", 1)
-    assert judge_no_worse(planted, a, comparisons=500).verdict == "regressed"
-    judged = judge_no_worse(planted, a, comparisons=10**60)
+    assert judge_no_worse(planted, a, correction=Correction(500)).verdict == "regressed"
+    judged = judge_no_worse(planted, a, correction=Correction(10**60))
     assert judged.verdict == "inconclusive"
     assert "no p of this method is small enough for 'regressed' with 1" in judged.text
-    assert "a smaller family (--bias-correct-for: now 1" in judged.settled_by
+    assert "fewer comparisons (--bias-correct-for: now 1" in judged.settled_by
 
 
 @pytest.mark.parametrize(("n", "part"), [(1000, "1,000 of 1,936,512"), (1_936_512, "all of them")])

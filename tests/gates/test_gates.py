@@ -20,7 +20,7 @@ from pytest_genderbias.gates.book import entry_of, write_entries
 from pytest_genderbias.gates.comparison import judge_no_worse
 from pytest_genderbias.gates.judgement import approximate, decide
 from pytest_genderbias.gates.limits import decided_by, judge_limit
-from pytest_genderbias.gates.listening import POLICY, Policy
+from pytest_genderbias.gates.policy import Policy, Referee, refereed_by
 from pytest_genderbias.gates.regression import FLOAT_NOISE, Before, find_regression
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.plugin.ledger import _merged
@@ -192,7 +192,7 @@ def test_a_sample_is_judged_by_its_bounds(sampled: Measurement, limit: float) ->
     assert found.verdict == decide(bounds.low, bounds.high, limit - FLOAT_NOISE, np.inf)
     assert (found.interval.low, found.interval.high) == (bounds.low, bounds.high)
     if found.verdict == "inconclusive":
-        assert found.failed and found.settled_by.endswith("cases, if the value stays where it is")
+        assert Policy().fails(found) and found.settled_by.endswith("cases, if the value stays where it is")
         assert 400 < int(found.settled_by.split()[1].replace(",", "")) <= sampled.n_total * 1.1
 
 
@@ -247,7 +247,7 @@ def test_a_sample_of_what_is_no_mean_decides_nothing(wide: Path) -> None:
 
 def test_no_value_fails_and_says_why(whole: Measurement) -> None:
     found = judge_limit(whole, Limit(at_least=0.5), "accuracy")
-    assert (found.verdict, found.failed) == ("no value", True)
+    assert (found.verdict, Policy().fails(found)) == ("no value", True)
     assert "accuracy should be at least 0.5, but it has no value: SNLI is not there" in found.text.partition("\n")[0]
 
 
@@ -305,16 +305,13 @@ def test_what_is_strict_is_set_for_the_run(whole: Measurement, sampled: Measurem
     limit = sampled.value
     with pytest.raises(GateFailure, match=r"^inconclusive: "):
         assert_at_least(sampled, limit)
-    token = POLICY.set(Policy("warn", "fail"))
-    try:
+    with refereed_by(Referee(Policy("warn", "fail"))):
         with pytest.warns(GateWarning, match=r"^inconclusive: "):
             assert_at_least(sampled, limit)
         baseline = stored(tmp_path, whole)
         better = measure_like(whole, Scatter(worse=-0.1))
         with pytest.raises(GateFailure, match=r"^stale: "):
             assert_no_regression(better, baseline)
-    finally:
-        POLICY.reset(token)
 
 
 # Early stopping.
@@ -507,11 +504,11 @@ def test_the_family_changes_only_what_is_called_regressed(whole: Measurement, tm
     worse, better = measure_like(whole, Scatter(worse=0.05)), measure_like(whole, Scatter(worse=-0.05))
     tests = {"model": 7, "module": 4, "none": 1, 10**6: 10**6}
     for family, number in tests.items():
-        baseline = Baseline(tmp_path, "m", "t.py", family=family)
+        baseline = Baseline(tmp_path, "m", "t.py", correct_for=family)
         found = baseline.judge(worse, tolerance=0.01)
         assert (found.tests, found.verdict) == (number, "inconclusive" if number == 10**6 else "regressed")
-        assert Baseline(tmp_path, "m", "t.py", family=family).judge(worse, tolerance=0.06).verdict == "pass"
-        assert Baseline(tmp_path, "m", "t.py", family=family).judge(better).verdict == "stale"
+        assert Baseline(tmp_path, "m", "t.py", correct_for=family).judge(worse, tolerance=0.06).verdict == "pass"
+        assert Baseline(tmp_path, "m", "t.py", correct_for=family).judge(better).verdict == "stale"
         assert found.p == pytest.approx(0.5**20), "all items are worse, whatever the family"
 
 
@@ -527,7 +524,7 @@ def test_not_comparable_names_what_differs_and_nothing_else(
     whole: Measurement, tmp_path: Path, change: dict[str, Any], named: list[str]
 ) -> None:
     found = stored(tmp_path, whole).judge(measure_like(whole, Scatter(), **change))
-    assert (found.verdict, found.failed, found.p) == ("not comparable", True, None)
+    assert (found.verdict, Policy().fails(found), found.p) == ("not comparable", True, None)
     assert f"is of something else ({'; '.join(named)}); run with --bias-update" in found.text
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.gates.judgement import LEVEL, NO_VALUE, NOT_COMPARABLE, WHOLE_SUITE
+from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE
 from pytest_genderbias.gates.regression import MUST_AGREE, different
+from pytest_genderbias.gates.verdicts import NO_VALUE, NOT_COMPARABLE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, MitigationRun
 from pytest_genderbias.recipes.recipe import Performance

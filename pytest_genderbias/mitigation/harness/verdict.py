@@ -11,7 +11,9 @@ import numpy as np
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.gates.assertions import settle
-from pytest_genderbias.gates.judgement import (
+from pytest_genderbias.gates.judgement import Finding, Judgement, format_number, make_judgement
+from pytest_genderbias.gates.regression import FLOAT_NOISE
+from pytest_genderbias.gates.verdicts import (
     ACCURACY_LOST,
     INCONCLUSIVE,
     NO_VALUE,
@@ -20,12 +22,7 @@ from pytest_genderbias.gates.judgement import (
     OVER_CORRECTED,
     REDUCED,
     SUPERFICIAL,
-    Finding,
-    Judgement,
-    format_number,
-    make_judgement,
 )
-from pytest_genderbias.gates.regression import FLOAT_NOISE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.mitigation.harness.retraining import compress, recipe_of_heads, retrained_heads

@@ -227,7 +227,7 @@ class GateItem(pytest.Item):
 
     def runtest(self) -> None:
         """Measure and judge."""
-        from pytest_genderbias.gates.assertions import settle
+        from pytest_genderbias.gates.assertions import settle_all
         from pytest_genderbias.gates.limits import judge_limit
 
         gate = self.gate
@@ -240,12 +240,13 @@ class GateItem(pytest.Item):
             baseline = outcomes.baseline_of(self, measurement.model, self.config.stash[SETTINGS])
             outcomes.outcome_of(self).gates = self._gates_of_entry()
             judgements.append(baseline.judge(measurement, gate.tolerance, gate.statistic, gate.label))
-        if gate.against is not None:
-            judgements.append(self._compare(measurement, gate.against))
-        if gate.limit is not None:
-            judgements.append(judge_limit(measurement, gate.limit, gate.statistic, gate.generalise, gate.label))
-        for judgement in judgements:
-            settle(judgement)
+        try:
+            if gate.against is not None:
+                judgements.append(self._compare(measurement, gate.against))
+            if gate.limit is not None:
+                judgements.append(judge_limit(measurement, gate.limit, gate.statistic, gate.generalise, gate.label))
+        finally:  # a reference that cannot be measured does not hide a regression from the baseline
+            settle_all(judgements)
 
     def _measure(self, spec: ModelSpec | None) -> Measurement:
         """Measure as far as all gates beside this one need, whether or not they run too, so that no verdict hangs on that."""
@@ -285,6 +286,7 @@ class GateItem(pytest.Item):
 
     def _compare(self, measurement: Measurement, against: str) -> Judgement:
         from pytest_genderbias.gates.comparison import judge_no_worse
+        from pytest_genderbias.gates.policy import active_referee
 
         if self.reference is None:
             refuse_or_skip(
@@ -295,7 +297,7 @@ class GateItem(pytest.Item):
             reference_or_skip(self, self.reference),
             self.gate.tolerance,
             self.gate.statistic,
-            self.comparisons,
+            active_referee().policy.correction(self.comparisons, "comparisons of models"),
             self.gate.label,
         )
 

@@ -43,7 +43,7 @@ class SuiteItem(pytest.Item):
 
     def runtest(self) -> None:
         """Measure, report, and judge against a stored entry, or make one where that is asked for; and against the other model."""
-        from pytest_genderbias.gates.assertions import settle
+        from pytest_genderbias.gates.assertions import settle_all
 
         measure_references(self)
         measurement, judgements = self._measure(self.spec), []
@@ -54,8 +54,7 @@ class SuiteItem(pytest.Item):
             if self.reference is not None:
                 judgements.append(self._judge_no_worse(measurement, self.reference))
         finally:  # a suite that does not apply to the other model is no excuse
-            for judgement in judgements:
-                settle(judgement)
+            settle_all(judgements)
 
     @property
     def reference(self) -> ModelSpec | None:
@@ -83,10 +82,12 @@ class SuiteItem(pytest.Item):
     def _judge_no_worse(self, measurement: Measurement, reference: ModelSpec) -> Judgement:
         """Compare with the other model; the comparisons are those that the flags name, whatever of them runs."""
         from pytest_genderbias.gates.comparison import judge_no_worse
+        from pytest_genderbias.gates.policy import active_referee
 
         settings = self.config.stash[SETTINGS]
         comparisons = len(settings.suites) * (len(settings.models) - 1)
-        return judge_no_worse(measurement, reference_or_skip(self, reference), comparisons=comparisons)
+        correction = active_referee().policy.correction(comparisons, "comparisons of models")
+        return judge_no_worse(measurement, reference_or_skip(self, reference), correction=correction)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: str | None = None) -> str:
         """Show our own errors without a traceback."""

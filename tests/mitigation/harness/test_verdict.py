@@ -14,8 +14,9 @@ from support.answered_suites import NoisyCoreference, winogender
 
 from pytest_genderbias import load_model, load_suite
 from pytest_genderbias.errors import GateFailure, NotApplicableError, SettingError
-from pytest_genderbias.gates.assertions import GateWarning
-from pytest_genderbias.gates.judgement import (
+from pytest_genderbias.gates.assertions import GateWarning, settle
+from pytest_genderbias.gates.policy import PASSED, Policy, Referee, refereed_by
+from pytest_genderbias.gates.verdicts import (
     ACCURACY_LOST,
     INCONCLUSIVE,
     NO_VALUE,
@@ -25,7 +26,6 @@ from pytest_genderbias.gates.judgement import (
     REDUCED,
     SUPERFICIAL,
 )
-from pytest_genderbias.gates.listening import LISTENER, POLICY, Policy
 from pytest_genderbias.measurement.measure import measure
 from pytest_genderbias.mitigation import MitigationRun, assert_reduced, judge_reduction, make_method, mitigate
 from pytest_genderbias.mitigation.harness.run import opened
@@ -133,7 +133,7 @@ def first_line(judgement):
 def test_reduced_by_most_and_more_than_in_the_control():
     run = run_of(lm(BIAS), lm(0.3 * BIAS), [[lm(BIAS + noise(0.1, s)) for s in (1, 2, 3)]])
     found = judge(run, by=0.3, budget={"perplexity": 0.05})
-    assert found.verdict == REDUCED and not found.failed
+    assert found.verdict == REDUCED and not Policy().fails(found)
     assert "reduced by 70 % (at least 30 % is asked), more than in the control" in first_line(found)
     assert (
         "mean of 3" in found.text and "perplexity: 7.389 -> 7.389, unchanged" in found.text and ": kept" in found.text
@@ -159,7 +159,7 @@ def test_the_share_is_what_a_hand_computes():
 def test_nothing_done_is_not_reduced(by):
     model = lm(BIAS)
     found = judge(run_of(model, model), by=by)
-    assert found.verdict == NOT_REDUCED and found.failed
+    assert found.verdict == NOT_REDUCED and Policy().fails(found)
     assert "unchanged" in first_line(found)
     with pytest.raises(GateFailure, match="not reduced"):
         assert_reduced(run_of(model, model), "lm-occupation", by=by, cache=None)
@@ -198,18 +198,15 @@ def test_inconclusive_says_what_settles_it_and_follows_the_policy():
     low, high = found.facts["reduction_bounds"]
     assert found.verdict == REDUCED and 0.3 < low < 0.4 < high
     found = judge(run, by=0.4)
-    assert found.verdict == INCONCLUSIVE and found.failed and found.facts["reduction_bounds"] == [low, high]
+    assert found.verdict == INCONCLUSIVE and Policy().fails(found) and found.facts["reduction_bounds"] == [low, high]
     assert (
         "occupations, if it stays where it is" in found.settled_by
         and f"by={np.floor(100 * low) / 100:g}" in found.settled_by
     )
     assert judge(run, by=np.floor(100 * low) / 100 - 0.01).verdict == REDUCED
-    token = POLICY.set(Policy(inconclusive="warn"))
-    try:
-        with pytest.warns(GateWarning, match="inconclusive"):
-            assert not assert_reduced(run, "lm-occupation", by=0.4, cache=None).failed
-    finally:
-        POLICY.reset(token)
+    policy = Policy(inconclusive="warn")
+    with refereed_by(Referee(policy)), pytest.warns(GateWarning, match="inconclusive"):
+        assert not policy.fails(assert_reduced(run, "lm-occupation", by=0.4, cache=None))
 
 
 def test_over_corrected_where_the_mean_changes_its_side():
@@ -245,7 +242,7 @@ def test_accuracy_lost():
     nats = np.full(PASSAGES, 2.0)
     run = run_of(lm(BIAS, nats), lm(0.3 * BIAS, nats + 0.2 + noise(0.02, 1, PASSAGES)))
     found = judge(run, budget={"perplexity": 0.05})
-    assert found.verdict == ACCURACY_LOST and found.failed
+    assert found.verdict == ACCURACY_LOST and Policy().fails(found)
     assert first_line(found).startswith(
         "accuracy lost: "
     ) and "% worse, 5 % worse is allowed; aggregate_bias" in first_line(found)
@@ -266,7 +263,7 @@ def test_a_budget_that_is_not_decided_makes_the_verdict_inconclusive():
 def test_superficial(tmp_path):
     run = run_of(lm(BIAS), lm(0.2 * BIAS), recipe=StubRecipe(tuple(BIAS), back=0.75), folder=tmp_path)
     found = judge(run, superficial=True)
-    assert found.verdict == SUPERFICIAL and found.failed
+    assert found.verdict == SUPERFICIAL and Policy().fails(found)
     assert "75 % of the reduction comes back with a new head; aggregate_bias" in first_line(found)
     assert "one-sided 95 % bounds 75 % and 75 %" in found.text and "before with a new head" in found.text
     assert "compression of gender: not known: " in found.text
@@ -486,7 +483,7 @@ def test_a_control_that_does_nothing_right_takes_no_accuracy_away():
 def test_a_perplexity_too_large_for_a_number_is_no_value():
     run = run_of(lm(BIAS), lm(0.3 * BIAS, np.full(PASSAGES, 1e4)))
     found = judge(run, budget={"perplexity": 0.05})
-    assert found.verdict == NO_VALUE and found.failed
+    assert found.verdict == NO_VALUE and Policy().fails(found)
     assert "no value for the perplexity of the budget after: it is exp(10000)" in first_line(found)
     fine = judge(replace(run, after=lm(0.3 * BIAS), control=[[lm(BIAS, np.full(PASSAGES, 1e4))]], trained=True),
                  budget={"perplexity": 0.05})  # fmt: skip
@@ -519,14 +516,13 @@ def test_arguments_that_cannot_be(wrong):
         judge(run_of(lm(BIAS), lm(BIAS)), **wrong)
 
 
-def test_the_listener_hears_of_it():
-    heard = []
-    token = LISTENER.set(heard.append)
-    try:
+def test_only_a_settled_judgement_is_recorded():
+    recorded = []
+    with refereed_by(Referee(Policy(), lambda *settled: recorded.append(settled))):
         found = judge(run_of(lm(BIAS), lm(0.1 * BIAS)), name="mine")
-    finally:
-        LISTENER.reset(token)
-    assert heard == [found] and found.name == "mine"
+        assert recorded == [] and found.name == "mine"
+        settle(found)
+    assert recorded == [(found, PASSED)]
 
 
 def test_every_statistic_without_a_sign_names_one_that_has():

@@ -1,0 +1,108 @@
+"""The policy of a run: which verdicts fail a test, and how many comparisons ``regressed`` is corrected for.
+
+A judgement does not depend on the policy. :func:`~pytest_genderbias.gates.assertions.settle` applies the policy that is active and
+records the judgement with its outcome. This module does not import numpy, so that a plugin can set a policy when it is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from pytest_genderbias.gates.verdicts import ALWAYS_FAIL, INCONCLUSIVE, STALE
+
+if TYPE_CHECKING:
+    from pytest_genderbias.gates.judgement import Judgement
+
+#: Outcomes of a settled judgement.
+FAILED, WARNED, PASSED = "failed", "warned", "passed"
+
+
+@dataclass(frozen=True)
+class Correction:
+    """How many comparisons the verdict ``regressed`` is corrected for, and what they are, in the plural."""
+
+    tests: int = 1
+    what: str = "comparisons"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How strict a run is.
+
+    Attributes:
+        inconclusive: ``"fail"`` or ``"warn"``: what the verdict ``inconclusive`` does to a test (``--bias-inconclusive``).
+        stale: the same for the verdict ``stale`` (``--bias-stale``).
+        correct_for: the comparisons that ``regressed`` is corrected for (``--bias-correct-for``): ``"model"``, ``"module"``,
+            ``"none"``, or their number.
+    """
+
+    inconclusive: str = "fail"
+    stale: str = "warn"
+    correct_for: str | int = "model"
+
+    def outcome(self, judgement: Judgement) -> str:
+        """Return ``"failed"``, ``"warned"`` or ``"passed"``."""
+        action = {INCONCLUSIVE: self.inconclusive, STALE: self.stale}.get(judgement.verdict)
+        if judgement.verdict in ALWAYS_FAIL or action == "fail":
+            return FAILED
+        return PASSED if action is None else WARNED
+
+    def fails(self, judgement: Judgement) -> bool:
+        """Return whether a judgement fails its test."""
+        return self.outcome(judgement) == FAILED
+
+    def correction(self, known: int, what: str) -> Correction:
+        """Return the correction of this policy; arguments as :func:`correction_for`."""
+        return correction_for(self.correct_for, known, what)
+
+
+def correction_for(correct_for: str | int, known: int, what: str) -> Correction:
+    """Return how many comparisons ``regressed`` is corrected for: one rule for every comparison.
+
+    Args:
+        correct_for: a number, which is used as it is; ``"none"``, for no correction; any other name, for ``known`` comparisons.
+        known: the number of comparisons: gated statistics of baselines, or comparisons of models that a gate file, the flags or a
+            test name.
+        what: what these comparisons are, in the plural.
+
+    >>> correction_for("model", 7, "statistics"), correction_for("none", 7, "statistics")
+    (Correction(tests=7, what='statistics'), Correction(tests=1, what='comparisons'))
+    """
+    if isinstance(correct_for, int):
+        return Correction(correct_for, "comparisons (--bias-correct-for)")
+    return Correction() if correct_for == "none" else Correction(max(1, known), what)
+
+
+@dataclass(frozen=True)
+class Referee:
+    """The policy that is applied to settled judgements, and the function that records each of them with its outcome."""
+
+    policy: Policy = Policy()
+    record: Callable[[Judgement, str], None] | None = None
+
+
+_REFEREES: list[Referee] = []  # of the whole process, so that threads and fixtures share the referee of their test
+_LOCK = Lock()
+
+
+def active_referee() -> Referee:
+    """Return the referee that was set last; the default is strict as :class:`Policy` and records nothing."""
+    with _LOCK:
+        return _REFEREES[-1] if _REFEREES else Referee()
+
+
+@contextmanager
+def refereed_by(referee: Referee) -> Iterator[None]:
+    """Make a referee the active one, in all threads of the process."""
+    with _LOCK:
+        _REFEREES.append(referee)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            last = max(i for i, other in enumerate(_REFEREES) if other is referee)
+            del _REFEREES[last]

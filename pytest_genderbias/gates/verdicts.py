@@ -1,0 +1,16 @@
+"""The verdicts that a gate can have. This module imports nothing, so that the policy of a run can be set without numpy."""
+
+from __future__ import annotations
+
+#: Verdicts on a limit, a baseline or a comparison of two models.
+PASS, REGRESSED, INCONCLUSIVE, STALE, NOT_COMPARABLE, MISSING, NO_VALUE, UPDATED = (
+    "pass", "regressed", "inconclusive", "stale", "not comparable", "missing", "no value", "updated",
+)  # fmt: skip
+#: Verdicts on a mitigation, besides ``inconclusive``, ``no value`` and ``not comparable``.
+REDUCED, NOT_REDUCED, OVER_CORRECTED, ACCURACY_LOST, SUPERFICIAL = (
+    "reduced", "not reduced", "over-corrected", "accuracy lost", "superficial",
+)  # fmt: skip
+#: Verdicts that fail a test whatever the policy is.
+ALWAYS_FAIL = frozenset(
+    {REGRESSED, NOT_COMPARABLE, MISSING, NO_VALUE, NOT_REDUCED, OVER_CORRECTED, ACCURACY_LOST, SUPERFICIAL}
+)

@@ -1,0 +1,140 @@
+"""A judgement is the same whatever ran before it; the policy of the run is applied in one place, in every thread."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_genderbias import Baseline, Limit, Measurement, measure
+from pytest_genderbias.errors import GateFailure
+from pytest_genderbias.gates.assertions import GateWarning, settle, settle_all
+from pytest_genderbias.gates.book import entry_of, write_entries
+from pytest_genderbias.gates.comparison import judge_no_worse
+from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.limits import judge_limit
+from pytest_genderbias.gates.policy import (
+    FAILED,
+    PASSED,
+    WARNED,
+    Policy,
+    Referee,
+    active_referee,
+    refereed_by,
+)
+
+
+class Neutral:
+    """Answers each pair of an NLI suite from its premise, more or less neutral."""
+
+    labels = ("entailment", "neutral", "contradiction")
+
+    def __init__(self, neutral: float) -> None:
+        self.neutral, self.name = neutral, "neutral"
+
+    def pair_probabilities(self, premises: list[str], hypotheses: list[str]) -> np.ndarray:
+        share = self.neutral + np.asarray([len(premise) % 7 for premise in premises]) / 100
+        rows = np.stack([(1 - share) / 2, share, (1 - share) / 2], axis=1)
+        same = np.asarray([p == h for p, h in zip(premises, hypotheses, strict=True)])
+        return np.where(same[:, None], [[0.9, 0.05, 0.05]], rows)
+
+
+@pytest.fixture(scope="module")
+def now() -> Measurement:
+    return measure("nli-occupation", Neutral(0.6), limit=600, cache=None)
+
+
+@pytest.fixture(scope="module")
+def better() -> Measurement:
+    return measure("nli-occupation", Neutral(0.8), limit=600, cache=None)
+
+
+def baseline_of(folder: Path, measurement: Measurement, **settings: str) -> Baseline:
+    write_entries(folder, "m", "t.py", {measurement.suite: entry_of(measurement.suite, measurement)})
+    return Baseline(folder, "m", "t.py", **settings)
+
+
+def judges(folder: Path, now: Measurement, better: Measurement) -> list[Callable[[], Judgement]]:
+    """Return one judge of each kind, with an inconclusive, a stale and a regressed verdict among them."""
+    before = baseline_of(folder / "before", now)
+    updated = baseline_of(folder / "updated", better, update="all", reason="why")
+    return [
+        lambda: judge_limit(now, Limit(at_least=now.value)),
+        lambda: before.judge(better),
+        lambda: updated.judge(now),
+        lambda: judge_no_worse(now, better),
+    ]
+
+
+def test_a_judgement_does_not_depend_on_what_ran_before(now: Measurement, better: Measurement, tmp_path: Path) -> None:
+    every = judges(tmp_path, now, better)
+    first = [judge() for judge in every]
+    assert {"inconclusive", "stale", "updated", "regressed"} == {judgement.verdict for judgement in first}
+    recorded: list[tuple[Judgement, str]] = []
+    lenient = Policy(inconclusive="warn", stale="fail", correct_for=100)
+    with refereed_by(Referee(lenient, lambda *settled: recorded.append(settled))):
+        for judge in every:
+            with suppress(GateFailure), warnings.catch_warnings():
+                warnings.simplefilter("ignore", GateWarning)
+                settle(judge())
+        under_policy = [judge() for judge in every]
+    assert [outcome for _, outcome in recorded] == [WARNED, FAILED, PASSED, FAILED]
+    again = [judge() for judge in every]
+    for judgements in ([judgement for judgement, _ in recorded], under_policy, again):
+        assert [vars(judgement) for judgement in judgements] == [vars(judgement) for judgement in first]
+    assert not hasattr(first[0], "failed")
+
+
+def test_a_second_statistic_of_an_entry_is_judged_alone(now: Measurement, better: Measurement, tmp_path: Path) -> None:
+    together = baseline_of(tmp_path, better, update="all", reason="why")
+    alone = baseline_of(tmp_path, better, update="all", reason="why")
+    together.judge(now)
+    assert together.judge(now, statistic="fraction_neutral") == alone.judge(now, statistic="fraction_neutral")
+    together.judge(now)
+    [notes] = together.accepted.values()
+    assert [note["statistic"] for note in notes].count("net_neutral") == 1
+
+
+def test_the_policy_holds_in_other_threads(now: Measurement, better: Measurement, tmp_path: Path) -> None:
+    stale = baseline_of(tmp_path, now).judge(better)
+    recorded: list[tuple[Judgement, str]] = []
+    referee = Referee(Policy(stale="fail"), lambda *settled: recorded.append(settled))
+    with ThreadPoolExecutor(1) as pool:
+        with refereed_by(referee), pytest.raises(GateFailure, match=r"^stale: "):
+            pool.submit(settle, stale).result()
+        assert recorded == [(stale, FAILED)]
+        with pytest.warns(GateWarning, match=r"^stale: "):
+            pool.submit(settle, stale).result()
+    assert len(recorded) == 1
+
+
+def test_every_judgement_of_a_test_is_recorded_before_the_first_failure(now: Measurement) -> None:
+    bad, good = judge_limit(now, Limit(at_least=0.99)), judge_limit(now, Limit(at_least=0.01))
+    recorded: list[tuple[Judgement, str]] = []
+    referee = Referee(Policy(), lambda *settled: recorded.append(settled))
+    with refereed_by(referee), pytest.raises(GateFailure, match=r"^regressed: "):
+        settle_all([bad, good])
+    assert recorded == [(bad, FAILED), (good, PASSED)]
+
+
+def test_referees_nest_and_end_in_any_order() -> None:
+    first, second = refereed_by(Referee(Policy(stale="fail"))), refereed_by(Referee(Policy(inconclusive="warn")))
+    first.__enter__()
+    second.__enter__()
+    assert active_referee().policy.inconclusive == "warn"
+    first.__exit__(None, None, None)
+    assert active_referee().policy.inconclusive == "warn"
+    second.__exit__(None, None, None)
+    assert active_referee() == Referee()
+
+
+def test_a_policy_is_set_without_numpy() -> None:
+    code = "import sys, pytest_genderbias.gates.policy; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
