@@ -21,7 +21,7 @@ from pytest_genderbias.models.saving import copied
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
 from pytest_genderbias.recipes.heads import refuse_hooks, seeded
-from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, Performance, Row, Training
+from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, Performance, Recipe, Row, Training
 from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer
 from pytest_genderbias.scoring.edge_probe import features_of, head_of
 from pytest_genderbias.scoring.edge_training import FloatArray
@@ -35,7 +35,7 @@ _PIECES = ("before", "first", "between", "second", "after")
 
 
 @dataclass(frozen=True)
-class EdgeProbing:
+class EdgeProbing(Recipe):
     """An edge-probing head on the frozen vectors of two mentions, as that of the ``coref-*`` suites, kept with its encoder in one checkpoint.
 
     The trained model is a coreference scorer: ``measure("coref-winogender", model)`` asks for no other data. The encoder is frozen, so that
@@ -75,7 +75,7 @@ class EdgeProbing:
         check_positive("epochs", self.epochs)
         check_positive("learning_rate", self.learning_rate)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """Return the settings, and the digest of the pairs in place of where they are."""
         own = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("data", "training")}
         return {**own, "arguments": dict(self.arguments), "digest": self._training.digest[:16]}

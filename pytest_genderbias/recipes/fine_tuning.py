@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -33,7 +33,7 @@ from pytest_genderbias.recipes.heads import (
     with_head,
 )
 from pytest_genderbias.recipes.held_out import TakenOut, hold_out, some_rows, take_out, write_rows
-from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, Performance, Row, Training
+from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, Performance, Recipe, Row, SuiteSettingsRecipe, Training
 from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.correlation import pearson, pearson_of_sums, product_sums
@@ -52,7 +52,7 @@ _BY_LENGTH = "group_by_length"  #: done here (:func:`order_by_length`), so that 
 
 
 @dataclass(frozen=True)
-class FineTuning(ABC):
+class FineTuning(Recipe):
     """What the recipes have in common. Fields are settings.
 
     ``data``: folder of the data sets. ``training`` and ``evaluation``: labelled files in place of the data set's. ``max_rows`` and
@@ -88,19 +88,11 @@ class FineTuning(ABC):
         if self.learning_rate is not None:
             check_positive("learning_rate", self.learning_rate)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """Return the settings, and digests of the files in place of their names."""
         own = {one.name: getattr(self, one.name) for one in fields(self)}
         told = {key: value for key, value in own.items() if key not in ("data", "training", "evaluation")}
         return {**told, "arguments": dict(self.arguments), "files": dict(self._digests)}
-
-    @abstractmethod
-    def rows(self) -> list[Row]:
-        """Return the training data as they are."""
-
-    @abstractmethod
-    def evaluate(self, model: Model) -> list[Performance]:
-        """Return how well a model does the task on data that no training of the recipe sees."""
 
     @property
     @abstractmethod
@@ -286,7 +278,7 @@ class SimilarityTuning(FineTuning):
 
 
 @dataclass(frozen=True)
-class ClassifierTuning(FineTuning):
+class ClassifierTuning(FineTuning, SuiteSettingsRecipe):
     """Classification of texts whose persons have a gender: biographies, or a labelled file (docs/data.md). ``accuracy`` is on texts held out.
 
     ``held_out``: the share of each label and gender that is never trained on, by a draw that no seed changes; none where
@@ -361,7 +353,7 @@ class ClassifierTuning(FineTuning):
         """Write the training part as it is without a mitigation (option ``training`` of ``bios``: the shares of women), and return the file."""
         return self._written(folder, "training", self._parts[0])
 
-    def suite_settings(self, suite: Suite, folder: str | Path) -> dict[str, Any]:
+    def suite_settings(self, suite: Suite, folder: str | Path) -> dict[str, object]:
         """Return the settings with which a suite is measured on texts that were not trained on, written to a folder: of ``bios``."""
         if suite.family.name != "bios":
             return {}

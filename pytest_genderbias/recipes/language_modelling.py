@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -24,7 +24,7 @@ from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
 from pytest_genderbias.recipes.corpus_rows import SentenceRows, read_sentence_rows
 from pytest_genderbias.recipes.heads import refuse_hooks
-from pytest_genderbias.recipes.recipe import PLAIN, Performance, Row, Training
+from pytest_genderbias.recipes.recipe import PLAIN, Performance, Recipe, Row, Training
 from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer
 from pytest_genderbias.recipes.vocabulary_head import UNLABELLED, head_at_labels, renew_vocabulary_head
 from pytest_genderbias.scoring.block_likelihood import BlockLikelihood
@@ -49,7 +49,7 @@ _PATTERN = 20  #: seed of the one pattern of masks
 
 
 @dataclass(frozen=True)
-class _Pretraining(ABC):
+class _Pretraining(Recipe):
     """What both recipes share: the corpus, its split, the order of the data, and the Trainer's arguments."""
 
     name: ClassVar[str]
@@ -86,7 +86,7 @@ class _Pretraining(ABC):
                 raise SettingError(f"the training argument {name!r} has a setting of the recipe: {_SETTINGS[name]}")
         check_arguments(self.arguments)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """Return all settings but the folder of the data, and the digest of the corpus."""
         told = asdict(self) | {"arguments": dict(self.arguments), "digest": self._corpus.digest}
         del told["data"]

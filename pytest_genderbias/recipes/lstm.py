@@ -22,7 +22,7 @@ from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.saving import copied, untie_output
 from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
 from pytest_genderbias.recipes.corpus_rows import SentenceRows, read_sentence_rows
-from pytest_genderbias.recipes.recipe import PLAIN, Performance, Row, Training
+from pytest_genderbias.recipes.recipe import PLAIN, Performance, Recipe, Row, Training
 from pytest_genderbias.recipes.trainer import check_arguments, run_trainer
 from pytest_genderbias.scoring.log_probability import sum_log_probabilities
 from pytest_genderbias.scoring.network import Network
@@ -44,7 +44,7 @@ _IGNORED = -100  #: no label
 
 
 @dataclass(frozen=True)
-class LstmTraining:
+class LstmTraining(Recipe):
     """A word-level LSTM language model, trained on the sentences of a corpus and judged by its perplexity on passages held out.
 
     Rows are sentences, so that augmentation works on each. In training they are put one after the other with ``<eos>`` between them,
@@ -114,7 +114,7 @@ class LstmTraining:
         check_positive("epochs", self.epochs)
         check_positive("learning_rate", self.learning_rate)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """Return all fields but the folder, with digests of the text and of the words that are kept."""
         found = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "data"}
         if data_set_of(self.corpus, DATA_SETS) is None:

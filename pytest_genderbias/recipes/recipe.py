@@ -1,26 +1,31 @@
-"""What a recipe is: data, a training on them, and a figure that says how well the trained model does its task."""
+"""The interface of recipes: training data, a training on them, and the performance of the trained model on its task."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.statistics.inference.item_sums import Moments
+from pytest_genderbias.suites.suite import Suite
 
-Row = Mapping[str, Any]  #: one example, as plain values by column
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, TrainerCallback
+
+Row = Mapping[str, Any]  #: one example, as plain values by column; their types depend on the recipe
 
 NOTHING, EMBEDDINGS, ENCODER = "nothing", "embeddings", "encoder"
 
 
 @dataclass(frozen=True)
 class Performance:
-    """How well a model does its task: one figure, and the sums of the examples that make it up.
+    """How well a model performs its task: one figure, and the sums over the examples that it is computed from.
 
-    ``name``: ``accuracy``, ``perplexity``, ``pearson_r``, ``f1`` or what the recipe says. ``direction``: which way is worse,
+    ``name``: ``accuracy``, ``perplexity``, ``pearson_r``, ``f1``, or a name of your own recipe. ``direction``: the worse direction,
     ``higher`` or ``lower``. ``moments``: by example or passage, so that two models are compared on the same ones.
     """
 
@@ -32,35 +37,51 @@ class Performance:
 
 @dataclass(frozen=True)
 class Training:
-    """What a caller adds to a training of a recipe; nothing by default.
+    """Options that a caller adds to a recipe's training; the defaults change nothing.
 
-    ``callbacks``: for transformers' Trainer. ``around``: a context manager around the training, given the network that is trained.
-    ``freeze``: what is not trained: ``nothing``, ``embeddings``, ``encoder`` (all but the head), or a number k: the embeddings and the
-    first k layers. ``new_head``: the head starts anew, from the seed. ``max_steps``: stop there; ``None`` as the recipe has it.
-    ``progress``: whether a bar is shown.
+    ``callbacks``: for transformers' Trainer. ``around``: returns a context manager that is entered during the training, given the network.
+    ``freeze``: the part that is not trained: ``nothing``, ``embeddings``, ``encoder`` (all but the head), or a number k: the embeddings
+    and the first k layers. ``new_head``: reinitialise the head from the seed. ``max_steps``: number of steps; ``None``: as the recipe sets it.
+    ``progress``: show transformers' progress bar.
     """
 
-    callbacks: Sequence[Any] = ()
-    around: Callable[[Any], AbstractContextManager[Any]] = nullcontext
+    callbacks: Sequence[TrainerCallback] = ()
+    around: Callable[[PreTrainedModel], AbstractContextManager[object]] = nullcontext
     freeze: str | int = NOTHING
     new_head: bool = False
     max_steps: int | None = None
     progress: bool = False
 
 
-PLAIN = Training()  #: a training to which nothing is added
+PLAIN = Training()  #: a training with the recipe's options only
 
 
-class Recipe(Protocol):
-    """A training, seeded and resumable, and the evaluation that goes with it.
+@runtime_checkable
+class Evaluator(Protocol):
+    """Measures how well models perform a task, as every recipe does."""
 
-    ``name`` is what YAML calls it. ``columns`` are the text columns of a row, which data methods may change. ``label`` is the column of the
-    class, and ``group`` that of the person's gender, where rows have one. ``makes_task``: the model that it is given cannot do the task yet
-    (an encoder without the head, a network that does not exist before), so that "before" is the one that was trained without a mitigation;
-    a recipe that trains on has the given model itself as "before".
+    @abstractmethod
+    def evaluate(self, model: Model) -> list[Performance]:
+        """Return the performance on data that the recipe never trains on, the main figure first.
 
-    A recipe may have ``suite_settings(suite, folder)``: the settings with which its models are measured, as texts that it held out and
-    writes to the folder.
+        Raises:
+            NotApplicableError: the model cannot perform the task.
+        """
+
+
+@runtime_checkable
+class Recipe(Evaluator, Protocol):
+    """A seeded, resumable training for a task, and the evaluation on that task.
+
+    Recipes of your own need these attributes and methods, and no base class.
+
+    Attributes:
+        name: name of the recipe in YAML files.
+        columns: text columns of a row, which data methods may change.
+        label: column of the class, or ``None``.
+        group: column of the person's gender, or ``None``.
+        makes_task: whether the model given to :meth:`start` cannot perform the task yet, such as an encoder without the head. Models
+            "before" a mitigation are then trained without the mitigation; otherwise the given model is "before".
     """
 
     name: ClassVar[str]
@@ -69,39 +90,64 @@ class Recipe(Protocol):
     group: ClassVar[str | None]
     makes_task: ClassVar[bool]
 
-    def settings(self) -> dict[str, Any]:
-        """Return all that decides what comes out, as JSON values, with digests of the data: equal settings, equal training."""
+    @abstractmethod
+    def settings(self) -> dict[str, object]:
+        """Return everything that determines the trained model, as JSON values, with digests of the data.
 
-    def rows(self) -> list[Row]:
-        """Return the training data as they are.
-
-        Raises:
-            MissingDataError: they are not there.
-            DataFileError: a file breaks a rule; a corpus with a broken line reports the line and goes on.
+        Equal settings mean equal trainings: a folder of runs identifies trainings by them.
         """
 
-    def start(self, model: Model | None, seed: int) -> Model:
-        """Return the model that training begins with: a copy of the given one, with a head for the task made from the seed.
+    @abstractmethod
+    def rows(self) -> list[Row]:
+        """Return the unchanged training data.
 
-        The head is that of ``new_head`` only where the given model lacks one. What a mitigation does before training is done to this.
+        Raises:
+            MissingDataError: the data are not there.
+            DataFileError: a file has an invalid format. Broken lines of a corpus are reported and skipped.
+        """
+
+    @abstractmethod
+    def start(self, model: Model | None, seed: int) -> Model:
+        """Return the model that training starts from: a copy of the given model, with a head for the task.
+
+        A head that the given model lacks is initialised from the seed. Mitigations before training change the returned model.
 
         Raises:
             NotApplicableError: the recipe trains another kind of model.
         """
 
+    @abstractmethod
     def train(
         self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = Training()
     ) -> Path:
-        """Train what :meth:`start` returned on rows, and return the folder of the checkpoint, ``folder/model``, written whole.
+        """Train a model that :meth:`start` returned, and return the folder of the checkpoint, ``folder/model``.
 
-        Checkpoints on the way lie beside it, and an interrupted training goes on from the last whole one. The same model, rows and
-        seed give the same weights, interrupted or not.
+        ``folder/model`` exists only once it is complete. Checkpoints of the training lie beside it, and an interrupted training resumes
+        from the last complete one. The same model, rows and seed give the same weights, interrupted or not.
 
         Raises:
             NotApplicableError: ``accelerate`` is not installed.
             ModelError: the loss became NaN or infinite.
-            SettingError: there is no room for the files.
+            SettingError: the files cannot be written.
         """
 
-    def evaluate(self, model: Model) -> list[Performance]:
-        """Return how well a model does the task on data that no training of the recipe sees, the main figure first."""
+
+@runtime_checkable
+class SuiteSettingsRecipe(Protocol):
+    """A recipe that sets options of the suites which measure its models, such as texts that it held out."""
+
+    @abstractmethod
+    def suite_settings(self, suite: Suite, folder: str | Path) -> Mapping[str, object]:
+        """Return the options with which a suite measures models of this recipe; empty for suites without any.
+
+        Args:
+            suite: the suite that measures.
+            folder: where the recipe writes files that the options name.
+        """
+
+
+@runtime_checkable
+class ReportingCallback(Protocol):
+    """A callback of the Trainer with figures of its own, which go where the Trainer's go (``report_to``)."""
+
+    report: Callable[[dict[str, float]], object] | None

@@ -48,7 +48,7 @@ class StaticInferenceTraining(InferenceTuning):
             )
         check_share("dropout", self.dropout, zero=True)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """Return the settings, with digests of the data and of the packaged lists and suites, whose words are in the vocabulary."""
         digest = hashlib.sha256("\0".join(_packaged_texts()).encode())
         return {**super().settings(), "packaged": digest.hexdigest()[:16]}

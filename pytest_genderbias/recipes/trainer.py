@@ -18,7 +18,7 @@ import numpy as np
 
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
 from pytest_genderbias.models.transformers_logging import quiet_transformers
-from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, PLAIN, Training
+from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, PLAIN, ReportingCallback, Training
 
 #: What a recipe decides itself, so that a resumed run ends where an uninterrupted one does.
 _OURS = (
@@ -123,7 +123,7 @@ def run_trainer(
         if not training.progress:
             trainer.remove_callback(transformers.PrinterCallback)
         for callback in training.callbacks:
-            if hasattr(callback, "report"):  # one with figures of its own: they go wherever report_to says
+            if isinstance(callback, ReportingCallback):
                 callback.report = trainer.log
         with _told(folder), training.around(network):
             trainer.train(resume_from_checkpoint=last_checkpoint(folder / "checkpoints"))
