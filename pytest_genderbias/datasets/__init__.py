@@ -1,1 +1,6 @@
-"""Data sets that the user has: where each is looked for, how it is read, and what is said where it is missing."""
+"""Readers of the user's data sets, and the search for their files under ``--bias-data=DIR``.
+
+In: data files. Out: frozen dataclasses with texts, labels, spans and groups. An error names file and line; a missing data set
+raises :class:`~pytest_genderbias.datasets.folder.MissingDataError`. Suites, recipes and mitigation import this room, which
+imports only ``text`` and ``errors``.
+"""

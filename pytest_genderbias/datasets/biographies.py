@@ -1,4 +1,4 @@
-"""Texts with a label and a group: Bias in Bios, Wikipedia careers, and the user's own."""
+"""Texts with a label and a group: Bias in Bios, Wikipedia careers, and tables of the user."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from pytest_genderbias.datasets.files import Row, column_names, place, read_name, read_rows, read_text, refuse_repeats
 from pytest_genderbias.errors import DataFileError
 
-#: How a gender may be written, in any case, and the group that it names.
+#: The group of each spelling of a gender; case is ignored.
 GENDERS: Mapping[str, str] = {"f": "female", "female": "female", "m": "male", "male": "male"}
-#: The same with the numbers of the hub's copy of Bias in Bios. Other files number the other way round, so only there.
+#: The same, with the numbers of the hub's copy of Bias in Bios. Use it for that copy only: other files swap the numbers.
 HUB_GENDERS: Mapping[str, str] = {**GENDERS, "0": "male", "1": "female"}
-#: The 28 professions of Bias in Bios, in the order of the hub's numbers.
+#: The 28 professions of Bias in Bios, in the order of their numbers in the hub's copy.
 PROFESSIONS = (
     "accountant", "architect", "attorney", "chiropractor", "comedian", "composer", "dentist", "dietitian", "dj", "filmmaker",
     "interior_designer", "journalist", "model", "nurse", "painter", "paralegal", "pastor", "personal_trainer", "photographer",
@@ -24,9 +24,9 @@ _BY_NUMBER: Mapping[str, str] = {str(number): profession for number, profession 
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """Texts with label and group, as columns of equal length.
+    """Texts with labels and groups, as columns of equal length.
 
-    ``ids`` are the numbers of the rows, from 1, where the file has no column ``id``; ``names`` are empty where it has no names.
+    Without a column ``id``, ``ids`` are the row numbers from 1. Without a column ``name``, ``names`` are empty texts.
     """
 
     ids: tuple[str, ...]
@@ -37,13 +37,13 @@ class LabelledTexts:
 
 
 def read_biographies(path: Path) -> LabelledTexts:
-    """Read biographies: text, profession and gender.
+    """Read biographies with profession and gender.
 
-    The columns are those of the hub's copy of Bias in Bios (hard_text, profession and gender as numbers), or text, profession
-    and gender (F, M, female, male) and, optionally, id and name.
+    The columns are ``hard_text``, ``profession`` and ``gender`` with numbers, as in the hub's copy of Bias in Bios, or ``text``,
+    ``profession`` and ``gender`` (F, M, female, male), optionally with ``id`` and ``name``.
 
     Raises:
-        DataFileError: as :func:`read_labelled`; a number without profession.
+        DataFileError: as :func:`read_labelled`; an unknown number of a profession.
     """
     if "hard_text" in column_names(path):
         return _read(path, ("hard_text", "profession", "gender"), HUB_GENDERS, _BY_NUMBER)
@@ -57,18 +57,18 @@ def read_labelled(
     group: str = "group",
     groups: Mapping[str, str] | None = GENDERS,
 ) -> LabelledTexts:
-    """Read the user's own labelled texts.
+    """Read a table of labelled texts.
 
     Args:
-        path: A table; columns id (a name of the row, each once) and name (of the person) may stand beside the three.
+        path: The table. It may also have the columns ``id`` (unique) and ``name`` (of the person).
         text: The column of the text.
         label: The column of the label: a text or a whole number.
         group: The column of the group.
-        groups: Maps what stands in that column, in lower case, to the group's name. None: what stands there is the name.
+        groups: Maps the cells of that column, in lower case, to groups. None: a cell is the group.
 
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an empty text; a label or group that is neither
-            text nor whole number; a group that is not in ``groups``; an id that stands twice.
+            a text nor a whole number; a group that is not in ``groups``; a duplicate id.
     """
     return _read(path, (text, label, group), groups)
 
@@ -93,9 +93,9 @@ def _read(
             )
         )
         lines.append(row[0])
-    ids, texts, found_labels, found_groups, names = zip(*rows, strict=True)
+    ids, texts, row_labels, row_groups, names = zip(*rows, strict=True)
     refuse_repeats(path, zip(lines, ids, strict=True))
-    return LabelledTexts(ids, texts, found_labels, found_groups, names)
+    return LabelledTexts(ids, texts, row_labels, row_groups, names)
 
 
 def _mapped(path: Path, row: Row, column: str, names: Mapping[str, str] | None) -> str:

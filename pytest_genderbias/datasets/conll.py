@@ -1,4 +1,4 @@
-"""Documents with coreference clusters in the format of CoNLL-2012: OntoNotes, WinoBias, and any system's output."""
+"""Documents with coreference clusters in the CoNLL-2012 format: OntoNotes, WinoBias, and the output of coreference systems."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_genderbias.datasets.files import place, read_lines
 from pytest_genderbias.datasets.mentions import Span
 from pytest_genderbias.errors import DataFileError
 
-_WORD = 3  # the column of the word; that of the coreference is the last
+_WORD = 3  # the column of the word; the last column holds the coreference
 _BEGIN, _END = "#begin document", "#end document"
 
 
@@ -19,10 +19,9 @@ _BEGIN, _END = "#begin document", "#end document"
 class Document:
     """One document, or one part of it.
 
-    ``text`` is the tokens as they stand in the file, joined by one space each; a sentence ends in a line end instead. So the
-    text is not that of the original ("it 's", "-LRB-"), but every token is in it, unchanged. ``tokens``, ``sentences`` and
-    ``clusters`` are character spans in it; clusters in the order of their first mention, the mentions of each in the order of
-    the text.
+    ``text`` joins the tokens of the file, unchanged, by spaces, and the sentences by line ends. It therefore differs from the
+    original text ("it 's", "-LRB-"). ``tokens``, ``sentences`` and ``clusters`` are character spans in ``text``. Clusters are
+    ordered by their first mention, and the mentions of a cluster by their position.
     """
 
     id: str
@@ -33,17 +32,17 @@ class Document:
 
 
 def read_conll(path: Path) -> Iterator[Document]:
-    """Yield the documents of a file, or of all files of a folder whose names end in ``conll`` or ``conll.gz``, in their order.
+    """Yield the documents of a file, or of all files in a folder whose names end in ``conll`` or ``conll.gz``, sorted by name.
 
-    A document's ``id`` is its name and part, as in ``(nw/wsj/00/wsj_0020); part 000``. Columns are parted by white space; the
-    4th is the word, the last the coreference: ``(1`` where a mention of cluster 1 begins, ``1)`` where it ends, ``(1)`` for
-    one token, ``-`` for none, several parted by ``|``. A mention that is marked twice stays with the cluster that closes it
-    first; the official scorer drops repeats, too.
+    The ``id`` of a document is its name and part, such as ``(nw/wsj/00/wsj_0020); part 000``. Columns are separated by white
+    space. The 4th column is the word, the last the coreference: ``(1`` begins a mention of cluster 1, ``1)`` ends it, ``(1)``
+    is a mention of one token, ``-`` is none, and ``|`` separates several. A mention that belongs to two clusters stays in the
+    one that is closed first; the official scorer drops duplicates, too.
 
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_lines`; a line outside a document, or with too few
-            columns; a mark that is none of these; a mention that does not begin or end; a document without tokens or end; a
-            document that stands twice; no documents.
+            columns; an invalid coreference mark; a mention without beginning or end; a document without tokens or end; a
+            duplicate document; no documents.
     """
     files = [path]
     if path.is_dir():
@@ -53,7 +52,7 @@ def read_conll(path: Path) -> Iterator[Document]:
         for line, document in _read_documents(file):
             if document.id in first:
                 raise DataFileError(
-                    f"{place(file, line)}: the document {document.id} stands at {first[document.id]}, too"
+                    f"{place(file, line)}: duplicate document {document.id} (first at {first[document.id]})"
                 )
             first[document.id] = place(file, line)
             yield document
@@ -63,7 +62,7 @@ def read_conll(path: Path) -> Iterator[Document]:
 
 @dataclass
 class _Unfinished:
-    """A document of which lines are still to come; spans count tokens, ends included."""
+    """A document that is not read to its end. Spans are first and last token."""
 
     id: str
     line: int
@@ -115,7 +114,7 @@ def _read_token(where: str, columns: list[str], document: _Unfinished) -> None:
             opened.append(token)
         if mark.endswith(")"):
             if not opened:
-                raise DataFileError(f"{where}: a mention of cluster {cluster} ends that has not begun")
+                raise DataFileError(f"{where}: a mention of cluster {cluster} ends, but none has begun")
             document.mentions.setdefault((opened.pop(), token), cluster)
 
 

@@ -1,7 +1,7 @@
-"""Words in context: sentences of a corpus that hold them, cut to a few words around them, some of each word drawn.
+"""Contexts of words: sentences of a corpus, cut to a window around the word, and a random sample of them for each word.
 
-Sentences: those that a document lists; in running text they end at ``.``, ``!`` or ``?`` before a capital, but for titles and
-initials. A paragraph ends at an empty line or at a heading (``= Title =``), and sentences with it.
+A document may list its sentences. In running text a sentence ends at ``.``, ``!`` or ``?`` before a capital letter, except
+after titles and initials. A paragraph ends at an empty line or a heading (``= Title =``), which also ends the sentence.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _END = re.compile(
 )
 _HEADING = re.compile(r"\s*=+ .+ =+\s*")
 _WORD = re.compile(r"\w+(?:[-'’]\w+)*")
-_LONGEST = 1 << 16  #: characters of a paragraph; one that is longer is cut at the end of a line
+_LONGEST = 1 << 16  #: Characters of a paragraph; a longer one is split at the end of a line.
 
 
 @dataclass(frozen=True)
-class Context:
-    """A text, and where in it the word stands: characters [start, stop)."""
+class WordContext:
+    """A text with the position of a word in it: characters [start, stop)."""
 
     text: str
     start: int
@@ -38,31 +38,31 @@ class Context:
 
 
 @dataclass
-class Contexts:
-    """The contexts of a word that were drawn, of ``found`` in all."""
+class ContextSample:
+    """A random sample of the contexts of a word. ``total`` is the number of contexts in the corpus."""
 
-    drawn: list[Context] = field(default_factory=list)
-    found: int = 0
+    drawn: list[WordContext] = field(default_factory=list)
+    total: int = 0
 
 
 def draw_contexts(
     path: str | Path, words: Collection[str], *, most: int = 200, window: int = 9, seed: int = 0
-) -> dict[str, Contexts]:
-    """Draw contexts of words from a corpus, which is read once, in memory that does not grow with it.
+) -> dict[str, ContextSample]:
+    """Sample contexts of words from a corpus.
 
-    A word stands in a sentence where it has the same capitals and neither a letter, a digit nor a hyphen beside it ("John's" has
-    "John", "bill" and "Bill-like" have no "Bill"). Each sentence is one context of a word, at its first place there.
+    The corpus is read once, in memory that does not grow with it. A word occurs in a sentence if the case is equal and no
+    letter, digit or hyphen is next to it: "John's" contains "John"; "bill" and "Bill-like" do not contain "Bill". A sentence is
+    one context of a word, at the first occurrence.
 
     Args:
-        path: a file, or a folder of files, as :func:`~pytest_genderbias.datasets.corpora.feed_corpus` takes them.
-        words: the words; a word may have spaces in it.
-        most: contexts of a word at most, drawn evenly from all that there are.
-        window: words that are kept of a sentence, the word itself among them, as many before as behind it as far as the
-            sentence goes.
-        seed: of the draw. What is drawn for a word does not depend on the other words.
+        path: A file, or a folder of files, as for :func:`~pytest_genderbias.datasets.corpora.feed_corpus`.
+        words: The words; a word may contain spaces.
+        most: The largest number of contexts for a word, sampled uniformly from all its contexts.
+        window: The number of words of a context, the word included; it is centred on the word where the sentence allows.
+        seed: The seed of the sample. The sample of a word does not depend on the other words.
 
     Returns:
-        The contexts of each word; none where it does not occur.
+        The sample of each word, which is empty if the word does not occur.
 
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.corpora.feed_corpus`.
@@ -71,23 +71,23 @@ def draw_contexts(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder, "two.txt")
     ...     _ = file.write_text("In spring old Bill, the baker, paid the bill. Bill's shop was full.")
-    ...     found = draw_contexts(file, ["Bill"], window=3)["Bill"]
-    >>> [(context.text, context.text[context.start : context.stop]) for context in found.drawn]
+    ...     sample = draw_contexts(file, ["Bill"], window=3)["Bill"]
+    >>> [(context.text, context.text[context.start : context.stop]) for context in sample.drawn]
     [('old Bill, the', 'Bill'), ("Bill's shop was", 'Bill')]
     """
-    found = {word: Contexts() for word in words}
-    draws = {word: np.random.default_rng([seed, zlib.crc32(word.encode())]) for word in found}
-    pattern = _pattern(found)
+    samples = {word: ContextSample() for word in words}
+    generators = {word: np.random.default_rng([seed, zlib.crc32(word.encode())]) for word in samples}
+    pattern = _pattern(samples)
     for sentence in read_sentences(path):
-        places = {" ".join(match[0].split()): match.span() for match in reversed([*pattern.finditer(sentence)])}
-        for word, (start, stop) in places.items():
-            contexts = found[word]
-            contexts.found += 1
-            if len(contexts.drawn) < most:
-                contexts.drawn.append(_cut(sentence, start, stop, window))
-            elif (place := int(draws[word].integers(contexts.found))) < most:
-                contexts.drawn[place] = _cut(sentence, start, stop, window)
-    return found
+        positions = {" ".join(match[0].split()): match.span() for match in reversed([*pattern.finditer(sentence)])}
+        for word, (start, stop) in positions.items():
+            sample = samples[word]
+            sample.total += 1
+            if len(sample.drawn) < most:
+                sample.drawn.append(_cut(sentence, start, stop, window))
+            elif (index := int(generators[word].integers(sample.total))) < most:
+                sample.drawn[index] = _cut(sentence, start, stop, window)
+    return samples
 
 
 def read_sentences(path: str | Path) -> Iterator[str]:
@@ -100,10 +100,9 @@ def read_sentences(path: str | Path) -> Iterator[str]:
 
 
 def read_document_sentences(path: str | Path, on_broken: OnBroken = refuse) -> Iterator[tuple[int, str]]:
-    """Yield the sentences of a corpus, each with the number of its document, from 0; empty documents have a number, too.
+    """Yield the sentences of a corpus with the number of their document, from 0; empty documents are counted.
 
-    Documents end as in :mod:`~pytest_genderbias.datasets.corpora`. A line that cannot be read is left out where ``on_broken`` lets
-    that pass.
+    Documents end as in :mod:`~pytest_genderbias.datasets.corpora`. An unreadable line is skipped if ``on_broken`` does not raise.
 
     Raises:
         DataFileError: as :func:`read_sentences`.
@@ -116,7 +115,7 @@ def read_document_sentences(path: str | Path, on_broken: OnBroken = refuse) -> I
 
 
 def _documents(file: Path, on_broken: OnBroken) -> Iterator[Iterable[str]]:
-    """Yield the sentences of each document of a file; they are to be read before the next document is."""
+    """Yield the sentences of each document of a file. Read them before the next document."""
     if not has_documents(file):
         for _, lines in groupby(_with_document(read_lines(file, on_broken)), itemgetter(0)):
             yield _split(line for _, line in lines)
@@ -142,29 +141,29 @@ def _split(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
-    held: list[str] = []
+    paragraph: list[str] = []
     size = 0
     for line in lines:
         ends = not line.strip() or bool(_HEADING.fullmatch(line))
-        if held and (ends or size > _LONGEST):
-            yield " ".join(held)
-            held, size = [], 0
+        if paragraph and (ends or size > _LONGEST):
+            yield " ".join(paragraph)
+            paragraph, size = [], 0
         if not ends:
-            held.append(line.strip())
+            paragraph.append(line.strip())
             size += len(line)
-    if held:
-        yield " ".join(held)
+    if paragraph:
+        yield " ".join(paragraph)
 
 
 def _pattern(words: Collection[str]) -> re.Pattern[str]:
-    """Return a pattern of the words, longer ones first, so that "human being" is not taken for "human"."""
+    """Return a pattern of the words, longer ones first, so that "human being" does not match as "human"."""
     longest = sorted(words, key=lambda word: (-len(word), word))
     any_of = "|".join(r"\s+".join(map(re.escape, word.split())) for word in longest)
     return re.compile(rf"(?<!\w)(?<!\w-)(?:{any_of})(?!-?\w)")
 
 
-def _cut(sentence: str, start: int, stop: int, window: int) -> Context:
-    """Return ``window`` words around the characters [start, stop), and what else the sentence has at its ends."""
+def _cut(sentence: str, start: int, stop: int, window: int) -> WordContext:
+    """Return ``window`` words around the characters [start, stop), with the punctuation at the ends of the sentence."""
     spans = [match.span() for match in _WORD.finditer(sentence)]
     inside = [i for i, (a, b) in enumerate(spans) if a < stop and b > start]
     before = (window - len(inside)) // 2
@@ -173,4 +172,4 @@ def _cut(sentence: str, start: int, stop: int, window: int) -> Context:
     first = min(first, inside[0])
     left = 0 if first == 0 else spans[first][0]
     right = len(sentence) if last == len(spans) else spans[last - 1][1]
-    return Context(sentence[left:right], start - left, stop - left)
+    return WordContext(sentence[left:right], start - left, stop - left)

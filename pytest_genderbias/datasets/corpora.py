@@ -1,16 +1,16 @@
-"""Corpora as streams of word ids, in bounded memory: plain text, one JSON document a line, compressed or not, or a folder.
+"""Corpora as streams of word ids, in bounded memory: plain text or JSON lines, compressed or not, in a file or a folder.
 
-Where documents end:
+Documents:
 
-- a line ``=== name ===`` ends one, and is no text;
-- a line `` = Title = `` (WikiText, level 1) starts one, and belongs to it;
-- a line of a ``.jsonl`` file is one: ``text`` is a text, ``sentences`` a list of sentences, each a text with spaces between
-  its tokens or a list of tokens;
-- otherwise a file is one document.
+- a line ``=== name ===`` ends a document, and is not part of the text;
+- a line `` = Title = `` (WikiText, level 1) starts a document, and is part of it;
+- a line of a ``.jsonl`` file is a document: ``text`` is a text, ``sentences`` a list of sentences, each a text with spaces
+  between its tokens or a list of tokens;
+- any other file is one document.
 
-Tokens: text that has punctuation, ``'s`` and ``n't`` apart ``like this .`` is split at white space, and so are ``sentences``.
-Running text is split by :data:`WORD`. Which of the two it is shows at the beginning of each file (its first document), unless
-``tokens`` says it.
+Tokens: tokenised text, with spaces around punctuation, ``'s`` and ``n't`` ``like this .``, is split at white space, as are
+``sentences``. Running text is split by :data:`WORD`. The argument ``tokens`` chooses; by default the beginning of each file
+(its first document) decides.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -31,20 +31,20 @@ from pytest_genderbias.datasets.vocabulary import Ids, Vocabulary
 from pytest_genderbias.errors import DataFileError, SettingError
 
 Tokenise = Callable[[str], list[str]]
-#: Some tokens of a document, and whether it ends after them.
+#: Consecutive tokens of a document, and whether the document ends after them.
 Piece = tuple[list[str], bool]
 
 SUFFIXES = (".txt", ".tokens", ".jsonl", ".txt.gz", ".tokens.gz", ".jsonl.gz")
 TOKENS = ("auto", "spaces", "words")
-_CHUNK = 1 << 18  #: ids that are yielded at once, about
-_READ = 1 << 20  #: characters that are read at once
+_CHUNK = 1 << 18  #: Approximate number of ids that are yielded at once.
+_READ = 1 << 20  #: Characters that are read at once.
 
 _CLITIC = r"['’](?:s|S|d|m|ll|re|ve)\b"
 #: A token of running text. Words keep hyphens and inner apostrophes (well-known, O'Brien, don't), but 's, 'd, 'm, 'll, 're and
-#: 've are tokens of their own, so that "she'd" has the word "she"; titles keep their point (Mr.), abbreviations theirs (U.S.),
-#: numbers theirs (1,000.5); <unk> is one token, and so is each mark of punctuation.
+#: 've are separate tokens, so that "she'd" contains the word "she". Titles (Mr.), abbreviations (U.S.) and numbers (1,000.5)
+#: keep their points. <unk> is one token, and so is each punctuation mark.
 WORD = re.compile(
-    r"[A-Za-z]+(?=[\s,;:!?)])"  # most words, sooner than by the rules below
+    r"[A-Za-z]+(?=[\s,;:!?)])"  # most words, faster than by the rules below
     r"|(?:M(?:r|rs|s)|Dr|St|Jr|Sr|Prof|Rev|Gen|Col|Capt|Lt|Sgt)\."
     r"|(?:[A-Za-z]\.){2,}"
     r"|\d+(?:[.,]\d+)+"
@@ -52,38 +52,40 @@ WORD = re.compile(
     rf"|{_CLITIC}"
     r"|<\w+>|--+|``|''|[^\w\s]|_"
 )
-#: What splits a text, by how it is split.
+#: The tokeniser of each mode.
 TOKENISERS: Mapping[str, Tokenise] = {"spaces": str.split, "words": WORD.findall}
 _ATTACHED, _APART = re.compile(r"\w[.,;!?]\s"), re.compile(r"\s(?:[.,;!?]|<unk>|'s|n't)(?=\s)")
 _MARK = re.compile(r"^(?:(?P<name>=== .+ ===)| ?= [^=\n]+ = ?)[ \t]*$", re.MULTILINE)
 
 
 class Counter(Protocol):
-    """Anything that counts a stream of word ids."""
+    """An object that counts a stream of word ids."""
 
     def feed(self, ids: Ids, ends: Ids) -> None:
-        """Add tokens; ``ends`` are the positions among them, 0 to n, at which a document ends."""
+        """Add n tokens; ``ends`` are the positions, from 0 to n, at which a document ends."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much was read: documents with at least one token, and tokens."""
+    """The size of a corpus: documents with at least one token, and tokens."""
 
     documents: int
     tokens: int
 
 
 def feed_corpus(path: str | Path, vocabulary: Vocabulary, *counters: Counter, tokens: str = "auto") -> Size:
-    """Read a corpus once, and feed all counters, in memory that does not grow with the text (the vocabulary does).
+    """Read a corpus once and feed its word ids to all counters.
+
+    Memory does not grow with the text, except for the vocabulary.
 
     Args:
-        path: a file, or a folder of files (see :data:`SUFFIXES`), which are read in order of their names.
-        vocabulary: gives the ids; new words are added.
-        counters: each is fed the same ids.
-        tokens: ``spaces`` splits at white space, ``words`` as running text; ``auto`` looks at each file.
+        path: A file, or a folder of files (see :data:`SUFFIXES`), which are read in the order of their names.
+        vocabulary: The word ids; new words are added.
+        counters: The counters; each receives the same ids.
+        tokens: ``spaces`` splits at white space, ``words`` as running text; ``auto`` decides for each file.
 
     Raises:
-        DataFileError: there is no such file, or no token in it, or it is not UTF-8, or a line is no document.
+        DataFileError: the file is missing, has no tokens or is not UTF-8; a line is not a document.
         SettingError: ``tokens`` is none of the three.
     """
     documents = n_tokens = 0
@@ -95,7 +97,7 @@ def feed_corpus(path: str | Path, vocabulary: Vocabulary, *counters: Counter, to
 
 
 def read_ids(path: str | Path, vocabulary: Vocabulary, *, tokens: str = "auto") -> Iterator[tuple[Ids, Ids]]:
-    """Yield word ids, some 262,144 at a time, with the positions among them, 0 to n, at which documents end.
+    """Yield word ids, about 262,144 at a time, with the positions, from 0 to n, at which documents end.
 
     Arguments and errors as :func:`feed_corpus`. Documents without tokens are left out.
     """
@@ -103,28 +105,28 @@ def read_ids(path: str | Path, vocabulary: Vocabulary, *, tokens: str = "auto") 
         raise SettingError(f"tokens is one of {', '.join(TOKENS)}; got {tokens!r}")
     waiting: list[Ids] = []
     ends: list[int] = []
-    size, opened, found = 0, False, False
+    size, opened, empty = 0, False, True
     for words, last in chain.from_iterable(_read(file, tokens) for file in corpus_files(path)):
         if words:
             waiting.append(vocabulary.ids(words))
-            size, opened, found = size + len(words), True, True
+            size, opened, empty = size + len(words), True, False
         if last and opened:
             ends.append(size)
             opened = False
         if size >= _CHUNK:
             yield np.concatenate(waiting), np.array(ends, dtype=np.int64)
             waiting, ends, size = [], [], 0
-    if not found:
-        raise DataFileError(f"{path}: no words; expected a text, or documents with 'text' or 'sentences', one a line")
+    if empty:
+        raise DataFileError(f"{path}: no words; expected a text, or documents with 'text' or 'sentences', one per line")
     if waiting or ends:
         yield np.concatenate([np.zeros(0, dtype=np.int64), *waiting]), np.array(ends, dtype=np.int64)
 
 
 def corpus_files(path: str | Path) -> list[Path]:
-    """Return the files of a corpus, in order of their names.
+    """Return the files of a corpus, sorted by name.
 
     Raises:
-        DataFileError: there is no such file, or none in the folder.
+        DataFileError: the file does not exist, or the folder has no corpus file.
     """
     path = Path(path).expanduser()
     if path.is_dir():
@@ -133,12 +135,12 @@ def corpus_files(path: str | Path) -> list[Path]:
             raise DataFileError(f"{path}: no corpus in this folder; expected files that end in {', '.join(SUFFIXES)}")
         return files
     if not path.is_file():
-        raise DataFileError(f"{path}: no such file; give a text (.txt, .jsonl, or these with .gz), or a folder of them")
+        raise DataFileError(f"{path}: no such file; expected a text (.txt, .jsonl, also with .gz), or a folder of them")
     return [path]
 
 
 def has_documents(path: Path) -> bool:
-    """Tell whether a file of a corpus has one JSON document a line."""
+    """Return whether a file of a corpus has one JSON document per line."""
     return path.name.removesuffix(".gz").endswith(".jsonl")
 
 
@@ -170,7 +172,7 @@ def read_documents(path: Path, on_broken: OnBroken = refuse) -> Iterator[str | l
     """Yield the documents of a ``.jsonl`` file: a text, or a list of sentences (texts, or lists of tokens).
 
     Raises:
-        DataFileError: the file cannot be read, or has no rows; a line is no document, unless ``on_broken`` lets that pass.
+        DataFileError: the file cannot be read, or has no rows; a line is not a document and ``on_broken`` raises.
     """
     empty = True
     for line, row in read_objects(path, on_broken=on_broken):
@@ -192,7 +194,7 @@ def read_documents(path: Path, on_broken: OnBroken = refuse) -> Iterator[str | l
 
 
 def ends_document(line: str) -> bool:
-    """Tell whether a line of a text ends the document before it: ``=== name ===``, or a title `` = Title = ``.
+    """Return whether a line of a text ends the document before it: ``=== name ===``, or a title `` = Title = ``.
 
     >>> ends_document("=== 1790-Washington ==="), ends_document(" = Robert Boulter = "), ends_document(" = = Career = = ")
     (True, True, False)
@@ -200,12 +202,12 @@ def ends_document(line: str) -> bool:
     return _MARK.fullmatch(line) is not None
 
 
-def _is_sentence(value: Any) -> bool:
+def _is_sentence(value: object) -> bool:
     return isinstance(value, str) or (isinstance(value, list) and all(isinstance(token, str) for token in value))
 
 
 def file_tokens(path: Path, tokens: str = "auto") -> str:
-    """Return how a file of a corpus is split, ``spaces`` or ``words``. ``auto``: as its beginning looks.
+    """Return the tokeniser mode of a file, ``spaces`` or ``words``. With ``auto``, the beginning of the file decides.
 
     Raises:
         DataFileError: the beginning cannot be read.
@@ -217,7 +219,7 @@ def file_tokens(path: Path, tokens: str = "auto") -> str:
 
 
 def text_tokens(beginning: str) -> str:
-    """Return how a text of this beginning is split: at white space where more marks stand apart than at a word.
+    """Return the tokeniser mode of a text by its beginning: ``spaces`` if most punctuation marks have a space before them.
 
     >>> text_tokens("She sings , he too ."), text_tokens("She sings, he too.")
     ('spaces', 'words')
@@ -227,11 +229,14 @@ def text_tokens(beginning: str) -> str:
 
 
 def _blocks(path: Path) -> Iterator[str]:
-    """Yield a text in pieces that end where a line does, or a word where a line is very long."""
+    """Yield a text in pieces that end at a line end, or at a word end in a very long line."""
     rest = ""
-    opening: Any = gzip.open if path.name.endswith(".gz") else open
     try:
-        with opening(path, "rt", encoding="utf-8-sig") as stream:
+        with (
+            gzip.open(path, "rt", encoding="utf-8-sig")
+            if path.name.endswith(".gz")
+            else path.open("rt", encoding="utf-8-sig")
+        ) as stream:
             while read := stream.read(_READ):
                 text = rest + read
                 cut = text.rfind("\n") + 1 or max(text.rfind(" "), text.rfind("\t")) + 1 or len(text)
@@ -243,9 +248,7 @@ def _blocks(path: Path) -> Iterator[str]:
             f"{path}: not UTF-8: byte 0x{byte:02x}; convert it, for example with iconv -f LATIN1 -t UTF-8"
         ) from None
     except EOFError:
-        raise DataFileError(
-            f"{path}: the gzip file ends too early; fetch it again, the download may have been cut off"
-        ) from None
+        raise DataFileError(f"{path}: the gzip file is truncated; download it again") from None
     except (OSError, zlib.error) as error:
         raise DataFileError(f"{path}: cannot be read: {error}") from None
     yield rest

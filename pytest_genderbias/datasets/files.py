@@ -1,4 +1,4 @@
-"""Read lines and rows of data files: plain or gzip; JSON lines, CSV, TSV or Parquet. Errors name file and line."""
+"""Readers of lines and table rows: JSON lines, CSV, TSV (each plain or gzip) and Parquet. Errors name file and line."""
 
 from __future__ import annotations
 
@@ -15,28 +15,29 @@ from typing import Any
 
 from pytest_genderbias.errors import DataFileError, SettingError
 
+#: The line number of a row, and its cells by column.
 Row = tuple[int, dict[str, Any]]
-#: What is told of a line that cannot be read; if it raises nothing, the line is left out and reading goes on.
+#: Receives the error of an unreadable line. If it does not raise, the line is skipped.
 OnBroken = Callable[[DataFileError], object]
 
-_ESCAPED, _HALF = re.compile(r"\\u[dD]"), re.compile("[\ud800-\udfff]")  #: halves of characters, which have no UTF-8
+_ESCAPED, _HALF = re.compile(r"\\u[dD]"), re.compile("[\ud800-\udfff]")  #: Lone surrogates, which UTF-8 cannot encode.
 _LARGEST_FIELD = min(sys.maxsize, 2**31 - 1)  # a C long, which has 32 bits on some systems
 
 
 def refuse(error: DataFileError) -> None:
-    """Let a line that cannot be read end the reading."""
+    """Raise the error of an unreadable line; the default of ``on_broken``."""
     raise error from None
 
 
 def read_lines(path: Path, on_broken: OnBroken = refuse) -> Iterator[tuple[int, str]]:
     r"""Yield the lines of a UTF-8 file, each with its number from 1 and without its line end.
 
-    A file whose name ends in ``.gz`` is unpacked on the way; a byte order mark is dropped. ``on_broken`` is told of a line that is
-    not UTF-8: by default that ends the reading.
+    A file whose name ends in ``.gz`` is decompressed; a byte order mark is dropped. ``on_broken`` receives the error of a line
+    that is not UTF-8, and by default raises it.
 
     Raises:
-        DataFileError: at the first line that is asked for, there is no such file, or it cannot be read; later, the gzip
-            file is cut off or damaged, or a line is not UTF-8.
+        DataFileError: at the first line, if the file is missing or unreadable; later, if the gzip file is truncated or
+            damaged, or a line is not UTF-8.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -58,9 +59,7 @@ def read_lines(path: Path, on_broken: OnBroken = refuse) -> Iterator[tuple[int, 
     except FileNotFoundError:
         raise DataFileError(f"{path}: no such file") from None
     except EOFError:
-        raise DataFileError(
-            f"{path}:{number + 1}: the gzip file ends too early; fetch it again, the download may have been cut off"
-        ) from None
+        raise DataFileError(f"{path}:{number + 1}: the gzip file is truncated; download it again") from None
     except (OSError, zlib.error) as error:
         raise DataFileError(f"{path}: cannot be read: {error}") from None
 
@@ -74,22 +73,22 @@ def _not_utf8(path: Path, number: int, error: UnicodeDecodeError) -> DataFileErr
 
 
 def read_rows(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Iterator[Row]:
-    r"""Yield the rows of a table as (line, cells by column), with the columns that are asked for and no others.
+    r"""Yield the rows of a table as (line, cells by column), with the requested columns only.
 
-    The name of the file says its format: ``.jsonl``, ``.csv``, ``.tsv`` (each also with ``.gz``) or ``.parquet``.
-    A TSV file has no quoting: a cell has neither tab nor line end, and quotation marks are text, as in GAP. Cells of CSV
-    and TSV are strings; those of JSON lines and Parquet are what they are there. Empty lines are passed over. The line is
-    that on which the row begins; in Parquet, which has no lines, the number of the row from 1.
+    The suffix of the file is its format: ``.jsonl``, ``.csv``, ``.tsv`` (each also with ``.gz``) or ``.parquet``.
+    A TSV file has no quoting: a cell contains no tab and no line end, and quotation marks are text, as in GAP. Cells of CSV
+    and TSV are strings; cells of JSON lines and Parquet keep their types. Empty lines are skipped. The line is the one on which
+    the row begins; in Parquet, which has no lines, it is the number of the row from 1.
 
     Args:
         path: The file.
-        columns: The columns that every row must have.
-        optional: The columns that are passed on where a row has them.
+        columns: The required columns of every row.
+        optional: Columns that a row may have.
 
     Raises:
-        DataFileError: as :func:`read_lines`; another format; a column is missing; a row has too many or too few cells, or
-            is no JSON object; the file has no rows.
-        SettingError: a Parquet file without pyarrow, which the extra ``parquet`` installs.
+        DataFileError: as :func:`read_lines`; an unknown format; a missing column; a row with too many or too few cells, or
+            that is not a JSON object; a file without rows.
+        SettingError: a Parquet file, but pyarrow, which the extra ``parquet`` installs, is missing.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -107,7 +106,7 @@ def read_rows(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) 
 
 
 def column_names(path: Path) -> tuple[str, ...]:
-    """Return the columns of a table as its first row has them; for data sets that are published in several forms.
+    """Return the columns of the first row of a table, to distinguish the published forms of a data set.
 
     Raises:
         DataFileError: as :func:`read_rows`.
@@ -118,10 +117,10 @@ def column_names(path: Path) -> tuple[str, ...]:
 
 
 def read_text(path: Path, row: Row, column: str) -> str:
-    """Return the text in one cell of a row from :func:`read_rows`, without white space around it.
+    """Return the text of a cell in a row from :func:`read_rows`, without white space around it.
 
     Raises:
-        DataFileError: the cell is empty or no text.
+        DataFileError: the cell is empty or not a text.
 
     >>> read_text(Path("a.tsv"), (3, {"sentence": " He sings. "}), "sentence")
     'He sings.'
@@ -134,7 +133,7 @@ def read_text(path: Path, row: Row, column: str) -> str:
 
 
 def read_name(path: Path, row: Row, column: str) -> str:
-    """Return a cell that is a text or a whole number, as text: a label, a group, an id.
+    """Return a label, a group or an id: a cell that is a text or a whole number, as text.
 
     Raises:
         DataFileError: the cell is neither.
@@ -149,7 +148,7 @@ def read_name(path: Path, row: Row, column: str) -> str:
 
 
 def refuse_repeats(path: Path, ids: Iterable[tuple[int, str]], what: str = "id") -> None:
-    """Refuse a name that stands twice.
+    """Raise an error if a name occurs twice.
 
     Args:
         path: The file, for the message.
@@ -157,24 +156,24 @@ def refuse_repeats(path: Path, ids: Iterable[tuple[int, str]], what: str = "id")
         what: What the name is, for the message.
 
     Raises:
-        DataFileError: a name stands twice; the message names both lines.
+        DataFileError: a name occurs twice; the message names both lines.
 
     >>> refuse_repeats(Path("a.tsv"), [(2, "x"), (3, "y"), (4, "x")])
     Traceback (most recent call last):
     ...
-    pytest_genderbias.errors.DataFileError: a.tsv:4: the id 'x' stands in line 2, too; each may stand once
+    pytest_genderbias.errors.DataFileError: a.tsv:4: duplicate id 'x' (first on line 2); expected each id once
     """
     first: dict[str, int] = {}
     for line, name in ids:
         if name in first:
             raise DataFileError(
-                f"{place(path, line)}: the {what} {name!r} stands in line {first[name]}, too; each may stand once"
+                f"{place(path, line)}: duplicate {what} {name!r} (first on line {first[name]}); expected each {what} once"
             )
         first[name] = line
 
 
 def place(path: Path, line: int) -> str:
-    """Return ``FILE:LINE``, the start of a message about a line."""
+    """Return ``FILE:LINE``, with which a message about a line begins."""
     return f"{path}:{line}"
 
 
@@ -184,13 +183,17 @@ def _reader_of(path: Path) -> Callable[[Path, Sequence[str]], Iterator[Row]]:
     suffix = Path(name.removesuffix(".gz")).suffix
     if suffix not in readers or name.endswith(".parquet.gz"):
         raise DataFileError(
-            f"{path}: the name of a table ends in .jsonl, .csv, .tsv (each also with .gz) or .parquet, not in {path.suffix!r}"
+            f"{path}: expected a table whose name ends in .jsonl, .csv, .tsv (each also with .gz) or .parquet, "
+            f"got {path.suffix!r}"
         )
     return readers[suffix]
 
 
 def read_objects(path: Path, columns: Sequence[str] = (), on_broken: OnBroken = refuse) -> Iterator[Row]:
-    """Yield the objects of JSON lines, with all they have, as :func:`read_rows`; ``on_broken`` as :func:`read_lines`."""
+    """Yield the objects of a JSON lines file with all their keys; otherwise as :func:`read_rows`.
+
+    ``on_broken`` receives the error of an invalid line, as in :func:`read_lines`.
+    """
     for number, text in read_lines(path, on_broken):
         if not text.strip():
             continue
@@ -208,12 +211,12 @@ def _object(path: Path, number: int, text: str) -> dict[str, Any]:
         row = json.loads(text)
     except json.JSONDecodeError as error:
         raise DataFileError(f"{path}:{number}: not valid JSON: {error.msg} at column {error.colno}") from None
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists in lists without end
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, or too deeply nested lists
         raise DataFileError(f"{path}:{number}: cannot be read as JSON: {error}") from None
     if not isinstance(row, dict):
         raise DataFileError(f"{path}:{number}: expected a JSON object, got {text[:40]!r}")
     if _ESCAPED.search(text) and _HALF.search(json.dumps(row, ensure_ascii=False)):
-        raise DataFileError(f"{path}:{number}: a text has half a character (\\ud800 to \\udfff, not in a pair)")
+        raise DataFileError(f"{path}:{number}: a text has a lone surrogate (\\ud800 to \\udfff without its pair)")
     return row
 
 
@@ -230,7 +233,7 @@ def _csv_records(path: Path) -> Iterator[tuple[int, list[str]]]:
     reader = csv.reader((text + "\n" for _, text in read_lines(path)), strict=True)
     while True:
         line = reader.line_num + 1
-        limit = csv.field_size_limit(_LARGEST_FIELD)  # the limit is one for the whole process: put it back
+        limit = csv.field_size_limit(_LARGEST_FIELD)  # the limit is global to the process: restore it
         try:
             record = next(reader, None)
         except csv.Error as error:
@@ -260,7 +263,7 @@ def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
         parquet = importlib.import_module("pyarrow.parquet")
     except ImportError:
         raise SettingError(
-            f"{path}: Parquet files are read with pyarrow, which is not installed: pip install 'pytest-genderbias[parquet]'"
+            f"{path}: reading Parquet needs pyarrow, which is not installed; pip install 'pytest-genderbias[parquet]'"
         ) from None
     try:
         with parquet.ParquetFile(path) as file:

@@ -1,4 +1,4 @@
-"""Where the user's data sets are looked for under ``--bias-data=DIR``, and what is said where one is missing."""
+"""The data sets that the suites can use, and the search for their files under ``--bias-data=DIR``."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pathlib import Path
 
 from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
 
-#: A choice of files that belong together, each a path or pattern under the data folder.
+#: Files that belong together, each a path or pattern relative to the data folder.
 Choice = tuple[str, ...]
 
 
 class MissingDataError(NotApplicableError):
-    """A data set is not there. A skip, unless ``--bias-strict``."""
+    """A data set is missing. The test is skipped, or fails under ``--bias-strict``."""
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """Where a data set is looked for, where it comes from, and what takes its place.
+    """The file names, the source and the licence of a data set.
 
-    ``splits`` maps the names of the official splits, in the order in which they are looked for, to choices of files; the first
-    choice whose files are all there is taken. The first choice has the names under which the files are published. A file may
-    be packed: ``.gz`` is added to each name. ``train`` is taken only where it is asked for by name.
+    ``splits`` maps the official splits, in the order of the search, to choices of files; the search returns the first choice
+    whose files all exist. The first choice has the published names. Each file may be compressed, with ``.gz`` added to its
+    name. The split ``train`` is returned only if requested by name. ``instead`` names an alternative for the message.
     """
 
     name: str
@@ -35,8 +35,8 @@ class DataSet:
 
 
 @dataclass(frozen=True)
-class Found:
-    """The files of a data set that were found, and the split that they are."""
+class SplitFiles:
+    """The files of a split of a data set."""
 
     files: tuple[Path, ...]
     split: str
@@ -56,7 +56,7 @@ _COREFBIAS = "https://github.com/uclanlp/corefBias"
 _WINOGENDER = "https://github.com/rudinger/winogender-schemas"
 _NO_COREFERENCE = "the templates of lu2018, which are packaged (suite coref-occupation), need no data"
 
-#: Every data set by its name.
+#: All data sets by name.
 DATA_SETS: Mapping[str, DataSet] = {
     data.name: data
     for data in (
@@ -178,12 +178,12 @@ DATA_SETS: Mapping[str, DataSet] = {
 
 
 def data_set_of(value: str, names: Collection[str]) -> str | None:
-    """Return the data set that an option's value names, ``NAME`` or ``NAME/SPLIT``, or ``None`` where it is a path.
+    """Return the data set in the value of an option, ``NAME`` or ``NAME/SPLIT``, or None if the value is a path.
 
-    A name is a name whatever lies in the working directory; a path to a folder that is called like one begins with ``./``.
+    The name of a data set takes precedence over a file in the working directory. Write ``./NAME`` for a folder of that name.
 
     Raises:
-        SettingError: it is no name, and has neither the separator nor the suffix of a path.
+        SettingError: the value is neither a name nor, without a separator or suffix, a path.
 
     >>> data_set_of("brown", ["brown"]), data_set_of("./brown", ["brown"]), data_set_of("brown.txt", ["brown"])
     ('brown', None, None)
@@ -193,51 +193,51 @@ def data_set_of(value: str, names: Collection[str]) -> str | None:
         return name
     if not re.search(r"[/\\.~]", value):
         raise SettingError(
-            f"no data set is called {value!r}; expected one of {', '.join(names)}, or a path, with a separator or a suffix "
+            f"no data set is called {value!r}; expected one of {', '.join(names)}, or a path with a separator or a suffix "
             f"(./{value})"
         )
     return None
 
 
 def own_path(value: str) -> Path:
-    """Return the path that an option's value is: from the working directory, or from a home folder (``~``).
+    """Return the value of an option as a path, relative to the working directory or to a home folder (``~``).
 
     Raises:
-        SettingError: there is no such home folder.
+        SettingError: the home folder is unknown.
     """
     try:
         return Path(value).expanduser()
     except RuntimeError:
-        raise SettingError(f"{value}: there is no such home folder") from None
+        raise SettingError(f"{value}: unknown home folder") from None
 
 
 @dataclass(frozen=True)
 class DataFolder:
-    """The folder of ``--bias-data``, or none.
+    """The folder of ``--bias-data``. With ``root=None``, every data set is missing.
 
     Raises:
-        SettingError: there is no such folder.
+        SettingError: the folder does not exist.
     """
 
     root: Path | None = None
 
     def __post_init__(self) -> None:
-        """Check that the folder is there."""
+        """Check that the folder exists."""
         if self.root is not None and not self.root.is_dir():
             raise SettingError(
-                f"--bias-data={self.root}: no such folder; give the folder that holds snli/, stsb/, ... (docs/data.md)"
+                f"--bias-data={self.root}: no such folder; expected the folder that contains snli/, stsb/, ... (docs/data.md)"
             )
 
-    def locate(self, name: str, split: str | None = None) -> Found:
+    def locate(self, name: str, split: str | None = None) -> SplitFiles:
         """Find the files of a data set.
 
         Args:
             name: A name from :data:`DATA_SETS`.
-            split: The official split; without one, the first that is there, the test split before others, and never ``train``.
+            split: An official split. None: the first split that exists, in the order of ``splits``, except ``train``.
 
         Raises:
             UnknownNameError: no data set, or no split of it, has that name.
-            MissingDataError: the files are not there; the message says which, where, and what there is instead.
+            MissingDataError: the files are missing; the message names them, the folder, the source and an alternative.
         """
         _refuse_unknown(name, DATA_SETS, "data set")
         data = DATA_SETS[name]
@@ -248,7 +248,7 @@ class DataFolder:
             for choice in data.splits[candidate]:
                 files = self._files(choice)
                 if files:
-                    return Found(files, candidate)
+                    return SplitFiles(files, candidate)
         raise MissingDataError(self._missing(data, splits))
 
     def find_all(self, name: str, split: str | None = None) -> tuple[Path, ...]:
@@ -256,7 +256,7 @@ class DataFolder:
         return self.locate(name, split).files
 
     def find(self, name: str, split: str | None = None) -> Path:
-        """Return the file of a data set that is one file; see :meth:`locate`."""
+        """Return the file of a data set that consists of one file; see :meth:`locate`."""
         files = self.find_all(name, split)
         if len(files) > 1:
             raise SettingError(f"{name} is {len(files)} files here, expected one: {', '.join(map(str, files))}")
@@ -264,14 +264,14 @@ class DataFolder:
 
     def _files(self, choice: Choice) -> tuple[Path, ...]:
         assert self.root is not None
-        found: list[Path] = []
+        files: list[Path] = []
         for pattern in choice:
-            here = sorted(p for p in self.root.glob(pattern) if p.is_file())
-            here = here or sorted(p for p in self.root.glob(pattern + ".gz") if p.is_file())
-            if not here:
+            matches = sorted(p for p in self.root.glob(pattern) if p.is_file())
+            matches = matches or sorted(p for p in self.root.glob(pattern + ".gz") if p.is_file())
+            if not matches:
                 return ()
-            found += here
-        return tuple(found)
+            files += matches
+        return tuple(files)
 
     def _missing(self, data: DataSet, splits: list[str]) -> str:
         wanted = " or ".join(_in_words(data.splits[split][0]) for split in splits)

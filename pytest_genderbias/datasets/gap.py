@@ -1,4 +1,4 @@
-"""GAP (Webster et al. 2018): ambiguous pronouns in Wikipedia, each with two names that it may mean."""
+"""GAP (Webster et al. 2018): ambiguous pronouns in Wikipedia, each with two names as candidate antecedents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COLUMNS = ("ID", "Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "A-coref
 
 @dataclass(frozen=True)
 class GapExample:
-    """One example. ``candidates``: the spans of the names A and B; ``labels``: whether the pronoun means each."""
+    """One example. ``candidates`` are the spans of the names A and B; ``labels`` whether the pronoun refers to each."""
 
     id: str
     text: str
@@ -25,11 +25,11 @@ class GapExample:
 
 
 def read_gap(path: Path) -> tuple[GapExample, ...]:
-    """Read a file of GAP (``.tsv``, or ``.tsv.gz``).
+    """Read a GAP file (``.tsv`` or ``.tsv.gz``).
 
     Raises:
-        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an offset is no number, or the word does not
-            stand there; an unknown pronoun; a label other than TRUE and FALSE; an id that stands twice.
+        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an offset that is not a number, or not the
+            position of its word; an unknown pronoun; a label other than TRUE and FALSE; a duplicate id.
     """
     rows = list(read_rows(path, _COLUMNS))
     refuse_repeats(path, ((row[0], row[1]["ID"]) for row in rows))

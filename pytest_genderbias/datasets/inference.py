@@ -1,4 +1,4 @@
-"""Natural language inference: SNLI and data sets of the same form."""
+"""Natural language inference: SNLI and data sets of the same format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_genderbias.datasets.files import column_names, place, read_rows, read_text
 from pytest_genderbias.errors import DataFileError
 
-#: The labels, in the order of the numbers 0, 1, 2 that stand for them in the hub's copies.
+#: The labels, in the order of their numbers 0, 1, 2 in the hub's copies.
 LABELS = ("entailment", "neutral", "contradiction")
 _BY_VALUE = {label: label for label in LABELS} | {str(number): label for number, label in enumerate(LABELS)}
 _UNLABELLED = ("-", "-1")
@@ -18,7 +18,7 @@ _PLAIN = ("premise", "hypothesis", "label")
 
 @dataclass(frozen=True)
 class InferencePairs:
-    """Labelled pairs, as three columns of equal length, and the number of pairs that had no label and were left out."""
+    """Labelled pairs as three columns of equal length. ``unlabelled`` counts the pairs without a label, which are left out."""
 
     premises: tuple[str, ...]
     hypotheses: tuple[str, ...]
@@ -29,8 +29,9 @@ class InferencePairs:
 def read_inference(path: Path) -> InferencePairs:
     """Read labelled pairs of premise and hypothesis.
 
-    The columns are those of the official release (sentence1, sentence2, gold_label), or premise, hypothesis, label. A label is
-    one of :data:`LABELS` or its number; a pair whose annotators did not agree (``-`` or -1) is left out.
+    The columns are ``sentence1``, ``sentence2``, ``gold_label`` as in the official release, or ``premise``, ``hypothesis``,
+    ``label``. A label is one of :data:`LABELS` or its number. A pair without agreement of its annotators (``-`` or -1) is left
+    out.
 
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an unknown label; no pair with a label.

@@ -1,4 +1,4 @@
-"""Mentions: spans of characters in a text, with or without their determiner, and the gender of a pronoun."""
+"""Mentions as character spans in a text, with or without their determiner, and the gender of pronouns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def words_of(text: str, span: Span) -> str:
 
 
 def with_determiner(text: str, span: Span) -> Span:
-    """Return the span with the determiner (the, a, an) that stands before it, if it has none of its own.
+    """Return the span extended by the determiner (the, a, an) before it, unless it begins with one.
 
     >>> with_determiner("The nurse left.", (4, 9)), with_determiner("The nurse left.", (0, 9))
     ((0, 9), (0, 9))
@@ -38,7 +38,7 @@ def with_determiner(text: str, span: Span) -> Span:
 
 
 def without_determiner(text: str, span: Span) -> Span:
-    """Return the span without the determiner (the, a, an) that it begins with, if it does; a doubled one goes whole.
+    """Return the span without its initial determiner (the, a, an); a repeated determiner is removed, too.
 
     >>> without_determiner("The nurse left.", (0, 9))
     (4, 9)
@@ -48,10 +48,10 @@ def without_determiner(text: str, span: Span) -> Span:
 
 
 def is_mention_of(text: str, mention: Span, person: Span) -> bool:
-    """Tell whether a mention that a system found is the mention of a person.
+    """Return whether a mention in the output of a system is a mention of a person.
 
-    It is where both are the same words but for a determiner, or where the system's goes on ("the physician complaining about
-    sores", "the baker's"), but not where it goes on to what the person has ("the baker's kitchen").
+    Determiners are ignored. The mention may be longer than the person's ("the physician complaining about sores", "the
+    baker's"), but not if it continues with a possession ("the baker's kitchen").
 
     >>> text = "The baker's kitchen is small."
     >>> is_mention_of(text, (0, 9), (4, 9)), is_mention_of(text, (0, 11), (0, 9)), is_mention_of(text, (0, 19), (0, 9))
@@ -63,7 +63,7 @@ def is_mention_of(text: str, mention: Span, person: Span) -> bool:
 
 
 def find_words(text: str, words: Iterable[str]) -> list[Span]:
-    """Return where one of the words stands as a whole word, in any case; of words that begin alike, the longest.
+    """Return the spans of the words in a text: whole words, case ignored, the longest of several matches.
 
     >>> find_words("The construction worker met a Worker.", ["worker", "construction worker"])
     [(4, 23), (30, 36)]
@@ -73,7 +73,7 @@ def find_words(text: str, words: Iterable[str]) -> list[Span]:
 
 
 def gender_of_pronoun(word: str) -> str | None:
-    """Return the gender of a third-person pronoun in any of its forms, as the packaged list ``pronouns`` has it, else None.
+    """Return the gender of a third-person pronoun in any form, by the packaged list ``pronouns``, or None.
 
     >>> gender_of_pronoun("Her"), gender_of_pronoun("themselves"), gender_of_pronoun("it")
     ('female', 'neutral', None)
@@ -83,6 +83,6 @@ def gender_of_pronoun(word: str) -> str | None:
 
 @cache
 def pronoun_genders() -> Mapping[str, str]:
-    """Return the gender by pronoun, in lower case and all forms."""
+    """Return the gender of every form of every pronoun, in lower case."""
     entries = load_wordlist("pronouns").entries
     return {e.attributes[form].lower(): e.attributes["group"] for e in entries for form in _FORMS}

@@ -1,4 +1,4 @@
-"""Corpora as they are written: passages for a model to read, and what tells one corpus from another."""
+"""Untokenised passages of a corpus for a model to read, and the digest of a corpus."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from pytest_genderbias.datasets.corpora import (
 from pytest_genderbias.datasets.files import read_lines
 from pytest_genderbias.errors import DataFileError
 
+#: A text and its number of words.
 Passage = tuple[str, int]
 
 
 def read_passages(paths: Sequence[str | Path], most: int, *, size: int = 2000, tokens: str = "auto") -> list[Passage]:
-    """Return the beginning of a corpus in passages as they are written, each with its number of words.
+    """Return the beginning of a corpus as untokenised passages, each with its number of words.
 
-    Words are told apart as :func:`~pytest_genderbias.datasets.corpora.feed_corpus` does, each file in one way, so marks of
-    punctuation are words. A passage ends with the line (in ``.jsonl`` with the document) that makes it long enough, counted by
-    white space.
+    Words are counted by the tokeniser of :func:`~pytest_genderbias.datasets.corpora.feed_corpus`, so punctuation marks are
+    words. A passage ends with the line (in ``.jsonl``, the document) with which it has ``size`` words, separated by white space.
 
     Args:
-        paths: files or folders, as there.
-        most: words in all; the passage that reaches them is the last.
-        size: words of a passage, at least, unless its file ends.
-        tokens: how words are told apart, as there.
+        paths: Files or folders, as for ``feed_corpus``.
+        most: The number of words in total; the passage that reaches it is the last.
+        size: The smallest number of words of a passage, unless its file ends.
+        tokens: The tokeniser mode, as for ``feed_corpus``.
 
     Raises:
-        DataFileError: there is no such file, or no word in it, or it is not UTF-8, or a line is no document.
+        DataFileError: a file is missing, has no words or is not UTF-8; a line is not a document.
     """
-    found: list[Passage] = []
+    passages: list[Passage] = []
     for path in paths:
         for file in corpus_files(path):
             for passage in _passages(file, min(size, most), tokens):
-                found.append(passage)
-                if sum(words for _, words in found) >= most:
-                    return found
-    if not found:
+                passages.append(passage)
+                if sum(words for _, words in passages) >= most:
+                    return passages
+    if not passages:
         raise DataFileError(f"{', '.join(map(str, paths))}: no words; expected a text")
-    return found
+    return passages
 
 
 def _passages(file: Path, size: int, tokens: str) -> Iterator[Passage]:
@@ -69,7 +69,7 @@ def _passage(parts: list[str], split: Tokenise) -> Iterator[Passage]:
 
 
 def _parts(file: Path) -> Iterator[str]:
-    """Yield lines with their ends, or whole documents."""
+    """Yield the lines with their line ends, or the documents of a ``.jsonl`` file."""
     if not has_documents(file):
         yield from (line + "\n" for _, line in read_lines(file))
         return
@@ -79,10 +79,10 @@ def _parts(file: Path) -> Iterator[str]:
 
 
 def corpus_sha256(paths: Sequence[str | Path]) -> str:
-    """Return the SHA-256 of the bytes of all files of a corpus, in their order, whatever their names.
+    """Return the SHA-256 of the bytes of all files of a corpus, in their order. File names do not count.
 
     Raises:
-        DataFileError: there is no such file, or it cannot be read.
+        DataFileError: a file is missing or cannot be read.
     """
     digest = hashlib.sha256()
     for file in (file for path in paths for file in corpus_files(path)):

@@ -1,4 +1,4 @@
-"""Pairs of sentences of which one is stereotypical: CrowS-Pairs, StereoSet, BEC-Pro, and the user's own."""
+"""Pairs of a stereotypical and an anti-stereotypical sentence: CrowS-Pairs, StereoSet, BEC-Pro, and tables of the user."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pytest_genderbias.datasets.files import Row, place, read_lines, read_name, read_rows, read_text, refuse_repeats
 from pytest_genderbias.errors import DataFileError
 
-#: The persons of BEC-Pro, male - female (Bartl et al. 2020): the last word of the phrase.
+#: The female counterpart of each male person of BEC-Pro (Bartl et al. 2020), by the last word of the phrase.
 BEC_PERSONS: Mapping[str, str] = {
     "he": "she", "man": "woman", "brother": "sister", "son": "daughter", "husband": "wife", "boyfriend": "girlfriend",
     "father": "mother", "uncle": "aunt", "dad": "mom",
@@ -23,11 +22,11 @@ _KINDS = ("stereotype", "anti-stereotype")
 
 @dataclass(frozen=True)
 class SentencePair:
-    """Two sentences that differ in the group, or in what is said of it.
+    """Two sentences that differ in the group, or in a statement about it.
 
-    ``more`` is the stereotypical one, and ``stereotypical`` is true. Where the pair has no stereotype (a profession as many women
-    as men have), ``stereotypical`` is None and ``more`` is the male sentence: such a pair counts for differences, in its own
-    group, and not for the share of stereotypical choices. ``direction`` is that of CrowS-Pairs, else empty.
+    ``more`` is the stereotypical sentence, and ``stereotypical`` is true. If the pair has no stereotype (a profession with as
+    many women as men), ``stereotypical`` is None and ``more`` is the male sentence; such a pair enters the differences of its
+    group, but not the share of stereotypical choices. ``direction`` is the direction in CrowS-Pairs, otherwise empty.
     """
 
     id: str
@@ -42,11 +41,11 @@ def read_crows_pairs(path: Path) -> tuple[SentencePair, ...]:
     """Read CrowS-Pairs (Nangia et al. 2020); the group is the bias type.
 
     ``sent_more`` is the more stereotypical sentence in both directions. With ``stereo`` it is about the disadvantaged group and
-    demonstrates a stereotype; with ``antistereo`` the sentence about that group, ``sent_less``, violates one, and ``sent_more``
-    is its edit for the advantaged group. So the paper's metric counts the pairs in which ``sent_more`` is likelier.
+    demonstrates a stereotype. With ``antistereo``, ``sent_less`` is about that group and violates a stereotype, and
+    ``sent_more`` is its edit for the advantaged group. The metric of the paper counts the pairs with a likelier ``sent_more``.
 
     Raises:
-        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; another direction; an id that stands twice.
+        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an unknown direction; a duplicate id.
     """
     pairs = []
     for number, row in enumerate(read_rows(path, ("sent_more", "sent_less", "stereo_antistereo", "bias_type"), ("",))):
@@ -60,29 +59,29 @@ def read_crows_pairs(path: Path) -> tuple[SentencePair, ...]:
 
 
 def read_stereoset(path: Path) -> tuple[SentencePair, ...]:
-    """Read StereoSet's intrasentence part (Nadeem et al. 2021): stereotype and anti-stereotype of one context.
+    """Read the intrasentence part of StereoSet (Nadeem et al. 2021): stereotype and anti-stereotype of each context.
 
-    The file is the official one (``.json``) or has one of its intrasentence entries a line (``.jsonl``). The group is the bias
-    type. The unrelated sentence of each entry is left out.
+    The file is the official one (``.json``), or has one intrasentence entry per line (``.jsonl``). The group is the bias type.
+    The unrelated sentence of each entry is left out.
 
     Raises:
-        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an entry that has not just one stereotype and one
-            anti-stereotype; an id that stands twice.
+        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an entry without exactly one stereotype and one
+            anti-stereotype; a duplicate id.
     """
     rows = _official_stereoset(path) if ".json" in path.suffixes else list(read_rows(path, _STEREOSET))
     return _each_once(path, [(row[0], _stereoset_pair(path, row)) for row in rows])
 
 
 def read_bec_pro(path: Path) -> tuple[SentencePair, ...]:
-    """Read BEC-Pro (Bartl et al. 2020): sentences of the same template and profession, once of a man and once of a woman.
+    """Read BEC-Pro (Bartl et al. 2020): pairs of sentences about a man and a woman, with one template and profession.
 
-    The persons are paired (he - she, father - mother, see :data:`BEC_PERSONS`). The group is the profession's: male, female or
-    balanced by its share of women. In a pair with a male or female profession the sentence of that gender is the stereotypical
-    one; balanced ones have none (see :class:`SentencePair`).
+    :data:`BEC_PERSONS` pairs the persons (he - she, father - mother). The group is that of the profession: male, female or
+    balanced, by its share of women. With a male or female profession, the sentence of that gender is the stereotypical one;
+    balanced professions have no stereotype (see :class:`SentencePair`).
 
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an unknown person, gender or group; a sentence
-            without partner, or with two.
+            without a partner, or with two.
     """
     sides: dict[tuple[str, str, str, str], dict[str, Row]] = {}
     for row in read_rows(path, ("Sentence", "Template", "Person", "Gender", *_BEC_GROUP)):
@@ -90,18 +89,21 @@ def read_bec_pro(path: Path) -> tuple[SentencePair, ...]:
         key = (profession, _bec_person(path, row), read_text(path, row, "Template"), group)
         gender = row[1]["Gender"]
         if gender in sides.setdefault(key, {}):
-            raise DataFileError(f"{place(path, row[0])}: the same as line {sides[key][gender][0]}: {' / '.join(key)}")
+            raise DataFileError(
+                f"{place(path, row[0])}: duplicate of line {sides[key][gender][0]}: {' / '.join(key)} ({gender}); "
+                "expected each sentence once"
+            )
         sides[key][gender] = row
     return tuple(_bec_pair(path, key, rows) for key, rows in sides.items())
 
 
 def read_own_pairs(path: Path) -> tuple[SentencePair, ...]:
-    """Read the user's own pairs: columns stereotypical and anti_stereotypical, and, optionally, id and group.
+    """Read a table of pairs with the columns ``stereotypical`` and ``anti_stereotypical``, and optionally ``id`` and ``group``.
 
-    Without a column id, the number of the row from 1 is the id; without a column group, all pairs are in the group ``all``.
+    Without a column ``id``, the ids are the row numbers from 1. Without a column ``group``, every group is ``all``.
 
     Raises:
-        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an empty sentence; an id that stands twice.
+        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an empty sentence; a duplicate id.
     """
     pairs = []
     rows = read_rows(path, ("stereotypical", "anti_stereotypical"), optional=("id", "group"))
@@ -122,7 +124,7 @@ def _each_once(path: Path, pairs: list[tuple[int, SentencePair]]) -> tuple[Sente
 
 
 def _official_stereoset(path: Path) -> list[Row]:
-    """Return the entries of the official file; they have no lines, so the number of the entry takes that place."""
+    """Return the entries of the official file, with their number instead of a line number."""
     text = "\n".join(line for _, line in read_lines(path))
     try:
         entries = json.loads(text)["data"]["intrasentence"]
@@ -141,22 +143,23 @@ def _official_stereoset(path: Path) -> list[Row]:
 
 
 def _stereoset_pair(path: Path, row: Row) -> SentencePair:
-    sentences: dict[str, list[Any]] = {kind: [] for kind in _KINDS}
+    sentences: dict[str, list[object]] = {kind: [] for kind in _KINDS}
     for sentence in row[1]["sentences"] if isinstance(row[1]["sentences"], list) else ():
         if isinstance(sentence, dict) and sentence.get("gold_label") in _KINDS:
             sentences[sentence["gold_label"]].append(sentence.get("sentence"))
-    for kind, found in sentences.items():
-        if len(found) != 1:
+    for kind, of_kind in sentences.items():
+        if len(of_kind) != 1:
             raise DataFileError(
-                f"{place(path, row[0])}: expected one sentence with gold_label {kind!r} in entry {row[1]['id']!r}, got {len(found)}"
+                f"{place(path, row[0])}: expected one sentence with gold_label {kind!r} in entry {row[1]['id']!r}, "
+                f"got {len(of_kind)}"
             )
-    texts = {kind: found[0] for kind, found in sentences.items()}
+    texts = {kind: of_kind[0] for kind, of_kind in sentences.items()}
     more, less = (read_text(path, (row[0], texts), kind) for kind in _KINDS)
     return SentencePair(read_name(path, row, "id"), more, less, read_text(path, row, "bias_type"))
 
 
 def _bec_person(path: Path, row: Row) -> str:
-    """Return the male person of the pair that a sentence is of."""
+    """Return the male person of the pair to which the person of a sentence belongs."""
     gender, person = row[1]["Gender"], read_text(path, row, "Person").lower().split()[-1]
     by_gender = {"male": {male: male for male in BEC_PERSONS}, "female": {f: m for m, f in BEC_PERSONS.items()}}
     if gender not in by_gender or person not in by_gender[gender]:

@@ -1,4 +1,4 @@
-"""Sentence similarity: the STS Benchmark, and the templates that webster2020 makes of its sentences."""
+"""Sentence similarity: the STS Benchmark, and the templates that webster2020 derives from its sentences."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FORMS = ("nominative", "accusative", "possessive", "independent", "reflexive")
 
 @dataclass(frozen=True)
 class SimilarityPairs:
-    """Pairs of sentences with their gold similarity: 0 (nothing in common) to 5 (the same meaning); ``scores`` is (N,)."""
+    """Pairs of sentences with their gold similarity ``scores``, shape (N,): 0 (nothing in common) to 5 (the same meaning)."""
 
     sentences1: tuple[str, ...]
     sentences2: tuple[str, ...]
@@ -36,10 +36,10 @@ def read_similarity(path: Path) -> SimilarityPairs:
     """Read scored pairs of sentences.
 
     The file is one of the official release (``sts-*.csv``: separated by tabs, without header, score and sentences in columns 5
-    to 7), or a table with the columns sentence1, sentence2 and score.
+    to 7), or a table with the columns ``sentence1``, ``sentence2`` and ``score``.
 
     Raises:
-        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; a score that is no number from 0 to 5.
+        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; a score that is not a number from 0 to 5.
     """
     pairs = [
         (read_text(path, row, "sentence1"), read_text(path, row, "sentence2"), _score(path, row))
@@ -50,7 +50,7 @@ def read_similarity(path: Path) -> SimilarityPairs:
 
 
 def read_sentences(path: Path) -> tuple[str, ...]:
-    """Read the sentences alone, both of each pair in file order; for files without scores, as GLUE's test split.
+    """Read only the sentences, both of each pair, in file order. A file without scores, such as GLUE's test split, works.
 
     Raises:
         DataFileError: as :func:`read_similarity`.
@@ -59,10 +59,10 @@ def read_sentences(path: Path) -> tuple[str, ...]:
 
 
 def sts_templates(sentences: Iterable[str]) -> tuple[str, ...]:
-    """Make templates of the sentences that start with *A man* or *A woman* (webster2020, section 3).
+    """Return templates from the sentences that start with *A man* or *A woman* (webster2020, section 3).
 
-    The first two words become ``{a:person} {person}``. A sentence with another gendered word is left out: a word of the lists
-    zhao2018-pairs and lu2018-pairs, or a form of *he* or *she*. Each template stands once, in the order of the sentences.
+    The first two words become ``{a:person} {person}``. Sentences with another gendered word (:func:`gendered_words`) are left
+    out. Templates are unique, in the order of the sentences.
 
     >>> sts_templates(["A man is walking.", "A woman is walking.", "A man and his dog run.", "A mandrill eats."])
     ('{a:person} {person} is walking.',)

@@ -1,4 +1,4 @@
-"""The words of a corpus: their ids, their groups, and which of them may be scored."""
+"""The words of a corpus: their ids, their groups, and the words that can be scored."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Ids = NDArray[np.int64]
 
 
 class Vocabulary(dict[str, int]):
-    """Word ids in order of first appearance; looking up a new word adds it.
+    """Word ids in the order of first appearance. Looking up a new word adds it.
 
     Args:
-        words: words that come first, such as the gendered ones, which are found as they are written.
-        fold_case: write all other words in lower case.
+        words: Initial words, such as the gendered ones; their case is kept.
+        fold_case: Convert all other words to lower case.
 
     >>> vocabulary = Vocabulary(["She"], fold_case=True)
     >>> [vocabulary[word] for word in ("She", "Sings", "sings", "she")], vocabulary.words
@@ -32,7 +32,7 @@ class Vocabulary(dict[str, int]):
             self.add(word)
 
     def add(self, word: str) -> int:
-        """Return the id of a word as it is written, whatever ``fold_case`` says of others."""
+        """Return the id of a word, adding it if it is new. Its case is kept, also with ``fold_case``."""
         known = self.get(word)
         if known is not None and self.words[known] == word:
             return known
@@ -41,7 +41,7 @@ class Vocabulary(dict[str, int]):
         return self[word]
 
     def __missing__(self, word: str) -> int:
-        """Add a word that is met in a text, and return its id."""
+        """Add a word of a text, in lower case with ``fold_case``, and return its id."""
         if not self.fold_case or word == word.lower():
             return self.add(word)
         self[word] = self[word.lower()]
@@ -53,10 +53,13 @@ class Vocabulary(dict[str, int]):
 
 
 def label_groups(vocabulary: Vocabulary, groups: Sequence[Iterable[str]]) -> NDArray[np.int8]:
-    """Add the words of each group to the vocabulary, and return the group of each word in it: 1 to G, 0 for none, shape (V,).
+    """Add the words of G groups to the vocabulary and return the group of each of its V words.
+
+    Returns:
+        The groups, shape (V,): 1 to G, or 0 for a word without a group.
 
     Raises:
-        SettingError: a word stands in two groups.
+        SettingError: a word is in two groups.
 
     >>> label_groups(Vocabulary(["sings"]), [["she", "her"], ["he"]])
     array([0, 1, 1, 2], dtype=int8)
@@ -65,28 +68,28 @@ def label_groups(vocabulary: Vocabulary, groups: Sequence[Iterable[str]]) -> NDA
     for number, words in enumerate(groups, 1):
         for word in words:
             if numbers.setdefault(word, number) != number:
-                raise SettingError(f"{word!r} stands in two groups; take it out of one of them")
+                raise SettingError(f"{word!r} is in two groups; remove it from one of them")
     for word in numbers:
         vocabulary.add(word)
     return np.array([numbers.get(word, 0) for word in vocabulary.words], dtype=np.int8)
 
 
 def scorable_words(words: Sequence[str], labels: ArrayLike, stop_words: Iterable[str] = ()) -> NDArray[np.bool_]:
-    """Tell which words may be scored, shape (V,): none of a group, no stop word in any case, no ``<unk>``, no punctuation.
+    """Return which words can be scored, shape (V,): not words of a group, stop words, ``<unk>`` or punctuation.
 
     Args:
-        words: the vocabulary, shape (V,).
-        labels: group of each word, 0 for none; words beyond its length have none.
-        stop_words: words that are left out, whatever their capitals.
+        words: The vocabulary, shape (V,).
+        labels: The group of each word, 0 for none; words beyond its length have no group.
+        stop_words: Words that are left out; case is ignored.
 
     >>> scorable_words(["she", "sings", "The", "<unk>", "."], [1], ["the"]).tolist()
     [False, True, False, False, False]
     """
     stop = {word.lower() for word in stop_words}
-    kept = np.array([word.lower() not in stop and _is_word(word) for word in words], dtype=np.bool_)
+    scorable = np.array([word.lower() not in stop and _is_word(word) for word in words], dtype=np.bool_)
     gendered = np.flatnonzero(np.asarray(labels))
-    kept[gendered[gendered < len(kept)]] = False
-    return kept
+    scorable[gendered[gendered < len(scorable)]] = False
+    return scorable
 
 
 def _is_word(token: str) -> bool:

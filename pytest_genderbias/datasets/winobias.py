@@ -1,4 +1,4 @@
-"""WinoBias (Zhao et al. 2018): sentences of two professions and a pronoun, for and against the stereotype."""
+"""WinoBias (Zhao et al. 2018): sentences with two professions and a pronoun, pro- and anti-stereotypical."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ _LINE = re.compile(r"(?:(\d+)\s+)?(.*\S)")
 class WinoBiasSentence:
     """One sentence; its spans are character ranges in ``text``.
 
-    ``id`` is split, type, side and number, as in ``dev-type1-pro-1``. ``gold`` is the profession that the pronoun means,
-    ``other`` the one that it does not, both with their determiner; ``professions`` names the two, in this order, as the list
-    ``winobias-occupations`` writes them. ``pronouns`` has one span, or two where the sentence goes on about the same person
-    ("because [she] needed to cut [her] hair"); the first is the one that is asked about. The right clusters are the one that
-    consists of ``gold`` and ``pronouns``.
+    ``id`` is split, type, side and number, such as ``dev-type1-pro-1``. ``gold`` is the profession to which the pronoun
+    refers, ``other`` the second one, both with their determiner; ``professions`` names the two in this order, as spelled in
+    the list ``winobias-occupations``. ``pronouns`` has one span, or two if a second pronoun refers to the same person
+    ("because [she] needed to cut [her] hair"); the first is resolved. The gold cluster is ``gold`` with ``pronouns``.
     """
 
     id: str
@@ -48,28 +47,28 @@ class WinoBiasSentence:
 
 
 def read_winobias(path: Path) -> tuple[WinoBiasSentence, ...]:
-    """Read one file of WinoBias, whose name says what it holds: ``{pro,anti}_stereotyped_type{1,2}.txt.{test,dev}``.
+    """Read one file of WinoBias, named ``{pro,anti}_stereotyped_type{1,2}.txt.{test,dev}``.
 
-    A line is "1 [The developer] argued with the designer because [he] did not like the design."; the number at its start
-    names the sentence, and where there is none (one release of the test files) the number of the line does. Brackets hold the
-    gold profession and one or more pronouns of one gender. Rules for what the files leave open:
+    A line is "1 [The developer] argued with the designer because [he] did not like the design." The number at its start
+    identifies the sentence; without one (in one release of the test files), the line number does. The brackets contain the gold
+    profession and one or more pronouns of one gender. Rules for irregular lines:
 
-    - A determiner that stands before the brackets belongs to the mention, as it does everywhere else ("the [housekeeper] 's
-      car", "the [ physician]"), unless the brackets hold one already ("the [the physician]"); white space inside brackets
-      does not. These are three lines of the dev split.
-    - The other profession is the first word of the list ``winobias-occupations``, outside the brackets, that is not the gold
-      profession, with its determiner. Later ones are other people ("knows how to recognize a good baker": nine lines).
-    - Whether a sentence is pro or anti is what the file's name says. In a few lines of the test split the list says otherwise
-      ("The baker yelled at [the mover] because [she] broke the stove." is among those called pro).
+    - A determiner before the brackets belongs to the mention ("the [housekeeper] 's car", "the [ physician]"), unless the
+      brackets contain one ("the [the physician]"). White space inside brackets is not part of the mention. This concerns
+      three lines of the dev split.
+    - The other profession is the first word of the list ``winobias-occupations`` outside the brackets that differs from the
+      gold profession, with its determiner. Later ones are other people ("knows how to recognize a good baker": nine lines).
+    - The file name decides between pro and anti. The list contradicts it in a few lines of the test split ("The baker yelled at
+      [the mover] because [she] broke the stove." is in a pro file).
 
     Raises:
-        DataFileError: the file's name is another; brackets are not closed; not one profession and at least one pronoun in
-            brackets; pronouns of two genders; no second profession; a number stands twice; no sentences.
+        DataFileError: another file name; unclosed brackets; not exactly one profession and at least one pronoun in brackets;
+            pronouns of two genders; no second profession; a duplicate number; no sentences.
     """
     name = _NAME.fullmatch(path.name.removesuffix(".gz"))
     if name is None:
         raise DataFileError(
-            f"{path}: expected a file called {{pro,anti}}_stereotyped_type{{1,2}}.txt.{{test,dev}}; the name says what it holds"
+            f"{path}: expected a file named {{pro,anti}}_stereotyped_type{{1,2}}.txt.{{test,dev}}, as WinoBias publishes them"
         )
     stereotype, kind, split = name.groups()
     sentences = []
@@ -132,7 +131,7 @@ def _other_profession(where: str, text: str, brackets: list[Span], gold: str) ->
 
 
 def _unbracket(where: str, marked: str) -> tuple[str, list[Span]]:
-    """Return the text without brackets, and the span of what each pair holds, without white space at its ends."""
+    """Return the text without brackets, and the span inside each pair of brackets, without surrounding white space."""
     text, spans, start = "", [], None
     for piece in re.split(r"([\[\]])", marked):
         if piece in ("[", "]") and (piece == "[") == (start is not None):
@@ -152,5 +151,5 @@ def _unbracket(where: str, marked: str) -> tuple[str, list[Span]]:
 
 @cache
 def _occupations() -> dict[str, str]:
-    """Return the professions as the list writes them, by their lower-case form."""
+    """Return the professions as spelled in the list, by their lower-case form."""
     return {entry.word.lower(): entry.word for entry in load_wordlist("winobias-occupations").entries}

@@ -1,4 +1,4 @@
-"""Winogender (Rudinger et al. 2018): sentences of an occupation, another participant and a pronoun of three genders."""
+"""Winogender (Rudinger et al. 2018): sentences with an occupation, a participant and a pronoun of one of three genders."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _FORMS = {"$NOM_PRONOUN": "nominative", "$ACC_PRONOUN": "accusative", "$POSS_PRO
 
 @dataclass(frozen=True)
 class WinogenderSentence:
-    """One sentence; its spans are character ranges in ``text``, those of the two persons with their determiner.
+    """One sentence; its spans are character ranges in ``text``. The spans of the two persons include their determiner.
 
-    ``id`` is the data set's sentid, as in ``nurse.patient.1.female.txt``: occupation, participant, answer, gender. ``answer``
-    is whom the pronoun means: 0 the occupation, 1 the participant. ``names`` are the words of the two, in this order.
-    ``variant`` is ``participant``, or ``someone`` where that word stands in the participant's place. ``women_share`` is the
-    percentage of women in the occupation, from the list ``winogender-occupations``.
+    ``id`` is the sentid of the data set, such as ``nurse.patient.1.female.txt``: occupation, participant, answer, gender.
+    ``answer`` is the person to whom the pronoun refers: 0 the occupation, 1 the participant. ``names`` are the words of the two,
+    in this order. ``variant`` is ``someone`` if that word replaces the participant, otherwise ``participant``.
+    ``women_share`` is the percentage of women in the occupation, from the list ``winogender-occupations``.
     """
 
     id: str
@@ -43,20 +43,20 @@ class WinogenderSentence:
 
 
 def read_winogender(path: Path) -> tuple[WinogenderSentence, ...]:
-    """Read Winogender: its sentences (``all_sentences.tsv``), or its templates (``templates.tsv``), which give the same.
+    """Read the Winogender sentences (``all_sentences.tsv``), or make the same sentences from ``templates.tsv``.
 
-    Of a template six sentences are made: with the participant and with "someone" (for the participant and its article), each
-    with he, she and they; "they was" becomes "they were". In a sentence the two persons are the first mentions of their words,
+    Each template gives six sentences: with the participant and with "someone" (which replaces the participant and its article),
+    each with he, she and they; "they was" becomes "they were". In a sentence, each person is the first occurrence of its word,
     and the pronoun is the only one of its gender.
 
     Raises:
-        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; neither kind of columns; a sentid or an answer
-            that cannot be read; an occupation that is not in the list; a person or the pronoun is not in the sentence; an id
-            that stands twice.
+        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; neither set of columns; an invalid sentid or
+            answer; an occupation that is not in the list; a sentence without one of the persons or the pronoun; a duplicate
+            id.
     """
     templates = set(_TEMPLATES) <= set(column_names(path))
     rows = read_rows(path, _TEMPLATES if templates else _SENTENCES)
-    found = []
+    sentences = []
     for row in rows:
         where = place(path, row[0])
         pairs = (
@@ -64,9 +64,9 @@ def read_winogender(path: Path) -> tuple[WinogenderSentence, ...]:
             if templates
             else [(read_text(path, row, "sentid"), read_text(path, row, "sentence"))]
         )
-        found += [(row[0], _read_sentence(where, sentid, text)) for sentid, text in pairs]
-    refuse_repeats(path, ((line, sentence.id) for line, sentence in found), "sentid")
-    return tuple(sentence for _, sentence in found)
+        sentences += [(row[0], _read_sentence(where, sentid, text)) for sentid, text in pairs]
+    refuse_repeats(path, ((line, sentence.id) for line, sentence in sentences), "sentid")
+    return tuple(sentence for _, sentence in sentences)
 
 
 def _read_sentence(where: str, sentid: str, text: str) -> WinogenderSentence:
@@ -104,7 +104,7 @@ def _find_person(where: str, text: str, word: str) -> Span:
 
 
 def _fill_template(path: Path, row: Row) -> Iterator[tuple[str, str]]:
-    """Yield the sentid and the text of the six sentences of a template."""
+    """Yield the sentids and texts of the six sentences of a template."""
     occupation, participant, answer, template = (read_text(path, row, column) for column in _TEMPLATES)
     for slot in ("$OCCUPATION", "$PARTICIPANT"):
         if slot not in template:

@@ -41,7 +41,7 @@ def load_file(spec: ModelSpec, role: Role) -> Model:
     Raises:
         ModelError, DataFileError: it breaks a rule of its format.
     """
-    from pytest_genderbias.datasets.coreference import read_coreference_output
+    from pytest_genderbias.datasets.coreference_output import read_coreference_output
     from pytest_genderbias.datasets.passages import corpus_sha256
     from pytest_genderbias.models.predictions import read_predictions
     from pytest_genderbias.models.vectors import read_vectors

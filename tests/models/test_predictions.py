@@ -152,7 +152,7 @@ def test_rounded_probabilities_are_taken(tmp_path):
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("id,prediction,gold,group\n1,a,a,F\n2,a,b,M\n1,b,b,M\n", ":4", "the id '1' stands in line 2, too"),
+        ("id,prediction,gold,group\n1,a,a,F\n2,a,b,M\n1,b,b,M\n", ":4", "duplicate id '1' (first on line 2)"),
         ("id,prediction,gold\n1,a,a\n", ":1", "no column 'group'; the columns are 'id', 'prediction', 'gold'"),
         ("id,prediction,group\n1,a,F\n", ":1", "no column 'gold'"),
         ("id,gold,group\n1,a,F\n", ":1", "no column 'prediction'"),
@@ -192,7 +192,7 @@ def test_wrong_csv_files(text, line, message, tmp_path):
         ({"gold": True}, r":2: .* 'gold', got True"),
         ({"prediction": 1.0}, r":2: .* 'prediction', got 1\.0"),
         ({"prediction": ["nurse"]}, r":2: .* got \['nurse'\]"),
-        ({"id": "b1"}, r":2: the id 'b1' stands in line 1, too"),
+        ({"id": "b1"}, r":2: duplicate id 'b1' .first on line 1"),
         ({"probabilities": None}, r":2: expected a mapping .* got None"),
         ({"probabilities": [0.5, 0.25, 0.25]}, r":2: expected a mapping"),
         ({"probabilities": {}}, r":2: no probability for the labels 'judge', 'nurse', .* it has those of none"),
@@ -232,7 +232,7 @@ def test_json_lines_lacking_a_key_in_a_later_row(tmp_path):
         ("run.jsonl", b"3\n", r"run\.jsonl:1: expected a JSON object"),
         ("run.csv", b"\xff\n", r"run\.csv:1: not UTF-8"),
         ("run.csv.gz", gzip.compress(b"id,prediction\n" * 99, mtime=0)[:-9], r"run\.csv\.gz:\d+: "),
-        ("run.xlsx", b"", r"run\.xlsx: the name of a table ends in"),
+        ("run.xlsx", b"", r"run\.xlsx: expected a table whose name ends in"),
         ("run.parquet", b"no parquet", r"run\.parquet: cannot be read"),
     ],
 )

@@ -561,7 +561,7 @@ def test_wrong_labels_are_refused(tmp_path):
     [
         (lambda rows: [{k: v for k, v in r.items() if k != "label"} for r in rows], r"people\.csv:1: no column 'label'"),
         (lambda rows: [{**rows[0], "group": "x"}, *rows[1:]], r"people\.csv:2: expected one of f, female, m, male .* got 'x'"),
-        (lambda rows: [*rows, rows[0]], r"people\.csv:42: the id 'x000' stands in line 2, too"),
+        (lambda rows: [*rows, rows[0]], r"people\.csv:42: duplicate id 'x000' .first on line 2"),
         (lambda rows: [r for r in rows if r["group"] == "F"], r"people\.csv: no case of the group 'male'"),
     ],
 )  # fmt: skip
@@ -586,7 +586,7 @@ def test_an_empty_or_absent_table_is_refused(tmp_path):
         measure("bios", Saying({}), cache=None)
     rows = people(10)
     doubled = write_predictions(tmp_path / "run.csv", [*rows, rows[0]], noisy(rows))
-    with pytest.raises(DataFileError, match=r"run\.csv:12: the id 'x000' stands in line 2, too"):
+    with pytest.raises(DataFileError, match=r"run\.csv:12: duplicate id 'x000' .first on line 2"):
         load_model(str(doubled))
 
 

@@ -128,7 +128,7 @@ def test_contexts_are_drawn_evenly_from_all_and_can_be_repeated(tmp_path):
     counts = Counter()
     for seed in range(300):
         found = draw_contexts(path, ["nurse"], most=10, seed=seed)["nurse"]
-        assert found.found == 40
+        assert found.total == 40
         assert len(set(texts_of(found))) == 10
         counts.update(texts_of(found))
     assert len(counts) == 40
@@ -136,7 +136,7 @@ def test_contexts_are_drawn_evenly_from_all_and_can_be_repeated(tmp_path):
     one = draw_contexts(path, ["nurse"], most=10, seed=3)
     other = draw_contexts(path, ["The", "nurse", "pilot"], most=10, seed=3)
     assert one["nurse"] == other["nurse"]
-    assert other["pilot"].found == 0
+    assert other["pilot"].total == 0
 
 
 # The suite
@@ -267,7 +267,7 @@ def test_a_limit_samples_contexts(tiny_model, tmp_path):
     found = measure(suite_file(tmp_path), tiny_model("bert"), cache=None, corpus=str(path), draws=50, limit=60)
     assert found.n == 60
     there = draw_contexts(path, [word for words in WORDS.values() for word in words])
-    assert found.n_total == sum(contexts.found for contexts in there.values()) > 60
+    assert found.n_total == sum(contexts.total for contexts in there.values()) > 60
     assert sum(record["contexts"] for record in found.records) < 60
 
 

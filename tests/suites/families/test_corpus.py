@@ -364,7 +364,7 @@ def test_the_name_of_a_data_set_is_not_a_folder_beside_it(tmp_path, monkeypatch)
         training("own")
     monkeypatch.setenv("HOME", str(here))
     assert training("~/own") == own
-    with pytest.raises(SettingError, match="~nobody-at-all/own: there is no such home folder"):
+    with pytest.raises(SettingError, match="~nobody-at-all/own: unknown home folder"):
         training("~nobody-at-all/own")
 
 

@@ -259,7 +259,7 @@ def test_groups_of_the_users_own_file(tmp_path):
         ("stereotypical,other\nHe.,She.\n", r"own.csv:1: no column 'anti_stereotypical'"),
         ("stereotypical,anti_stereotypical\n", "no rows"),
         ("stereotypical,anti_stereotypical\nHe.,He.\n", r"own.csv:2: both sentences are 'He.'"),
-        ("id,stereotypical,anti_stereotypical\n1,He.,She.\n1,A.,B.\n", r"own.csv:3: the id '1' stands in line 2"),
+        ("id,stereotypical,anti_stereotypical\n1,He.,She.\n1,A.,B.\n", r"own.csv:3: duplicate id '1' .first on line 2"),
         ("stereotypical,anti_stereotypical\n,She.\n", r"own.csv:2: expected a text"),
     ],
 )

@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 from pytest_genderbias.datasets.conll import read_conll
-from pytest_genderbias.datasets.coreference import is_linked, outputs_for, read_coreference_output, scores_with_pronoun
+from pytest_genderbias.datasets.coreference_output import (
+    is_linked,
+    outputs_for,
+    read_coreference_output,
+    scores_with_pronoun,
+)
 from pytest_genderbias.datasets.gap import read_gap
 from pytest_genderbias.datasets.mentions import find_words, gender_of_pronoun, is_mention_of, with_determiner, words_of
 from pytest_genderbias.datasets.winobias import read_winobias
@@ -151,11 +156,11 @@ def test_lines_that_are_no_winobias(tmp_path, line, said):
 
 def test_files_that_are_no_winobias(tmp_path):
     line = "1 [The cook] met the nurse because [he] left."
-    with pytest.raises(DataFileError, match="the name says what it holds"):
+    with pytest.raises(DataFileError, match=r"expected a file named .pro,anti"):
         read_winobias(write(tmp_path, "dev.txt", line))
     with pytest.raises(DataFileError, match="expected sentences, got an empty file"):
         read_winobias(write(tmp_path, PRO_1))
-    with pytest.raises(DataFileError, match=r"dev:2: the id 'dev-type1-pro-1' stands in line 1, too"):
+    with pytest.raises(DataFileError, match=r"dev:2: duplicate id 'dev-type1-pro-1' .first on line 1"):
         read_winobias(write(tmp_path, PRO_1, line, line))
 
 
@@ -256,7 +261,7 @@ GOOD_ID = "nurse.patient.1.female.txt"
         ),
         (
             ["sentid\tsentence", *[f"{GOOD_ID}\tThe nurse told the patient that she left."] * 2],
-            r":3: the sentid 'nurse.patient.1.female.txt' stands in line 2, too",
+            r":3: duplicate sentid 'nurse.patient.1.female.txt' .first on line 2",
         ),
         (
             [
@@ -317,7 +322,7 @@ def test_rows_that_are_no_gap(tmp_path, changes, said):
 def test_files_that_are_no_gap(tmp_path):
     with pytest.raises(DataFileError, match="no rows"):
         read_gap(write(tmp_path, "gap.tsv", GAP_HEADER))
-    with pytest.raises(DataFileError, match=r":3: the id 'development-1' stands in line 2, too"):
+    with pytest.raises(DataFileError, match=r":3: duplicate id 'development-1' .first on line 2"):
         read_gap(write(tmp_path, "gap.tsv", GAP_HEADER, gap_row(), gap_row()))
 
 
@@ -367,7 +372,7 @@ def test_a_folder_of_documents(tmp_path):
     assert [d.id for d in read_conll(tmp_path)] == ["(doc); part 001", "(doc); part 002"]
     write(tmp_path, "c.v4_gold_conll", *NESTED)
     with pytest.raises(
-        DataFileError, match=r"c\.v4_gold_conll:1: the document \(doc\); part 001 stands at .*b\.conll:1, too"
+        DataFileError, match=r"c\.v4_gold_conll:1: duplicate document \(doc\); part 001 .first at .*b\.conll:1"
     ):
         list(read_conll(tmp_path))
 
@@ -389,7 +394,7 @@ def test_a_mention_marked_twice_stays_with_the_cluster_that_closes_it_first(tmp_
         ([NESTED[0], "doc 0 0 Ann", NESTED[-1]], r":2: expected the word in column 4 .* got 4 columns"),
         ([NESTED[0], conll_line("Ann", "1"), NESTED[-1]], r":2: expected a coreference such as .* got '1'"),
         ([NESTED[0], conll_line("Ann", "((1)"), NESTED[-1]], r":2: expected a coreference such as .* got '\(\(1\)'"),
-        ([NESTED[0], conll_line("Ann", "1)"), NESTED[-1]], r":2: a mention of cluster 1 ends that has not begun"),
+        ([NESTED[0], conll_line("Ann", "1)"), NESTED[-1]], r":2: a mention of cluster 1 ends, but none has begun"),
         (
             [NESTED[0], conll_line("Ann", "(1"), NESTED[-1]],
             r":3: a mention of cluster 1 has not ended \(it begins with token 1\)",
@@ -458,8 +463,8 @@ def test_an_output_of_one_kind(tmp_path):
         ),
         (without(clusters={}), r":1: expected a list of clusters"),
         (without(clusters=[[]]), r":1: expected a list of clusters"),
-        (without(clusters=[[[0, 8], [0, 8]]]), r":1: the mention \[0, 8\] stands twice"),
-        (without(clusters=[[[0, 8]], [[0, 8]]]), r":1: the mention \[0, 8\] stands twice"),
+        (without(clusters=[[[0, 8], [0, 8]]]), r":1: duplicate mention \[0, 8\]"),
+        (without(clusters=[[[0, 8]], [[0, 8]]]), r":1: duplicate mention \[0, 8\]"),
         (without(clusters=[[[0]]]), r":1: expected a mention \[start, end\]"),
         (without(clusters=[[[0, 8.0]]]), r":1: expected a mention \[start, end\]"),
         (without(clusters=[[[True, 8]]]), r":1: expected a mention \[start, end\]"),
@@ -491,7 +496,7 @@ def test_lines_that_are_no_output(tmp_path, row, said):
 def test_files_that_are_no_output(tmp_path):
     with pytest.raises(DataFileError, match=r":2: expected clusters and pronoun_scores, got clusters"):
         read_coreference_output(output_file(tmp_path, GOOD, without("pronoun_scores", id="b")))
-    with pytest.raises(DataFileError, match=r":2: the id 'dev-type1-pro-1' stands in line 1, too"):
+    with pytest.raises(DataFileError, match=r":2: duplicate id 'dev-type1-pro-1' .first on line 1"):
         read_coreference_output(output_file(tmp_path, GOOD, GOOD))
     with pytest.raises(DataFileError, match="no rows"):
         read_coreference_output(output_file(tmp_path))

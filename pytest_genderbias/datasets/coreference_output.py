@@ -1,6 +1,6 @@
-"""What a coreference system said: the file that is written with any system, and read here.
+"""The output of a coreference system, read from a file that the user writes with any system.
 
-A file of JSON lines (``.jsonl`` or ``.jsonl.gz``), one sentence a line, in any order. For example (one line in the file):
+The file has JSON lines (``.jsonl`` or ``.jsonl.gz``), one sentence per line, in any order. For example (one line in the file):
 
     {"id": "dev-type1-pro-1",
      "sentence": "The developer argued with the designer because he did not like the design.",
@@ -8,21 +8,21 @@ A file of JSON lines (``.jsonl`` or ``.jsonl.gz``), one sentence a line, in any 
      "pronoun_scores": {"he@47": {"(none)": -0.2, "The developer@0": 1.4, "the designer@26": 0.3}}}
 
 ``id``
-    Which sentence it is; each stands once. WinoBias: split, type, side and number, ``dev-type1-pro-1`` (``dev`` or ``test``;
-    1 or 2; ``pro`` or ``anti``; the number at the start of the line). Winogender: the sentid,
+    The id of the sentence, unique in the file. WinoBias: split, type, side and number, ``dev-type1-pro-1`` (``dev`` or
+    ``test``; 1 or 2; ``pro`` or ``anti``; the number at the start of the line). Winogender: the sentid,
     ``nurse.patient.1.female.txt``. GAP: the ID, ``development-1``.
 ``clusters``
-    The clusters that the system found, an empty list where it found none. A cluster is a list of mentions, a mention a list of
-    its first character, the character after its last (from 0, in Unicode characters), and, optionally, its words. No mention
-    stands twice in a sentence.
+    The clusters that the system found, possibly an empty list. A cluster is a list of mentions. A mention is a list of its
+    first character, the character after its last (from 0, in Unicode characters), and, optionally, its words. A mention
+    occurs at most once in a sentence.
 ``pronoun_scores``
-    The scores of a system that scores pairs: by pronoun, and by candidate, a number that is larger the likelier the two are
-    one entity. Pronoun and candidates are written as their words, ``@``, and their first character. A candidate that is left
-    out was not considered. ``(none)`` may give the score of no candidate at all; it is not used.
+    The scores of a system that scores pairs, by pronoun and candidate: the larger, the likelier the two are one entity.
+    Pronouns and candidates are written as their words, ``@``, and their first character. A missing candidate was not
+    considered. ``(none)`` may hold the score of "no candidate"; it is not used.
 ``sentence``
-    Optional, the text that the system was given; it is compared with the data set's.
+    Optional: the text that the system read. It must be equal to the text of the data set.
 
-At least one of ``clusters`` and ``pronoun_scores`` is needed, the same in all lines. Other keys are passed over.
+Each line has ``clusters`` or ``pronoun_scores`` or both, and all lines have the same. Other keys are ignored.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pytest_genderbias.datasets.files import Row, place, read_rows, read_text, refuse_repeats
 from pytest_genderbias.datasets.mentions import Span, is_mention_of, words_of
@@ -43,9 +42,9 @@ _NO_CANDIDATE = "(none)"
 
 @dataclass(frozen=True)
 class SentenceOutput:
-    """What the system said of one sentence: clusters of spans, and scores by pronoun and candidate; None where not given.
+    """The output for one sentence: clusters of spans, and scores by pronoun and candidate; None if the file has none.
 
-    ``words`` has the words at each span, as the file gives them.
+    ``words`` holds the words at each span, as the file states them.
     """
 
     sentence: str | None
@@ -57,52 +56,52 @@ class SentenceOutput:
 
 @dataclass(frozen=True)
 class CoreferenceOutput:
-    """A file of what a coreference system said, by the id of the sentence."""
+    """The output of a coreference system, by the id of the sentence."""
 
     path: Path
     sentences: Mapping[str, SentenceOutput]
 
     @property
     def has_clusters(self) -> bool:
-        """Tell whether the system clusters."""
+        """Return whether every sentence has clusters."""
         return all(sentence.clusters is not None for sentence in self.sentences.values())
 
     @property
     def has_scores(self) -> bool:
-        """Tell whether the system scores pairs."""
+        """Return whether every sentence has scores of pairs."""
         return all(sentence.pronoun_scores is not None for sentence in self.sentences.values())
 
 
 def read_coreference_output(path: Path) -> CoreferenceOutput:
-    """Read the output of a coreference system; the module says how it is written.
+    """Read the output of a coreference system; see the module for the format.
 
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; neither clusters nor scores, or not the same
-            as in the first line; a mention that is not written as it should be, stands twice, is not in the sentence or has
-            other words there; a score that is no finite number; an id that stands twice.
+            as in the first line; a mention that is malformed, duplicate, outside the sentence or different from its words
+            there; a score that is not a finite number; a duplicate id.
     """
-    found: list[tuple[int, str, SentenceOutput]] = []
+    sentences: list[tuple[int, str, SentenceOutput]] = []
     first: list[str] = []
     for row in read_rows(path, ("id",), optional=("sentence", *_ANSWERS)):
-        given = [key for key in _ANSWERS if key in row[1]]
-        first = first or given
-        if not given or given != first:
+        present = [key for key in _ANSWERS if key in row[1]]
+        first = first or present
+        if not present or present != first:
             expected = " and ".join(first) if first else " or ".join(_ANSWERS)
-            raise DataFileError(f"{place(path, row[0])}: expected {expected}, got {' and '.join(given) or 'neither'}")
-        found.append((row[0], read_text(path, row, "id"), _read_sentence(path, row)))
-    refuse_repeats(path, ((line, name) for line, name, _ in found))
-    return CoreferenceOutput(path, {name: sentence for _, name, sentence in found})
+            raise DataFileError(f"{place(path, row[0])}: expected {expected}, got {' and '.join(present) or 'neither'}")
+        sentences.append((row[0], read_text(path, row, "id"), _read_sentence(path, row)))
+    refuse_repeats(path, ((line, name) for line, name, _ in sentences))
+    return CoreferenceOutput(path, {name: sentence for _, name, sentence in sentences})
 
 
 def outputs_for(output: CoreferenceOutput, texts: Iterable[tuple[str, str]]) -> tuple[SentenceOutput, ...]:
-    """Return what the system said of the sentences of a data set, in their order.
+    """Return the output for each sentence of a data set, in the order of ``texts``.
 
     Args:
-        output: The whole file; sentences of other data sets or splits may stand in it.
+        output: The whole file, which may also hold sentences of other data sets or splits.
         texts: Id and text of each sentence.
 
     Raises:
-        DataFileError: the file lacks a sentence; its sentence is another; a mention has other words in the sentence.
+        DataFileError: the file lacks a sentence, has another text for it, or states other words for a mention.
     """
     wanted = list(texts)
     missing = [name for name, _ in wanted if name not in output.sentences]
@@ -117,9 +116,9 @@ def outputs_for(output: CoreferenceOutput, texts: Iterable[tuple[str, str]]) -> 
 
 
 def is_linked(output: SentenceOutput, text: str, pronoun: Span, candidates: Sequence[Span]) -> tuple[bool, ...]:
-    """Tell of each candidate whether the system put it in one cluster with the pronoun.
+    """Return for each candidate whether the system put it into one cluster with the pronoun.
 
-    A mention in the cluster is a candidate's by :func:`~pytest_genderbias.datasets.mentions.is_mention_of`.
+    :func:`~pytest_genderbias.datasets.mentions.is_mention_of` decides which mentions of the cluster are a candidate's.
     """
     mentions = [span for cluster in output.clusters or () if pronoun in cluster for span in cluster]
     return tuple(any(is_mention_of(text, span, candidate) for span in mentions) for candidate in candidates)
@@ -128,9 +127,9 @@ def is_linked(output: SentenceOutput, text: str, pronoun: Span, candidates: Sequ
 def scores_with_pronoun(
     output: SentenceOutput, text: str, pronoun: Span, candidates: Sequence[Span]
 ) -> tuple[float, ...]:
-    """Return the score of each candidate with the pronoun, -inf where the system has none.
+    """Return the score of each candidate with the pronoun, -inf if the system has none.
 
-    Of several mentions of a candidate (:func:`~pytest_genderbias.datasets.mentions.is_mention_of`) the highest score counts.
+    A candidate with several mentions (:func:`~pytest_genderbias.datasets.mentions.is_mention_of`) gets their highest score.
     """
     scores = (output.pronoun_scores or {}).get(pronoun, {})
     return tuple(
@@ -171,7 +170,7 @@ def _read_sentence(path: Path, row: Row) -> SentenceOutput:
     return output
 
 
-def _read_clusters(where: str, value: Any, words: dict[Span, str]) -> Iterator[tuple[Span, ...]]:
+def _read_clusters(where: str, value: object, words: dict[Span, str]) -> Iterator[tuple[Span, ...]]:
     if not isinstance(value, list) or not all(isinstance(cluster, list) and cluster for cluster in value):
         raise DataFileError(f"{where}: expected a list of clusters, each a list of mentions, got {value!r}")
     seen: set[Span] = set()
@@ -180,13 +179,13 @@ def _read_clusters(where: str, value: Any, words: dict[Span, str]) -> Iterator[t
         for span in spans:
             if span in seen:
                 raise DataFileError(
-                    f"{where}: the mention {list(span)} stands twice in the clusters; each may stand once"
+                    f"{where}: duplicate mention {list(span)} in the clusters; expected each mention once"
                 )
             seen.add(span)
         yield spans
 
 
-def _read_mention(where: str, value: Any, words: dict[Span, str]) -> Span:
+def _read_mention(where: str, value: object, words: dict[Span, str]) -> Span:
     if not isinstance(value, list) or len(value) not in (2, 3) or not all(type(end) is int for end in value[:2]):
         raise DataFileError(f"{where}: expected a mention [start, end] or [start, end, words], got {value!r}")
     start, end, text = value[0], value[1], value[2] if len(value) == 3 else ""
@@ -196,7 +195,7 @@ def _read_mention(where: str, value: Any, words: dict[Span, str]) -> Span:
     return start, end
 
 
-def _read_scores(where: str, value: Any, words: dict[Span, str]) -> dict[Span, dict[Span, float]]:
+def _read_scores(where: str, value: object, words: dict[Span, str]) -> dict[Span, dict[Span, float]]:
     if not isinstance(value, dict) or not all(isinstance(scores, dict) for scores in value.values()):
         raise DataFileError(f"{where}: expected 'pronoun_scores' by pronoun and candidate, got {value!r}")
     return {
@@ -225,7 +224,7 @@ def _note_words(where: str, span: Span, text: str, words: dict[Span, str]) -> No
     words[span] = known or text
 
 
-def _read_score(where: str, candidate: str, value: Any) -> float:
+def _read_score(where: str, candidate: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise DataFileError(f"{where}: expected a finite number as score of {candidate!r}, got {value!r}")
     return float(value)
