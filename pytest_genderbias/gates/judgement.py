@@ -162,7 +162,7 @@ def format_null(null: Null) -> str:
     """Return a line on what shuffles give."""
     return (
         f"  null control ({null.what}; {null.repeats:,} shuffles): mean {null.mean:.4g}, 95 % of them {null.low:.4g} to {null.high:.4g}, "
-        f"{100 * null.place:.3g} % at least as bad"
+        f"{100 * null.p_value:.3g} % at least as bad"
     )
 
 

@@ -24,7 +24,7 @@ from pytest_genderbias.models.roles import Role
 from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.engine import Progress, ScoreSettings, answer
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.null import Null, place_in_null
+from pytest_genderbias.statistics.inference.null import Null, summarise_null
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
 from pytest_genderbias.suites.family import Context, Summary
@@ -180,7 +180,7 @@ def _null_control(
     for name, shuffled in drawn.items():
         value = values[name]
         if value is not None and not np.isnan(shuffled).all():
-            found[name] = place_in_null(value, shuffled, family.statistics[name].distance, family.null_control)
+            found[name] = summarise_null(value, shuffled, family.statistics[name].distance, family.null_control)
     if not found:
         return {}, ["no null control: what was scored leaves nothing to shuffle"]
     made = max(len(shuffled) for shuffled in drawn.values())

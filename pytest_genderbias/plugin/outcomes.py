@@ -90,7 +90,7 @@ def record_measurement(item: pytest.Item, measurement: Measurement) -> None:
         item.user_properties.append((f"bias.{measurement.suite}.{name}", "" if value is None else repr(float(value))))
     for name, null in measurement.null.items():
         item.user_properties.append((f"bias.{measurement.suite}.{name}.null_mean", repr(null.mean)))
-        item.user_properties.append((f"bias.{measurement.suite}.{name}.null_place", repr(null.place)))
+        item.user_properties.append((f"bias.{measurement.suite}.{name}.null_p_value", repr(null.p_value)))
 
 
 @contextmanager

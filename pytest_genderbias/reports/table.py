@@ -12,7 +12,7 @@ from pytest_genderbias.text.printable import escape
 
 HEADERS = ("suite", "model", "statistic", "value", "95 % interval", "over", "cases", "limit or baseline", "verdict")
 _P = "p (Holm)"  #: shown where something was compared with a baseline or another model
-_NULL = "null (place)"  #: shown where there are some: 95 % of the shuffles, and the share at least as bad
+_NULL = "null (p)"  #: shown where there are some: 95 % of the shuffles, and the share at least as bad
 
 
 def make_table(measurements: Iterable[Mapping[str, Any]], judgements: Iterable[Mapping[str, Any]]) -> str:
@@ -91,6 +91,6 @@ def _row(
     over = "" if interval is None else interval["over"]
     chance = ""
     if null is not None:
-        chance = f"{null['low']:.4f} to {null['high']:.4f} ({100 * null['place']:.3g} %)"
+        chance = f"{null['low']:.4f} to {null['high']:.4f} ({100 * null['p_value']:.3g} %)"
     cells = (of["suite"], of["model"], statistic, shown, between, over, cases, bound, verdict, p, chance)
     return [escape(text) for text in cells]

@@ -16,7 +16,7 @@ from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring.engine import ScoreSettings
-from pytest_genderbias.statistics.inference.null import place_in_null
+from pytest_genderbias.statistics.inference.null import summarise_null
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.suites.suite import load_suite
@@ -45,12 +45,12 @@ def away(x):
     ],
 )  # fmt: skip
 def test_place_counts_what_is_at_least_as_bad(direction, value, place):
-    assert place_in_null(value, [0.0, 1.0, 2.0, 3.0, 4.0], direction, "labels").place == pytest.approx(place)
+    assert summarise_null(value, [0.0, 1.0, 2.0, 3.0, 4.0], direction, "labels").p_value == pytest.approx(place)
 
 
 def test_mean_and_quantiles_are_those_of_the_shuffles():
     drawn = np.random.default_rng(0).normal(size=1001)
-    found = place_in_null(0.3, drawn, higher, "labels")
+    found = summarise_null(0.3, drawn, higher, "labels")
     assert found.mean == pytest.approx(drawn.mean())
     assert (found.low, found.high) == pytest.approx((np.sort(drawn)[25], np.sort(drawn)[975]))
     assert (found.repeats, found.undefined, found.what) == (1001, 0, "labels")
@@ -59,31 +59,31 @@ def test_mean_and_quantiles_are_those_of_the_shuffles():
 
 def test_undefined_shuffles_are_left_out_and_counted():
     drawn = np.array([np.nan, 1.0, np.nan, 2.0, 3.0])
-    found = place_in_null(2.5, drawn, higher, "labels")
-    assert replace(found, undefined=0) == place_in_null(2.5, drawn[~np.isnan(drawn)], higher, "labels")
+    found = summarise_null(2.5, drawn, higher, "labels")
+    assert replace(found, undefined=0) == summarise_null(2.5, drawn[~np.isnan(drawn)], higher, "labels")
     assert found.undefined == 2
     assert found.repeats == 3
     with pytest.raises(UndefinedError, match="every shuffle"):
-        place_in_null(2.5, [np.nan, np.nan], higher, "labels")
+        summarise_null(2.5, [np.nan, np.nan], higher, "labels")
 
 
 def test_the_same_sum_in_another_order_is_a_tie():
     value, other = (0.1 + 0.2) + 0.3, 0.1 + (0.2 + 0.3)
     assert value != other
     for direction in (higher, lower, away):
-        assert place_in_null(value, [other] * 9, direction, "labels").place == 1.0
-        assert place_in_null(other, [value] * 9, direction, "labels").place == 1.0
+        assert summarise_null(value, [other] * 9, direction, "labels").p_value == 1.0
+        assert summarise_null(other, [value] * 9, direction, "labels").p_value == 1.0
     tiny = np.array([1.0, 2.0, 3.0]) * 1e-12
-    assert place_in_null(3e-12, tiny, higher, "labels").place == 2 / 4, "small units are no ties"
+    assert summarise_null(3e-12, tiny, higher, "labels").p_value == 2 / 4, "small units are no ties"
 
 
 @given(st.lists(st.floats(-9, 9), min_size=1, max_size=30), st.floats(-9, 9), st.sampled_from([higher, lower, away]))
 @settings(max_examples=60, deadline=None)
 def test_place_is_a_share_that_falls_as_the_value_gets_worse(drawn, value, direction):
-    found = place_in_null(value, drawn, direction, "labels")
-    assert 1 / (1 + len(drawn)) <= found.place <= 1.0
+    found = summarise_null(value, drawn, direction, "labels")
+    assert 1 / (1 + len(drawn)) <= found.p_value <= 1.0
     worse = value + 1.0 if direction is higher or (direction is away and value >= 1.0) else value - 1.0
-    assert place_in_null(worse, drawn, direction, "labels").place <= found.place
+    assert summarise_null(worse, drawn, direction, "labels").p_value <= found.p_value
     assert min(drawn) - 1e-9 <= found.low <= found.high <= max(drawn) + 1e-9
 
 
@@ -97,7 +97,7 @@ def test_a_place_is_not_too_small_where_labels_can_be_exchanged(direction, ties)
         values = rng.integers(3, size=12).astype(float) if ties else rng.normal(size=12)
         signs = rng.choice([-1.0, 1.0], size=(40, 12))
         measured, *shuffled = (signs * values).mean(axis=1) + 1.0
-        places.append(place_in_null(measured, shuffled, direction, "signs").place)
+        places.append(summarise_null(measured, shuffled, direction, "signs").p_value)
     for alpha in (0.05, 0.1, 0.25, 0.5):
         error = (alpha * (1 - alpha) / len(places)) ** 0.5
         assert np.mean(np.asarray(places) <= alpha) <= alpha + 3.5 * error
@@ -150,7 +150,7 @@ def test_a_measurement_has_the_values_of_shuffles_without_asking_the_model_again
     for null in found.null.values():
         assert null.what == load_suite("lm-occupation").family.null_control
         assert null.repeats == 200
-        assert null.place == 1 / 201
+        assert null.p_value == 1 / 201
     fresh = Writer()
     measure("lm-occupation", fresh, cache=None, null=200)
     assert fresh.calls == calls, "as many as without a null control"
@@ -165,7 +165,7 @@ def test_values_are_those_of_the_family_held_by_the_direction_of_the_statistic()
     for name, shuffled in drawn.items():
         about, null = found.statistics[name], found.null[name]
         bad = about.distance(found.values[name])
-        assert null.place == (1 + sum(about.distance(x) >= bad for x in shuffled)) / 61
+        assert null.p_value == (1 + sum(about.distance(x) >= bad for x in shuffled)) / 61
         assert null.mean == pytest.approx(shuffled.mean())
     assert [found.statistics[name].direction for name in drawn] == ["higher", "away"]
 
@@ -267,7 +267,7 @@ def test_packaged_suites_on_the_demo_models(spec, tmp_path_factory):
         assert len(said) <= 1
         for statistic, null in found.null.items():
             assert found.values[statistic] is not None
-            assert 0.0 < null.place <= 1.0
+            assert 0.0 < null.p_value <= 1.0
     assert len(done) >= 3
 
 
@@ -306,7 +306,7 @@ def run(pytester, monkeypatch, tmp_path_factory):
 
 
 WITH_NULL = [
-    "| suite *| verdict *| null (place) *|",
+    "| suite *| verdict *| null (p) *|",
     "| lm-occupation | w *| aggregate_bias * measured *| 0.*(0.498 %) *|",
     "| lm-occupation | w *| signed_bias * measured *| -0.*(0.498 %) *|",
 ]
@@ -320,10 +320,10 @@ def test_flag(run, pytester):
     assert found["nli-religion"]["null"] == {}
     null = found["lm-occupation"]["null"]["signed_bias"]
     assert null["repeats"] == 200
-    assert null["place"] == 1 / 201
-    assert set(null) == {"what", "repeats", "mean", "low", "high", "place", "undefined"}
+    assert null["p_value"] == 1 / 201
+    assert set(null) == {"what", "repeats", "mean", "low", "high", "p_value", "undefined"}
     written = {p.get("name"): p.get("value") for p in ET.parse(pytester.path / "j.xml").iter("property")}
-    assert float(written["bias.lm-occupation.signed_bias.null_place"]) == 1 / 201
+    assert float(written["bias.lm-occupation.signed_bias.null_p_value"]) == 1 / 201
     assert "bias.lm-occupation.signed_bias.null_mean" in written
 
 
@@ -371,7 +371,7 @@ def test_gates_show_it_and_baselines_do_not_know_it(run, pytester):
         ["*  null control (*; 200 shuffles): mean *, 0.498 % at least as bad", "* within 0.1 * regressed *(0.498 %) *|"]
     )
     (judged, *_) = json.loads((pytester.path / "r.json").read_text())["judgements"]
-    assert judged["null"]["place"] == 1 / 201
+    assert judged["null"]["p_value"] == 1 / 201
     (pytester.path / "release.bias.yaml").unlink()
     run("--bias-update")
     result = run("--bias-null")

@@ -1,4 +1,4 @@
-"""Where a value lies among those that shuffles give."""
+"""The permutation test: a measured value against the values that shuffles give."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOISE = 1e-9  #: of the largest distance: the same sum in another order differs
 
 @dataclass(frozen=True)
 class Null:
-    """The values of a statistic after shuffles, and the measured value's place among them.
+    """The values of a statistic after shuffles, and the p value of the measured one.
 
     Attributes:
         what: what was shuffled.
@@ -24,8 +24,8 @@ class Null:
         mean: mean of their values, in units of the statistic.
         low: their 2.5 % quantile.
         high: their 97.5 % quantile.
-        place: one-sided share of shuffles at least as bad as the measured value, itself counted among them: above 0, at most 1. Small
-            means that chance alone rarely makes a value as bad.
+        p_value: one-sided p value of the permutation test: the share of shuffles at least as bad as the measured value, which
+            counts as one of them; above 0, at most 1. If it is small, chance alone rarely makes a value as bad.
         undefined: shuffles that left the statistic undefined, and are not counted.
     """
 
@@ -34,17 +34,17 @@ class Null:
     mean: float
     low: float
     high: float
-    place: float
+    p_value: float
     undefined: int = 0
 
 
-def place_in_null(value: float, shuffled: ArrayLike, distance: Callable[[Any], Any], what: str) -> Null:
-    """Return mean and quantiles of the values of shuffles, and the place of a value among them.
+def summarise_null(value: float, shuffled: ArrayLike, distance: Callable[[Any], Any], what: str) -> Null:
+    """Return mean and quantiles of the values of shuffles, and the p value of a measured value.
 
-    .. math:: \\text{place} = \\frac{1 + \\#\\{i : d(x_i) \\ge d(x)\\}}{1 + r}
+    .. math:: p = \\frac{1 + \\#\\{i : d(x_i) \\ge d(x)\\}}{1 + r}
 
     with the distance :math:`d` (larger is worse). If the labels can be exchanged, so that the measured value is one more draw, a
-    place of at most :math:`\\alpha` has a probability of at most :math:`\\alpha` (Phipson and Smyth 2010, Permutation p-values should
+    p value of at most :math:`\\alpha` has a probability of at most :math:`\\alpha` (Phipson and Smyth 2010, Permutation p-values should
     never be zero, section 2).
 
     Args:
@@ -60,9 +60,9 @@ def place_in_null(value: float, shuffled: ArrayLike, distance: Callable[[Any], A
         Of the values 0, 1, 2 and 3 two are at least 2, which itself makes three of five. Held against 1 on both sides, 0 is
         as far from it as 2: four of five.
 
-        >>> place_in_null(2.0, [0.0, 1.0, 2.0, 3.0], lambda x: x, "labels").place
+        >>> summarise_null(2.0, [0.0, 1.0, 2.0, 3.0], lambda x: x, "labels").p_value
         0.6
-        >>> place_in_null(2.0, [0.0, 1.0, 2.0, 3.0], lambda x: abs(x - 1.0), "labels").place
+        >>> summarise_null(2.0, [0.0, 1.0, 2.0, 3.0], lambda x: abs(x - 1.0), "labels").p_value
         0.8
     """
     drawn = np.asarray(shuffled, dtype=np.float64)
@@ -73,5 +73,5 @@ def place_in_null(value: float, shuffled: ArrayLike, distance: Callable[[Any], A
     least = distances[-1] - _NOISE * np.abs(distances).max()
     hits = int((distances[:-1] >= least).sum())
     low, high = np.quantile(given, [0.025, 0.975])
-    place = (1 + hits) / (1 + len(given))
-    return Null(what, len(given), float(given.mean()), float(low), float(high), place, len(drawn) - len(given))
+    p_value = (1 + hits) / (1 + len(given))
+    return Null(what, len(given), float(given.mean()), float(low), float(high), p_value, len(drawn) - len(given))
