@@ -18,6 +18,7 @@ from pytest_genderbias.folders import default_cache
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import flag_values as parse
 from pytest_genderbias.plugin.flags import Switch, declared_flags, repeatable, switch, value
+from pytest_genderbias.plugin.items.base import BiasItem
 from pytest_genderbias.text import packaged
 
 DTYPES = ("float32", "float16", "bfloat16", "float64")
@@ -257,10 +258,9 @@ def reject_options_of_missing_suites(config: pytest.Config, items: list[pytest.I
     if hasattr(config, "workerinput"):
         return
     typed = any(str(argument).startswith("--bias-option") for argument in config.invocation_params.args)
-    if not typed or any("bias_measure" in getattr(item, "fixturenames", ()) for item in items):
+    if not typed or any(isinstance(item, pytest.Function) and "bias_measure" in item.fixturenames for item in items):
         return
-    suites = [item.suite for item in items if hasattr(item, "suite")]
-    known = {*packaged.names("fixtures"), *(Path(str(getattr(suite, "path", suite))).stem for suite in suites)}
+    known = {*packaged.names("fixtures"), *(item.suite_name for item in items if isinstance(item, BiasItem))}
     for suite, name, _ in config.stash[SETTINGS].options:
         if suite and suite not in known:
             raise pytest.UsageError(

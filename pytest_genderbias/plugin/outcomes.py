@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_genderbias.gates.policy import FAILED, Policy, Referee, refereed_by
+from pytest_genderbias.models.spec import ModelSpec
+from pytest_genderbias.plugin.items.base import PACKAGED, BiasItem
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.baseline import Baseline
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.measurement import Measurement
-    from pytest_genderbias.models.spec import ModelSpec
 
 _REPORTED_RECORDS = 10  #: worst records of a measurement that go into the JSON report
 ATTRIBUTE = "genderbias"  #: attribute of a test report
 ARGUMENTS = "genderbias_arguments"  #: what the user typed, as a worker of xdist gets it
 _FIGURES = ("before", "after", "control", "reduction")  #: of a mitigation, for JUnit
-PACKAGED = "packaged"  #: the module of suites that stand in no test file
 
 
 @dataclass
@@ -49,23 +49,29 @@ OUTCOME = pytest.StashKey[ItemOutcome]()
 
 
 def measures(item: pytest.Item) -> bool:
-    """Tell whether a test measures a model."""
-    return "bias_model" in getattr(item, "fixturenames", ()) or hasattr(item, "spec")
+    """Return whether a test measures a model: a declared one, or one in Python that uses our fixtures."""
+    return isinstance(item, BiasItem) or (isinstance(item, pytest.Function) and "bias_model" in item.fixturenames)
 
 
 def module_of(item: pytest.Item) -> str:
-    """Return the name under which a test's baselines stand: its file, relative to the root directory."""
-    if item.nodeid.startswith("genderbias::"):
-        return PACKAGED
-    return item.nodeid.partition("::")[0]
+    """Return the name under which the baselines of a test are stored: its file, relative to the root directory."""
+    return item.module if isinstance(item, BiasItem) else item.nodeid.partition("::")[0]
 
 
 def model_of(item: pytest.Item) -> str | None:
-    """Return the name of the model that a test measures."""
-    spec = getattr(item, "spec", None)
-    if spec is None and hasattr(item, "callspec"):
-        spec = item.callspec.params.get("bias_model")
-    return spec.name if spec is not None else None
+    """Return the name of the model that a test measures; ``None`` if the run has no model for it."""
+    spec = item.spec if isinstance(item, BiasItem) else parameter_of(item)
+    return None if spec is None else spec.name
+
+
+def parameter_of(item: pytest.Item) -> ModelSpec | None:
+    """Return the model that a test in Python is parametrised with."""
+    if not isinstance(item, pytest.Function) or not hasattr(
+        item, "callspec"
+    ):  # pytest sets it on parametrised tests only
+        return None
+    spec = item.callspec.params.get("bias_model")
+    return spec if isinstance(spec, ModelSpec) else None
 
 
 def outcome_of(item: pytest.Item) -> ItemOutcome:
@@ -189,7 +195,7 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
         "measurements": outcome.measurements,
         "packed": outcome.packed,
         "judgements": outcome.judgements,
-        "declared": hasattr(item, "spec"),  # a gate file's or a suite's: skipped only where it does not apply
+        "declared": isinstance(item, BiasItem),  # skipped only if its suite does not apply
         "used": sorted(outcome.baseline.used) if outcome.baseline else [],
         "refused": sorted(outcome.baseline.refused) if outcome.baseline else [],
         "entries": {},

@@ -13,7 +13,7 @@ import pytest
 from pytest_genderbias.errors import BiasError, DataFileError
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
-from pytest_genderbias.plugin.items.suites import error_text, measure_references, reference_or_skip
+from pytest_genderbias.plugin.items.references import ComparedItem, measure_references, reference_or_skip
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import bias_session, measure_or_skip, refuse_or_skip
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, read_yaml, refuse_unknown, take
@@ -214,16 +214,22 @@ class GateFile(pytest.File):
         return str(excinfo.value) if isinstance(excinfo.value, BiasError) else str(super().repr_failure(excinfo))
 
 
-class GateItem(pytest.Item):
+class GateItem(ComparedItem):
     """One gate on one model. ``beside``: all gates of the file on the same measurement, this one among them."""
 
     def __init__(
-        self, *, gate: Gate, beside: tuple[Gate, ...], comparisons: int, spec: ModelSpec | None, **kwargs: Any
+        self,
+        *,
+        name: str,
+        parent: pytest.Collector,
+        gate: Gate,
+        beside: tuple[Gate, ...],
+        comparisons: int,
+        spec: ModelSpec | None,
     ) -> None:
-        super().__init__(**kwargs)
-        self.gate, self.beside, self.comparisons, self.spec = gate, beside, comparisons, spec
+        super().__init__(name=name, parent=parent, suite_name=gate.suite.name, spec=spec, line=gate.line)
+        self.gate, self.beside, self.comparisons = gate, beside, comparisons
         self.suite = gate.suite
-        self.user_properties.append(("bias_suite", gate.suite.name))
 
     def runtest(self) -> None:
         """Measure and judge."""
@@ -300,12 +306,3 @@ class GateItem(pytest.Item):
             active_referee().policy.correction(self.comparisons, "comparisons of models"),
             self.gate.label,
         )
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: str | None = None) -> str:
-        """Show our own errors without a traceback, with file and line of the gate."""
-        text = error_text(excinfo)
-        return f"{outcomes.module_of(self)}:{self.gate.line}: {text}" if text else str(super().repr_failure(excinfo))
-
-    def reportinfo(self) -> tuple[Path, int, str]:
-        """Name file, line and gate."""
-        return self.path, self.gate.line - 1, f"{self.name} (line {self.gate.line})"

@@ -15,8 +15,7 @@ from pytest_genderbias.errors import BiasError, DataFileError, SettingError
 from pytest_genderbias.mitigation.methods.base import Method, Together
 from pytest_genderbias.mitigation.methods.registry import make_method, make_recipe, method_settings, recipe_settings
 from pytest_genderbias.models.spec import ModelSpec
-from pytest_genderbias.plugin import outcomes
-from pytest_genderbias.plugin.items.suites import error_text
+from pytest_genderbias.plugin.items.base import BiasItem
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import NO_MODEL, mitigate_or_skip, refuse_or_skip
 from pytest_genderbias.suites.options import resolve_options
@@ -301,13 +300,12 @@ def _plain(value: Any) -> Any:
     return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
-class ReductionItem(pytest.Item):
+class ReductionItem(BiasItem):
     """One reduction on one model. All of a mitigation share its run."""
 
-    def __init__(self, *, reduction: Reduction, spec: ModelSpec | None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.reduction, self.spec, self.suite = reduction, spec, reduction.suite
-        self.user_properties.append(("bias_suite", reduction.suite.name))
+    def __init__(self, *, name: str, parent: pytest.Collector, reduction: Reduction, spec: ModelSpec | None) -> None:
+        super().__init__(name=name, parent=parent, suite_name=reduction.suite.name, spec=spec, line=reduction.line)
+        self.reduction = reduction
 
     def runtest(self) -> None:
         """Mitigate, or take the run that is there, and judge."""
@@ -323,13 +321,3 @@ class ReductionItem(pytest.Item):
             refuse_or_skip(self.config, NO_MODEL)
         run = mitigate_or_skip(self.config, self.spec, of.method, of.whole_recipe(), of.seeds, of.controls)
         settle(judge_reduction(run, one.suite, **one.arguments))
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: str | None = None) -> str:
-        """Show our own errors without a traceback, with file and line of the reduction."""
-        text = error_text(excinfo)
-        where = f"{outcomes.module_of(self)}:{self.reduction.line}"
-        return f"{where}: {text}" if text else str(super().repr_failure(excinfo))
-
-    def reportinfo(self) -> tuple[Path, int, str]:
-        """Name file, line and reduction."""
-        return self.path, self.reduction.line - 1, f"{self.name} (line {self.reduction.line})"

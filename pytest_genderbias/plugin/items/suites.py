@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_genderbias.errors import BiasError, GateFailure, NotApplicableError
+from pytest_genderbias.errors import BiasError
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
+from pytest_genderbias.plugin.items.references import ComparedItem, measure_references, reference_or_skip
 from pytest_genderbias.plugin.options import SETTINGS
-from pytest_genderbias.plugin.session import bias_session, measure_or_skip, refuse_or_skip
+from pytest_genderbias.plugin.session import bias_session, measure_or_skip
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.measurement import Measurement
-
-_PREPARED = pytest.StashKey[set[pytest.Item]]()
 
 
 class SuiteCollector(pytest.Collector):
@@ -32,14 +31,13 @@ class SuiteCollector(pytest.Collector):
                 yield SuiteItem.from_parent(self, suite=suite, spec=spec)
 
 
-class SuiteItem(pytest.Item):
+class SuiteItem(ComparedItem):
     """Measures one suite on one model, and compares it with the baseline and with another model where the project asks for that."""
 
     def __init__(self, *, suite: str, spec: ModelSpec | None, parent: SuiteCollector) -> None:
         stem = suite.replace("\\", "/").rpartition("/")[2].removesuffix(".yaml")
-        super().__init__(f"{stem}:{spec.name if spec else 'no-model'}", parent)
-        self.suite, self.spec = suite, spec
-        self.user_properties.append(("bias_suite", stem))
+        super().__init__(name=f"{stem}:{spec.name if spec else 'no-model'}", parent=parent, suite_name=stem, spec=spec)
+        self.suite = suite
 
     def runtest(self) -> None:
         """Measure, report, and judge against a stored entry, or make one where that is asked for; and against the other model."""
@@ -88,47 +86,6 @@ class SuiteItem(pytest.Item):
         comparisons = len(settings.suites) * (len(settings.models) - 1)
         correction = active_referee().policy.correction(comparisons, "comparisons of models")
         return judge_no_worse(measurement, reference_or_skip(self, reference), correction=correction)
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: str | None = None) -> str:
-        """Show our own errors without a traceback."""
-        return error_text(excinfo) or str(super().repr_failure(excinfo))
-
-    def reportinfo(self) -> tuple[str, None, str]:
-        """Name the suite and the model."""
-        return "genderbias", None, self.name
-
-
-def measure_references(item: Any) -> None:
-    """Measure all that the items to come are compared with, in a row, so that two models do not take turns in memory.
-
-    An error is left to the item that it concerns, which says it whole. A worker of xdist does it for this item alone: it does not know which it gets.
-    """
-    prepared = item.config.stash.setdefault(_PREPARED, set())
-    items = [item] if hasattr(item.config, "workerinput") else item.session.items
-    waiting = [one for one in items if hasattr(one, "measure_reference") and one not in prepared and one.reference]
-    for one in sorted(waiting, key=lambda one: str(one.reference.name)):
-        prepared.add(one)
-        with bias_session(item.config).untold():
-            one.measure_reference(one.reference)
-
-
-def reference_or_skip(item: Any, reference: ModelSpec) -> Measurement:
-    """Return and report what an item is compared with; where its suite does not apply to that model, skip or fail."""
-    try:
-        measurement: Measurement = item.measure_reference(reference)
-    except NotApplicableError as error:
-        reason = f"not compared with {reference.name}: {error}"
-    else:
-        outcomes.record_measurement(item, measurement)
-        return measurement
-    refuse_or_skip(item.config, reason)
-
-
-def error_text(excinfo: pytest.ExceptionInfo[BaseException]) -> str:
-    """Return the text of an error that was raised for the user, or nothing."""
-    if isinstance(excinfo.value, GateFailure):
-        return str(excinfo.value)
-    return f"{type(excinfo.value).__name__}: {excinfo.value}" if isinstance(excinfo.value, BiasError) else ""
 
 
 def suite_items(session: pytest.Session) -> list[pytest.Item]:

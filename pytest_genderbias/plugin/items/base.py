@@ -1,0 +1,51 @@
+"""Base class of the tests that gate files and flags declare."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from pytest_genderbias.errors import BiasError, GateFailure
+from pytest_genderbias.models.spec import ModelSpec
+
+PACKAGED = "packaged"  #: the module of suites that no test file names
+
+
+class BiasItem(pytest.Item):
+    """A test of one suite on one model, without Python code of the project.
+
+    ``spec`` is ``None`` if the run has no model for the test. ``line``: where its file declares it, if a file does.
+    """
+
+    def __init__(
+        self, *, name: str, parent: pytest.Collector, suite_name: str, spec: ModelSpec | None, line: int | None = None
+    ) -> None:
+        super().__init__(name=name, parent=parent)
+        self.suite_name, self.spec, self.line = suite_name, spec, line
+        self.user_properties.append(("bias_suite", suite_name))
+
+    @property
+    def module(self) -> str:
+        """The name under which its baselines are stored: its file, or ``packaged`` if there is none."""
+        return PACKAGED if self.line is None else self.nodeid.partition("::")[0]
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: str | None = None) -> str:
+        """Show the errors of this package without a traceback, with file and line."""
+        message = error_text(excinfo)
+        if not message:
+            return str(super().repr_failure(excinfo))
+        return message if self.line is None else f"{self.module}:{self.line}: {message}"
+
+    def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
+        """Return file, line and name."""
+        if self.line is None:
+            return "genderbias", None, self.name
+        return self.path, self.line - 1, f"{self.name} (line {self.line})"
+
+
+def error_text(excinfo: pytest.ExceptionInfo[BaseException]) -> str:
+    """Return the message of an error of this package; empty for any other error."""
+    if isinstance(excinfo.value, GateFailure):
+        return str(excinfo.value)
+    return f"{type(excinfo.value).__name__}: {excinfo.value}" if isinstance(excinfo.value, BiasError) else ""

@@ -1,0 +1,63 @@
+"""Tests that compare a model with another model of the run, the reference."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_genderbias.errors import NotApplicableError
+from pytest_genderbias.models.spec import ModelSpec
+from pytest_genderbias.plugin import outcomes
+from pytest_genderbias.plugin.items.base import BiasItem
+from pytest_genderbias.plugin.session import bias_session, refuse_or_skip
+
+if TYPE_CHECKING:
+    from pytest_genderbias.measurement.measurement import Measurement
+
+_PREPARED = pytest.StashKey[set[BiasItem]]()
+
+
+class ComparedItem(BiasItem):
+    """A test whose model may have to be compared with a reference."""
+
+    @property
+    @abstractmethod
+    def reference(self) -> ModelSpec | None:
+        """The model to compare with; ``None`` without a comparison, or if the run does not have that model."""
+
+    @abstractmethod
+    def measure_reference(self, reference: ModelSpec) -> Measurement:
+        """Measure the reference, or return its measurement from the session."""
+
+
+def measure_references(item: ComparedItem) -> None:
+    """Measure the references of all tests to come in a row, so that two models do not take turns in memory.
+
+    An error is left to the test that it concerns, which reports it in full. A worker of xdist measures the reference of this test only,
+    since it does not know which tests it gets.
+    """
+    prepared = item.config.stash.setdefault(_PREPARED, set())
+    items = [item] if hasattr(item.config, "workerinput") else item.session.items
+    pending = [
+        (reference, other)
+        for other in items
+        if isinstance(other, ComparedItem) and other not in prepared and (reference := other.reference) is not None
+    ]
+    for reference, other in sorted(pending, key=lambda pair: pair[0].name):
+        prepared.add(other)
+        with bias_session(item.config).untold():
+            other.measure_reference(reference)
+
+
+def reference_or_skip(item: ComparedItem, reference: ModelSpec) -> Measurement:
+    """Return and report the measurement of the reference; skip or fail if the suite does not apply to that model."""
+    try:
+        measurement = item.measure_reference(reference)
+    except NotApplicableError as error:
+        reason = f"not compared with {reference.name}: {error}"
+    else:
+        outcomes.record_measurement(item, measurement)
+        return measurement
+    refuse_or_skip(item.config, reason)

@@ -1,0 +1,44 @@
+"""Items of other plugins run as they do without this plugin, whatever their attributes are called."""
+
+from __future__ import annotations
+
+import pytest
+from support.small_projects import NLI, model
+
+FOREIGN = """
+import pytest
+
+class Foreign(pytest.Item):
+    # tavern's items have a spec, too
+    def __init__(self, *, spec, **kwargs):
+        super().__init__(**kwargs)
+        self.spec = self.suite = self.reference = spec
+
+    def runtest(self):
+        assert self.spec == {"test_name": "a request"}
+
+    def measure_reference(self, reference):
+        raise AssertionError("this is not ours to call")
+
+class ForeignFile(pytest.File):
+    def collect(self):
+        yield Foreign.from_parent(self, name="foreign", spec={"test_name": "a request"})
+
+def pytest_collect_file(file_path, parent):
+    if file_path.name == "test_request.tavern.yaml":
+        return ForeignFile.from_parent(parent, path=file_path)
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("--bias-option=tiny-nli:unit=word_pair", "--bias-no-worse-than=a")])
+def test_items_with_attributes_of_the_same_names_run_untouched(
+    project: pytest.Pytester, arguments: tuple[str, ...]
+) -> None:
+    project.makeconftest(FOREIGN)
+    project.path.joinpath("test_request.tavern.yaml").write_text("test_name: a request\n")
+    models = [model(project, "good", "a"), model(project, "good", "b")]
+    result = project.runpytest(*NLI, *models, *arguments, "-v")
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["test_request.tavern.yaml::foreign PASSED*"])
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
+    project.runpytest(*models, "-m", "bias").assert_outcomes(deselected=1)
