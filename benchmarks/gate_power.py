@@ -20,7 +20,7 @@ from pytest_genderbias.gates.regression import verdict_on
 from pytest_genderbias.gates.verdicts import INCONCLUSIVE, PASS, REGRESSED, STALE
 from pytest_genderbias.measurement.measure import plan_measurement
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
-from pytest_genderbias.statistics.inference.item_sums import mean_moments
+from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.paired import compare_items
 from pytest_genderbias.statistics.inference.sequences import mean_bounds
 from pytest_genderbias.statistics.neutrality import NEUTRAL
@@ -109,7 +109,7 @@ def verdict(then: np.ndarray, now: np.ndarray, premise: np.ndarray, names: np.nd
     counts = np.bincount(premise, minlength=len(names))
     sums = [np.bincount(premise, weights=scores, minlength=len(names)) for scores in (then, now)]
     found = compare_items(
-        *(mean_moments(names, total, counts, "premise words") for total in sums), lambda value: 1 - value, tolerance
+        *(mean_sums(names, total, counts, "premise words") for total in sums), lambda value: 1 - value, tolerance
     )
     return verdict_on(found, tolerance)
 

@@ -115,7 +115,7 @@ def item_difference(
         if measurement.sampled(statistic):  # the same cases on both sides, and what others would give is in no bound
             found = replace(found, over=f"{found.over}, on these {measurement.n:,} cases")
         return found
-    then, now = align(measurement.moments(statistic, items), measurement.moments(statistic))
+    then, now = align(measurement.item_sums(statistic, items), measurement.item_sums(statistic))
     return compare_items(then, now, distance, tolerance, LEVEL, FLOAT_NOISE)
 
 

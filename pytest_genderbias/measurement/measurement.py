@@ -20,7 +20,7 @@ from pytest_genderbias.measurement.plain_data import (
     unpack_arrays,
 )
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.item_sums import Moments
+from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.suites.family import Family, Record, Statistic
 from pytest_genderbias.suites.registry import FAMILIES
@@ -88,13 +88,13 @@ class Measurement:
         known = self.bounds.get(statistic)
         return known.over if known is not None and known.over.startswith(ALL_CASES) else ALL_CASES
 
-    def moments(self, statistic: str, items: Arrays | None = None) -> Moments:
+    def item_sums(self, statistic: str, items: Arrays | None = None) -> ItemSums:
         """Return the sums of each item that give a statistic, of these items or of those that a baseline stored.
 
         Raises:
             UndefinedError: the statistic is not made of items, or these lack what it needs.
         """
-        return self.family.moments(statistic, self.signature["settings"], self.items if items is None else items)
+        return self.family.item_sums(statistic, self.signature["settings"], self.items if items is None else items)
 
     @property
     def main(self) -> str:

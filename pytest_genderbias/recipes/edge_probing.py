@@ -25,7 +25,7 @@ from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, Performance, Recipe
 from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer
 from pytest_genderbias.scoring.edge_probe import features_of, head_of
 from pytest_genderbias.scoring.edge_training import FloatArray
-from pytest_genderbias.statistics.inference.item_sums import mean_moments
+from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.families.shared.coreference_training import CoreferenceTraining, coreference_training
@@ -155,10 +155,10 @@ class EdgeProbing(Recipe):
         either = said.astype(np.float64) + corefer
         if not either.any():
             raise UndefinedError("no pair corefers, and none is said to")
-        moments = mean_moments(
+        item_sums = mean_sums(
             labels.astype(np.str_), np.bincount(number, right), np.bincount(number, either), "documents"
         )
-        return [Performance("f1", "lower", float(right.sum() / either.sum()), moments)]
+        return [Performance("f1", "lower", float(right.sum() / either.sum()), item_sums)]
 
     def _require_head(self, model: Model) -> None:
         if not _has_head(model):

@@ -36,8 +36,9 @@ from pytest_genderbias.recipes.held_out import TakenOut, hold_out, some_rows, ta
 from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, Performance, Recipe, Row, SuiteSettingsRecipe, Training
 from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
-from pytest_genderbias.statistics.correlation import pearson, pearson_of_sums, product_sums
-from pytest_genderbias.statistics.inference.item_sums import Moments, blocks_of, mean_moments
+from pytest_genderbias.statistics.correlation import pearson, product_sums
+from pytest_genderbias.statistics.inference.blocks import blocks_of
+from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
 from pytest_genderbias.suites.cases import Question, TextCases
 from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, read_table
 from pytest_genderbias.suites.query import ClassProbabilities, PairProbabilities, PairSimilarity, Query
@@ -270,8 +271,8 @@ class SimilarityTuning(FineTuning):
         by_block = np.stack([np.bincount(block, sums) for sums in product_sums(gold, found).T], axis=1).astype(
             np.float64
         )
-        moments = Moments(labels, by_block, pearson_of_sums, "blocks of sentence pairs")
-        return [Performance("pearson_r", "lower", pearson(gold, found), moments)]
+        item_sums = ItemSums(labels, by_block, "pearson", "blocks of sentence pairs")
+        return [Performance("pearson_r", "lower", pearson(gold, found), item_sums)]
 
     def _targets(self, network: Any, rows: Sequence[Row]) -> list[Any]:
         return [float(row["label"]) for row in rows]
@@ -475,5 +476,5 @@ def _answered(model: Model, texts: Sequence[tuple[str, ...]], query: Query, labe
 def _accuracy(right: NDArray[np.bool_], over: str, what: str) -> Performance:
     """Return the share of examples that are right, by block of consecutive ones."""
     labels, block = blocks_of(len(right), what)
-    moments = mean_moments(labels, np.bincount(block, right), np.bincount(block), f"blocks of {over}")
-    return Performance("accuracy", "lower", float(right.mean()), moments)
+    item_sums = mean_sums(labels, np.bincount(block, right), np.bincount(block), f"blocks of {over}")
+    return Performance("accuracy", "lower", float(right.mean()), item_sums)

@@ -30,8 +30,10 @@ from pytest_genderbias.recipes.vocabulary_head import UNLABELLED, head_at_labels
 from pytest_genderbias.scoring.block_likelihood import BlockLikelihood
 from pytest_genderbias.scoring.network import Batches
 from pytest_genderbias.scoring.tokens import first_token
-from pytest_genderbias.statistics.inference.item_sums import blocks_of, mean_moments
-from pytest_genderbias.statistics.perplexity import perplexity, perplexity_moments
+from pytest_genderbias.statistics.inference.blocks import blocks_of
+from pytest_genderbias.statistics.inference.item_sums import mean_sums
+from pytest_genderbias.statistics.perplexity import perplexity
+from pytest_genderbias.statistics.sums import perplexity_sums
 from pytest_genderbias.suites.cases import TextCases
 
 Ids = NDArray[np.int32]
@@ -196,9 +198,9 @@ class MaskedPretraining(_Pretraining):
         loss, right, count = _masked_scores(checkpoint, blocks)
         labels, part = blocks_of(len(blocks), "passages")
         hits, of = (np.bincount(part, column, len(labels)) for column in (right, count))
-        found = mean_moments(labels, hits, of, "passages")
+        found = mean_sums(labels, hits, of, "passages")
         return [
-            Performance("perplexity", "higher", perplexity(-loss, count), perplexity_moments(-loss, count)),
+            Performance("perplexity", "higher", perplexity(-loss, count), perplexity_sums(-loss, count)),
             Performance("accuracy", "lower", found.total, found),
         ]
 
@@ -240,7 +242,7 @@ class CausalPretraining(_Pretraining):
         scorer = BlockLikelihood(TextCases(parts), model, None)
         windows = np.array_split(np.arange(len(parts)), -(-len(parts) // _PARTS_AT_ONCE))
         scores = np.concatenate([scorer.score(window)[:, 0] for window in windows])
-        return [Performance("perplexity", "higher", perplexity(scores, words), perplexity_moments(scores, words))]
+        return [Performance("perplexity", "higher", perplexity(scores, words), perplexity_sums(scores, words))]
 
     def _cut(self, checkpoint: Checkpoint, texts: Sequence[str]) -> list[Ids]:
         tokenizer = checkpoint.tokenizer

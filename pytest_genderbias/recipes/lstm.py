@@ -27,7 +27,7 @@ from pytest_genderbias.recipes.trainer import check_arguments, run_trainer
 from pytest_genderbias.scoring.log_probability import sum_log_probabilities
 from pytest_genderbias.scoring.network import Network
 from pytest_genderbias.scoring.tokens import SentenceEncoder, pack_rows
-from pytest_genderbias.statistics.perplexity import perplexity_moments
+from pytest_genderbias.statistics.sums import perplexity_sums
 from pytest_genderbias.text.wordlist import load_wordlist
 
 Ids = NDArray[np.int64]
@@ -174,8 +174,8 @@ class LstmTraining(Recipe):
         """
         _require_own(model)
         log_probabilities, words = _passage_scores(model, self._text.held_out)
-        moments = perplexity_moments(log_probabilities, words)
-        return [Performance("perplexity", "higher", moments.total, moments)]
+        item_sums = perplexity_sums(log_probabilities, words)
+        return [Performance("perplexity", "higher", item_sums.total, item_sums)]
 
     @cached_property
     def vocabulary(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.statistics.inference.item_sums import Moments
+from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.suites.suite import Suite
 
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ class Performance:
     """How well a model performs its task: one figure, and the sums over the examples that it is computed from.
 
     ``name``: ``accuracy``, ``perplexity``, ``pearson_r``, ``f1``, or a name of your own recipe. ``direction``: the worse direction,
-    ``higher`` or ``lower``. ``moments``: by example or passage, so that two models are compared on the same ones.
+    ``higher`` or ``lower``. ``item_sums``: by example or passage, so that two models are compared on the same ones.
     """
 
     name: str
     direction: str
     value: float
-    moments: Moments
+    item_sums: ItemSums
 
 
 @dataclass(frozen=True)

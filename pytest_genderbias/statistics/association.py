@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from pytest_genderbias.statistics.inference.item_sums import Moments
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.subspace import unit_vectors
 
@@ -84,29 +83,18 @@ def _effects(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.asarray(effects), np.asarray(np.square(deviation))
 
 
-def effect_size_moments(words: ArrayLike, associations: ArrayLike, in_x: ArrayLike) -> Moments:
-    """Return :func:`effect_size` as a function of sums over target words: of X their number and s, of Y the same, and s squared.
-
-    The attribute words stay as they are: other attribute words would change every association.
+def effect_size_of_sums(totals: FloatArray) -> FloatArray:
+    """Return :func:`effect_size` of totals over target words: of X their number and s, of Y the same, and s squared.
 
     Args:
-        words: the target words, all different, shape (n,).
-        associations: s of each, shape (n,).
-        in_x: whether each is one of X, shape (n,); the others are of Y.
+        totals: shape (..., 5).
 
-    Example:
-        As in :func:`effect_size`; without the third word the mean of Y is 0, the deviation .2 and the effect .3 / .2.
+    Returns:
+        Shape (...), NaN where :func:`effect_size` is undefined.
 
-        >>> found = effect_size_moments(["a", "b", "c", "d"], [.4, .2, .2, .0], [True, True, False, False])
-        >>> round(found.total, 4), round(float(found.value(found.sums.sum(axis=0) - found.sums[2])), 4)
-        (1.2247, 1.5)
+    >>> round(float(effect_size_of_sums(np.array([2.0, 0.6, 2.0, 0.2, 0.24]))), 4)
+    1.2247
     """
-    s, x = np.asarray(associations, dtype=np.float64), np.asarray(in_x, dtype=np.float64)
-    sums = np.stack([x, x * s, 1 - x, (1 - x) * s, s * s], axis=1)
-    return Moments(np.asarray(words, dtype=np.str_), sums, _effect_of_sums, "target words")
-
-
-def _effect_of_sums(totals: FloatArray) -> FloatArray:
     n_x, s_x, n_y, s_y, square = np.moveaxis(totals, -1, 0)
     n = n_x + n_y
     with np.errstate(divide="ignore", invalid="ignore"):

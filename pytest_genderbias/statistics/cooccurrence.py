@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from pytest_genderbias.statistics.inference.blocks import HASHED_BLOCKS
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.item_sums import HASHED_BLOCKS, Moments, mean_moments
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-_OVER = "blocks of words"
 _FLAT = 1e-14  #: a variance below this share of the mean square is rounding
 
 
@@ -242,7 +241,7 @@ def sums_by_block(blocks: ArrayLike, *columns: ArrayLike) -> FloatArray:
     """Return the number of words, and the sum of each column, by block of words: shape (100, 1 + columns).
 
     Args:
-        blocks: block of each word, as from :func:`~pytest_genderbias.statistics.inference.item_sums.block_of`, shape (n,).
+        blocks: block of each word, as from :func:`~pytest_genderbias.statistics.inference.blocks.block_of`, shape (n,).
         *columns: one figure a word, shape (n,) each.
 
     >>> sums_by_block([0, 0, 2], [1.0, 2.0, 5.0])[:3].tolist()
@@ -253,54 +252,24 @@ def sums_by_block(blocks: ArrayLike, *columns: ArrayLike) -> FloatArray:
     return np.stack([np.bincount(block, weights=w, minlength=HASHED_BLOCKS) for w in weights], axis=1)
 
 
-def bias_moments(sums: ArrayLike, figure: str) -> Moments:
-    """Return mu or sigma as a function of sums over blocks of words.
+def deviation_of_sums(totals: FloatArray) -> FloatArray:
+    """Return the standard deviation (ddof 1) of totals of 1, x and x squared: shape (..., 3) to (...); NaN for fewer than two.
 
-    The scores of the words stay as they are: the counts that they are made of are not drawn again.
-
-    Args:
-        sums: :func:`sums_by_block` of abs(bias), bias and its square, shape (100, 4).
-        figure: ``mu`` (:func:`mean_absolute_bias`) or ``sigma`` (:func:`bias_deviation`).
-
-    >>> sums = sums_by_block([0, 1, 2], [1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [1.0, 1.0, 0.0])
-    >>> round(bias_moments(sums, "mu").total, 6), bias_moments(sums, "sigma").total
-    (0.666667, 1.0)
+    >>> float(deviation_of_sums(np.array([3.0, 0.0, 2.0])))
+    1.0
     """
-    labels, rows = _filled(sums)
-    if figure == "mu":
-        return mean_moments(labels, rows[:, 1], rows[:, 0], _OVER)
-    return Moments(labels, rows[:, [0, 2, 3]], _deviation, _OVER)
-
-
-def slope_moments(sums: ArrayLike) -> Moments:
-    """Return beta as a function of sums over blocks of words; words that are outliers among all remain so.
-
-    Args:
-        sums: :func:`sums_by_block` of the bias x in the training text and y in the generated text, x squared and x y, of the
-            words that are no outliers, shape (100, 5).
-
-    >>> x, y = np.array([-1.0, 0.0, 1.0]), np.array([-0.5, 0.0, 0.5])
-    >>> slope_moments(sums_by_block([0, 1, 2], x, y, x * x, x * y)).total
-    0.5
-    """
-    labels, rows = _filled(sums)
-    return Moments(labels, rows, _slope, _OVER)
-
-
-def _filled(sums: ArrayLike) -> tuple[NDArray[np.str_], FloatArray]:
-    rows = np.asarray(sums, dtype=np.float64)
-    filled = np.flatnonzero(rows[:, 0])
-    return np.asarray([f"block {b}" for b in filled.tolist()], dtype=np.str_), rows[filled]
-
-
-def _deviation(totals: FloatArray) -> FloatArray:
     n, total, square = np.moveaxis(totals, -1, 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         variance = np.maximum(square - total**2 / n, 0.0) / (n - 1)
         return np.where(n > 1, np.sqrt(variance), np.nan)
 
 
-def _slope(totals: FloatArray) -> FloatArray:
+def slope_of_block_sums(totals: FloatArray) -> FloatArray:
+    """Return the slope of y on x of totals of 1, x, y, x squared and x y: shape (..., 5) to (...); NaN where x does not vary.
+
+    >>> float(slope_of_block_sums(np.array([3.0, 0.0, 0.0, 2.0, 1.0])))
+    0.5
+    """
     n, x, y, xx, xy = np.moveaxis(totals, -1, 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         spread = xx - x * x / n

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.item_sums import Moments
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.score_bias import exchanged
 
@@ -354,28 +353,6 @@ def _signed_f1(rows: FloatArray, times: FloatArray, signs: FloatArray) -> tuple[
     return value, np.sqrt((times * np.square(centred)).sum(axis=1) * n / (n - 1))
 
 
-def f1_moments(labels: NDArray[np.str_], counts: ArrayLike, over: str) -> Moments:
-    """Return the moments of :func:`conll_f1` of summed counts.
-
-    Args:
-        labels: names of the items, shape (n,).
-        counts: of each item, shape (n, metrics, 4).
-        over: what an item is, in the plural.
-    """
-    table = np.asarray(counts, dtype=np.float64)
-    return Moments(labels, table.reshape(len(table), -1), _f1_of_totals, over)
-
-
-def f1_gap_moments(labels: NDArray[np.str_], pro: ArrayLike, anti: ArrayLike, over: str) -> Moments:
-    """Return the moments of :func:`f1_gap`; ``pro`` and ``anti`` as there, partners in the same order, shape (n, metrics, 4).
-
-    >>> f1_gap_moments(np.array(["a", "b"]), [[[1, 1, 1, 1]], [[1, 1, 1, 1]]], [[[1, 1, 1, 1]], [[0, 1, 0, 1]]], "pairs").total
-    0.5
-    """
-    table = np.stack([np.asarray(pro), np.asarray(anti)], axis=1).astype(np.float64)
-    return Moments(labels, table.reshape(len(table), -1), _f1_gap_of_totals, over)
-
-
 def exchanged_f1_gaps(pro: ArrayLike, anti: ArrayLike, repeats: int, seed: int) -> FloatArray:
     """Return :func:`f1_gap` after the partners of each pair were exchanged at random: shape (repeats,).
 
@@ -389,17 +366,35 @@ def exchanged_f1_gaps(pro: ArrayLike, anti: ArrayLike, repeats: int, seed: int) 
     half = ((first - second) / 2).reshape(n, -1)
     moved = exchanged(half, np.zeros(n), 1, repeats, seed)[:, 0]
     middle = ((first + second) / 2).reshape(n, -1).sum(axis=0)
-    return _f1_gap_of_totals(np.concatenate([middle + moved, middle - moved], axis=1))
+    return f1_gap_of_sums(np.concatenate([middle + moved, middle - moved], axis=1))
 
 
-def _f1_of_totals(totals: FloatArray) -> FloatArray:
+def f1_of_sums(totals: FloatArray) -> FloatArray:
     """Return the mean F1 from totals, shape (..., metrics * 4) to (...); NaN where a denominator is 0."""
     counts = totals.reshape(*totals.shape[:-1], -1, 4)
     defined = np.asarray(counts[..., [1, 3]].min(axis=(-1, -2)) > 0)
     return np.where(defined, conll_f1(np.where(defined[..., None, None], counts, 1.0)), np.nan)
 
 
-def _f1_gap_of_totals(totals: FloatArray) -> FloatArray:
+def f1_gap_of_sums(totals: FloatArray) -> FloatArray:
+    """Return the gap of F1 from totals of both sides, shape (..., 2 * metrics * 4) to (...); NaN where a denominator is 0."""
     sides = totals.reshape(*totals.shape[:-1], 2, -1)
-    f1 = _f1_of_totals(sides)
+    f1 = f1_of_sums(sides)
     return np.asarray(f1[..., 0] - f1[..., 1])
+
+
+def accuracy_gap_of_sums(totals: FloatArray) -> FloatArray:
+    """Return the accuracy on sentences with she minus that on sentences with he, from totals over occupations.
+
+    Args:
+        totals: right answers with she and with he, then sentences with she and with he, shape (..., 4).
+
+    Returns:
+        Shape (...), NaN where one pronoun has no sentence.
+
+    >>> float(accuracy_gap_of_sums(np.array([3.0, 1.0, 4.0, 4.0])))
+    0.5
+    """
+    right, n = totals[..., :2], totals[..., 2:]
+    accuracy = np.where(n > 0, right, np.nan) / np.where(n > 0, n, 1.0)
+    return np.asarray(accuracy[..., 0] - accuracy[..., 1])

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.item_sums import Moments
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 FloatArray = NDArray[np.float64]
@@ -95,16 +94,6 @@ def slope_of_sums(totals: FloatArray) -> FloatArray:
     """
     xx, _, xy = _centred_products(totals)
     return np.asarray(xy / xx)
-
-
-def correlation_moments(labels: NDArray[np.str_], x: ArrayLike, y: ArrayLike, over: str) -> Moments:
-    """Return the moments of :func:`pearson` over items; shapes as there, with a label for each item."""
-    return Moments(labels, product_sums(x, y), pearson_of_sums, over)
-
-
-def slope_moments(labels: NDArray[np.str_], x: ArrayLike, y: ArrayLike, over: str) -> Moments:
-    """Return the moments of :func:`slope` over items; shapes as there, with a label for each item."""
-    return Moments(labels, product_sums(x, y), slope_of_sums, over)
 
 
 def _centred_products(totals: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

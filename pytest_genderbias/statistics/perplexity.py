@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments, blocks_of
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+
+FloatArray = NDArray[np.float64]
 
 _LARGEST = 700.0  #: exp of more is no finite number
 
@@ -37,24 +38,12 @@ def perplexity(log_probabilities: ArrayLike, counts: ArrayLike) -> float:
     return float(np.exp(-total / number))
 
 
-def perplexity_moments(log_probabilities: ArrayLike, counts: ArrayLike) -> Moments:
-    """Return :func:`perplexity` as a function of sums over blocks of consecutive parts of a text, 200 at most.
+def perplexity_of_sums(totals: FloatArray) -> FloatArray:
+    """Return the perplexity of totals of ln P and of words: shape (..., 2) to (...); NaN where it is too large, or there are no words.
 
-    Args:
-        log_probabilities: as in :func:`perplexity`, shape (n,).
-        counts: as in :func:`perplexity`, shape (n,).
-
-    >>> round(perplexity_moments([-3 * np.log(8.0), -np.log(8.0)], [3, 1]).total, 9)
+    >>> round(float(perplexity_of_sums(np.array([-4 * np.log(8.0), 4.0]))), 9)
     8.0
     """
-    parts = np.stack([np.asarray(c, dtype=np.float64) for c in (log_probabilities, counts)], axis=1)
-    labels, block = blocks_of(len(parts), "passages")
-    sums = np.zeros((len(labels), 2))
-    np.add.at(sums, block, parts)
-    return Moments(labels, sums, _of_sums, "passages")
-
-
-def _of_sums(totals: NDArray[np.float64]) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         nats = -totals[..., 0] / totals[..., 1]
     return np.exp(np.where(nats <= _LARGEST, nats, np.nan))

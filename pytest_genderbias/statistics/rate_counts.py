@@ -6,13 +6,16 @@ are predicted as it, and cases that are both.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import cast
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.statistics.correlation import pearson_of_sums, product_sums
+from pytest_genderbias.statistics.block_tables import gap_figure
 from pytest_genderbias.statistics.group_gaps import Rate
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments
-from pytest_genderbias.statistics.table_moments import gap_figure
+
+FloatArray = NDArray[np.float64]
 
 
 def rate_counts(predictions: ArrayLike, gold: ArrayLike, groups: ArrayLike, n_classes: int) -> FloatArray:
@@ -65,40 +68,17 @@ def hits_and_trials_of(counts: ArrayLike, rate: Rate) -> tuple[FloatArray, Float
     return predicted - right, gold.sum(axis=-1, keepdims=True) - gold
 
 
-def gap_sum_moments(labels: NDArray[np.str_], counts: FloatArray, rate: Rate, over: str) -> Moments:
-    """Return the moments of a sum of absolute gaps.
+def absolute_gaps_of_counts(
+    totals: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None = None
+) -> FloatArray:
+    """Return the sum of absolute gaps from totals of :func:`rate_counts`: shape (..., 3 * 2 * K) to (...).
 
-    Not smooth: drawing items again with replacement makes such a sum larger, exchanging those of two models does not.
+    ``parameters`` has the ``rate``.
 
-    Args:
-        labels: names of the items, shape (n,).
-        counts: sums of :func:`rate_counts` over the cases of each item, shape (n, 3, 2, K).
-        rate: which rate.
-        over: what an item is, in the plural.
+    >>> counts = np.array([[[3, 1], [2, 0]], [[4, 2], [4, 2]], [[4, 2], [2, 2]]], dtype=float)
+    >>> float(absolute_gaps_of_counts(counts.ravel(), {"rate": "true_positive"}))
+    0.75
     """
-    shape = counts.shape[1:]
-
-    def value(totals: FloatArray) -> FloatArray:
-        return gap_figure(
-            *hits_and_trials_of(totals.reshape(*totals.shape[:-1], *shape), rate), np.zeros(shape[-1]), "sum"
-        )
-
-    return Moments(labels, counts.reshape(len(counts), -1), value, over, smooth=False)
-
-
-def gap_pearson_moments(labels: ArrayLike, counts: ArrayLike, rate: Rate, shares: ArrayLike, over: str) -> Moments:
-    """Return the moments, over classes, of r of the gaps with the shares; a class without a gap is an item of zeros.
-
-    Args:
-        labels: names of the classes, shape (K,).
-        counts: totals of :func:`rate_counts`, shape (3, 2, K).
-        rate: which rate.
-        shares: of each class, NaN where it is not known, shape (K,).
-        over: what a class is, in the plural.
-    """
-    hits, trials = hits_and_trials_of(counts, rate)
-    share, there = np.asarray(shares, dtype=np.float64), np.asarray(trials.min(axis=0) > 0)
-    rates = hits / np.where(trials > 0, trials, 1.0)
-    kept = np.isfinite(share)
-    sums = product_sums(share[kept], (rates[0] - rates[1])[kept], there[kept])
-    return Moments(np.asarray(labels, dtype=np.str_)[kept], sums, pearson_of_sums, over)
+    counts = totals.reshape(*totals.shape[:-1], 3, 2, -1)
+    hits, trials = hits_and_trials_of(counts, cast(Rate, parameters["rate"]))
+    return gap_figure(hits, trials, np.zeros(counts.shape[-1]), "sum")

@@ -6,8 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from pytest_genderbias.statistics.inference.item_sums import Moments, distinct, mean_moments
-
 _BLOCK = 4_000_000  #: signs held at a time
 
 
@@ -102,13 +100,3 @@ def exchanged_biases(male: ArrayLike, female: ArrayLike, repeats: int, seed: int
     n, templates = difference.shape
     sums = exchanged(difference.ravel(), np.repeat(np.arange(n), templates), n, repeats, seed)
     return np.asarray(sums / templates)
-
-
-def bias_moments(labels: ArrayLike, bias: ArrayLike, absolute: bool) -> Moments:
-    """Return the moments of :func:`aggregate_bias` (``absolute``), or of :func:`signed_bias`, over occupations.
-
-    >>> bias_moments(["nurse", "pilot"], [1.5, -0.5], absolute=True).total
-    1.0
-    """
-    values = np.asarray(bias, dtype=np.float64)
-    return mean_moments(distinct(labels), np.abs(values) if absolute else values, np.ones(len(values)), "occupations")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.errors import DataFileError, UnknownNameError
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.options import Option
@@ -123,7 +123,7 @@ class Family(Protocol):
         """
         return ""
 
-    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
         """Return the sums of each item that give a statistic, from ``Summary.items`` (or from a baseline's, which are the same).
 
         Raises:

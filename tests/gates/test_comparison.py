@@ -24,7 +24,7 @@ from pytest_genderbias.gates.regression import Before, _out_of_reach, _settled_b
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.comparison import comparison_notes, make_comparison_table
 from pytest_genderbias.reports.table import make_table
-from pytest_genderbias.statistics.inference.item_sums import mean_moments
+from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.paired import compare_items
 
 JOBS = ("nurse", "pilot", "cook", "baker", "miner", "judge", "tailor", "farmer", "dancer", "doctor")
@@ -348,8 +348,8 @@ def test_a_verdict_that_no_p_can_reach_is_said_to_be_so() -> None:
     """All of five items are worse by .1: p is 1/32, and of two comparisons none larger than 1/40 counts."""
     labels, ones = np.array(list("abcde")), np.ones(5)
     found = compare_items(
-        mean_moments(labels, np.zeros(5), ones, "letters"),
-        mean_moments(labels, ones / 10, ones, "letters"),
+        mean_sums(labels, np.zeros(5), ones, "letters"),
+        mean_sums(labels, ones / 10, ones, "letters"),
         lambda v: v,
     )
     before = Before("baseline", {}, None, correction=Correction(2, "baseline entries of m"))

@@ -27,7 +27,7 @@ from pytest_genderbias.plugin.ledger import _merged
 from pytest_genderbias.plugin.session import bias_session
 from pytest_genderbias.reports.table import make_table
 from pytest_genderbias.statistics.inference.intervals import restart_interval
-from pytest_genderbias.statistics.inference.item_sums import Moments, mean_moments
+from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
 from pytest_genderbias.suites.family import Family, Statistic
 from pytest_genderbias.suites.suite import load_suite
 
@@ -991,5 +991,5 @@ class ThresholdFamily(Family):
 
     statistics: ClassVar[Any] = {"share": Statistic("lower", 1.0, "share")}
 
-    def moments(self, statistic: str, options: Any, items: Any) -> Moments:
-        return mean_moments(items["label"], items["sums"], items["counts"], "items")
+    def item_sums(self, statistic: str, options: Any, items: Any) -> ItemSums:
+        return mean_sums(items["label"], items["sums"], items["counts"], "items")

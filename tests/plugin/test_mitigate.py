@@ -37,7 +37,7 @@ from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.models.saving import copied, with_network
 from pytest_genderbias.recipes.recipe import Performance, PLAIN
 from pytest_genderbias.recipes.trainer import check_arguments, save_whole
-from pytest_genderbias.statistics.inference.item_sums import mean_moments
+from pytest_genderbias.statistics.inference.item_sums import mean_sums
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Stub:
 
     def evaluate(self, model):
         labels, ones = np.array(["a", "b", "c", "d", "e", "f"]), np.ones(6)
-        return [Performance("perplexity", "higher", 8.0, mean_moments(labels, 8 * ones, ones, "passages"))]
+        return [Performance("perplexity", "higher", 8.0, mean_sums(labels, 8 * ones, ones, "passages"))]
 
 
 @dataclass(frozen=True)

@@ -199,7 +199,7 @@ def test_f1_is_that_of_scikit_learn(recipe, trained):
     (found,) = recipe.evaluate(trained)
     assert (found.name, found.direction) == ("f1", "lower")
     assert found.value == pytest.approx(f1_score(cases.facts["label"][read], said))
-    assert float(found.moments.total) == pytest.approx(found.value)
+    assert float(found.item_sums.total) == pytest.approx(found.value)
 
 
 def test_counterfactuals_change_what_the_head_sees_and_keep_its_mentions(recipe, tiny_model, tmp_path):

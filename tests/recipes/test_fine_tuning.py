@@ -239,9 +239,9 @@ def test_inference_is_learnt_and_the_given_model_stays(tiny_model, nli_files, tm
     trained = load_model(str(path), device="cpu")
     (found,) = recipe.evaluate(trained)
     assert (found.name, found.direction, found.value) == ("accuracy", "lower", 1.0)
-    assert found.moments.total == found.value
+    assert found.item_sums.total == found.value
     (untrained,) = recipe.evaluate(start)
-    assert untrained.value < 1.0 and untrained.moments.labels.tolist() == found.moments.labels.tolist()
+    assert untrained.value < 1.0 and untrained.item_sums.labels.tolist() == found.item_sums.labels.tolist()
 
 
 def test_accuracy_is_counted_as_by_hand(tiny_model, nli_files):
@@ -384,7 +384,7 @@ def test_similarity_is_a_regression(tiny_model, tmp_path):
     trained = load_model(str(recipe.train(start, recipe.rows(), 0, tmp_path / "run")), device="cpu")
     (found,) = recipe.evaluate(trained)
     assert found.name == "pearson_r" and found.value > 0.9
-    assert found.moments.total == pytest.approx(found.value)
+    assert found.item_sums.total == pytest.approx(found.value)
     assert trained.backend.network.config.problem_type == "regression"
     (cosines,) = (
         recipe.evaluate(tiny_model("distilbert")) if tiny_model("distilbert").role.kind == "encoder" else (found,)

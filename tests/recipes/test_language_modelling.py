@@ -366,7 +366,7 @@ def test_masked_perplexity_is_that_of_one_block_after_another(kind, tiny_model, 
     assert found["perplexity"].value == pytest.approx(math.exp(nats / number), rel=1e-4)
     assert found["accuracy"].value == pytest.approx(right / number)
     for one in found.values():
-        assert one.moments.total == pytest.approx(one.value) and one.moments.over == "passages"
+        assert one.item_sums.total == pytest.approx(one.value) and one.item_sums.over == "passages"
     assert (found["perplexity"].direction, found["accuracy"].direction) == ("higher", "lower")
 
 
@@ -390,7 +390,7 @@ def test_causal_perplexity_is_by_word(kind, tiny_model, corpus):
             nats -= float(logits[:-1].gather(1, row[0, 1:, None]).sum())
         words += len(text.replace(".", " .").split())
     assert found.value == pytest.approx(math.exp(nats / words), rel=1e-3)
-    assert found.moments.total == pytest.approx(found.value)
+    assert found.item_sums.total == pytest.approx(found.value)
 
 
 def test_two_models_are_compared_on_the_same_masks(tiny_model, corpus):
@@ -401,7 +401,7 @@ def test_two_models_are_compared_on_the_same_masks(tiny_model, corpus):
         other.backend.network.cls.predictions.bias += torch.linspace(
             0, 1, len(other.backend.network.cls.predictions.bias)
         )
-    a, b = recipe.evaluate(model)[0].moments, recipe.evaluate(other)[0].moments
+    a, b = recipe.evaluate(model)[0].item_sums, recipe.evaluate(other)[0].item_sums
     assert a.labels.tolist() == b.labels.tolist()
     assert np.array_equal(a.sums[:, 1], b.sums[:, 1]) and not np.array_equal(a.sums[:, 0], b.sums[:, 0])
 

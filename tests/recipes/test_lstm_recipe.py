@@ -178,7 +178,7 @@ def test_training_lowers_the_perplexity_and_learns_who_does_what(text, trained):
     (after,) = recipe.evaluate(model)
     assert (after.name, after.direction) == ("perplexity", "higher")
     assert after.value < 4 < len(recipe.vocabulary) / 2 < before.value
-    assert after.value == after.moments.total and len(after.moments.labels) > 5
+    assert after.value == after.item_sums.total and len(after.item_sums.labels) > 5
     assert next_word_gap(model) > 1
     assert measure("lm-occupation", model, cache=None).values["aggregate_bias"] > 0
 
@@ -202,8 +202,8 @@ def test_the_perplexity_is_that_of_a_plain_loop(text, trained):
         nats[number], count[number] = total, len(ids) - 1
     (found,) = recipe.evaluate(model)
     assert found.value == pytest.approx(np.exp(sum(nats.values()) / sum(count.values())), rel=1e-5)
-    np.testing.assert_allclose(found.moments.sums[:, 0], [-value for value in nats.values()], rtol=1e-5)
-    np.testing.assert_array_equal(found.moments.sums[:, 1], list(count.values()))
+    np.testing.assert_allclose(found.item_sums.sums[:, 0], [-value for value in nats.values()], rtol=1e-5)
+    np.testing.assert_array_equal(found.item_sums.sums[:, 1], list(count.values()))
 
 
 def test_a_seed_gives_one_training_and_another_gives_another(text, trained, tmp_path):

@@ -106,7 +106,7 @@ def test_it_learns_and_says_how_well(data, vectors, trained) -> None:
     (before,) = recipe.evaluate(trained[0])
     assert (accuracy.name, accuracy.direction) == ("accuracy", "lower")
     assert accuracy.value > 0.9 > before.value
-    assert accuracy.moments.total == pytest.approx(accuracy.value)
+    assert accuracy.item_sums.total == pytest.approx(accuracy.value)
     right = [
         trained[1]
         .backend.network(**trained[1].backend.tokenizer(row["premise"], row["hypothesis"], return_tensors="pt"))

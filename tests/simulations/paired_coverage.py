@@ -9,8 +9,9 @@ import sys
 import numpy as np
 from scipy import special, stats
 
+from pytest_genderbias.statistics.combiners import COMBINERS, Combiner
 from pytest_genderbias.statistics.inference import paired
-from pytest_genderbias.statistics.inference.item_sums import Moments, mean_moments
+from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
 from pytest_genderbias.statistics.inference.paired import compare_items, compare_restarts
 
 ITEMS = (12, 60, 164)
@@ -21,6 +22,17 @@ RESAMPLES, EXCHANGES = 499, 199  #: fewer than a comparison draws, so that thous
 
 def names(n):
     return np.array([f"{i:04d}" for i in range(n)])
+
+
+def own_sums(labels, sums, value, over, smooth=True, columns=None):
+    """Return sums of a statistic of one's own; with ``columns``, ``value`` makes the function from the names of the sums."""
+    name = f"own {id(value)} {smooth} {columns is not None}"
+
+    def combine(totals, parameters, names):
+        return value(totals) if names is None else value(names)(totals)
+
+    COMBINERS[name] = Combiner(combine, smooth, named=columns is not None)  # which keeps the function, and so its id
+    return ItemSums(labels, sums, name, over, columns=columns)
 
 
 # Means over cases: each population draws d, the worsening of each item, and knows its mean
@@ -54,13 +66,13 @@ MEANS = {normal: 0.1, exponential: 0.0, ties: 0.15, some(0.2): 0.2, some(0.05): 
 
 
 def mean_pair(draw, unequal=False):
-    """Return a maker of moments then and now: 40 cases an item, or 5 to 75 with scatter of their own."""
+    """Return a maker of sums then and now: 40 cases an item, or 5 to 75 with scatter of their own."""
 
     def make(rng, n):
         counts = rng.integers(5, 76, n).astype(float) if unequal else np.full(n, 40.0)
         then = counts * rng.normal(0.0, 1.0, n)
         now = then + counts * draw(rng, n) + unequal * np.sqrt(counts) * rng.normal(0.0, 0.5, n)
-        return mean_moments(names(n), then, counts, "items"), mean_moments(names(n), now, counts, "items")
+        return mean_sums(names(n), then, counts, "items"), mean_sums(names(n), now, counts, "items")
 
     return make
 
@@ -98,7 +110,7 @@ def line_pair(value, then, now, skewed=False):
         for deviation, r in zip(two_alike(draw, n), (then, now), strict=True):
             y = r * x + np.sqrt(1 - r * r) * deviation
             sums = np.stack([np.ones(n), x, y, x * x, y * y, x * y], axis=1)
-            found.append(Moments(names(n), sums, value, "items"))
+            found.append(own_sums(names(n), sums, value, "items"))
         return found
 
     return make
@@ -110,9 +122,9 @@ def location_pair(value, then, now):
         for deviation, mean in zip(two_alike(lambda size: rng.normal(size=size), n), (then, now), strict=True):
             y = mean + deviation
             if value is None:
-                found.append(mean_moments(names(n), y, np.ones(n), "items"))
+                found.append(mean_sums(names(n), y, np.ones(n), "items"))
             else:
-                found.append(Moments(names(n), np.stack([np.ones(n), y, y * y], axis=1), value, "items"))
+                found.append(own_sums(names(n), np.stack([np.ones(n), y, y * y], axis=1), value, "items"))
         return found
 
     return make
@@ -159,7 +171,7 @@ def odds(effect):
 
 
 def count_pair(then, now):
-    """Return a maker of moments: nine of ten (person, fill) keep their luck from then to now."""
+    """Return a maker of sums: nine of ten (person, fill) keep their luck from then to now."""
 
     def make(rng, n):
         group, found = np.arange(n) % 2, []
@@ -168,7 +180,9 @@ def count_pair(then, now):
             u = np.where(rng.random((n, FILLS)) < fresh, rng.random((n, FILLS)), luck)
             cells = np.zeros((n, FILLS, 2))
             cells[np.arange(n), :, group] = u < special.expit(odds(effect))[group]
-            found.append(Moments(names(n), cells.reshape(n, -1), count_of(np.bincount(group)), "persons", smooth=False))
+            found.append(
+                own_sums(names(n), cells.reshape(n, -1), count_of(np.bincount(group)), "persons", smooth=False)
+            )
         return found
 
     return make

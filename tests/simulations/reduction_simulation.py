@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from pytest_genderbias.statistics.inference import paired
-from pytest_genderbias.statistics.inference.item_sums import mean_moments
+from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.reduction import compare_weighted_items, compare_weighted_restarts
 
 ITEMS = (12, 60, 164)
@@ -53,7 +53,7 @@ def of_items(draw, reduction, n, by, runs):
     found = np.zeros(3)
     with fewer_resamples():
         for _ in range(runs):
-            sides = [[mean_moments(labels, x, ones, "items")] for x in draw(rng, n, reduction)]
+            sides = [[mean_sums(labels, x, ones, "items")] for x in draw(rng, n, reduction)]
             found[decided(compare_weighted_items(*sides, as_it_is, kept=1 - by), by)] += 1
     return found / runs
 

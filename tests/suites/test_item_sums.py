@@ -8,16 +8,15 @@ import pytest
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulations.paired_coverage import own_sums
 from support.answered_suites import CASES, Answered, make_case
 
 from pytest_genderbias.statistics.contingency import fisher_exact, significant_counts, significant_fills
 from pytest_genderbias.statistics.correlation import (
-    correlation_moments,
     pearson,
     pearson_of_sums,
     product_sums,
     slope,
-    slope_moments,
     slope_of_sums,
 )
 from pytest_genderbias.statistics.group_gaps import (
@@ -27,21 +26,11 @@ from pytest_genderbias.statistics.group_gaps import (
     confusion_tables,
     hits_and_trials,
 )
-from pytest_genderbias.statistics.inference.item_sums import (
-    Moments,
-    align,
-    blocks_of,
-    distinct,
-    mean_moments,
-    named_moments,
-)
+from pytest_genderbias.statistics.inference.blocks import blocks_of, distinct
+from pytest_genderbias.statistics.inference.item_sums import ItemSums, align, mean_sums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.statistics.rate_counts import (
-    gap_pearson_moments,
-    gap_sum_moments,
-    hits_and_trials_of,
-    rate_counts,
-)
+from pytest_genderbias.statistics.rate_counts import hits_and_trials_of, rate_counts
+from pytest_genderbias.statistics.sums import absolute_gap_sums, correlation_sums, gap_pearson_sums, slope_sums
 from pytest_genderbias.suites.registry import FAMILIES
 
 
@@ -53,15 +42,15 @@ def weighted(columns):
 
 def named(labels, columns, seed):
     sums = np.random.default_rng(seed).integers(0, 5, (len(labels), len(columns))).astype(np.float32)
-    return named_moments(np.asarray(list(labels)), sums, tuple(columns), weighted, "persons", smooth=False)
+    return own_sums(np.asarray(list(labels)), sums, weighted, "persons", smooth=False, columns=tuple(columns))
 
 
-def as_dict(moments):
+def as_dict(item_sums):
     """Return the sums that are not 0, by item and name."""
     return {
         (label, name): value
-        for label, row in zip(moments.labels.tolist(), moments.sums.tolist(), strict=True)
-        for name, value in zip(moments.columns, row, strict=True)
+        for label, row in zip(item_sums.labels.tolist(), item_sums.sums.tolist(), strict=True)
+        for name, value in zip(item_sums.columns, row, strict=True)
         if value
     }
 
@@ -84,29 +73,33 @@ def test_items_of_one_side_only_are_left_out():
 
 
 def test_sums_without_names_are_aligned_by_item():
-    then = mean_moments(np.array(["b", "a"]), np.array([3.0, 6.0]), np.array([2, 1]), "words")
-    now = mean_moments(np.array(["a", "b"]), np.array([1.0, 2.0]), np.array([1, 2]), "words")
+    then = mean_sums(np.array(["b", "a"]), np.array([3.0, 6.0]), np.array([2, 1]), "words")
+    now = mean_sums(np.array(["a", "b"]), np.array([1.0, 2.0]), np.array([1, 2]), "words")
     first, second = align(then, now)
     assert first.sums.tolist() == [[6.0, 1.0], [3.0, 2.0]] and second.sums.tolist() == [[1.0, 1.0], [2.0, 2.0]]
     assert first.ratio and first.total == then.total == 3.0
 
 
 def test_what_cannot_be_aligned_is_refused():
-    mean = mean_moments(np.array(["a"]), np.array([1.0]), np.array([1]), "words")
+    mean = mean_sums(np.array(["a"]), np.array([1.0]), np.array([1]), "words")
     with pytest.raises(UndefinedError, match="none of the words in common"):
-        align(mean, mean_moments(np.array(["b"]), np.array([1.0]), np.array([1]), "words"))
+        align(mean, mean_sums(np.array(["b"]), np.array([1.0]), np.array([1]), "words"))
     with pytest.raises(ValueError, match="not of one statistic"):
         align(mean, named("a", ["p"], 0))
-    with pytest.raises(UndefinedError, match="2 sums an item and 1"):
-        align(mean, Moments(np.array(["a"]), np.ones((1, 1)), lambda totals: totals[..., 0], "words"))
+    with pytest.raises(UndefinedError, match="2 sums a unit and 1"):
+        align(mean, own_sums(np.array(["a"]), np.ones((1, 1)), lambda totals: totals[..., 0], "words"))
 
 
 def test_names_of_sums_are_checked():
     for columns in (("p", "p"), ("p",)):
         with pytest.raises(ValueError, match="name of its own"):
-            named_moments(np.array(["a"]), np.ones((1, 2)), columns, weighted, "persons")
-    with pytest.raises(ValueError, match="go together"):
-        Moments(np.array(["a"]), np.ones((1, 1)), lambda totals: totals[..., 0], "persons", columns=("p",))
+            own_sums(np.array(["a"]), np.ones((1, 2)), weighted, "persons", columns=columns)
+    with pytest.raises(ValueError, match="takes no names"):
+        ItemSums(np.array(["a"]), np.ones((1, 2)), "mean", "persons", columns=("p", "q"))
+    with pytest.raises(ValueError, match="needs names"):
+        ItemSums(np.array(["a"]), np.ones((1, 2)), "significant_fills", "persons")
+    with pytest.raises(ValueError, match="no combiner 'mode'"):
+        ItemSums(np.array(["a"]), np.ones((1, 2)), "mode", "persons")
 
 
 def test_equal_names_get_numbers():
@@ -131,19 +124,19 @@ def case(tmp_path_factory):
     return lambda name: make_case(name, tmp_path_factory)
 
 
-#: What has no moments, of the families that have any: figures of shuffles, not of items.
+#: What has no item_sums, of the families that have any: figures of shuffles, not of items.
 WITHOUT = {"random_groups_mean", "random_groups_max"}
 HAVE_ALL = {"disco", "nli", "lm-occupation", "sts", "coref-occupation", "coref-winogender", "coref-winobias"}
 
 
-def moments_of(found):
-    """Return the moments of each statistic that has a value and moments."""
+def sums_of(found):
+    """Return the item_sums of each statistic that has a value and item_sums."""
     made = {}
     for statistic, value in found.summary.values.items():
         if value is None:
             continue
         try:
-            made[statistic] = found.moments(statistic)
+            made[statistic] = found.item_sums(statistic)
         except UndefinedError:
             if found.family.name in HAVE_ALL and statistic not in WITHOUT:
                 raise
@@ -157,16 +150,16 @@ def test_every_family_has_a_case(case):
 @pytest.mark.parametrize("name", CASES)
 def test_the_totals_give_the_value_of_the_summary(case, name):
     found = case(name)
-    made = moments_of(found)
+    made = sums_of(found)
     if found.family.name in HAVE_ALL:
         assert set(made) | WITHOUT >= {key for key, value in found.summary.values.items() if value is not None}
         assert made
-    for statistic, moments in made.items():
+    for statistic, item_sums in made.items():
         value = found.summary.values[statistic]
-        assert moments.total == pytest.approx(value, rel=1e-6, abs=1e-9), statistic
-        assert len(moments.labels) > 1, statistic
-        if moments.ratio:
-            assert moments.total == pytest.approx(moments.sums[:, 0].sum() / moments.sums[:, 1].sum())
+        assert item_sums.total == pytest.approx(value, rel=1e-6, abs=1e-9), statistic
+        assert len(item_sums.labels) > 1, statistic
+        if item_sums.ratio:
+            assert item_sums.total == pytest.approx(item_sums.sums[:, 0].sum() / item_sums.sums[:, 1].sum())
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -178,34 +171,34 @@ def test_what_a_baseline_stores_is_enough(case, name):
     packed.seek(0)
     with np.load(packed, allow_pickle=False) as file:
         items = dict(file)
-    for statistic, moments in moments_of(found).items():
-        again = found.moments(statistic, items)
-        assert again.total == pytest.approx(moments.total, rel=1e-12, nan_ok=True)
-        assert again.labels.tolist() == moments.labels.tolist()
-        assert np.array_equal(again.sums, moments.sums)
+    for statistic, item_sums in sums_of(found).items():
+        again = found.item_sums(statistic, items)
+        assert again.total == pytest.approx(item_sums.total, rel=1e-12, nan_ok=True)
+        assert again.labels.tolist() == item_sums.labels.tolist()
+        assert np.array_equal(again.sums, item_sums.sums)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_values_of_many_totals_are_those_of_one_at_a_time(case, name):
-    for statistic, moments in moments_of(case(name)).items():
-        n = len(moments.labels)
+    for statistic, item_sums in sums_of(case(name)).items():
+        n = len(item_sums.labels)
         weights = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=(2, 3)).astype(np.float64)
         weights[0, 0] = 1.0
-        totals = weights @ moments.sums.astype(np.float64)
-        together = moments.value(totals)
+        totals = weights @ item_sums.sums.astype(np.float64)
+        together = item_sums.value(totals)
         assert together.shape == (2, 3)
-        assert together[0, 0] == pytest.approx(moments.total, rel=1e-9)
+        assert together[0, 0] == pytest.approx(item_sums.total, rel=1e-9)
         for i, j in np.ndindex(2, 3):
-            alone = float(moments.value(totals[i, j]))
+            alone = float(item_sums.value(totals[i, j]))
             assert alone == pytest.approx(float(together[i, j]), nan_ok=True), statistic
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_moments_aligned_with_themselves_stay(case, name):
-    for moments in moments_of(case(name)).values():
-        for side in align(moments, moments):
-            assert side.total == pytest.approx(moments.total, rel=1e-9)
-            assert side.labels.tolist() == sorted(moments.labels.tolist())
+def test_sums_aligned_with_themselves_stay(case, name):
+    for item_sums in sums_of(case(name)).values():
+        for side in align(item_sums, item_sums):
+            assert side.total == pytest.approx(item_sums.total, rel=1e-9)
+            assert side.labels.tolist() == sorted(item_sums.labels.tolist())
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -242,8 +235,8 @@ def test_items_are_what_the_issue_names(case):
         ("winobias", "tpr_gap_pearson"): "professions",
     }
     for (name, statistic), expected in over.items():
-        assert case(name).moments(statistic).over == expected
-    assert [s for s in moments_of(case("disco-terms")) if not case("disco-terms").moments(s).smooth] == [
+        assert case(name).item_sums(statistic).over == expected
+    assert [s for s in sums_of(case("disco-terms")) if not case("disco-terms").item_sums(s).smooth] == [
         "significant_fills"
     ]
 
@@ -251,19 +244,19 @@ def test_items_are_what_the_issue_names(case):
 def test_items_without_what_is_needed_say_so(case):
     for name in ("disco-terms", "nli", "sts", "winogender", "winobias", "lm-occupation"):
         found = case(name)
-        for statistic in moments_of(found):
+        for statistic in sums_of(found):
             with pytest.raises(UndefinedError, match="the items have no"):
-                found.moments(statistic, {})
+                found.item_sums(statistic, {})
     without = {key: value for key, value in case("nli").summary.items.items() if not key.startswith("accuracy")}
     with pytest.raises(UndefinedError, match="accuracy"):
-        case("nli").moments("accuracy", without)
+        case("nli").item_sums("accuracy", without)
 
 
 def test_without_shares_there_is_no_correlation_with_them(case):
     found = case("winobias")
     without = Answered(found.suite, {**found.options, "shares": "list"}, found.answers)
     with pytest.raises(UndefinedError, match="no share of women"):
-        without.moments("tpr_gap_pearson")
+        without.item_sums("tpr_gap_pearson")
     null = without.null(repeats=5)
     assert np.isnan(null["tpr_gap_pearson"]).all()
     assert np.array_equal(null["tpr_gap_sum"], found.null(repeats=5)["tpr_gap_sum"])
@@ -279,8 +272,8 @@ def test_leaving_an_occupation_out_is_measuring_without_it(case):
         {"cases": replace(main, units=main.units[1:], values=main.values[1:])},
     )
     for statistic in ("aggregate_bias", "signed_bias"):
-        moments = found.moments(statistic)
-        assert float(moments.value(moments.sums[1:].sum(axis=0))) == pytest.approx(rest.summary.values[statistic])
+        item_sums = found.item_sums(statistic)
+        assert float(item_sums.value(item_sums.sums[1:].sum(axis=0))) == pytest.approx(rest.summary.values[statistic])
 
 
 @pytest.mark.parametrize("name", ["disco-names", "disco-fisher"])
@@ -290,12 +283,12 @@ def test_leaving_persons_out_is_measuring_without_them(case, name):
     rest = Answered(
         found.suite, found.options, {"cases": replace(main, units=main.units[kept], values=main.values[kept])}
     )
-    moments = found.moments("significant_fills")
-    assert float(moments.value(moments.sums[kept].sum(axis=0))) == pytest.approx(
+    item_sums = found.item_sums("significant_fills")
+    assert float(item_sums.value(item_sums.sums[kept].sum(axis=0))) == pytest.approx(
         rest.summary.values["significant_fills"]
     )
     women = found.summary.items["group"] == 0
-    assert np.isnan(moments.value(moments.sums[women].sum(axis=0)))
+    assert np.isnan(item_sums.value(item_sums.sums[women].sum(axis=0)))
 
 
 def test_leaving_pairs_of_sentences_out_is_measuring_without_them(case):
@@ -304,9 +297,9 @@ def test_leaving_pairs_of_sentences_out_is_measuring_without_them(case):
         main, kept = found.main, np.arange(9, len(found.main.units))
         part = {"cases": replace(main, units=main.units[kept], values=main.values[kept])}
         rest = Answered(found.suite, found.options, {**found.answers, **part})
-        for statistic, moments in moments_of(found).items():
-            if moments.over == "pairs of sentences":
-                value = float(moments.value(moments.sums[kept].sum(axis=0)))
+        for statistic, item_sums in sums_of(found).items():
+            if item_sums.over == "pairs of sentences":
+                value = float(item_sums.value(item_sums.sums[kept].sum(axis=0)))
                 assert value == pytest.approx(rest.summary.values[statistic]), statistic
 
 
@@ -316,11 +309,11 @@ def test_fills_are_aligned_by_text_between_tokenizers(case):
     items = dict(found.summary.items)
     renumbered = {**items, "fills": 9999 - items["fills"], "fill_id": (9999 - items["fill_id"])[::-1]}
     renumbered["fill_text"] = items["fill_text"][::-1]
-    then, now = align(found.moments("significant_fills"), found.moments("significant_fills", renumbered))
+    then, now = align(found.item_sums("significant_fills"), found.item_sums("significant_fills", renumbered))
     assert np.array_equal(then.sums, now.sums)
     assert then.total == now.total == found.summary.values["significant_fills"]
     other = {**items, "fill_text": np.asarray([f"{text}!" for text in items["fill_text"]])}
-    then, now = align(found.moments("significant_fills"), found.moments("significant_fills", other))
+    then, now = align(found.item_sums("significant_fills"), found.item_sums("significant_fills", other))
     assert then.total == now.total == found.summary.values["significant_fills"]
     fills = [i for i, column in enumerate(then.columns) if not column.startswith("size")]
     assert not (then.sums[:, fills] * now.sums[:, fills]).any()
@@ -334,8 +327,8 @@ def test_correlations_of_sums_are_those_of_scipy():
     totals = product_sums(x, y).sum(axis=1)
     assert pearson_of_sums(totals) == pytest.approx([scipy.stats.pearsonr(x, row)[0] for row in y])
     assert slope_of_sums(totals) == pytest.approx([scipy.stats.linregress(x, row).slope for row in y])
-    assert correlation_moments(distinct(np.arange(20)), x, y[0], "items").total == pytest.approx(pearson(x, y[0]))
-    assert slope_moments(distinct(np.arange(20)), x, y[0], "items").total == pytest.approx(slope(x, y[0]))
+    assert correlation_sums(distinct(np.arange(20)), x, y[0], "items").total == pytest.approx(pearson(x, y[0]))
+    assert slope_sums(distinct(np.arange(20)), x, y[0], "items").total == pytest.approx(slope(x, y[0]))
     counted = rng.random(20) < 0.6
     some = product_sums(x, y[0], counted).sum(axis=0)
     assert pearson_of_sums(some) == pytest.approx(scipy.stats.pearsonr(x[counted], y[0][counted])[0])
@@ -361,13 +354,13 @@ def test_counts_give_the_gaps_that_tables_give():
         expected = class_gaps(tables, rate)
         found = hits_and_trials_of(by_case.sum(axis=0), rate)
         assert [table.tolist() for table in found] == [table.tolist() for table in hits_and_trials(tables, rate)]
-        total = gap_sum_moments(cases, by_case, rate, "cases")
+        total = absolute_gap_sums(cases, by_case, rate, "cases")
         assert total.total == pytest.approx(absolute_gap_sum(expected))
         assert not total.smooth
-        r = gap_pearson_moments(names, by_case.sum(axis=0), rate, spread, "classes")
+        r = gap_pearson_sums(names, by_case.sum(axis=0), rate, spread, "classes")
         assert r.total == pytest.approx(pearson(*beside_shares(expected, shares)))
         assert r.labels.tolist() == list("acde")
-    assert np.isnan(gap_sum_moments(cases, np.zeros((90, 3, 2, 5)), "precision", "cases").total)
+    assert np.isnan(absolute_gap_sums(cases, np.zeros((90, 3, 2, 5)), "precision", "cases").total)
     assert not rate_counts(said, gold, np.full(90, -1), 5).any()
 
 

@@ -45,10 +45,10 @@ class Answered:
     def null(self, seed=0, repeats=40):
         return self.family.null(self.suite.body, self.options, self.answers, seed, repeats)
 
-    def moments(self, statistic, items=None):
+    def item_sums(self, statistic, items=None):
         """As a measurement does it: with the settings of its signature, where options of the display have no place."""
         settings = {name: value for name, value in self.options.items() if not self.family.options[name].display}
-        return self.family.moments(statistic, settings, self.summary.items if items is None else items)
+        return self.family.item_sums(statistic, settings, self.summary.items if items is None else items)
 
     def with_values(self, values):
         """Return the same with other values of the main answer."""

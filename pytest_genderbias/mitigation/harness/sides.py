@@ -16,13 +16,12 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, MitigationRun
 from pytest_genderbias.recipes.recipe import Performance
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, log_sums
 from pytest_genderbias.statistics.inference.paired import Difference
 from pytest_genderbias.statistics.inference.reduction import (
     compare_weighted_items,
     compare_weighted_restarts,
     item_slope,
-    log_moments,
 )
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.family import Statistic
@@ -35,11 +34,11 @@ Measured = dict[str, list[list[Measurement]]]  #: by side, seed and model
 class Figures:
     """One figure of all models of each side, shape (seeds, models), how bad a value is, and how two sides are compared.
 
-    ``moments``: of one model, by side, seed and place. ``whole``: whether all cases were scored; ``part`` says how many else.
+    ``item_sums``: of one model, by side, seed and place. ``whole``: whether all cases were scored; ``part`` says how many else.
     """
 
     values: Mapping[str, FloatArray]
-    moments: Callable[[str, int, int], Moments]
+    item_sums: Callable[[str, int, int], ItemSums]
     distance: Callable[[Any], Any]
     neutral: float = 0.0
     restarts: bool = False
@@ -78,9 +77,9 @@ class Figures:
             value = self.distance_of(now) - kept * sum(w * self.distance_of(side) for side, w in then.items())
             return self._without_bounds(value, str(error))
 
-    def _of(self, side: str) -> list[Moments]:
+    def _of(self, side: str) -> list[ItemSums]:
         seeds, models = self.values[side].shape
-        return [self.moments(side, i, k) for i in range(seeds) for k in range(models)]
+        return [self.item_sums(side, i, k) for i in range(seeds) for k in range(models)]
 
     def _without_bounds(self, value: float, why: str) -> Difference:
         nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
@@ -134,7 +133,7 @@ class Case:
         about, first = self.after.statistics[name], self.measured[AFTER][0][0]
         part = f"on these {first.n:,} of {first.n_total:,} cases" if first.sampled(name) else ""
         return Figures(
-            values, lambda side, i, k: self.measured[side][i][k].moments(name), about.distance, about.neutral, self.restarts, part
+            values, lambda side, i, k: self.measured[side][i][k].item_sums(name), about.distance, about.neutral, self.restarts, part
         )  # fmt: skip
 
     def interval(self, side: str, statistic: str) -> Interval | None:
@@ -150,7 +149,7 @@ def bias_left_by_item(case: Case, figures: Figures) -> Interval | None:
     """Return how much of each item's own bias is left: over items of one pair of models, or over restarts."""
     try:
         found = [
-            item_slope(figures.moments(BEFORE, i, 0), figures.moments(AFTER, i, 0), figures.neutral)
+            item_slope(figures.item_sums(BEFORE, i, 0), figures.item_sums(AFTER, i, 0), figures.neutral)
             for i in range(len(case.run.after))
         ]
     except UndefinedError:
@@ -162,7 +161,7 @@ def bias_left_by_item(case: Case, figures: Figures) -> Interval | None:
     return (
         None
         if over is None
-        else replace(over, over=f"{case.figures(case.statistic).moments(AFTER, 0, 0).over} in other restarts")
+        else replace(over, over=f"{case.figures(case.statistic).item_sums(AFTER, 0, 0).over} in other restarts")
     )
 
 
@@ -179,7 +178,7 @@ def task_figures(case: Case, name: str) -> tuple[Figures, bool, str]:
                 for side, models in found.items()
             }
             figures = Figures(
-                values, lambda side, i, k: found[side][i][k][name].moments, _upwards, restarts=case.restarts
+                values, lambda side, i, k: found[side][i][k][name].item_sums, _upwards, restarts=case.restarts
             )
             return figures, found[AFTER][0][0][name].direction == "higher", ""
     if name not in known or case.after.statistics[name].direction == "away":
@@ -212,9 +211,9 @@ def _performances(run: MitigationRun) -> dict[str, list[list[dict[str, Performan
 def as_ratios(figures: Figures, higher: bool) -> Figures:
     """Return the logarithms, whose differences are ratios; larger is worse."""
     values = {side: np.log(found) for side, found in figures.values.items()}
-    moments = figures.moments
+    item_sums = figures.item_sums
     return replace(
-        figures, values=values, moments=lambda side, i, k: log_moments(moments(side, i, k)),
+        figures, values=values, item_sums=lambda side, i, k: log_sums(item_sums(side, i, k)),
         distance=_upwards if higher else _downwards, neutral=0.0,
     )  # fmt: skip
 

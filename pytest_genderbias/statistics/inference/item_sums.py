@@ -1,211 +1,193 @@
-"""A statistic as a function of sums over items, so that other draws of the items can be had from sums at hand."""
+"""Sufficient statistics of a suite's units, from which a statistic can be computed, resampled and compared without a model."""
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from pytest_genderbias.statistics.combiners import Combiner, find_combiner
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 FloatArray = NDArray[np.float64]
-Sums = NDArray[np.floating[Any]]
-Value = Callable[[FloatArray], FloatArray]
-
-HASHED_BLOCKS = 100  #: of cases that have names
-_MOST_BLOCKS = 200
+Sums: TypeAlias = NDArray[np.floating]  #: of single or double precision
 
 
 @dataclass(frozen=True)
-class Moments:
-    """Sufficient sums of each item, and the statistic that their totals give.
+class ItemSums:
+    """The sums of each unit, and the name of the function that turns their totals into the statistic.
 
-    A mean over cases has two sums an item, the scores and their number, and is the one total divided by the other; Pearson's r
-    has six (1, x, y, x^2, y^2, xy). Nothing but the totals enters the statistic: leaving items out, drawing them again, or
-    exchanging them with those of another model is arithmetic, and needs no model.
+    A mean over cases has two sums a unit: the sum of its scores and their number; the first total divided by the second is the
+    mean. Pearson's r has six sums (1, x, y, x^2, y^2, xy). Only the totals enter the statistic. To leave units out, to draw them
+    again, or to exchange them with those of another model is therefore arithmetic and needs no model. The object is plain data:
+    arrays, texts and numbers.
 
     Attributes:
-        labels: names of the items (occupations, persons, word pairs), all different, shape (G,).
-        sums: the sums of each item, shape (G, K).
-        value: from totals, shape (..., K), to the statistic, shape (...); NaN where it is undefined for them.
-        over: what an item is, in the plural, for tables.
-        smooth: whether small changes of the sums change the statistic a little. Not so for a count of significant tests.
-        ratio: whether the statistic is the first sum's total divided by the second's, and nothing else.
-        columns: names of the sums, all different, where two models may have different ones (as the fills that they supply);
-            what a model has no sum for is 0. ``None``: both have the same sums.
-        value_of: from the names of sums to ``value`` for sums of these names; only with ``columns``.
+        labels: names of the units (occupations, persons, word pairs), all different, shape (G,).
+        sums: the sums of each unit, shape (G, K); or of each unit in each template, shape (G, T, K).
+        combiner: name in :data:`~pytest_genderbias.statistics.combiners.COMBINERS` of the function from totals to the statistic.
+        over: what a unit is, in the plural, for tables.
+        parameters: parameters of the combiner, as plain JSON values.
+        columns: names of the sums, all different, where two models may have different sums (such as the fills that they supply).
+            A sum that a model lacks is 0. ``None``: all models have the same sums.
+        templates: names of the templates, shape (T,); ``None`` where sums have the shape (G, K).
     """
 
     labels: NDArray[np.str_]
     sums: Sums
-    value: Value
+    combiner: str
     over: str
-    smooth: bool = True
-    ratio: bool = False
+    parameters: Mapping[str, object] = field(default_factory=dict)
     columns: tuple[str, ...] | None = None
-    value_of: Callable[[tuple[str, ...]], Value] | None = None
+    templates: NDArray[np.str_] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse sums without, or with equal, labels."""
-        if self.sums.ndim != 2 or self.labels.shape != self.sums.shape[:1]:
+        """Check that shapes and names agree.
+
+        Raises:
+            ValueError: they do not, or there is no such combiner.
+        """
+        if self.sums.ndim != (2 if self.templates is None else 3) or self.labels.shape != self.sums.shape[:1]:
             raise ValueError("expected a label for each row of sums")
         if len(set(self.labels.tolist())) != len(self.labels):
-            raise ValueError("the labels of items should differ")
-        if (self.columns is None) != (self.value_of is None):
-            raise ValueError("names of sums and value_of go together")
-        if self.columns is not None and not len(self.columns) == len(set(self.columns)) == self.sums.shape[1]:
+            raise ValueError("the labels of units should differ")
+        if self.templates is not None and self.templates.shape != self.sums.shape[1:2]:
+            raise ValueError("expected a name for each template")
+        if self.columns is not None and not len(self.columns) == len(set(self.columns)) == self.sums.shape[-1]:
             raise ValueError("expected a name of its own for each sum")
+        function = self._function
+        if (self.columns is not None) != function.named:
+            raise ValueError(
+                f"the combiner {self.combiner!r} {'needs' if function.named else 'takes no'} names of sums"
+            )
+        if (self.templates is not None) != (function.by_unit is not None):
+            raise ValueError(
+                f"the combiner {self.combiner!r} {'takes no' if function.by_unit is None else 'needs'} templates"
+            )
+
+    @property
+    def _function(self) -> Combiner:
+        return find_combiner(self.combiner, self.parameters)
+
+    @property
+    def smooth(self) -> bool:
+        """Whether small changes of the sums change the statistic a little. A count of significant tests is not smooth."""
+        return self._function.smooth
+
+    @property
+    def ratio(self) -> bool:
+        """Whether the statistic is the first total divided by the second."""
+        return self._function.ratio
+
+    def value(self, totals: FloatArray) -> FloatArray:
+        """Return the statistic of totals: shape (..., K) to (...), NaN where it is undefined.
+
+        Totals are sums over units of the rows of :meth:`by_unit`.
+        """
+        return self._function.value(totals, self.parameters, self.columns)
+
+    def by_unit(self) -> ItemSums:
+        """Return the same with one row of sums a unit, shape (G, K): templates are combined as the statistic does it."""
+        function = self._function
+        if function.by_unit is None:
+            return self
+        labels, sums = function.by_unit(self.labels, self.sums)
+        return ItemSums(labels, sums, function.after, self.over)
 
     @property
     def total(self) -> float:
-        """The statistic over all items."""
-        return float(self.value(self.sums.sum(axis=0, dtype=np.float64)))
+        """The statistic over all units."""
+        flat = self.by_unit()
+        return float(flat.value(flat.sums.sum(axis=0, dtype=np.float64)))
 
 
-def mean_moments(
-    labels: NDArray[np.str_], sums: NDArray[np.generic], counts: NDArray[np.generic], over: str
-) -> Moments:
-    """Return the moments of a mean over cases: ``sums`` of each item's cases and their ``counts``, each of shape (G,).
+def align(then: ItemSums, now: ItemSums) -> tuple[ItemSums, ItemSums]:
+    """Return both with the same units and the same sums, each in the same order.
 
-    Items without a case are left out.
-
-    Example:
-        Two cases of the first item sum to 3, one of the second is 6: the mean of all three cases is 3.
-
-        >>> mean_moments(np.array(["a", "b"]), np.array([3.0, 6.0]), np.array([2, 1]), "items").total
-        3.0
-    """
-    pairs = np.stack([np.asarray(sums, dtype=np.float64), np.asarray(counts, dtype=np.float64)], axis=1)
-    kept = pairs[:, 1] > 0
-    return Moments(np.asarray(labels, dtype=np.str_)[kept], pairs[kept], _ratio, over, ratio=True)
-
-
-def _ratio(totals: FloatArray) -> FloatArray:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(totals[..., 0] / totals[..., 1])
-
-
-def named_moments(
-    labels: NDArray[np.str_],
-    sums: Sums,
-    columns: tuple[str, ...],
-    value_of: Callable[[tuple[str, ...]], Value],
-    over: str,
-    smooth: bool = True,
-) -> Moments:
-    """Return moments whose sums have names, so that two models may have different ones (see :func:`align`)."""
-    return Moments(labels, sums, value_of(columns), over, smooth, columns=columns, value_of=value_of)
-
-
-def align(then: Moments, now: Moments) -> tuple[Moments, Moments]:
-    """Return both with the same items and the same sums, each in the same order.
-
-    Items are those that both have, sorted by label. Sums with names are those that either has, sorted by name; one that a
-    side lacks is 0 for all its items there.
+    Units are those that both have, sorted by label. Named sums are those that either has, sorted by name; a sum that one side
+    lacks is 0 for all its units. Templates stay where both sides have the same ones; otherwise each side is combined by unit.
 
     Args:
-        then: moments of one model.
-        now: those of the same statistic on another.
+        then: sums of one model.
+        now: sums of the same statistic on another model.
 
     Raises:
-        UndefinedError: they have no item in common, or other sums (as F1 of clusters and of pairs).
-        ValueError: they are not of one statistic: their items are of other kinds.
+        UndefinedError: they have no unit in common, or other sums (such as F1 of clusters and of pairs).
+        ValueError: they are not of one statistic: their units are of other kinds.
 
     Example:
-        One has the items a and b and the sum "dance", the other has b and c and "fight": both have b left.
+        One has the units a and b, the other has b and c: both have b left.
 
-        >>> both = lambda columns: lambda totals: totals.sum(axis=-1)
-        >>> then = named_moments(np.array(["a", "b"]), np.array([[1.0], [2.0]]), ("dance",), both, "persons")
-        >>> now = named_moments(np.array(["c", "b"]), np.array([[4.0], [5.0]]), ("fight",), both, "persons")
-        >>> [(m.labels.tolist(), m.columns, m.sums.tolist(), m.total) for m in align(then, now)]
-        [(['b'], ('dance', 'fight'), [[2.0, 0.0]], 2.0), (['b'], ('dance', 'fight'), [[0.0, 5.0]], 5.0)]
+        >>> then, now = (mean_sums(np.array(names), np.ones(2), np.ones(2), "words") for names in (["a", "b"], ["c", "b"]))
+        >>> [side.labels.tolist() for side in align(then, now)]
+        [['b'], ['b']]
     """
     if then.over != now.over or (then.columns is None) != (now.columns is None):
-        raise ValueError(f"moments over {then.over} and over {now.over} are not of one statistic")
+        raise ValueError(f"sums over {then.over} and over {now.over} are not of one statistic")
+    if not _same_templates(then, now):
+        then, now = then.by_unit(), now.by_unit()
     labels, rows_then, rows_now = np.intersect1d(then.labels, now.labels, assume_unique=True, return_indices=True)
     if not len(labels):
         raise UndefinedError(f"the two have none of the {then.over} in common")
     if then.columns is None or now.columns is None:
-        if then.sums.shape[1] != now.sums.shape[1]:
+        if then.sums.shape[-1] != now.sums.shape[-1]:
             raise UndefinedError(
-                f"the two were counted in other ways: {then.sums.shape[1]} sums an item and {now.sums.shape[1]}"
+                f"the two were counted in other ways: {then.sums.shape[-1]} sums a unit and {now.sums.shape[-1]}"
             )
         return (
             replace(then, labels=labels, sums=then.sums[rows_then]),
             replace(now, labels=labels, sums=now.sums[rows_now]),
         )
     columns = tuple(sorted({*then.columns, *now.columns}))
-    return _restrict(then, labels, rows_then, columns), _restrict(now, labels, rows_now, columns)
+    return _spread(then, then.columns, labels, rows_then, columns), _spread(now, now.columns, labels, rows_now, columns)
 
 
-def _restrict(moments: Moments, labels: NDArray[np.str_], rows: NDArray[np.intp], columns: tuple[str, ...]) -> Moments:
-    assert moments.columns is not None and moments.value_of is not None  # __post_init__ sees to it
+def _same_templates(then: ItemSums, now: ItemSums) -> bool:
+    if then.templates is None or now.templates is None:
+        return then.templates is None and now.templates is None
+    return then.combiner == now.combiner and np.array_equal(then.templates, now.templates)
+
+
+def _spread(
+    side: ItemSums, own: tuple[str, ...], labels: NDArray[np.str_], rows: NDArray[np.intp], columns: tuple[str, ...]
+) -> ItemSums:
+    """Return some rows of a side, with zeros for the columns that it lacks."""
     place = {name: i for i, name in enumerate(columns)}
-    sums = np.zeros((len(rows), len(columns)), dtype=moments.sums.dtype)
-    sums[:, [place[name] for name in moments.columns]] = moments.sums[rows]
-    return replace(moments, labels=labels, sums=sums, columns=columns, value=moments.value_of(columns))
+    sums = np.zeros((len(rows), len(columns)), dtype=side.sums.dtype)
+    sums[:, [place[name] for name in own]] = side.sums[rows]
+    return replace(side, labels=labels, sums=sums, columns=columns)
 
 
-def distinct(names: ArrayLike) -> NDArray[np.str_]:
-    """Return names that all differ: the second of equal ones gets " (2)", and so on. Shape (n,).
+def mean_sums(labels: NDArray[np.str_], sums: NDArray[np.generic], counts: NDArray[np.generic], over: str) -> ItemSums:
+    """Return the sums of a mean over cases.
 
-    >>> distinct(["a", "b", "a"]).tolist()
-    ['a', 'b', 'a (2)']
-    """
-    taken: set[str] = set()
-    found = []
-    for name in np.asarray(names, dtype=np.str_).tolist():
-        chosen, number = name, 1
-        while chosen in taken:
-            number += 1
-            chosen = f"{name} ({number})"
-        taken.add(chosen)
-        found.append(chosen)
-    return np.asarray(found, dtype=np.str_)
-
-
-def blocks_of(n: int, what: str) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
-    """Return at most 200 blocks of n consecutive cases, as items of what has thousands of cases.
-
-    Neighbours in a data set are often alike (three pairs of SNLI share a premise), which single cases would hide.
+    Units without a case are left out.
 
     Args:
-        n: number of cases.
-        what: what a case is, in the plural.
+        labels: names of the units, shape (G,).
+        sums: sum of the scores of each unit's cases, shape (G,).
+        counts: number of these cases, shape (G,).
+        over: what a unit is, in the plural.
 
-    Returns:
-        The name of each block, and the block of each case, shape (n,).
+    Example:
+        Two cases of the first unit sum to 3, one of the second is 6: the mean of all three cases is 3.
 
-    >>> labels, block = blocks_of(500, "pairs")
-    >>> len(labels), str(labels[1]), block[:7].tolist()
-    (167, 'pairs 3-5', [0, 0, 0, 1, 1, 1, 2])
+        >>> mean_sums(np.array(["a", "b"]), np.array([3.0, 6.0]), np.array([2, 1]), "letters").total
+        3.0
     """
-    size = -(-n // _MOST_BLOCKS) or 1
-    starts = range(0, n, size)
-    labels = [f"{what} {start}-{min(start + size, n) - 1}" for start in starts]
-    return np.asarray(labels, dtype=np.str_), np.arange(n, dtype=np.int64) // size
+    pairs = np.stack([np.asarray(sums, dtype=np.float64), np.asarray(counts, dtype=np.float64)], axis=1)
+    filled = pairs[:, 1] > 0
+    return ItemSums(np.asarray(labels, dtype=np.str_)[filled], pairs[filled], "mean", over)
 
 
-def block_of(names: Iterable[str]) -> NDArray[np.int64]:
-    """Return the block of each case, 0 to 99, by the CRC-32 of its name, so that it is the same whoever else is there. Shape (n,).
+def log_sums(item_sums: ItemSums) -> ItemSums:
+    """Return the sums of the logarithm of a statistic, so that a difference is the logarithm of a ratio.
 
-    >>> block_of(["x001", "x002", "x001"])
-    array([98, 84, 98])
+    >>> float(np.exp(log_sums(mean_sums(np.array(["a"]), np.array([3.0]), np.array([2.0]), "letters")).total))
+    1.5
     """
-    return np.asarray([zlib.crc32(name.encode()) % HASHED_BLOCKS for name in names], dtype=np.int64)
-
-
-def stored(items: Mapping[str, NDArray[Any]], *names: str) -> list[NDArray[Any]]:
-    """Return arrays of item statistics by name.
-
-    Raises:
-        UndefinedError: one is not there, as in a baseline of an earlier version, or where the data were not at hand.
-    """
-    lacking = [name for name in names if name not in items]
-    if lacking:
-        raise UndefinedError(f"the items have no {', '.join(lacking)}")
-    return [np.asarray(items[name]) for name in names]
+    flat = item_sums.by_unit()
+    return replace(flat, combiner="log", parameters={"of": flat.combiner, "parameters": dict(flat.parameters)})

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from math import comb
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments, Sums, align
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, Sums, align
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 Distance = Callable[[FloatArray], FloatArray]
@@ -37,6 +37,36 @@ _SAME_RESTARTS = "the same in every restart"
 _PERMUTATION = "no restart differs from its side: p by permutation"
 _WELCH = "Welch's t over restarts"
 _STUDENT = "Student's t over the differences of restarts, seed by seed"
+
+
+class Comparable(Protocol):
+    """What a comparison needs of each side: sums by unit, and the function from their totals to the statistic.
+
+    Attributes are those of :class:`~pytest_genderbias.statistics.inference.item_sums.ItemSums`, with sums of shape (G, K).
+    """
+
+    @property
+    def labels(self) -> NDArray[np.str_]:
+        """Names of the units, the same in the same order on both sides."""
+
+    @property
+    def sums(self) -> Sums:
+        """Sums of each unit, shape (G, K)."""
+
+    @property
+    def over(self) -> str:
+        """What a unit is, in the plural."""
+
+    @property
+    def smooth(self) -> bool:
+        """Whether small changes of the sums change the statistic a little."""
+
+    @property
+    def ratio(self) -> bool:
+        """Whether the statistic is the first total divided by the second."""
+
+    def value(self, totals: FloatArray) -> FloatArray:
+        """Return the statistic of totals, shape (..., K) to (...)."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +103,8 @@ class Difference:
 
 
 def compare_items(
-    then: Moments,
-    now: Moments,
+    then: ItemSums,
+    now: ItemSums,
     distance: Distance,
     tolerance: float = 0.0,
     level: float = 0.95,
@@ -97,15 +127,27 @@ def compare_items(
     Example:
         All of five items are worse by .1: a mean of other items is too, and chance does that in one case of 32.
 
-        >>> from pytest_genderbias.statistics.inference.item_sums import mean_moments
+        >>> from pytest_genderbias.statistics.inference.item_sums import mean_sums
         >>> labels, ones = np.array(list("abcde")), np.ones(5)
-        >>> then = mean_moments(labels, np.array([0.1, 0.2, 0.3, 0.4, 0.5]), ones, "letters")
-        >>> now = mean_moments(labels, np.array([0.2, 0.3, 0.4, 0.5, 0.6]), ones, "letters")
+        >>> then = mean_sums(labels, np.array([0.1, 0.2, 0.3, 0.4, 0.5]), ones, "letters")
+        >>> now = mean_sums(labels, np.array([0.2, 0.3, 0.4, 0.5, 0.6]), ones, "letters")
         >>> found = compare_items(then, now, lambda v: v)
         >>> round(found.low, 3), round(found.value, 3), round(found.high, 3), found.p
         (0.1, 0.1, 0.1, 0.03125)
     """
     then, now = align(then, now)
+    return compare_aligned(then.by_unit(), now.by_unit(), distance, tolerance, level, noise)
+
+
+def compare_aligned(
+    then: Comparable,
+    now: Comparable,
+    distance: Distance,
+    tolerance: float = 0.0,
+    level: float = 0.95,
+    noise: float = 1e-6,
+) -> Difference:
+    """Compare two sides with the same units and the same sums, as :func:`compare_items` does; arguments and errors as there."""
     pair, labels = _Pair(then, now, distance, noise), now.labels
     value, moved, items = pair.worsening, int(pair.moved.sum()), len(labels)
     if not np.isfinite(value):
@@ -127,7 +169,7 @@ def compare_items(
 class _Pair:
     """The sums of the same items then and now, and the worsening as a function of totals."""
 
-    def __init__(self, then: Moments, now: Moments, distance: Distance, noise: float) -> None:
+    def __init__(self, then: Comparable, now: Comparable, distance: Distance, noise: float) -> None:
         self.of_then, self.of_now, self.ratio = then.value, now.value, now.ratio
         self.distance, self.distances = distance, (distance, distance)
         kind = (

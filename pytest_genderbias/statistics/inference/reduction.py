@@ -11,11 +11,17 @@ from functools import cache
 from math import lcm
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_error, clustered_mean_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments, align
-from pytest_genderbias.statistics.inference.paired import _RANGE, Difference, Distance, compare_items, compare_restarts
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, Sums, align
+from pytest_genderbias.statistics.inference.paired import (
+    _RANGE,
+    Difference,
+    Distance,
+    compare_aligned,
+    compare_restarts,
+)
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 _STEPS = 8  #: of the search for a bound
@@ -59,9 +65,9 @@ def measure_reduction(before: float, after: float, excess: Excess, by: float) ->
     Example:
         Each of five items is halved: the excess over .7 of before is - .2 of it.
 
-        >>> from pytest_genderbias.statistics.inference.item_sums import mean_moments
+        >>> from pytest_genderbias.statistics.inference.item_sums import mean_sums
         >>> labels, ones, bias = np.array(list("abcde")), np.ones(5), np.array([1.0, 2.0, 3.0, 4.0, 5.0])
-        >>> sides = [mean_moments(labels, x, ones, "letters") for x in (bias, bias / 2)]
+        >>> sides = [mean_sums(labels, x, ones, "letters") for x in (bias, bias / 2)]
         >>> found = measure_reduction(3.0, 1.5, lambda kept: compare_weighted_items(sides[:1], sides[1:], lambda v: v, kept=kept), 0.3)
         >>> found.share, round(found.excess.value, 3), found.excess.high < 0
         (0.5, -0.6, True)
@@ -92,8 +98,8 @@ def solve_bound(bound: Callable[[float], float], start: float, slope: float, sca
 
 
 def compare_weighted_items(
-    then: Sequence[Moments],
-    now: Sequence[Moments],
+    then: Sequence[ItemSums],
+    now: Sequence[ItemSums],
     distance: Distance,
     neutral: float = 0.0,
     weights: Sequence[float] | None = None,
@@ -125,33 +131,33 @@ def compare_weighted_items(
     if _are_means_of_the_same_cases(then) and _are_means_of_the_same_cases(now):
         even = np.full(len(now), 1 / len(now))
         sides = _mean_of(then, kept * share, distance, neutral), _mean_of(now, even, distance, neutral)
-        return compare_items(*sides, distance, 0.0, level)
+        return compare_aligned(*sides, distance, 0.0, level)
     if len(then) == len(now) == 1 and kept == 1.0:
-        return compare_items(then[0], now[0], distance, 0.0, level)
+        return compare_aligned(then[0], now[0], distance, 0.0, level)
     if not all(one.smooth for one in everyone):
-        found = compare_items(*_side_by_side(then, now, share, distance, neutral), distance, 0.0, level)
+        found = compare_aligned(*_side_by_side(then, now, share, distance, neutral), distance, 0.0, level)
         stays = (1 - kept) * sum(w * float(distance(np.asarray(m.total))) for w, m in zip(share, then, strict=True))
         return replace(found, value=found.value + stays, low=found.low + stays, high=found.high + stays)
-    found = compare_items(*_side_by_side(then, now, kept * share, distance, neutral), distance, 0.0, level)
+    found = compare_aligned(*_side_by_side(then, now, kept * share, distance, neutral), distance, 0.0, level)
     if found.method == _RANGE:  # of changes that are not made for a share
         raise UndefinedError(f"too few of the {found.items} {found.over} vary for a bound of a share")
     return found
 
 
-def _aligned(models: Sequence[Moments]) -> list[Moments]:
-    """Return all with the items that all have, and the sums that any has."""
+def _aligned(models: Sequence[ItemSums]) -> list[ItemSums]:
+    """Return all with the items that all have, and the sums that any has, by unit."""
     first = models[0]
     for other in models[1:]:
         first, _ = align(first, other)
-    return [align(one, first)[0] for one in models]
+    return [align(one, first)[0].by_unit() for one in models]
 
 
-def _are_means_of_the_same_cases(models: Sequence[Moments]) -> bool:
+def _are_means_of_the_same_cases(models: Sequence[ItemSums]) -> bool:
     """Tell whether all are means over cases, of as many cases of each item."""
     return all(one.ratio and np.array_equal(one.sums[:, 1], models[0].sums[:, 1]) for one in models)
 
 
-def _mean_of(models: Sequence[Moments], weights: FloatArray, distance: Distance, neutral: float) -> Moments:
+def _mean_of(models: Sequence[ItemSums], weights: FloatArray, distance: Distance, neutral: float) -> ItemSums:
     """Return the weighted mean of means over the same cases, item by item; what is lacking of a weight of 1 is neutral."""
     counts = np.asarray(models[0].sums[:, 1], dtype=np.float64)
     signed = weights * _sides([one.total for one in models], distance, neutral)
@@ -161,8 +167,8 @@ def _mean_of(models: Sequence[Moments], weights: FloatArray, distance: Distance,
 
 
 def _side_by_side(
-    then: Sequence[Moments], now: Sequence[Moments], weights: FloatArray, distance: Distance, neutral: float
-) -> tuple[Moments, Moments]:
+    then: Sequence[ItemSums], now: Sequence[ItemSums], weights: FloatArray, distance: Distance, neutral: float
+) -> tuple[_Joined, _Joined]:
     """Return each side as one: the sums of its models beside each other, and the weighted mean of their statistics.
 
     A side with fewer models repeats its own, so that both have as many sums. Where the weights do not add up to 1, a last sum that
@@ -177,26 +183,63 @@ def _side_by_side(
     )
 
 
+@dataclass(frozen=True, eq=False)
+class _Joined:
+    """A side of several models as one: its statistic is neutral + the sum of weight * (value - neutral) of each block of sums.
+
+    ``sums``: those of all blocks beside each other, each ``width`` wide, and perhaps a last one that does not enter. ``models`` and
+    ``weights``: of each block.
+    """
+
+    models: tuple[ItemSums, ...]
+    weights: FloatArray
+    neutral: float
+    sums: Sums
+    width: int
+    ratio: bool = False
+
+    @property
+    def labels(self) -> NDArray[np.str_]:
+        return self.models[0].labels
+
+    @property
+    def over(self) -> str:
+        return self.models[0].over
+
+    @property
+    def smooth(self) -> bool:
+        return self.models[0].smooth
+
+    def value(self, totals: FloatArray) -> FloatArray:
+        """Return the statistic of totals, shape (..., K) to (...)."""
+        parts = [
+            weight * (model.value(totals[..., i * self.width : (i + 1) * self.width]) - self.neutral)
+            for i, (model, weight) in enumerate(zip(self.models, self.weights, strict=True))
+        ]
+        return np.asarray(self.neutral + np.sum(parts, axis=0))
+
+
 def _joined(
-    models: Sequence[Moments],
+    models: Sequence[ItemSums],
     weights: FloatArray,
     blocks: int,
     distance: Distance,
     neutral: float,
     mark: float | None,
-) -> Moments:
-    first, width = models[0], models[0].sums.shape[1]
-    places = [(i, i % len(models)) for i in range(blocks)]
+) -> _Joined:
+    first = models[0]
+    places = [i % len(models) for i in range(blocks)]
     signed = weights * _sides([one.total for one in models], distance, neutral) * len(models) / blocks
-
-    def value(totals: FloatArray) -> FloatArray:
-        parts = [signed[k] * (models[k].value(totals[..., i * width : (i + 1) * width]) - neutral) for i, k in places]
-        return np.asarray(neutral + np.sum(parts, axis=0))
-
-    sums = [models[k].sums for _, k in places]
+    sums = [models[k].sums for k in places]
     if mark is not None:
         sums.append(np.full((len(first.labels), 1), mark, dtype=first.sums.dtype))
-    return Moments(first.labels, np.concatenate(sums, axis=1), value, first.over, first.smooth)
+    return _Joined(
+        tuple(models[k] for k in places),
+        signed[places],
+        neutral,
+        np.concatenate(sums, axis=1),
+        first.sums.shape[1],
+    )
 
 
 def _sides(values: Sequence[float], distance: Distance, neutral: float) -> FloatArray:
@@ -242,23 +285,7 @@ def compare_weighted_restarts(
     return compare_restarts(neutral + kept * (signed @ (values - neutral)), now, distance, 0.0, level, paired=True)
 
 
-def log_moments(moments: Moments) -> Moments:
-    """Return the moments of the logarithm of a statistic, so that a difference is the logarithm of a ratio.
-
-    >>> from pytest_genderbias.statistics.inference.item_sums import mean_moments
-    >>> float(np.exp(log_moments(mean_moments(np.array(["a"]), np.array([3.0]), np.array([2.0]), "items")).total))
-    1.5
-    """
-
-    def value(totals: FloatArray) -> FloatArray:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found = np.log(moments.value(totals))
-        return np.asarray(np.where(np.isfinite(found), found, np.nan), dtype=np.float64)
-
-    return Moments(moments.labels, moments.sums, value, moments.over, moments.smooth)
-
-
-def item_slope(before: Moments, after: Moments, neutral: float = 0.0) -> Interval | None:
+def item_slope(before: ItemSums, after: ItemSums, neutral: float = 0.0) -> Interval | None:
     """Return how much of each item's own bias is there after a mitigation, as a slope through the origin, with its 95 % interval.
 
     With an item's mean :math:`b` before, :math:`a` after (from neutral) and its number of cases :math:`n` it is
@@ -276,15 +303,15 @@ def item_slope(before: Moments, after: Moments, neutral: float = 0.0) -> Interva
     Raises:
         UndefinedError: it is no mean over cases, or every item is neutral before.
 
-    >>> from pytest_genderbias.statistics.inference.item_sums import mean_moments
+    >>> from pytest_genderbias.statistics.inference.item_sums import mean_sums
     >>> labels, ones, bias = np.array(["nurse", "pilot"]), np.ones(2), np.array([-2.0, 1.0])
-    >>> found = item_slope(*(mean_moments(labels, x, ones, "occupations") for x in (bias, -bias)))
+    >>> found = item_slope(*(mean_sums(labels, x, ones, "occupations") for x in (bias, -bias)))
     >>> found.low, found.high
     (-1.0, -1.0)
     """
     if not (before.ratio and after.ratio):
         raise UndefinedError("the statistic is no mean over items with a sign")
-    before, after = align(before, after)
+    before, after = (side.by_unit() for side in align(before, after))
     (b, n), (a, m) = (np.asarray(one.sums, dtype=np.float64).T for one in (before, after))
     b, a = b / n - neutral, a / m - neutral
     products, squares = n * a * b, n * b * b

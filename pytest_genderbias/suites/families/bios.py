@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from pytest_genderbias.statistics.block_tables import MEASURES, BlockTables, GapFigure, gap_figure
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval, slope, slope_interval
 from pytest_genderbias.statistics.distances import (
     Distances,
     distance_gap,
     distance_sum,
-    independence,
-    separation,
-    sufficiency,
 )
 from pytest_genderbias.statistics.group_gaps import (
     Rate,
@@ -33,17 +31,11 @@ from pytest_genderbias.statistics.group_gaps import (
     permuted_tables,
     slope_interval_over_persons,
 )
+from pytest_genderbias.statistics.inference.blocks import block_of
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
-from pytest_genderbias.statistics.inference.item_sums import Moments, block_of, stored
+from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.statistics.table_moments import (
-    BlockTables,
-    GapFigure,
-    accuracy_moments,
-    distance_moments,
-    gap_figure,
-    gap_moments,
-)
+from pytest_genderbias.statistics.sums import accuracy_sums, distance_sums, gap_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUMNS
 from pytest_genderbias.suites.families.shared.persons import (
@@ -65,7 +57,6 @@ from pytest_genderbias.text.located_yaml import LocatedMap
 
 _RATES: Mapping[str, Rate] = {"tpr": "true_positive", "fpr": "false_positive", "precision": "precision"}
 _GAP_FIGURES: Mapping[str, GapFigure] = {"sum": "sum", "pearson": "pearson", "slope": "slope"}
-_DISTANCES = {"independence": independence, "separation": separation, "sufficiency": sufficiency}
 _SHUFFLES = 999  #: of the groups, for the null control; fewer where the tables are large
 _MOST_COUNTS = 20_000_000  #: in all shuffled tables
 _MOST_ID_BYTES = (
@@ -200,19 +191,19 @@ class Bios(Family):
         balanced = options["balanced"] and not statistic.endswith("_slope")
         return "women or men that balance a class" if balanced else ""
 
-    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
         """Return the sums of each block of persons."""
         name, _, figure = statistic.partition("_gap_") if "_gap_" in statistic else statistic.partition("_")
         of_all = options["balanced"] and figure == "slope"
-        classes, shares, cells, counts = stored(
+        classes, shares, cells, counts = take_arrays(
             items, "class", "share", *(("all_cell", "all_count") if of_all else ("cell", "count"))
         )
         tables = BlockTables.unpacked(classes, cells, counts)
         if statistic == "accuracy":
-            return accuracy_moments(tables)
-        if name in _DISTANCES:
-            return distance_moments(tables, _DISTANCES[name], "sum" if figure == "sum" else "gap")
-        return gap_moments(tables, _RATES[name], np.where(shares < 0, np.nan, shares), _GAP_FIGURES[figure])
+            return accuracy_sums(tables)
+        if name in MEASURES:
+            return distance_sums(tables, name, "sum" if figure == "sum" else "gap")
+        return gap_sums(tables, _RATES[name], np.where(shares < 0, np.nan, shares), _GAP_FIGURES[figure])
 
     def null(
         self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
@@ -308,7 +299,7 @@ def _take_gaps(
 
 def _take_distances(figures: Figures, tables: IntArray) -> None:
     """Take sums and gaps of the distances."""
-    for name, measure in _DISTANCES.items():
+    for name, measure in MEASURES.items():
         figures.take(
             f"{name}_sum", partial(_distance, distance_sum, measure, tables), no_interval=_NO_DISTANCE_INTERVAL
         )
@@ -319,7 +310,7 @@ def _take_distances(figures: Figures, tables: IntArray) -> None:
 
 
 def _distance(
-    summary: Callable[[Distances], float], measure: Callable[[IntArray], Distances], tables: IntArray
+    summary: Callable[[Distances], float], measure: Callable[[ArrayLike], Distances], tables: IntArray
 ) -> float:
     return summary(measure(tables))
 
@@ -359,7 +350,7 @@ def _null(tables: IntArray, repeats: int, seed: int) -> dict[str, FloatArray]:
     anywhere = permuted_tables(tables.reshape(2, 1, -1), repeats, seed).reshape(repeats, *tables.shape)
     within_predicted = np.swapaxes(permuted_tables(np.swapaxes(tables, 1, 2), repeats, seed), 2, 3)
     for name, shuffled in (("independence", anywhere), ("separation", within_gold), ("sufficiency", within_predicted)):
-        distances = _DISTANCES[name](shuffled).values
+        distances = MEASURES[name](shuffled).values
         found[f"{name}_sum"] = distances.sum(axis=(1, 2))
         if name != "independence":
             found[f"{name}_gap"] = np.abs(distances[:, 0] - distances[:, 1]).sum(axis=1)
@@ -452,7 +443,7 @@ def _empty_notes(tables: IntArray) -> list[str]:
     """Say how many cells have no distance."""
     notes = []
     for name, kind in (("separation", "gold"), ("sufficiency", "predicted")) if tables.any() else ():
-        found = _DISTANCES[name](tables)
+        found = MEASURES[name](tables)
         if found.empty:
             notes.append(
                 f"{name}: {found.empty} of {found.filled.size} cells (group and {kind} class) have no cases, and no distance"

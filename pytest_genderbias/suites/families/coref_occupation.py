@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.mentions import with_determiner
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments, stored
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.score_bias import (
     aggregate_bias,
-    bias_moments,
     exchanged_biases,
     score_bias,
     signed_bias,
 )
+from pytest_genderbias.statistics.sums import score_bias_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, Question, Spans, TextCases
 from pytest_genderbias.suites.families.shared.coreference import (
     NEEDS,
@@ -142,10 +142,10 @@ class CorefOccupation(Family):
         items = {"occupation": np.asarray(labels), "bias": bias}
         return figures.summary(sorted(records, key=lambda r: (-abs(r["bias"]), r["occupation"])), items, notes)
 
-    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
         """Return bias, or its absolute value, by occupation."""
-        occupation, bias = stored(items, "occupation", "bias")
-        return bias_moments(occupation, bias, absolute=statistic == "aggregate_bias")
+        occupation, bias = take_arrays(items, "occupation", "bias")
+        return score_bias_sums(occupation, bias, absolute=statistic == "aggregate_bias")
 
     def null(
         self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.winobias import WinoBiasSentence, read_winobias
 from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.statistics.block_tables import gap_figure
 from pytest_genderbias.statistics.coreference import (
     conll_f1,
     exchanged_f1_gaps,
     f1_gap,
     f1_gap_interval,
-    f1_gap_moments,
     f1_interval,
-    f1_moments,
 )
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval
 from pytest_genderbias.statistics.distances import distance_gap, distance_sum, independence, separation, sufficiency
@@ -31,16 +30,14 @@ from pytest_genderbias.statistics.group_gaps import (
     class_gaps,
     confusion_tables,
 )
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments, stored
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.rate_counts import (
-    gap_pearson_moments,
-    gap_sum_moments,
     hits_and_trials_of,
     rate_counts,
 )
 from pytest_genderbias.statistics.score_bias import exchanged
-from pytest_genderbias.statistics.table_moments import gap_figure
+from pytest_genderbias.statistics.sums import absolute_gap_sums, f1_gap_sums, f1_sums, gap_pearson_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, IntArray, Question, TextCases
 from pytest_genderbias.suites.families.shared.coreference import (
     NEEDS,
@@ -190,26 +187,24 @@ class CorefWinobias(Family):
         }
         return figures.summary(records, items, notes)
 
-    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
         """Return sums by pair of sentences; of the correlations with the share of women, by profession."""
-        pairs, over = stored(items, "pair")[0], "pairs of sentences"
+        pairs, over = take_arrays(items, "pair")[0], "pairs of sentences"
         if statistic in ("f1_gap", "accuracy"):
-            (counts,) = stored(items, "f1_counts")
+            (counts,) = take_arrays(items, "f1_counts")
             pro, anti = counts[:, 0], counts[:, 1]
-            return (
-                f1_gap_moments(pairs, pro, anti, over) if statistic == "f1_gap" else f1_moments(pairs, pro + anti, over)
-            )
-        names, answer, gold, gender = stored(items, "profession", "answer", "gold", "gender")
+            return f1_gap_sums(pairs, pro, anti, over) if statistic == "f1_gap" else f1_sums(pairs, pro + anti, over)
+        names, answer, gold, gender = take_arrays(items, "profession", "answer", "gold", "gender")
         counts = rate_counts(answer.ravel(), gold.ravel(), gender.ravel(), len(names))
         rate = _RATES[statistic.split("_")[0]]
         if statistic.endswith("_sum"):
             by_pair = counts.reshape(len(pairs), 2, *counts.shape[1:]).sum(axis=1)
-            return gap_sum_moments(pairs, by_pair, rate, over)
-        share_of, share = stored(items, "share_of", "share")
+            return absolute_gap_sums(pairs, by_pair, rate, over)
+        share_of, share = take_arrays(items, "share_of", "share")
         if not len(share):
             raise UndefinedError(_NO_SHARES)
         shares = _spread(dict(zip(share_of.tolist(), share.tolist(), strict=True)), len(names))
-        return gap_pearson_moments(names, counts.sum(axis=0), rate, shares, "professions")
+        return gap_pearson_sums(names, counts.sum(axis=0), rate, shares, "professions")
 
     def null(
         self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int

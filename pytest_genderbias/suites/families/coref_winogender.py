@@ -12,20 +12,19 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.winogender import GENDERS, WinogenderSentence, read_winogender
 from pytest_genderbias.statistics.correlation import (
-    correlation_moments,
     pearson,
     pearson_interval,
     pearson_of_sums,
     product_sums,
     slope,
     slope_interval,
-    slope_moments,
     slope_of_sums,
 )
 from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments, mean_moments, stored
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.score_bias import exchanged
+from pytest_genderbias.statistics.sums import accuracy_gap_sums, correlation_sums, slope_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, IntArray, Question, TextCases
 from pytest_genderbias.suites.families.shared.coreference import (
     NEEDS,
@@ -129,16 +128,15 @@ class CorefWinogender(Family):
         }
         return figures.summary(_records(names, tables, share), items, notes)
 
-    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
         """Return sums by occupation."""
         if statistic in ("pearson_r", "slope"):
-            names, x, y = stored(items, "occupation", "share", "likelihood")
-            return (correlation_moments if statistic == "pearson_r" else slope_moments)(names, x, y, "occupations")
-        names, n, right = stored(items, "resolved", "sentences", "right")
+            names, x, y = take_arrays(items, "occupation", "share", "likelihood")
+            return (correlation_sums if statistic == "pearson_r" else slope_sums)(names, x, y, "occupations")
+        names, n, right = take_arrays(items, "resolved", "sentences", "right")
         if statistic == "accuracy":
-            return mean_moments(names, right.sum(axis=1), n.sum(axis=1), "occupations")
-        sums = np.concatenate([right, n], axis=1).astype(np.float64)
-        return Moments(names, sums, _accuracy_gap, "occupations")
+            return mean_sums(names, right.sum(axis=1), n.sum(axis=1), "occupations")
+        return accuracy_gap_sums(names, right, n, "occupations")
 
     def null(
         self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
@@ -187,13 +185,6 @@ def _versions(facts: Mapping[str, NDArray[Any]]) -> tuple[IntArray, IntArray]:
     she, he = (np.flatnonzero(facts["gender"] == gender) for gender in _SHE_HE)
     _, at_she, at_he = np.intersect1d(template[she], template[he], return_indices=True)
     return she[at_she], he[at_he]
-
-
-def _accuracy_gap(totals: FloatArray) -> FloatArray:
-    """Return the gap from totals of right answers with she and he, and of sentences; NaN where one has none."""
-    right, n = totals[..., :2], totals[..., 2:]
-    accuracy = np.where(n > 0, right, np.nan) / np.where(n > 0, n, 1.0)
-    return np.asarray(accuracy[..., 0] - accuracy[..., 1])
 
 
 class _Table:

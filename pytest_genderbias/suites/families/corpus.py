@@ -21,16 +21,15 @@ from pytest_genderbias.datasets.passages import corpus_sha256, read_passages
 from pytest_genderbias.errors import DataFileError, UnknownNameError
 from pytest_genderbias.statistics.cooccurrence import (
     bias_deviation,
-    bias_moments,
     bias_slope,
     bias_slope_interval,
     in_both,
     mean_absolute_bias,
-    slope_moments,
 )
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments, stored
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.statistics.perplexity import perplexity, perplexity_moments
+from pytest_genderbias.statistics.perplexity import perplexity
+from pytest_genderbias.statistics.sums import perplexity_sums, take_arrays, word_bias_sums, word_slope_sums
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
 from pytest_genderbias.suites.families.shared.counting import EXCERPT_WORDS, FIXED, INFINITE, Body, Counted, Counting
 from pytest_genderbias.suites.family import Context, Family, Figures, Statistic, Summary, read_groups
@@ -177,14 +176,14 @@ class Corpus(Family):
         """Return what a model's figures are of."""
         return "" if role == "text" else "generated texts"
 
-    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
         """Return the sums of each block of words, or of each block of passages for the perplexity."""
         if statistic == "perplexity":
-            return perplexity_moments(*stored(items, "passage_log_probability", "passage_words"))
+            return perplexity_sums(*take_arrays(items, "passage_log_probability", "passage_words"))
         figure, _, infinite = statistic.partition("_")
         context = f"_{infinite}" if infinite else ""
-        (sums,) = stored(items, f"{'beta' if figure == 'beta' else 'bias'}_sums{context}")
-        return slope_moments(sums) if figure == "beta" else bias_moments(sums, figure)
+        (sums,) = take_arrays(items, f"{'beta' if figure == 'beta' else 'bias'}_sums{context}")
+        return word_slope_sums(sums) if figure == "beta" else word_bias_sums(sums, "mu" if figure == "mu" else "sigma")
 
     def null(
         self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,12 +16,12 @@ from pytest_genderbias.statistics.contingency import (
     p_values,
     pearson_chi_square,
     relabellings,
-    significant_counts,
     significant_fills,
     smallest_expected,
 )
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments, Value, distinct, named_moments, stored
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.sums import significant_fill_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, IntArray, Question
 from pytest_genderbias.suites.family import (
     Context,
@@ -172,28 +171,12 @@ class DisCo(Family):
         """Return what the null control draws."""
         return "shuffles" if statistic.startswith("random_groups") else ""
 
-    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
         """Return, for each person, which fill of which template is supplied to whom: sums by template, group and text of the fill."""
         if statistic != "significant_fills":
             raise UndefinedError(f"{statistic} is of persons shuffled over the groups, not of persons")
-        persons, group_of, groups, fills, ids, texts = stored(
-            items, "person", "group", "groups", "fills", "fill_id", "fill_text"
-        )
-        n, templates, _ = fills.shape
-        shape = (templates, len(groups), len(ids))
-        place = (np.arange(templates)[:, None], group_of[:, None, None], np.searchsorted(ids, fills))
-        cells, at = np.unique(np.ravel_multi_index(np.broadcast_arrays(*place), shape), return_inverse=True)
-        sums = np.zeros((n, len(cells) + len(groups)), dtype=np.float32)
-        np.add.at(sums, (np.arange(n)[:, None], at.reshape(n, -1)), 1.0)
-        sums[np.arange(n), len(cells) + group_of] = 1.0
-        texts = distinct(texts)
-        columns = [
-            f"{template}\t{groups[group]}\t{texts[fill]}"
-            for template, group, fill in zip(*np.unravel_index(cells, shape), strict=True)
-        ]
-        columns += [f"{_SIZE}\t{group}\t" for group in groups]
-        value_of = _Count(templates, _how(options))
-        return named_moments(distinct(persons), sums, tuple(columns), value_of, "persons", smooth=False)
+        arrays = take_arrays(items, "person", "group", "groups", "fills", "fill_id", "fill_text")
+        return significant_fill_sums(*arrays, **_how(options))
 
     def null(
         self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
@@ -248,44 +231,3 @@ class DisCo(Family):
 def _how(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return how significance is tested."""
     return {name: options[name] for name in ("level", "family", "test")}
-
-
-_SIZE = "size"  #: in the place of a template: the number of persons of a group
-
-
-@dataclass(frozen=True)
-class _Count:
-    """Makes, for sums named "template TAB group TAB fill", the function from their totals to the count of significant fills."""
-
-    n_templates: int
-    how: Mapping[str, Any]
-
-    def __call__(self, columns: tuple[str, ...]) -> Value:
-        parts = [column.split("\t", 2) for column in columns]
-        groups = {group: i for i, group in enumerate(sorted({group for _, group, _ in parts}))}
-        fills = {key: i for i, key in enumerate(dict.fromkeys((t, f) for t, _, f in parts if t != _SIZE))}
-        templates = np.asarray([int(template) for template, _ in fills], dtype=np.int64)
-        cells = np.full(
-            (len(fills), len(groups)), len(columns)
-        )  # where nobody of a group gets a fill: a column of zeros
-        sizes = np.full(len(groups), len(columns))
-        for column, (template, group, fill) in enumerate(parts):
-            if template == _SIZE:
-                sizes[groups[group]] = column
-            else:
-                cells[fills[template, fill], groups[group]] = column
-        return partial(
-            _count, cells=cells, sizes=sizes, templates=templates, n_templates=self.n_templates, how=self.how
-        )
-
-
-def _count(
-    totals: FloatArray, cells: IntArray, sizes: IntArray, templates: IntArray, n_templates: int, how: Mapping[str, Any]
-) -> FloatArray:
-    rows = totals.reshape(-1, totals.shape[-1])
-    size = max(1, _BLOCK // max(1, cells.size))
-    found = [np.zeros(0)]
-    for start in range(0, len(rows), size):
-        padded = np.pad(rows[start : start + size], ((0, 0), (0, 1)))
-        found.append(significant_counts(padded[:, cells], padded[:, sizes], templates, n_templates, **how))
-    return np.concatenate(found).reshape(totals.shape[:-1])

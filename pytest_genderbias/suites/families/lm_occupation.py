@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments, stored
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.score_bias import (
     aggregate_bias,
-    bias_moments,
     exchanged_biases,
     score_bias,
     signed_bias,
 )
+from pytest_genderbias.statistics.sums import score_bias_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.family import (
     Context,
@@ -141,10 +141,10 @@ class LmOccupation(Family):
             {"occupation": np.asarray(labels), "bias": bias, "by_prefix": by_prefix.astype(np.float32)},
         )
 
-    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
         """Return bias, or its absolute value, by occupation."""
-        occupation, bias = stored(items, "occupation", "bias")
-        return bias_moments(occupation, bias, absolute=statistic == "aggregate_bias")
+        occupation, bias = take_arrays(items, "occupation", "bias")
+        return score_bias_sums(occupation, bias, absolute=statistic == "aggregate_bias")
 
     def null(
         self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int

@@ -14,14 +14,12 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.inference import LABELS, read_inference
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
+from pytest_genderbias.statistics.inference.blocks import blocks_of, distinct
 from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import (
     FloatArray,
-    Moments,
-    blocks_of,
-    distinct,
-    mean_moments,
-    stored,
+    ItemSums,
+    mean_sums,
 )
 from pytest_genderbias.statistics.neutrality import (
     CONTRADICTION,
@@ -32,6 +30,7 @@ from pytest_genderbias.statistics.neutrality import (
     neutral_is_largest,
     threshold,
 )
+from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer, IntArray, Question, TextCases
 from pytest_genderbias.suites.family import (
     Context,
@@ -227,16 +226,16 @@ class Nli(Family):
             return None
         return np.clip(np.asarray(_Counts(answer.values[:, 0, :]).columns[statistic], dtype=np.float64), 0.0, 1.0)
 
-    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
         """Return sums by premise word, or of the accuracy by block of consecutive pairs."""
         if statistic == "accuracy":
-            labels, right, n = stored(items, "accuracy_pairs", "accuracy_right", "accuracy_n")
-            return mean_moments(labels, right, n, "blocks of sentence pairs")
-        premise, n, sums = stored(items, "premise", "n", statistic)
+            labels, right, n = take_arrays(items, "accuracy_pairs", "accuracy_right", "accuracy_n")
+            return mean_sums(labels, right, n, "blocks of sentence pairs")
+        premise, n, sums = take_arrays(items, "premise", "n", statistic)
         if statistic in _TAUS and options["unit"] == "word_pair":
-            (neutral,) = stored(items, "net_neutral")
+            (neutral,) = take_arrays(items, "net_neutral")
             sums, n = (n > 0) & (neutral / np.maximum(n, 1) > _TAUS[statistic]), n > 0
-        return mean_moments(distinct(premise), sums.sum(axis=1), n.sum(axis=1), "premise words")
+        return mean_sums(distinct(premise), sums.sum(axis=1), n.sum(axis=1), "premise words")
 
 
 def _accuracy(answer: Answer | None) -> tuple[float | None, Interval | None, str]:

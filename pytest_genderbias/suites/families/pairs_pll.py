@@ -21,9 +21,10 @@ from pytest_genderbias.datasets.sentence_pairs import (
 )
 from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments, mean_moments, stored
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.preference import TIE, choices, flipped_means, mean_difference, stereotype_share
+from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer, Question, Spans, TextCases
 from pytest_genderbias.suites.family import Context, Family, Figures, Record, Statistic, Summary
 from pytest_genderbias.suites.options import Option, one_of, table, whole
@@ -162,19 +163,19 @@ class PairsPll(Family):
         scores[kept] = choices(difference)
         return scores
 
-    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
         """Return the sums of each pair, or of each of BEC-Pro's professions."""
-        pairs, difference, stereotypical = stored(items, "pair", "difference", "stereotypical")
+        pairs, difference, stereotypical = take_arrays(items, "pair", "difference", "stereotypical")
         judged = stereotypical.astype(bool)
         if not judged.any():
             raise UndefinedError("no pair with a stereotype is among those scored")
-        over = str(stored(items, "over")[0][0])
+        over = str(take_arrays(items, "over")[0][0])
         names = [_cluster(name, over == "professions") for name in pairs[judged].tolist()]
         labels, index = np.unique(np.asarray(names), return_inverse=True)
         values = difference[judged].astype(np.float64)
         values = choices(values) if statistic == "stereotype_share" else values
         sums, counts = np.bincount(index, weights=values), np.bincount(index)
-        return mean_moments(labels, sums, counts, over)
+        return mean_sums(labels, sums, counts, over)
 
     def null(
         self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int

@@ -15,8 +15,9 @@ from pytest_genderbias.datasets.winobias import read_winobias
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.statistics.code_length import OnlineCode, codes_of_labellings, online_code, shuffled
 from pytest_genderbias.statistics.inference.intervals import restart_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, Moments, mean_moments, stored
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
 from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUMNS, read_texts
 from pytest_genderbias.suites.family import Context, Family, Figures, Record, Statistic, Summary
@@ -160,11 +161,11 @@ class Probe(Family):
         """Return what every figure is a mean over."""
         return _SHUFFLES
 
-    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
         """Return the value of each shuffle of the examples, a mean over one; of the same data and seed, they are the same shuffles."""
-        (values,) = stored(items, statistic)
+        (values,) = take_arrays(items, statistic)
         names = np.asarray([f"shuffle {i}" for i in range(len(values))])
-        return mean_moments(names, values, np.ones(len(values)), _SHUFFLES)
+        return mean_sums(names, values, np.ones(len(values)), _SHUFFLES)
 
     def null(
         self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int

@@ -14,26 +14,23 @@ from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.similarity import read_sentences, read_similarity, sts_templates
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.statistics.correlation import (
-    correlation_moments,
     pearson,
     pearson_interval,
     pearson_of_sums,
     product_sums,
     slope,
     slope_interval,
-    slope_moments,
     slope_of_sums,
 )
+from pytest_genderbias.statistics.inference.blocks import blocks_of, distinct
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import (
     FloatArray,
-    Moments,
-    blocks_of,
-    distinct,
-    mean_moments,
-    stored,
+    ItemSums,
+    mean_sums,
 )
 from pytest_genderbias.statistics.score_bias import exchanged
+from pytest_genderbias.statistics.sums import correlation_sums, slope_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, IntArray, Question, TextCases
 from pytest_genderbias.suites.family import (
     Context,
@@ -182,16 +179,16 @@ class Sts(Family):
         items |= _accuracy_items(answers.get("accuracy"))
         return figures.summary(sorted(records, key=lambda r: (-abs(r["difference"]), r["profession"])), items)
 
-    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
         """Return sums by profession, or of the accuracy by block of consecutive pairs."""
         if statistic == "accuracy":
-            pairs, sums = stored(items, "accuracy_pairs", "accuracy_sums")
-            return Moments(pairs, sums, pearson_of_sums, "blocks of sentence pairs")
-        profession, share, bias = stored(items, "profession", "share", "difference")
+            pairs, sums = take_arrays(items, "accuracy_pairs", "accuracy_sums")
+            return ItemSums(pairs, sums, "pearson", "blocks of sentence pairs")
+        profession, share, bias = take_arrays(items, "profession", "share", "difference")
         labels, over = distinct(profession), "professions"
         if statistic == "mean_absolute_difference":
-            return mean_moments(labels, np.abs(bias), np.ones(len(bias)), over)
-        return (correlation_moments if statistic == "pearson_r" else slope_moments)(labels, share, bias, over)
+            return mean_sums(labels, np.abs(bias), np.ones(len(bias)), over)
+        return (correlation_sums if statistic == "pearson_r" else slope_sums)(labels, share, bias, over)
 
     def null(
         self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.statistics.inference.item_sums import Moments
+from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.subspace import (
     PrincipalRatios,
@@ -117,7 +117,7 @@ class Subspace(Family):
         )
         return figures.summary(*_by_word(body, vectors, full, options), notes=notes)
 
-    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
         """Refuse: the components of a set of words are those of all its vectors together."""
         raise UndefinedError(
             "singular values and components are of all words together, and no function of sums over words"

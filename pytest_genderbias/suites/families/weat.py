@@ -17,14 +17,14 @@ from pytest_genderbias.statistics.association import (
     association,
     ceat,
     effect_size,
-    effect_size_moments,
     permutation_test,
     shuffled_combined_effects,
     shuffled_effect_sizes,
 )
-from pytest_genderbias.statistics.inference.item_sums import Moments, stored
+from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.subspace import unit_vectors
+from pytest_genderbias.statistics.sums import effect_size_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
 from pytest_genderbias.suites.families.shared.words import bare_words, have_vectors, layer, missing_note
 from pytest_genderbias.suites.family import Context, Family, Figures, Record, SlotWords, Statistic, Summary, read_slot
@@ -166,13 +166,13 @@ class Weat(_Associations):
         records, items = _by_word(sets, s)
         return figures.summary(records, items, [*notes, *_means(sets, s)])
 
-    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
         """Return the sums of each target word."""
         if statistic != "effect_size":
             raise UndefinedError(_NO_COMPARISON)
-        words, role, s = stored(items, "word", "role", "association")
+        words, role, s = take_arrays(items, "word", "role", "association")
         target = role != "other"
-        return effect_size_moments(words[target], s[target], role[target] == "X")
+        return effect_size_sums(words[target], s[target], role[target] == "X")
 
     def null(
         self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
@@ -293,7 +293,7 @@ class Ceat(_Associations):
         """Return what every figure hangs on, with the other seed that it has."""
         return f"draws of contexts (contexts_seed {options['contexts_seed']})"
 
-    def moments(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> Moments:
+    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
         """Refuse: a draw has a context of every word, and the weight of each draw depends on all draws."""
         if statistic != "combined_effect_size":
             raise UndefinedError(_NO_COMPARISON)

@@ -15,7 +15,7 @@ from pytest_genderbias.mitigation.methods.projection import project_embeddings
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, PLAIN, Performance, Training
 from pytest_genderbias.recipes.trainer import run_trainer
-from pytest_genderbias.statistics.inference.item_sums import mean_moments
+from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.suites.family import Statistic
 
 SUITE, LIMIT = "lm-occupation", 64
@@ -58,8 +58,8 @@ class Continued:
 
     def evaluate(self, model):
         found = float(model.backend.network.get_input_embeddings().weight.detach().abs().sum())
-        moments = mean_moments(np.array(["a", "b"]), np.array([found, found]), np.array([1.0, 1.0]), "examples")
-        return [Performance("size", "lower", found, moments)]
+        item_sums = mean_sums(np.array(["a", "b"]), np.array([found, found]), np.array([1.0, 1.0]), "examples")
+        return [Performance("size", "lower", found, item_sums)]
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.models.saving import copied, input_embeddings, with_network
 from pytest_genderbias.recipes.recipe import PLAIN, Performance
 from pytest_genderbias.recipes.trainer import save_whole
-from pytest_genderbias.statistics.inference.item_sums import mean_moments
+from pytest_genderbias.statistics.inference.item_sums import mean_sums
 
 TRAINED: list[tuple] = []
 
@@ -61,8 +61,8 @@ class Shift:
 
     def evaluate(self, model):
         value = float(input_embeddings(model.backend.network).mean())
-        moments = mean_moments(np.array(["all"]), np.array([value]), np.array([1]), "texts")
-        return [Performance("mean", "higher", value, moments)]
+        item_sums = mean_sums(np.array(["all"]), np.array([value]), np.array([1]), "texts")
+        return [Performance("mean", "higher", value, item_sums)]
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,9 @@ from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.models.saving import copied, with_network
 from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, Performance
-from pytest_genderbias.statistics.inference.item_sums import mean_moments
-from pytest_genderbias.statistics.perplexity import perplexity, perplexity_moments
+from pytest_genderbias.statistics.inference.item_sums import mean_sums
+from pytest_genderbias.statistics.perplexity import perplexity
+from pytest_genderbias.statistics.sums import perplexity_sums
 from pytest_genderbias.suites.registry import FAMILIES
 
 OCCUPATIONS = [word.label for word in load_suite("lm-occupation").body.occupation.words()]
@@ -92,7 +93,7 @@ class StubRecipe:
 
     def evaluate(self, model):
         told = -model.backend.nats, np.ones(PASSAGES)
-        return [Performance("perplexity", "higher", perplexity(*told), perplexity_moments(*told))]
+        return [Performance("perplexity", "higher", perplexity(*told), perplexity_sums(*told))]
 
 
 def planted_opener(model):
@@ -444,8 +445,8 @@ class StubAccuracy(StubRecipe):
 
     def evaluate(self, model):
         nats = model.backend.nats
-        moments = mean_moments(np.arange(PASSAGES).astype(str), nats, np.ones(PASSAGES), "passages")
-        return [Performance("accuracy", "lower", moments.total, moments)]
+        item_sums = mean_sums(np.arange(PASSAGES).astype(str), nats, np.ones(PASSAGES), "passages")
+        return [Performance("accuracy", "lower", item_sums.total, item_sums)]
 
 
 @dataclass(frozen=True)
@@ -559,8 +560,8 @@ class DemoPerplexity:
                 logits = model.backend.network(ids).logits[0, :-1].log_softmax(-1)
             nats.append(float(logits.gather(1, ids[0, 1:, None]).sum()))
             counts.append(ids.shape[1] - 1)
-        moments = perplexity_moments(nats, counts)
-        return [Performance("perplexity", "higher", moments.total, moments)]
+        item_sums = perplexity_sums(nats, counts)
+        return [Performance("perplexity", "higher", item_sums.total, item_sums)]
 
 
 def changed(model, change, what):

@@ -1,5 +1,7 @@
 """Paired differences against slow loops and scipy, their symmetries, their coverage in simulation; Holm against statsmodels."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,6 +21,7 @@ from simulations.paired_coverage import (
     methods_rows,
     names,
     normal,
+    own_sums,
     pearson,
     simulate,
     slope,
@@ -28,7 +31,7 @@ from statsmodels.stats.multitest import multipletests
 
 from pytest_genderbias.statistics.inference import paired
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_error
-from pytest_genderbias.statistics.inference.item_sums import Moments, mean_moments
+from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.multiple_tests import holm
 from pytest_genderbias.statistics.inference.paired import compare_items, compare_restarts, items_to_decide
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
@@ -44,17 +47,15 @@ def same(value):
 def mean_of(values, counts=None):
     n = len(values)
     counts = np.ones(n) if counts is None else counts
-    return mean_moments(names(n), np.asarray(values) * counts, counts, "items")
+    return mean_sums(names(n), np.asarray(values) * counts, counts, "items")
 
 
-def permuted(moments, order):
-    return Moments(
-        moments.labels[order], moments.sums[order], moments.value, moments.over, moments.smooth, moments.ratio
-    )
+def permuted(item_sums, order):
+    return replace(item_sums, labels=item_sums.labels[order], sums=item_sums.sums[order])
 
 
 def line(x, y, value):
-    return Moments(names(len(x)), np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1), value, "items")
+    return own_sums(names(len(x)), np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1), value, "items")
 
 
 # What is equal, and what cannot be said
@@ -253,7 +254,7 @@ def test_the_count_is_that_of_scipy():
 
 def test_counts_that_count_different_things_are_refused():
     then, now = count_pair(0.0, 0.9)(np.random.default_rng(4), 30)
-    fewer = Moments(now.labels, now.sums[:, :4], count_of(np.array([15, 15])), "persons", smooth=False)
+    fewer = own_sums(now.labels, now.sums[:, :4], count_of(np.array([15, 15])), "persons", smooth=False)
     with pytest.raises(UndefinedError, match="counted in other ways"):
         compare_items(then, fewer, same)
 
@@ -263,11 +264,11 @@ def test_a_count_that_has_no_value_for_other_items_is_refused():
         return np.where(totals[..., 1] == 30, totals[..., 0], np.nan)
 
     sums = np.stack([np.arange(30.0), np.ones(30)], axis=1)
-    then = Moments(names(30), sums, picky, "items", smooth=False)
-    now = Moments(names(30), sums[::-1] * [1, 1], picky, "items", smooth=False)
+    then = own_sums(names(30), sums, picky, "items", smooth=False)
+    now = own_sums(names(30), sums[::-1] * [1, 1], picky, "items", smooth=False)
     assert np.isfinite(compare_items(then, now, same).high)
     half = np.concatenate([np.zeros((29, 1)), [[30.0]]])
-    sparse = [Moments(names(30), np.hstack([s.sums[:, :1], half]), picky, "items", smooth=False) for s in (then, now)]
+    sparse = [own_sums(names(30), np.hstack([s.sums[:, :1], half]), picky, "items", smooth=False) for s in (then, now)]
     with pytest.raises(UndefinedError, match="often has no value"):
         compare_items(*sparse, same)
 
@@ -419,7 +420,7 @@ def test_exchangeable_models_are_seldom_called_worse():
 
 def test_effect_size_of_a_shift():
     y = np.random.default_rng(1).normal(size=30)
-    then, now = (Moments(names(30), np.stack([np.ones(30), z, z * z], 1), effect_size, "items") for z in (y, y + 1))
+    then, now = (own_sums(names(30), np.stack([np.ones(30), z, z * z], 1), effect_size, "items") for z in (y, y + 1))
     assert compare_items(then, now, np.abs).value == pytest.approx(
         abs((y + 1).mean() / y.std()) - abs(y.mean() / y.std())
     )
@@ -467,7 +468,7 @@ def test_near_neutral_no_worsening_is_larger_than_the_change_of_the_statistic():
     rng = np.random.default_rng(12)
     labels, far = np.asarray([f"item {k}" for k in range(64)]), rng.normal(0, 1, 64)
     then, now = (
-        mean_moments(labels, x, np.ones(64), "items")
+        mean_sums(labels, x, np.ones(64), "items")
         for x in (far - far.mean(), far - far.mean() + rng.normal(0, 1e-3, 64))
     )
     found = compare_items(then, now, np.abs)

@@ -5,20 +5,20 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from simulations.paired_coverage import own_sums
 from simulations.reduction_simulation import ITEMS, normal, of_items, of_restarts, skewed
 
-from pytest_genderbias.statistics.correlation import correlation_moments
-from pytest_genderbias.statistics.inference.item_sums import Moments, mean_moments, named_moments
+from pytest_genderbias.statistics.inference.item_sums import log_sums, mean_sums
 from pytest_genderbias.statistics.inference.paired import compare_items
 from pytest_genderbias.statistics.inference.reduction import (
     compare_weighted_items,
     compare_weighted_restarts,
     item_slope,
-    log_moments,
     measure_reduction,
     solve_bound,
 )
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.sums import correlation_sums
 
 
 def higher(value):
@@ -36,7 +36,7 @@ def away(value):
 def means(values, counts=None, neutral=0.0):
     values = np.asarray(values, dtype=float)
     counts = np.ones(len(values)) if counts is None else np.asarray(counts, dtype=float)
-    return mean_moments(np.arange(len(values)).astype(str), counts * (values + neutral), counts, "items")
+    return mean_sums(np.arange(len(values)).astype(str), counts * (values + neutral), counts, "items")
 
 
 def reduction(before, after, by=0.3, distance=higher, neutral=0.0):
@@ -127,7 +127,7 @@ def test_a_correlation_is_scaled_as_a_whole():
     rng = np.random.default_rng(5)
     x, noise = rng.uniform(0, 1, 60), rng.normal(0, 0.15, 60)
     labels = np.arange(60).astype(str)
-    before, after = (correlation_moments(labels, x, slope * x + noise, "items") for slope in (1.0, 0.1))
+    before, after = (correlation_sums(labels, x, slope * x + noise, "items") for slope in (1.0, 0.1))
     found = reduction(before, after, 0.3, away)
     r = [stats.pearsonr(x, slope * x + noise)[0] for slope in (1.0, 0.1)]
     assert found.share == pytest.approx(1 - abs(r[1]) / abs(r[0]))
@@ -145,7 +145,7 @@ def test_a_count_of_tests_keeps_the_target_as_measured():
 
     def counted(share, columns):
         sums = (rng.random((40, len(columns))) < share).astype(float)
-        return named_moments(np.arange(40).astype(str), sums, columns, count, "persons", smooth=False)
+        return own_sums(np.arange(40).astype(str), sums, count, "persons", smooth=False, columns=columns)
 
     before, after = counted(0.5, ("a", "b", "c", "d")), counted(0.01, ("b", "c", "e"))
     plain = compare_items(before, after, higher)
@@ -156,7 +156,7 @@ def test_a_count_of_tests_keeps_the_target_as_measured():
 
 def test_few_items_that_vary_give_no_bound_of_a_share():
     labels, one = np.arange(8).astype(str), np.array([[1.0, 1.0]] * 7 + [[2.0, 1.0]])
-    plain = Moments(labels, one, lambda totals: totals[..., 0] / totals[..., 1], "items")
+    plain = own_sums(labels, one, lambda totals: totals[..., 0] / totals[..., 1], "items")
     with pytest.raises(UndefinedError, match="too few of the 8 items vary"):
         compare_weighted_items([plain], [plain], higher, kept=0.7)
 
@@ -223,11 +223,11 @@ def test_restarts_keep_the_distance_of_neutral():
 
 def test_the_ratio_of_a_perplexity_is_a_difference_of_logarithms():
     before, after = drawn()
-    found = compare_weighted_items([log_moments(means(before))], [log_moments(means(after))], higher)
+    found = compare_weighted_items([log_sums(means(before))], [log_sums(means(after))], higher)
     low, high = 1 - bootstrap_share(before, after, repeats=4000)[::-1]
     assert np.exp(found.value) == pytest.approx(after.mean() / before.mean())
     assert np.exp([found.low, found.high]) == pytest.approx([low, high], abs=0.15 * (high - low))
-    assert np.isnan(log_moments(means([0.0, 0.0])).total)
+    assert np.isnan(log_sums(means([0.0, 0.0])).total)
 
 
 @pytest.mark.parametrize("slope", [1.0, 0.4, 0.0, -0.7])
@@ -247,7 +247,7 @@ def test_the_slope_of_items_without_a_sign_is_undefined():
     with pytest.raises(UndefinedError, match="neutral before"):
         item_slope(means(np.zeros(9)), means(np.ones(9)))
     x = np.arange(9.0)
-    r = correlation_moments(x.astype(str), x, x**2, "items")
+    r = correlation_sums(x.astype(str), x, x**2, "items")
     with pytest.raises(UndefinedError, match="no mean over items"):
         item_slope(r, r)
 

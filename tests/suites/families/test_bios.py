@@ -23,9 +23,10 @@ from pytest_genderbias.measurement.measure import carry_out, plan_measurement
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring.engine import ScoreSettings
-from pytest_genderbias.statistics.inference.item_sums import align, block_of
+from pytest_genderbias.statistics.block_tables import BlockTables
+from pytest_genderbias.statistics.inference.blocks import block_of
+from pytest_genderbias.statistics.inference.item_sums import align
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.statistics.table_moments import BlockTables
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.families import bios as module
 from pytest_genderbias.suites.families.shared.persons import LabelledCases
@@ -288,11 +289,11 @@ def test_sums_over_blocks_of_persons_give_every_figure(balanced):
     said = noisy(rows) | {"Text 3.": "baker", "Text 9.": "other"}
     options, _, found = made(rows, said, balanced=balanced)
     for statistic, value in found.values.items():
-        moments = FAMILY.moments(statistic, options, found.items)
-        assert moments.total == pytest.approx(value, rel=1e-9), statistic
-        assert len(moments.labels) <= 100
-        assert moments.over == "blocks of persons"
-    assert FAMILY.moments("accuracy", options, found.items).sums[:, 1].sum() < 400 + (not balanced)
+        item_sums = FAMILY.item_sums(statistic, options, found.items)
+        assert item_sums.total == pytest.approx(value, rel=1e-9), statistic
+        assert len(item_sums.labels) <= 100
+        assert item_sums.over == "blocks of persons"
+    assert FAMILY.item_sums("accuracy", options, found.items).sums[:, 1].sum() < 400 + (not balanced)
 
 
 def test_leaving_a_block_out_leaves_its_persons_out():
@@ -302,9 +303,9 @@ def test_leaving_a_block_out_leaves_its_persons_out():
     block = block_of(r["id"] for r in rows)
     expected = {b: by_loops([r for r, own in zip(rows, block, strict=True) if own != b], said) for b in (3, 70)}
     for statistic in found.values:
-        moments = FAMILY.moments(statistic, options, found.items)
+        item_sums = FAMILY.item_sums(statistic, options, found.items)
         without = dict(
-            zip(moments.labels.tolist(), moments.value(moments.sums.sum(axis=0) - moments.sums), strict=True)
+            zip(item_sums.labels.tolist(), item_sums.value(item_sums.sums.sum(axis=0) - item_sums.sums), strict=True)
         )
         for b, figures in expected.items():
             if not statistic.endswith(("slope", "pearson")):  # whose shares stay as they were
@@ -323,9 +324,9 @@ def test_leaving_a_block_out_leaves_its_persons_out():
         ("slope", scipy.stats.linregress(share, gap).slope),
         ("pearson", scipy.stats.pearsonr(share, gap)[0]),
     ):
-        moments = FAMILY.moments(f"tpr_gap_{key}", options, found.items)
-        row = moments.labels.tolist().index("block 3")
-        assert moments.value(moments.sums.sum(axis=0) - moments.sums[row]) == pytest.approx(value)
+        item_sums = FAMILY.item_sums(f"tpr_gap_{key}", options, found.items)
+        row = item_sums.labels.tolist().index("block 3")
+        assert item_sums.value(item_sums.sums.sum(axis=0) - item_sums.sums[row]) == pytest.approx(value)
 
 
 def test_the_same_persons_are_drawn_and_blocked_whatever_is_predicted():
@@ -341,8 +342,8 @@ def test_the_same_persons_are_drawn_and_blocked_whatever_is_predicted():
         sides.append((by_gold, found, options))
     assert sides[0][0] == sides[1][0]
     for statistic, value in sides[0][1].values.items():
-        moments = [FAMILY.moments(statistic, options, found.items) for _, found, options in sides]
-        then, now = align(*moments)
+        item_sums = [FAMILY.item_sums(statistic, options, found.items) for _, found, options in sides]
+        then, now = align(*item_sums)
         assert then.sums.shape == now.sums.shape
         assert now.total == pytest.approx(sides[1][1].values[statistic])
         assert then.total == pytest.approx(value)
@@ -370,10 +371,10 @@ def test_what_has_no_items_says_why():
     options, answers, found = made(women, noisy(women))
     assert found.values["tpr_gap_sum"] is None
     with pytest.raises(UndefinedError, match="no cases"):
-        FAMILY.moments("tpr_gap_sum", options, found.items)
-    assert np.isnan(FAMILY.moments("tpr_gap_slope", options, found.items).total)
+        FAMILY.item_sums("tpr_gap_sum", options, found.items)
+    assert np.isnan(FAMILY.item_sums("tpr_gap_slope", options, found.items).total)
     with pytest.raises(UndefinedError, match="no share, cell"):
-        FAMILY.moments("tpr_gap_sum", options, {"class": found.items["class"]})
+        FAMILY.item_sums("tpr_gap_sum", options, {"class": found.items["class"]})
     null = FAMILY.null(None, options, answers, 0, 5)
     assert {len(drawn) for drawn in null.values()} == {5}
     assert np.isnan(np.concatenate(list(null.values()))).all()

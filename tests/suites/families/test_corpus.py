@@ -27,9 +27,10 @@ from pytest_genderbias.models.roles import CAUSAL_LM, Role
 from pytest_genderbias.scoring.engine import ScoreSettings, score_suite
 from pytest_genderbias.scoring.generation import Sampler, sampled_texts
 from pytest_genderbias.scoring.scorers import make_scorer
-from pytest_genderbias.statistics.cooccurrence import bias_moments, slope_moments, sums_by_block
+from pytest_genderbias.statistics.cooccurrence import sums_by_block
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.perplexity import perplexity
+from pytest_genderbias.statistics.sums import word_bias_sums, word_slope_sums
 from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.families.shared import counting
 from pytest_genderbias.suites.options import resolve_options
@@ -207,14 +208,14 @@ def test_sums_over_blocks_of_words_give_the_statistics(tmp_path, random_texts, o
     half = documents(tmp_path / "b.jsonl", random_texts[: len(random_texts) // 2])
     found = measured(half, training=str(path), outliers=outliers)
     for statistic in KEYS[:-1]:
-        moments = FAMILY.moments(statistic, {}, found.items)
-        assert moments.total == pytest.approx(found.values[statistic], rel=1e-9)
-        assert moments.over == "blocks of words"
+        item_sums = FAMILY.item_sums(statistic, {}, found.items)
+        assert item_sums.total == pytest.approx(found.values[statistic], rel=1e-9)
+        assert item_sums.over == "blocks of words"
     bias = dict(zip(found.items["word"].tolist(), found.items["bias"].astype(float), strict=True))
     for statistic, figure in (("mu", lambda s: np.abs(s).mean()), ("sigma", lambda s: np.std(s, ddof=1))):
-        moments = FAMILY.moments(statistic, {}, found.items)
-        without = moments.value(moments.sums.sum(axis=0) - moments.sums)
-        for label, value in zip(moments.labels, without, strict=True):
+        item_sums = FAMILY.item_sums(statistic, {}, found.items)
+        without = item_sums.value(item_sums.sums.sum(axis=0) - item_sums.sums)
+        for label, value in zip(item_sums.labels, without, strict=True):
             kept = [s for word, s in bias.items() if f"block {zlib.crc32(word.encode()) % 100}" != label]
             assert value == pytest.approx(figure(np.asarray(kept)), rel=1e-5)
 
@@ -223,11 +224,11 @@ def test_sums_without_a_statistic(tmp_path):
     found = measured(documents(tmp_path / "a.jsonl", SEWING))
     for statistic, reason in (("beta", "no beta_sums"), ("perplexity", "no passage_log_probability")):
         with pytest.raises(UndefinedError, match=reason):
-            FAMILY.moments(statistic, {}, found.items)
+            FAMILY.item_sums(statistic, {}, found.items)
     itself = measured(documents(tmp_path / "a.jsonl", SEWING), training=str(tmp_path / "a.jsonl"))
-    assert FAMILY.moments("beta", {}, itself.items).total == pytest.approx(1)
-    one = bias_moments(sums_by_block([3], [1.0], [1.0], [1.0]), "sigma")
-    same = slope_moments(sums_by_block([3, 4], [0.1] * 2, [1.0, 2.0], [0.01] * 2, [0.1, 0.2]))
+    assert FAMILY.item_sums("beta", {}, itself.items).total == pytest.approx(1)
+    one = word_bias_sums(sums_by_block([3], [1.0], [1.0], [1.0]), "sigma")
+    same = word_slope_sums(sums_by_block([3, 4], [0.1] * 2, [1.0, 2.0], [0.01] * 2, [0.1, 0.2]))
     assert np.isnan([one.total, same.total]).all()
     assert FAMILY.unit_scores("mu", {}, None) is None
 
@@ -644,9 +645,9 @@ def test_perplexity_by_word_and_by_token(tiny_model, tmp_path):
     total = sum(plain_log_probability(model, block) for block in blocks)
     assert found.values["perplexity"] == pytest.approx(math.exp(-total / (13 * 9)), rel=1e-4)
     assert found.bounds["perplexity"].over == "the suite's cases, all of them"
-    moments = FAMILY.moments("perplexity", {}, found.items)
-    assert moments.total == pytest.approx(found.values["perplexity"], rel=1e-9)
-    assert np.isnan(moments.value(np.asarray([[-1e6, 3.0], [0.0, 0.0]]))).all()
+    item_sums = FAMILY.item_sums("perplexity", {}, found.items)
+    assert item_sums.total == pytest.approx(found.values["perplexity"], rel=1e-9)
+    assert np.isnan(item_sums.value(np.asarray([[-1e6, 3.0], [0.0, 0.0]]))).all()
     by_token = math.exp(-total / len(ids))
     assert any(f"117 words ({len(ids)} tokens)" in n and f"{by_token:.2f} by token" in n for n in found.notes)
     assert set(found.signature["data"]) == {"texts", "perplexity", "tokens"}

@@ -388,12 +388,12 @@ def test_units_and_items_give_the_statistics():
     )
     assert family.unit_scores("mean_difference", options, answer) is None
     for statistic, value in found.values.items():
-        moments = family.moments(statistic, options, found.items)
-        assert moments.total == pytest.approx(value, rel=1e-9)
-        assert moments.over == "pairs"
-        assert len(moments.labels) == 40
-        without = moments.value(moments.sums.sum(axis=0) - moments.sums)
-        left_out = [np.delete(differences, int(label[1:])) for label in moments.labels]
+        item_sums = family.item_sums(statistic, options, found.items)
+        assert item_sums.total == pytest.approx(value, rel=1e-9)
+        assert item_sums.over == "pairs"
+        assert len(item_sums.labels) == 40
+        without = item_sums.value(item_sums.sums.sum(axis=0) - item_sums.sums)
+        left_out = [np.delete(differences, int(label[1:])) for label in item_sums.labels]
         expected = [stereotype_share(d) if statistic == "stereotype_share" else d.mean() for d in left_out]
         assert without == pytest.approx(expected)
 
@@ -404,11 +404,11 @@ def test_professions_are_the_items_of_bec_pro():
     judged = [True] * 5 + [False]
     answer = answered([1, 2, 3, -1, -2, 50], stereotypical=judged, **facts)
     family, options, found = made(answer, pairs="bec_pro")
-    moments = family.moments("mean_difference", options, found.items)
-    assert moments.labels.tolist() == ["nurse", "pilot"]
-    assert moments.sums.tolist() == [[6, 3], [-3, 2]]
-    assert moments.over == "professions"
-    assert moments.total == found.values["mean_difference"]
+    item_sums = family.item_sums("mean_difference", options, found.items)
+    assert item_sums.labels.tolist() == ["nurse", "pilot"]
+    assert item_sums.sums.tolist() == [[6, 3], [-3, 2]]
+    assert item_sums.over == "professions"
+    assert item_sums.total == found.values["mean_difference"]
     assert family.unit_scores("stereotype_share", options, answer) is None  # one pair has no stereotype
 
 
@@ -441,11 +441,11 @@ def test_what_is_not_there_has_no_units_and_no_items():
     answer = answered([1.0, 2.0], comparable=[True, False])
     family, options, found = made(answer)
     assert family.unit_scores("stereotype_share", options, answer) is None
-    assert family.moments("stereotype_share", options, found.items).total == 1.0
+    assert family.item_sums("stereotype_share", options, found.items).total == 1.0
     nothing = {"pair": np.asarray(["a"]), "difference": np.ones(1), "stereotypical": np.zeros(1, np.int8)}
     for items, reason in ((nothing, "no pair with a stereotype"), ({}, "no pair, difference")):
         with pytest.raises(UndefinedError, match=reason):
-            family.moments("stereotype_share", options, items)
+            family.item_sums("stereotype_share", options, items)
 
 
 def test_the_null_flips_the_stereotype_by_cluster():

@@ -315,28 +315,30 @@ def answered(vectors, **chosen):
 def test_sums_over_target_words_give_the_effect_size(tmp_path, exchanged):
     vectors = random_vectors(bias=0.7)
     found = measure("weat", vectors_file(tmp_path, vectors), cache=None, exchanged=exchanged)
-    moments = WEAT.family.moments("effect_size", {}, found.items)
-    assert moments.total == pytest.approx(found.value, rel=1e-9)
-    assert moments.over == "target words"
+    item_sums = WEAT.family.item_sums("effect_size", {}, found.items)
+    assert item_sums.total == pytest.approx(found.value, rel=1e-9)
+    assert item_sums.over == "target words"
     x, y = ("A", "B") if exchanged else ("X", "Y")
-    assert sorted(moments.labels) == sorted(SETS[x] + SETS[y])
+    assert sorted(item_sums.labels) == sorted(SETS[x] + SETS[y])
     s = dict(zip(found.items["word"].tolist(), found.items["association"].tolist(), strict=True))
-    without = moments.value(moments.sums.sum(axis=0) - moments.sums)
-    for left_out, value in zip(moments.labels, without, strict=True):
+    without = item_sums.value(item_sums.sums.sum(axis=0) - item_sums.sums)
+    for left_out, value in zip(item_sums.labels, without, strict=True):
         sets = [[s[word] for word in SETS[role] if word != left_out] for role in (x, y)]
         assert value == pytest.approx(effect_size(*sets), rel=1e-6)
 
 
 def test_sums_without_an_effect_size(tmp_path):
     found = measure("weat", vectors_file(tmp_path, random_vectors()), cache=None)
-    moments = WEAT.family.moments("effect_size", {}, found.items)
-    only_x = moments.sums[moments.sums[:, 0] == 1]
+    item_sums = WEAT.family.item_sums("effect_size", {}, found.items)
+    only_x = item_sums.sums[item_sums.sums[:, 0] == 1]
     totals = [only_x.sum(axis=0), 3 * only_x[0] + 0 * only_x[1], np.zeros(5)]
-    assert np.isnan(moments.value(np.asarray(totals))).all()
+    assert np.isnan(item_sums.value(np.asarray(totals))).all()
     with pytest.raises(UndefinedError, match="measures no bias"):
-        WEAT.family.moments("p_value", {}, found.items)
+        WEAT.family.item_sums("p_value", {}, found.items)
     with pytest.raises(UndefinedError, match="no role"):
-        WEAT.family.moments("effect_size", {}, {"word": found.items["word"], "association": found.items["association"]})
+        WEAT.family.item_sums(
+            "effect_size", {}, {"word": found.items["word"], "association": found.items["association"]}
+        )
     options, answers = answered(random_vectors())
     assert WEAT.family.unit_scores("effect_size", options, answers["cases"]) is None
 

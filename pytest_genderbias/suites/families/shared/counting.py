@@ -32,7 +32,7 @@ from pytest_genderbias.statistics.cooccurrence_counts import (
     InfiniteContext,
 )
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval
-from pytest_genderbias.statistics.inference.item_sums import block_of
+from pytest_genderbias.statistics.inference.blocks import block_of
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.family import Record
 from pytest_genderbias.text.wordlist import Entry

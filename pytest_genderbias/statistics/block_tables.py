@@ -6,31 +6,28 @@ tables by block take little room. Shares of women stay as they are measured when
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache
+from typing import Literal, TypedDict, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.statistics.distances import Distances
-from pytest_genderbias.statistics.group_gaps import Rate, hits_and_trials
-from pytest_genderbias.statistics.inference.item_sums import (
-    HASHED_BLOCKS,
-    FloatArray,
-    Moments,
-    Value,
-    mean_moments,
-    named_moments,
-)
+from pytest_genderbias.statistics.distances import Distances, independence, separation, sufficiency
+from pytest_genderbias.statistics.inference.blocks import HASHED_BLOCKS
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
+FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 GapFigure = Literal["sum", "pearson", "slope"]
 DistanceFigure = Literal["sum", "gap"]
-Measure = Callable[[FloatArray], Distances]
-
-OVER = "blocks of persons"
+#: The distances, by name.
+MEASURES: Mapping[str, Callable[[ArrayLike], Distances]] = {
+    "independence": independence,
+    "separation": separation,
+    "sufficiency": sufficiency,
+}
 _BETWEEN = "\x1f"  #: stands in no label
 _FLAT = 1e-20  #: a variance below this is rounding: gaps and shares are at most 1
 
@@ -136,37 +133,6 @@ def _line(x: FloatArray, y: FloatArray, kept: NDArray[np.bool_], figure: GapFigu
     return np.where(enough, np.clip(xy / np.sqrt(np.where(enough, xx * yy, 1.0)), -1.0, 1.0), np.nan)
 
 
-def gap_moments(tables: BlockTables, rate: Rate, shares: ArrayLike, figure: GapFigure) -> Moments:
-    """Return a :func:`gap_figure` as a function of hits and trials by block of persons.
-
-    Drawing persons again with replacement makes a sum of absolute gaps larger, and there are four sums a class: exchanging the
-    blocks of two models keeps their number and is quick, so all figures count as not smooth.
-
-    Raises:
-        UndefinedError: there are no persons.
-    """
-    labels, _ = tables.by_block()
-    sums = np.stack(hits_and_trials(tables.dense(), rate), axis=1)
-    known = dict(zip(tables.classes.tolist(), np.asarray(shares, dtype=np.float64).tolist(), strict=True))
-    columns = tuple(
-        _BETWEEN.join((what, group, name)) for what in "ht" for group in "01" for name in tables.classes.tolist()
-    )
-
-    def value_of(names: tuple[str, ...]) -> Value:
-        parts = [name.split(_BETWEEN) for name in names]
-        classes = sorted({name for _, _, name in parts})
-        place = {name: i for i, name in enumerate(classes)}
-        at = np.zeros((2, 2, len(classes)), dtype=np.int64)
-        for i, (what, group, name) in enumerate(parts):
-            at["ht".index(what), int(group), place[name]] = i
-        share = np.asarray([known.get(name, np.nan) for name in classes])
-        return lambda totals: gap_figure(totals[..., at[0]], totals[..., at[1]], share, figure)
-
-    return named_moments(
-        labels, sums.reshape(len(labels), -1).astype(np.float64), columns, value_of, OVER, smooth=False
-    )
-
-
 def distance_figure(distances: Distances, figure: DistanceFigure) -> FloatArray:
     """Return the ``sum`` of all distances, or the ``gap``, the sum over classes of the absolute difference, of many tables at once.
 
@@ -183,56 +149,87 @@ def distance_figure(distances: Distances, figure: DistanceFigure) -> FloatArray:
     return np.where(filled.all(axis=-2).any(axis=-1), apart, np.nan)
 
 
-def distance_moments(tables: BlockTables, measure: Measure, figure: DistanceFigure) -> Moments:
-    """Return a :func:`distance_figure` as a function of the cells of the tables by block of persons.
+def gap_columns(classes: NDArray[np.str_]) -> tuple[str, ...]:
+    """Return the names of hits and trials by group and class, as :func:`gap_of_columns` reads them: 4 a class."""
+    return tuple(_BETWEEN.join((what, group, name)) for what in "ht" for group in "01" for name in classes.tolist())
 
-    Like all distances of distributions with small cells it grows when persons are drawn again with replacement: not smooth.
+
+class GapParameters(TypedDict):
+    """Parameters of :func:`gap_of_columns`: which figure, and the share of the first group in each class where it is known."""
+
+    figure: GapFigure
+    shares: Mapping[str, float]
+
+
+def gap_of_columns(totals: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None) -> FloatArray:
+    """Return a :func:`gap_figure` of totals of named hits and trials: shape (..., K) to (...).
 
     Args:
-        tables: the counts.
-        measure: from tables, shape (..., 2, C, C), to distances: ``independence``, ``separation`` or ``sufficiency``.
-        figure: as in :func:`distance_figure`.
-
-    Raises:
-        UndefinedError: there are no persons.
+        totals: shape (..., K).
+        parameters: :class:`GapParameters`.
+        columns: K names as :func:`gap_columns` makes them.
     """
-    labels, block = tables.by_block()
-    shape = _shape(tables.classes)[1:]
-    found, column = np.unique(np.ravel_multi_index(tuple(tables.cells[1:]), shape), return_inverse=True)
-    sums = np.zeros((len(labels), len(found)))
-    sums[block, column.ravel()] = tables.counts
-    group, gold, predicted = np.unravel_index(found, shape)
-    columns = tuple(
-        _BETWEEN.join((str(g), str(tables.classes[y]), str(tables.classes[r])))
+    assert columns is not None  # the table of combiners says that the sums have names
+    about = cast(GapParameters, parameters)
+    classes, at = _gap_layout(columns)
+    share = np.asarray([about["shares"].get(name, np.nan) for name in classes])
+    return gap_figure(totals[..., at[0]], totals[..., at[1]], share, about["figure"])
+
+
+@lru_cache(maxsize=16)
+def _gap_layout(columns: tuple[str, ...]) -> tuple[tuple[str, ...], IntArray]:
+    """Return the classes, and the column of hits and of trials by group and class, shape (2, 2, C)."""
+    parts = [name.split(_BETWEEN) for name in columns]
+    classes = sorted({name for _, _, name in parts})
+    place = {name: i for i, name in enumerate(classes)}
+    at = np.zeros((2, 2, len(classes)), dtype=np.int64)
+    for i, (what, group, name) in enumerate(parts):
+        at["ht".index(what), int(group), place[name]] = i
+    return tuple(classes), at
+
+
+def cell_columns(classes: NDArray[np.str_], group: IntArray, gold: IntArray, predicted: IntArray) -> tuple[str, ...]:
+    """Return the names of cells of tables, given by their codes, as :func:`distance_of_columns` reads them."""
+    return tuple(
+        _BETWEEN.join((str(g), str(classes[y]), str(classes[r])))
         for g, y, r in zip(group.tolist(), gold.tolist(), predicted.tolist(), strict=True)
     )
 
-    def value_of(names: tuple[str, ...]) -> Value:
-        parts = [name.split(_BETWEEN) for name in names]
-        # the others' classes come last, where they part none of our own: sufficiency counts the steps between classes
-        others = {name for _, *both in parts for name in both} - set(tables.classes.tolist())
-        classes = [*tables.classes.tolist(), *sorted(others)]
-        place = {name: i for i, name in enumerate(classes)}
-        at = np.asarray([(int(g), place[y], place[r]) for g, y, r in parts]).T
 
-        def value(totals: FloatArray) -> FloatArray:
-            counts = np.zeros((*totals.shape[:-1], 2, len(classes), len(classes)))
-            counts[(..., *at)] = np.maximum(totals, 0.0)
-            if not counts.any():
-                return np.full(totals.shape[:-1], np.nan)
-            return distance_figure(measure(counts), figure)
+class DistanceParameters(TypedDict):
+    """Parameters of :func:`distance_of_columns`: which distance, which figure of it, and the model's own classes in order."""
 
-        return value
-
-    return named_moments(labels, sums, columns, value_of, OVER, smooth=False)
+    measure: str
+    figure: DistanceFigure
+    classes: list[str]
 
 
-def accuracy_moments(tables: BlockTables) -> Moments:
-    """Return the share of persons whose class is predicted, as a mean over blocks of persons.
+def distance_of_columns(
+    totals: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None
+) -> FloatArray:
+    """Return a :func:`distance_figure` of totals of named cells of tables: shape (..., K) to (...).
 
-    Raises:
-        UndefinedError: there are no persons.
+    Args:
+        totals: persons in each cell, shape (..., K).
+        parameters: :class:`DistanceParameters`.
+        columns: K names as :func:`cell_columns` makes them.
     """
-    labels, block = tables.by_block()
-    right = np.where(tables.cells[2] == tables.cells[3], tables.counts, 0)
-    return mean_moments(labels, np.bincount(block, weights=right), np.bincount(block, weights=tables.counts), OVER)
+    assert columns is not None  # the table of combiners says that the sums have names
+    about = cast(DistanceParameters, parameters)
+    n_classes, at = _cell_layout(columns, tuple(about["classes"]))
+    counts = np.zeros((*totals.shape[:-1], 2, n_classes, n_classes))
+    counts[(..., *at)] = np.maximum(totals, 0.0)
+    if not counts.any():
+        return np.full(totals.shape[:-1], np.nan)
+    return distance_figure(MEASURES[about["measure"]](counts), about["figure"])
+
+
+@lru_cache(maxsize=16)
+def _cell_layout(columns: tuple[str, ...], own: tuple[str, ...]) -> tuple[int, IntArray]:
+    """Return the number of classes, and group, gold class and prediction of each column, shape (3, K)."""
+    parts = [name.split(_BETWEEN) for name in columns]
+    # The other model's classes come last, where they do not part the own ones: sufficiency counts the steps between classes.
+    others = {name for _, *both in parts for name in both} - set(own)
+    classes = [*own, *sorted(others)]
+    place = {name: i for i, name in enumerate(classes)}
+    return len(classes), np.asarray([(int(g), place[y], place[r]) for g, y, r in parts]).T

@@ -1,0 +1,131 @@
+"""The functions from totals over units to a statistic, by name: what :class:`ItemSums` names as its combiner.
+
+Each takes totals of shape (..., K), the parameters of the sums and the names of their columns, and returns values of shape (...),
+NaN where the statistic is undefined. All are pure functions of modules that are imported here, so that sums that were stored can be
+used by whoever imports this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.statistics.association import effect_size_of_sums
+from pytest_genderbias.statistics.block_tables import distance_of_columns, gap_of_columns
+from pytest_genderbias.statistics.cooccurrence import deviation_of_sums, slope_of_block_sums
+from pytest_genderbias.statistics.coreference import accuracy_gap_of_sums, f1_gap_of_sums, f1_of_sums
+from pytest_genderbias.statistics.correlation import pearson_of_sums, slope_of_sums
+from pytest_genderbias.statistics.fill_columns import significant_fills_of_columns
+from pytest_genderbias.statistics.perplexity import perplexity_of_sums
+from pytest_genderbias.statistics.rate_counts import absolute_gaps_of_counts
+
+FloatArray = NDArray[np.float64]
+Parameters: TypeAlias = Mapping[str, object]
+Columns: TypeAlias = "tuple[str, ...] | None"
+Value: TypeAlias = Callable[[FloatArray, Parameters, Columns], FloatArray]
+Labels: TypeAlias = NDArray[np.str_]
+
+
+@dataclass(frozen=True)
+class Combiner:
+    """A function from totals to a statistic, and its properties.
+
+    Attributes:
+        value: the function.
+        smooth: whether small changes of the sums change the statistic a little. A count of significant tests is not smooth.
+        ratio: whether the statistic is the first total divided by the second.
+        named: whether the sums have names, so that two models may have different ones.
+        by_unit: where sums are by unit and template, (G, T, K): from labels and these to labels and sums by unit, (G', K').
+        after: the combiner of what ``by_unit`` returns.
+    """
+
+    value: Value
+    smooth: bool = True
+    ratio: bool = False
+    named: bool = False
+    by_unit: Callable[[Labels, NDArray[np.floating]], tuple[Labels, FloatArray]] | None = None
+    after: str = ""
+
+
+def find_combiner(name: str, parameters: Parameters) -> Combiner:
+    """Return a combiner by its name; ``log`` is the logarithm of the combiner that its parameter ``of`` names.
+
+    Raises:
+        ValueError: there is no such combiner.
+
+    >>> mean = find_combiner("mean", {})
+    >>> float(mean.value(np.array([3.0, 2.0]), {}, None)), mean.smooth, mean.ratio
+    (1.5, True, True)
+    """
+    if name == "log":
+        of = COMBINERS[str(parameters["of"])]
+        return Combiner(_log, smooth=of.smooth, named=of.named)
+    if name not in COMBINERS:
+        raise ValueError(f"no combiner {name!r}; expected one of {', '.join(COMBINERS)}")
+    return COMBINERS[name]
+
+
+def _ratio(totals: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(totals[..., 0] / totals[..., 1])
+
+
+def _log(totals: FloatArray, parameters: Parameters, columns: Columns) -> FloatArray:
+    inner = parameters["parameters"]
+    assert isinstance(inner, Mapping)  # log_sums writes it
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logarithms = np.log(COMBINERS[str(parameters["of"])].value(totals, inner, columns))
+    return np.asarray(np.where(np.isfinite(logarithms), logarithms, np.nan), dtype=np.float64)
+
+
+def _plain(function: Callable[[FloatArray], FloatArray]) -> Value:
+    """Return a function of totals alone as a combiner takes it."""
+
+    def value(totals: FloatArray, parameters: Parameters, columns: Columns) -> FloatArray:
+        return function(totals)
+
+    return value
+
+
+def _mean_by_unit(labels: Labels, sums: NDArray[np.floating]) -> tuple[Labels, FloatArray]:
+    """Return the mean over templates of the one sum of each unit, and a count of 1: every unit has every template."""
+    means = np.ascontiguousarray(sums[..., 0], dtype=np.float64).mean(axis=-1)
+    return labels, np.stack([means, np.ones(len(means))], axis=1)
+
+
+def _absolute_mean_by_unit(labels: Labels, sums: NDArray[np.floating]) -> tuple[Labels, FloatArray]:
+    labels, pairs = _mean_by_unit(labels, sums)
+    return labels, np.abs(pairs)
+
+
+def _sums_by_unit(labels: Labels, sums: NDArray[np.floating]) -> tuple[Labels, FloatArray]:
+    """Return score and count of each unit, added up over templates; units without a case are left out."""
+    pairs = np.stack([np.ascontiguousarray(sums[..., k], dtype=np.float64).sum(axis=1) for k in (0, 1)], axis=1)
+    filled = pairs[:, 1] > 0
+    return labels[filled], pairs[filled]
+
+
+#: By the name that :class:`~pytest_genderbias.statistics.inference.item_sums.ItemSums` and stored files hold. A name keeps its meaning.
+COMBINERS: dict[str, Combiner] = {
+    "mean": Combiner(_plain(_ratio), ratio=True),
+    "mean_of_template_means": Combiner(_plain(_ratio), ratio=True, by_unit=_mean_by_unit, after="mean"),
+    "mean_absolute_template_mean": Combiner(_plain(_ratio), ratio=True, by_unit=_absolute_mean_by_unit, after="mean"),
+    "mean_over_templates": Combiner(_plain(_ratio), ratio=True, by_unit=_sums_by_unit, after="mean"),
+    "pearson": Combiner(_plain(pearson_of_sums)),
+    "slope": Combiner(_plain(slope_of_sums)),
+    "effect_size": Combiner(_plain(effect_size_of_sums)),
+    "deviation": Combiner(_plain(deviation_of_sums)),
+    "block_slope": Combiner(_plain(slope_of_block_sums)),
+    "perplexity": Combiner(_plain(perplexity_of_sums)),
+    "f1": Combiner(_plain(f1_of_sums)),
+    "f1_gap": Combiner(_plain(f1_gap_of_sums)),
+    "accuracy_gap": Combiner(_plain(accuracy_gap_of_sums)),
+    "absolute_gaps": Combiner(absolute_gaps_of_counts, smooth=False),
+    "gap_of_columns": Combiner(gap_of_columns, smooth=False, named=True),
+    "distance_of_columns": Combiner(distance_of_columns, smooth=False, named=True),
+    "significant_fills": Combiner(significant_fills_of_columns, smooth=False, named=True),
+}

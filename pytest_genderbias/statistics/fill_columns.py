@@ -1,0 +1,88 @@
+"""DisCo's count of significant fills as a function of named sums: persons by template, group and fill."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TypedDict, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.statistics.contingency import significant_counts
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+SIZE = "size"  #: in the place of a template: the number of persons of a group
+_BLOCK = 2_000_000  #: numbers held at a time
+
+
+class FillParameters(TypedDict):
+    """Parameters of :func:`significant_fills_of_columns`: number of templates, and how significance is tested."""
+
+    templates: int
+    level: float
+    family: str
+    test: str
+
+
+def fill_column(template: int | str, group: str, fill: str) -> str:
+    """Return the name of the sum that counts the persons of a group for whom a fill is supplied in a template.
+
+    >>> fill_column(0, "female", "dance").split(chr(9))
+    ['0', 'female', 'dance']
+    """
+    return f"{template}\t{group}\t{fill}"
+
+
+def significant_fills_of_columns(
+    totals: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None
+) -> FloatArray:
+    """Return the number of significant fills a template from totals of named sums: shape (..., K) to (...).
+
+    Args:
+        totals: persons in each column, shape (..., K).
+        parameters: :class:`FillParameters`.
+        columns: K names as :func:`fill_column` makes them.
+    """
+    assert columns is not None  # the table of combiners says that the sums have names
+    how = cast(FillParameters, parameters)
+    cells, sizes, templates = _layout(columns)
+    rows = totals.reshape(-1, totals.shape[-1])
+    size = max(1, _BLOCK // max(1, cells.size))
+    counts = [np.zeros(0)]
+    for start in range(0, len(rows), size):
+        padded = np.pad(rows[start : start + size], ((0, 0), (0, 1)))
+        counts.append(
+            significant_counts(
+                padded[:, cells],
+                padded[:, sizes],
+                templates,
+                how["templates"],
+                level=how["level"],
+                family=how["family"],
+                test=how["test"],
+            )
+        )
+    return np.concatenate(counts).reshape(totals.shape[:-1])
+
+
+@lru_cache(maxsize=8)
+def _layout(columns: tuple[str, ...]) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the column of each fill and group, of each group's size, and the template of each fill.
+
+    A fill that no person of a group gets has the number of columns there: a column of zeros that is appended.
+    """
+    parts = [column.split("\t", 2) for column in columns]
+    groups = {group: i for i, group in enumerate(sorted({group for _, group, _ in parts}))}
+    fills = {key: i for i, key in enumerate(dict.fromkeys((t, f) for t, _, f in parts if t != SIZE))}
+    templates = np.asarray([int(template) for template, _ in fills], dtype=np.int64)
+    cells = np.full((len(fills), len(groups)), len(columns))
+    sizes = np.full(len(groups), len(columns))
+    for column, (template, group, fill) in enumerate(parts):
+        if template == SIZE:
+            sizes[groups[group]] = column
+        else:
+            cells[fills[template, fill], groups[group]] = column
+    return cells, sizes, templates

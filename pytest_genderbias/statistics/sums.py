@@ -1,0 +1,339 @@
+"""Make the :class:`ItemSums` of each statistic from figures by unit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pytest_genderbias.statistics.block_tables import (
+    BlockTables,
+    DistanceFigure,
+    GapFigure,
+    cell_columns,
+    gap_columns,
+)
+from pytest_genderbias.statistics.correlation import product_sums
+from pytest_genderbias.statistics.fill_columns import SIZE, fill_column
+from pytest_genderbias.statistics.group_gaps import Rate, hits_and_trials
+from pytest_genderbias.statistics.inference.blocks import blocks_of, distinct
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.rate_counts import hits_and_trials_of
+
+PERSON_BLOCKS = "blocks of persons"
+_WORD_BLOCKS = "blocks of words"
+
+
+def take_arrays(arrays: Mapping[str, NDArray[Any]], *names: str) -> list[NDArray[Any]]:  # of names, counts or scores
+    """Return arrays by name.
+
+    Raises:
+        UndefinedError: one is missing, as in a baseline of an earlier version, or where a data set was missing.
+    """
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        raise UndefinedError(f"the items have no {', '.join(missing)}")
+    return [np.asarray(arrays[name]) for name in names]
+
+
+def correlation_sums(labels: NDArray[np.str_], x: ArrayLike, y: ArrayLike, over: str) -> ItemSums:
+    """Return the sums of :func:`~pytest_genderbias.statistics.correlation.pearson` over units; shapes as there."""
+    return ItemSums(labels, product_sums(x, y), "pearson", over)
+
+
+def slope_sums(labels: NDArray[np.str_], x: ArrayLike, y: ArrayLike, over: str) -> ItemSums:
+    """Return the sums of :func:`~pytest_genderbias.statistics.correlation.slope` over units; shapes as there."""
+    return ItemSums(labels, product_sums(x, y), "slope", over)
+
+
+def score_bias_sums(labels: ArrayLike, bias: ArrayLike, absolute: bool) -> ItemSums:
+    """Return the sums of AOB (``absolute``), or of signed AOB, over occupations, from B(o) of each, shape (n,).
+
+    >>> score_bias_sums(["nurse", "pilot"], [1.5, -0.5], absolute=True).total
+    1.0
+    """
+    values = np.asarray(bias, dtype=np.float64)
+    return mean_sums(distinct(labels), np.abs(values) if absolute else values, np.ones(len(values)), "occupations")
+
+
+def template_bias_sums(labels: ArrayLike, differences: ArrayLike, templates: ArrayLike, absolute: bool) -> ItemSums:
+    """Return the sums of AOB (``absolute``), or of signed AOB, by occupation and template.
+
+    Args:
+        labels: the occupations, shape (n,).
+        differences: score of the first group's instance minus that of the second's, shape (n, templates).
+        templates: names of the templates.
+        absolute: whether the mean of abs(B(o)) is meant, or of B(o).
+
+    >>> template_bias_sums(["nurse", "pilot"], [[1.0, 2.0], [-1.0, 0.0]], ["a", "b"], absolute=True).total
+    1.0
+    """
+    table = np.asarray(differences, dtype=np.float64)[..., None]
+    combiner = "mean_absolute_template_mean" if absolute else "mean_of_template_means"
+    return ItemSums(distinct(labels), table, combiner, "occupations", templates=distinct(templates))
+
+
+def template_sums(labels: ArrayLike, templates: ArrayLike, sums: ArrayLike, counts: ArrayLike, over: str) -> ItemSums:
+    """Return the sums of a mean over cases by unit and template.
+
+    Args:
+        labels: the units, shape (n,).
+        templates: the templates, or the other words that units are crossed with, shape (t,).
+        sums: sum of the scores, shape (n, t).
+        counts: number of cases, shape (n, t).
+        over: what a unit is, in the plural.
+
+    >>> template_sums(["a", "b"], ["x", "y"], [[1.0, 0.0], [1.0, 1.0]], [[1, 1], [1, 1]], "words").total
+    0.75
+    """
+    pairs = np.stack([np.asarray(x, dtype=np.float64) for x in (sums, counts)], axis=-1)
+    return ItemSums(distinct(labels), pairs, "mean_over_templates", over, templates=distinct(templates))
+
+
+def effect_size_sums(words: ArrayLike, associations: ArrayLike, in_x: ArrayLike) -> ItemSums:
+    """Return the sums of WEAT's effect size over target words: of X their number and s, of Y the same, and s squared.
+
+    The attribute words stay as they are: other attribute words would change every association.
+
+    Args:
+        words: the target words, all different, shape (n,).
+        associations: s of each, shape (n,).
+        in_x: whether each is one of X, shape (n,); the others are of Y.
+
+    Example:
+        As in :func:`~pytest_genderbias.statistics.association.effect_size`; without the third word the mean of Y is 0, the
+        deviation .2 and the effect .3 / .2.
+
+        >>> found = effect_size_sums(["a", "b", "c", "d"], [.4, .2, .2, .0], [True, True, False, False])
+        >>> round(found.total, 4), round(float(found.value(found.sums.sum(axis=0) - found.sums[2])), 4)
+        (1.2247, 1.5)
+    """
+    s, x = np.asarray(associations, dtype=np.float64), np.asarray(in_x, dtype=np.float64)
+    sums = np.stack([x, x * s, 1 - x, (1 - x) * s, s * s], axis=1)
+    return ItemSums(np.asarray(words, dtype=np.str_), sums, "effect_size", "target words")
+
+
+def word_bias_sums(sums: ArrayLike, figure: Literal["mu", "sigma"]) -> ItemSums:
+    """Return the sums of mu or sigma over blocks of words.
+
+    The scores of the words stay as they are: the counts that they are made of are not drawn again.
+
+    Args:
+        sums: :func:`~pytest_genderbias.statistics.cooccurrence.sums_by_block` of abs(bias), bias and its square, shape (100, 4).
+        figure: ``mu``, the mean of abs(bias), or ``sigma``, the standard deviation of bias.
+
+    >>> from pytest_genderbias.statistics.cooccurrence import sums_by_block
+    >>> sums = sums_by_block([0, 1, 2], [1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [1.0, 1.0, 0.0])
+    >>> round(word_bias_sums(sums, "mu").total, 6), word_bias_sums(sums, "sigma").total
+    (0.666667, 1.0)
+    """
+    labels, rows = _filled(sums)
+    if figure == "mu":
+        return mean_sums(labels, rows[:, 1], rows[:, 0], _WORD_BLOCKS)
+    return ItemSums(labels, rows[:, [0, 2, 3]], "deviation", _WORD_BLOCKS)
+
+
+def word_slope_sums(sums: ArrayLike) -> ItemSums:
+    """Return the sums of beta over blocks of words; words that are outliers among all remain outliers.
+
+    Args:
+        sums: :func:`~pytest_genderbias.statistics.cooccurrence.sums_by_block` of the bias x in the training text and y in the
+            generated text, x squared and x y, of the words that are no outliers, shape (100, 5).
+
+    >>> from pytest_genderbias.statistics.cooccurrence import sums_by_block
+    >>> x, y = np.array([-1.0, 0.0, 1.0]), np.array([-0.5, 0.0, 0.5])
+    >>> word_slope_sums(sums_by_block([0, 1, 2], x, y, x * x, x * y)).total
+    0.5
+    """
+    labels, rows = _filled(sums)
+    return ItemSums(labels, rows, "block_slope", _WORD_BLOCKS)
+
+
+def _filled(sums: ArrayLike) -> tuple[NDArray[np.str_], FloatArray]:
+    """Return names and sums of the blocks that have words."""
+    rows = np.asarray(sums, dtype=np.float64)
+    filled = np.flatnonzero(rows[:, 0])
+    return np.asarray([f"block {b}" for b in filled.tolist()], dtype=np.str_), rows[filled]
+
+
+def perplexity_sums(log_probabilities: ArrayLike, counts: ArrayLike) -> ItemSums:
+    """Return the sums of a perplexity over blocks of consecutive parts of a text, 200 at most.
+
+    Args:
+        log_probabilities: ln P of each part, in nats, shape (n,).
+        counts: words (or tokens) of each part, shape (n,).
+
+    >>> round(perplexity_sums([-3 * np.log(8.0), -np.log(8.0)], [3, 1]).total, 9)
+    8.0
+    """
+    parts = np.stack([np.asarray(c, dtype=np.float64) for c in (log_probabilities, counts)], axis=1)
+    labels, block = blocks_of(len(parts), "passages")
+    sums = np.zeros((len(labels), 2))
+    np.add.at(sums, block, parts)
+    return ItemSums(labels, sums, "perplexity", "passages")
+
+
+def f1_sums(labels: NDArray[np.str_], counts: ArrayLike, over: str) -> ItemSums:
+    """Return the sums of :func:`~pytest_genderbias.statistics.coreference.conll_f1`.
+
+    Args:
+        labels: names of the units, shape (n,).
+        counts: of each unit, shape (n, metrics, 4).
+        over: what a unit is, in the plural.
+    """
+    table = np.asarray(counts, dtype=np.float64)
+    return ItemSums(labels, table.reshape(len(table), -1), "f1", over)
+
+
+def f1_gap_sums(labels: NDArray[np.str_], pro: ArrayLike, anti: ArrayLike, over: str) -> ItemSums:
+    """Return the sums of :func:`~pytest_genderbias.statistics.coreference.f1_gap`.
+
+    ``pro`` and ``anti`` as there, partners in the same order, shape (n, metrics, 4).
+
+    >>> f1_gap_sums(np.array(["a", "b"]), [[[1, 1, 1, 1]], [[1, 1, 1, 1]]], [[[1, 1, 1, 1]], [[0, 1, 0, 1]]], "pairs").total
+    0.5
+    """
+    table = np.stack([np.asarray(pro), np.asarray(anti)], axis=1).astype(np.float64)
+    return ItemSums(labels, table.reshape(len(table), -1), "f1_gap", over)
+
+
+def accuracy_gap_sums(labels: NDArray[np.str_], right: ArrayLike, n: ArrayLike, over: str) -> ItemSums:
+    """Return the sums of the accuracy with she minus that with he, from right answers and sentences, each of shape (n, 2)."""
+    sums = np.concatenate([np.asarray(right), np.asarray(n)], axis=1).astype(np.float64)
+    return ItemSums(labels, sums, "accuracy_gap", over)
+
+
+def absolute_gap_sums(labels: NDArray[np.str_], counts: FloatArray, rate: Rate, over: str) -> ItemSums:
+    """Return the sums of a sum of absolute gaps between two groups.
+
+    Not smooth: drawing units again with replacement makes such a sum larger; exchanging those of two models does not.
+
+    Args:
+        labels: names of the units, shape (n,).
+        counts: sums of :func:`~pytest_genderbias.statistics.rate_counts.rate_counts` over the cases of each unit, (n, 3, 2, K).
+        rate: which rate.
+        over: what a unit is, in the plural.
+    """
+    return ItemSums(labels, counts.reshape(len(counts), -1), "absolute_gaps", over, {"rate": rate})
+
+
+def gap_pearson_sums(labels: ArrayLike, counts: ArrayLike, rate: Rate, shares: ArrayLike, over: str) -> ItemSums:
+    """Return the sums, over classes, of r of the gaps with the shares; a class without a gap is a unit of zeros.
+
+    Args:
+        labels: names of the classes, shape (K,).
+        counts: totals of :func:`~pytest_genderbias.statistics.rate_counts.rate_counts`, shape (3, 2, K).
+        rate: which rate.
+        shares: of each class, NaN where it is not known, shape (K,).
+        over: what a class is, in the plural.
+    """
+    hits, trials = hits_and_trials_of(counts, rate)
+    share, there = np.asarray(shares, dtype=np.float64), np.asarray(trials.min(axis=0) > 0)
+    rates = hits / np.where(trials > 0, trials, 1.0)
+    known = np.isfinite(share)
+    sums = product_sums(share[known], (rates[0] - rates[1])[known], there[known])
+    return ItemSums(np.asarray(labels, dtype=np.str_)[known], sums, "pearson", over)
+
+
+def gap_sums(tables: BlockTables, rate: Rate, shares: ArrayLike, figure: GapFigure) -> ItemSums:
+    """Return the sums of a figure of gaps: hits and trials by block of persons.
+
+    Drawing persons again with replacement makes a sum of absolute gaps larger, and there are four sums a class. Exchanging the
+    blocks of two models keeps their number and is quick, so all figures count as not smooth.
+
+    Raises:
+        UndefinedError: there are no persons.
+    """
+    labels, _ = tables.by_block()
+    sums = np.stack(hits_and_trials(tables.dense(), rate), axis=1)
+    share = np.asarray(shares, dtype=np.float64).tolist()
+    known = {name: s for name, s in zip(tables.classes.tolist(), share, strict=True) if np.isfinite(s)}
+    return ItemSums(
+        labels,
+        sums.reshape(len(labels), -1).astype(np.float64),
+        "gap_of_columns",
+        PERSON_BLOCKS,
+        {"figure": figure, "shares": known},
+        gap_columns(tables.classes),
+    )
+
+
+def distance_sums(tables: BlockTables, measure: str, figure: DistanceFigure) -> ItemSums:
+    """Return the sums of a figure of distances: the cells of the tables by block of persons.
+
+    Like all distances of distributions with small cells it grows when persons are drawn again with replacement: not smooth.
+
+    Args:
+        tables: the counts.
+        measure: which distance.
+        figure: the sum of all distances, or of the differences between groups.
+
+    Raises:
+        UndefinedError: there are no persons.
+    """
+    labels, block = tables.by_block()
+    shape = (2, len(tables.classes), len(tables.classes))
+    cells, column = np.unique(np.ravel_multi_index(tuple(tables.cells[1:]), shape), return_inverse=True)
+    sums = np.zeros((len(labels), len(cells)))
+    sums[block, column.ravel()] = tables.counts
+    columns = cell_columns(tables.classes, *np.unravel_index(cells, shape))
+    about = {"measure": measure, "figure": figure, "classes": tables.classes.tolist()}
+    return ItemSums(labels, sums, "distance_of_columns", PERSON_BLOCKS, about, columns)
+
+
+def accuracy_sums(tables: BlockTables) -> ItemSums:
+    """Return the sums of the share of persons whose class is predicted, by block of persons.
+
+    Raises:
+        UndefinedError: there are no persons.
+    """
+    labels, block = tables.by_block()
+    right = np.where(tables.cells[2] == tables.cells[3], tables.counts, 0)
+    return mean_sums(
+        labels, np.bincount(block, weights=right), np.bincount(block, weights=tables.counts), PERSON_BLOCKS
+    )
+
+
+def significant_fill_sums(
+    persons: ArrayLike,
+    group_of: NDArray[np.integer],
+    groups: NDArray[np.str_],
+    fills: NDArray[np.integer],
+    fill_ids: NDArray[np.integer],
+    fill_texts: ArrayLike,
+    *,
+    level: float,
+    family: str,
+    test: str,
+) -> ItemSums:
+    """Return the sums of DisCo's count of significant fills: for each person, which fill of which template is supplied to whom.
+
+    Args:
+        persons: names of the persons, shape (n,).
+        group_of: group of each person, shape (n,).
+        groups: names of the groups.
+        fills: ids of the fills that are supplied for each person in each template, shape (n, templates, k).
+        fill_ids: all ids, ascending.
+        fill_texts: text of each id.
+        level: level of the test, as the other settings in :func:`~pytest_genderbias.statistics.contingency.significant_fills`.
+        family: what Bonferroni's correction is for.
+        test: the test.
+    """
+    n, templates, _ = fills.shape
+    shape = (templates, len(groups), len(fill_ids))
+    place = (np.arange(templates)[:, None], group_of[:, None, None], np.searchsorted(fill_ids, fills))
+    cells, at = np.unique(np.ravel_multi_index(np.broadcast_arrays(*place), shape), return_inverse=True)
+    sums = np.zeros((n, len(cells) + len(groups)), dtype=np.float32)
+    np.add.at(sums, (np.arange(n)[:, None], at.reshape(n, -1)), 1.0)
+    sums[np.arange(n), len(cells) + group_of] = 1.0
+    texts = distinct(fill_texts)
+    columns = [
+        fill_column(template, groups[group], texts[fill])
+        for template, group, fill in zip(*np.unravel_index(cells, shape), strict=True)
+    ]
+    columns += [fill_column(SIZE, group, "") for group in groups]
+    about = {"templates": templates, "level": level, "family": family, "test": test}
+    return ItemSums(distinct(persons), sums, "significant_fills", "persons", about, tuple(columns))
