@@ -18,7 +18,7 @@ from pytest_genderbias import load_model, load_suite
 from pytest_genderbias.gates.judgement import decide
 from pytest_genderbias.gates.regression import verdict_on
 from pytest_genderbias.gates.verdicts import INCONCLUSIVE, PASS, REGRESSED, STALE
-from pytest_genderbias.measurement.measure import plan_measurement
+from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.paired import compare_items

@@ -104,7 +104,8 @@ def main() -> None:
 
 def make_row(row: Row, given: argparse.Namespace) -> dict[str, Any]:
     """Train what is not trained yet, measure every side, and judge."""
-    from pytest_genderbias.measurement.measure import measure, versions
+    from pytest_genderbias.measurement.carry_out import versions
+    from pytest_genderbias.measurement.measure import measure
     from pytest_genderbias.mitigation import make_method, make_recipe, mitigate
 
     methods = [make_method(**dict(one)) for one in row.method]
@@ -134,7 +135,7 @@ def watch(given: argparse.Namespace) -> dict[str, Any]:
     """Return loss, perplexity and bias over the steps of the plain training of the language model (lu2018, figure 3)."""
     from mitigation_rows import bold_sentences
 
-    from pytest_genderbias.measurement.measure import versions
+    from pytest_genderbias.measurement.carry_out import versions
     from pytest_genderbias.mitigation import BiasCallback, make_recipe
     from pytest_genderbias.mitigation.harness.callback import loss_association
     from pytest_genderbias.recipes.recipe import Training
@@ -156,7 +157,7 @@ def tune_on(given: argparse.Namespace) -> dict[str, Any]:
     """Return what is left of a projection while the model is tuned on STS-B, and by what is frozen then (webster2020, figures 2 and 3)."""
     from mitigation_rows import GENDER_PROJECTION, SIMILARITY
 
-    from pytest_genderbias.measurement.measure import versions
+    from pytest_genderbias.measurement.carry_out import versions
     from pytest_genderbias.mitigation import make_method, make_recipe, mitigate, resilience
 
     recipe = make_recipe(**SIMILARITY, data=str(given.data))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from pytest_genderbias.errors import GateError, UnknownNameError
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Finding, Judgement, approximate, decide, make_judgement
 from pytest_genderbias.gates.regression import FLOAT_NOISE
 from pytest_genderbias.gates.verdicts import INCONCLUSIVE, NO_VALUE, PASS, REGRESSED
-from pytest_genderbias.measurement.measure import Until
+from pytest_genderbias.measurement.carry_out import Until
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import restarts_of
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
@@ -69,10 +68,6 @@ class Limit:
         least, most = self.range(about)
         return decide(low, high, least - FLOAT_NOISE, most + FLOAT_NOISE)
 
-    def decided(self, about: Statistic) -> Callable[[float, float], bool]:
-        """Return what tells whether bounds decide this limit."""
-        return lambda low, high: self.verdict(about, low, high) != INCONCLUSIVE
-
 
 def decided_by(limits: Iterable[tuple[str, Limit]], statistics: Mapping[str, Statistic]) -> Until:
     """Return what ``measure(until=...)`` takes: stop when all these limits on these statistics are decided.
@@ -85,17 +80,25 @@ def decided_by(limits: Iterable[tuple[str, Limit]], statistics: Mapping[str, Sta
         GateError: a limit does not fit its statistic.
         UnknownNameError: there is no such statistic.
     """
-    tests: dict[str, list[Callable[[float, float], bool]]] = {}
+    by_statistic: dict[str, tuple[Limit, ...]] = {}
     for name, limit in limits:
         if name not in statistics:
             raise UnknownNameError(f"no statistic {name!r}; there are {', '.join(statistics)}")
         limit.check_direction(name, statistics[name])
-        tests.setdefault(name, []).append(limit.decided(statistics[name]))
-    return {name: partial(_all_decided, some) for name, some in tests.items()}
+        by_statistic[name] = (*by_statistic.get(name, ()), limit)
+    return {name: AllDecided(some, statistics[name]) for name, some in by_statistic.items()}
 
 
-def _all_decided(tests: Sequence[Callable[[float, float], bool]], low: float, high: float) -> bool:
-    return all(test(low, high) for test in tests)
+@dataclass(frozen=True)
+class AllDecided:
+    """Tells whether bounds of a statistic decide each of several limits."""
+
+    limits: tuple[Limit, ...]
+    about: Statistic = field(repr=False)
+
+    def __call__(self, low: float, high: float) -> bool:
+        """Return whether a value between these bounds certainly keeps, or certainly breaks, each limit."""
+        return all(limit.verdict(self.about, low, high) != INCONCLUSIVE for limit in self.limits)
 
 
 def judge_limit(

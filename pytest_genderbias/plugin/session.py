@@ -20,8 +20,9 @@ from pytest_genderbias.plugin.runs import runs_folder
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.limits import Limit
-    from pytest_genderbias.measurement.measure import Plan, Until
+    from pytest_genderbias.measurement.carry_out import Until
     from pytest_genderbias.measurement.measurement import Measurement
+    from pytest_genderbias.measurement.plan import Plan
     from pytest_genderbias.mitigation.harness.run import MitigationRun
     from pytest_genderbias.mitigation.methods.base import Method
     from pytest_genderbias.models.model import Model
@@ -150,7 +151,8 @@ class BiasSession:
 
     def _measure_other(self, suite: Suite, model: Model, **settings: Any) -> Measurement:
         """Measure a model of a mitigation by the settings of the run; a null control nobody asked for."""
-        from pytest_genderbias.measurement.measure import carry_out, plan_measurement
+        from pytest_genderbias.measurement.carry_out import carry_out
+        from pytest_genderbias.measurement.plan import plan_measurement
 
         chosen = self._settings_for(suite, settings)
         options = {name: value for name, value in chosen.items() if name not in _RUN}
@@ -186,14 +188,14 @@ class BiasSession:
     def _once_measured(
         self, suite: Suite, spec: ModelSpec, chosen: Mapping[str, Any], until: Until | None
     ) -> Measurement:
-        from pytest_genderbias.measurement.measure import carry_out
+        from pytest_genderbias.measurement.carry_out import carry_out
 
         plan, settings = self._plan(suite, spec, chosen), self._score_settings(chosen)
         return carry_out(plan, self.model(spec), settings, until, chosen["null"])
 
     def _over_restarts(self, suite: Suite, spec: ModelSpec, chosen: Mapping[str, Any], seeds: int) -> Measurement:
         """Measure each restart: of the model where its spec names one a seed, and of what the suite itself trains."""
-        from pytest_genderbias.measurement.measure import carry_out
+        from pytest_genderbias.measurement.carry_out import carry_out
         from pytest_genderbias.measurement.restarts import combine_restarts
 
         specs = [spec] * seeds
@@ -209,7 +211,7 @@ class BiasSession:
         return replace(combined, notes=(*combined.notes, _NO_NULL)) if chosen["null"] else combined
 
     def _plan(self, suite: Suite, spec: ModelSpec, chosen: Mapping[str, Any]) -> Plan:
-        from pytest_genderbias.measurement.measure import plan_measurement
+        from pytest_genderbias.measurement.plan import plan_measurement
 
         options = {name: value for name, value in chosen.items() if name not in _RUN}
         return plan_measurement(suite, spec.name, self.source(spec).role, options, self.settings.data, chosen["seed"])

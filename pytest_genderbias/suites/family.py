@@ -85,6 +85,7 @@ class Family(Protocol):
     options: ClassVar[Mapping[str, Option]]
     null_control: ClassVar[str] = ""  #: what :meth:`null` shuffles, in words; empty where no shuffle is natural
     no_null_control: ClassVar[str] = ""  #: then why none is
+    seeds_are_restarts: ClassVar[bool] = False  #: whether its option ``seeds`` is a number of restarts
     asked_apart: ClassVar[tuple[str, ...]] = ()  #: statistics with a question of their own, of that name and whole
     signed: ClassVar[
         Mapping[str, str]

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from pytest_genderbias import assert_within, measure, suite_names
 from pytest_genderbias.errors import GateFailure, NotApplicableError, SettingError
-from pytest_genderbias.measurement.measure import carry_out, plan_measurement
+from pytest_genderbias.measurement.carry_out import carry_out
+from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.models.objects import wrap_object

@@ -7,7 +7,7 @@ from support.tiny_checkpoints import CAUSAL, suite_space
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import ModelError, NotApplicableError, ScoreError, SettingError
-from pytest_genderbias.measurement.measure import plan_measurement
+from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.scoring.scorers import make_scorer

@@ -11,7 +11,7 @@ import numpy as np
 import yaml
 
 from pytest_genderbias import load_model, load_suite
-from pytest_genderbias.measurement.measure import plan_measurement
+from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring.engine import ScoreSettings, answer

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_genderbias.errors import SettingError, UnknownNameError
-from pytest_genderbias.measurement.measure import Plan, carry_out, plan_measurement
+from pytest_genderbias.measurement.carry_out import carry_out
+from pytest_genderbias.measurement.plan import Plan, plan_measurement
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.recipes.recipe import Performance

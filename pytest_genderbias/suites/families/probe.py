@@ -45,6 +45,7 @@ class Probe(Family):
 
     name: ClassVar[str] = "probe"
     definition: ClassVar[str] = "probe/1"
+    seeds_are_restarts: ClassVar[bool] = True
     null_control: ClassVar[str] = (
         "labels are shuffled over examples (over professions, where these have them), and the probes trained anew"
     )

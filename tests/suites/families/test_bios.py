@@ -19,7 +19,8 @@ from pytest_genderbias import Baseline, assert_no_regression, load_model, load_s
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.errors import DataFileError, GateFailure, ModelError, NotApplicableError, SettingError
 from pytest_genderbias.gates.book import write_entries
-from pytest_genderbias.measurement.measure import carry_out, plan_measurement
+from pytest_genderbias.measurement.carry_out import carry_out
+from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring.engine import ScoreSettings

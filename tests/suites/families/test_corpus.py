@@ -21,7 +21,7 @@ from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
 from pytest_genderbias.datasets.passages import corpus_sha256, read_passages
 from pytest_genderbias.datasets.vocabulary import Vocabulary
 from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError, ScoreError, SettingError
-from pytest_genderbias.measurement.measure import plan_measurement
+from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import CAUSAL_LM, Role
 from pytest_genderbias.scoring.engine import ScoreSettings, score_suite

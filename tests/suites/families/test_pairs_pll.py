@@ -10,7 +10,8 @@ from support.tiny_checkpoints import CAUSAL, MASKED, save_checkpoint
 from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UnknownNameError
-from pytest_genderbias.measurement.measure import Plan, _sample_bounds
+from pytest_genderbias.measurement.carry_out import _sample_bounds
+from pytest_genderbias.measurement.plan import Plan
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring import log_probability
 from pytest_genderbias.scoring.log_probability import _windows

@@ -1,0 +1,197 @@
+"""Carry out a plan: put its questions to a model, and summarise the answers as a measurement."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pytest_genderbias.errors import SettingError
+from pytest_genderbias.measurement.label_check import LabelWarning, label_warning
+from pytest_genderbias.measurement.measurement import ALL_CASES, SUITE_CASES, Measurement
+from pytest_genderbias.measurement.plan import Plan
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.scoring import SCORING_VERSION
+from pytest_genderbias.scoring.engine import ScoreSettings, answer
+from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.null import Null, summarise_null
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.suites.cases import Answer, TextCases
+from pytest_genderbias.suites.family import Summary
+
+#: For each gated statistic: is it decided, if its value over the whole suite lies between these bounds?
+Until = Mapping[str, Callable[[float, float], bool]]
+
+
+def carry_out(
+    plan: Plan, model: Model, settings: ScoreSettings, until: Until | None = None, null: int = 0
+) -> Measurement:
+    """Put a plan's questions to a model and summarise the answers. Errors as :func:`measure`."""
+    if type(null) is not int or null < 0:
+        raise SettingError(f"null should be a number of shuffles, 0 for none, got {null!r}")
+    suite = plan.suite
+    doubt = label_warning(model)
+    answers, notes = _answers(plan, model, settings, until)
+    summary = suite.family.summarise(suite.body, plan.options, answers, settings.seed)
+    shuffled, said = _null_control(plan, answers, summary.values, settings.seed, null) if null else ({}, [])
+    if doubt is not None:
+        warnings.warn(doubt, LabelWarning, stacklevel=_level_of_caller())
+        notes = [doubt, *notes]
+    main = next(iter(answers.values()))
+    left_out = dict.fromkeys(plan.questions.keys() - answers.keys(), "not asked: the gates were decided without it")
+    signature = {
+        "suite": suite.name,
+        "digest": suite.digest,
+        "definition": suite.family.definition,
+        "settings": {
+            "seed": settings.seed,
+            **{k: v for k, v in plan.options.items() if not suite.family.options[k].display},
+        },
+        "sample": _sample(main, settings.seed),
+        "data": {
+            **{k: q.data_digest[:16] for k, q in plan.questions.items() if q.data_digest is not None},
+            **summary.data,
+        },
+        "model": {"fingerprint": model.fingerprint, "spec": model.spec, **model.details},
+        "versions": versions(),
+    }
+    return Measurement(
+        suite.name, model.name, summary.values, summary.intervals,
+        _bounds_by_statistic(plan, answers, summary, partial(_drawn, plan, model.role.kind), settings.seed),
+        {**summary.reasons, **left_out}, suite.family.statistics, summary.count or main.n, summary.count or main.n_total,
+        summary.records, summary.items, signature, suite.family, (*summary.notes, *notes, *said), shuffled,
+    )  # fmt: skip
+
+
+def _null_control(
+    plan: Plan, answers: Mapping[str, Answer], values: Mapping[str, float | None], seed: int, repeats: int
+) -> tuple[dict[str, Null], list[str]]:
+    """Return where values lie among those of shuffles; and notes that say what has no such control, or a smaller one."""
+    family = plan.suite.family
+    if not family.null_control:
+        return {}, [f"no null control: {family.no_null_control}"]
+    try:
+        drawn = family.null(plan.suite.body, plan.options, answers, seed, repeats)
+    except UndefinedError as error:
+        return {}, [f"no null control: {error}"]
+    found: dict[str, Null] = {}
+    for name, shuffled in drawn.items():
+        value = values[name]
+        if value is not None and not np.isnan(shuffled).all():
+            found[name] = summarise_null(value, shuffled, family.statistics[name].distance, family.null_control)
+    if not found:
+        return {}, ["no null control: what was scored leaves nothing to shuffle"]
+    made = max(len(shuffled) for shuffled in drawn.values())
+    notes = [f"{made} shuffles and not {repeats}: more would take minutes"] if made < repeats else []
+    notes += [
+        f"{one.undefined} of {made} shuffles leave {name} undefined" for name, one in found.items() if one.undefined
+    ]
+    return found, [f"null control: {note}" for note in notes]
+
+
+def _answers(
+    plan: Plan, model: Model, settings: ScoreSettings, until: Until | None
+) -> tuple[dict[str, Answer], list[str]]:
+    """Ask every question; after a main one that stopped early, none that only concerns a statistic without a gate."""
+    suite = plan.suite
+    answers: dict[str, Answer] = {}
+    notes: list[str] = []
+    for name, question in plan.questions.items():
+        first = next(iter(answers.values()), None)
+        if first is not None and first.stopped and name in suite.family.asked_apart and name not in (until or {}):
+            continue
+        label = f"{suite.name} on {model.name}" + (f" ({name})" if answers else "")
+        # Texts that were read have an order, and scores, of their own: two suites share the accuracy on one data set.
+        digest = question.cases.digest() if isinstance(question.cases, TextCases) else suite.digest
+        enough = None if answers or not until else partial(_enough, plan, until)
+        answers[name], said = answer(question, model, digest, settings, label, enough)
+        notes += [note for note in said if note not in notes]
+    return answers, notes
+
+
+def _enough(plan: Plan, until: Until, answer: Answer) -> bool:
+    """Tell whether every gate on a sampled statistic is decided by what was answered so far."""
+    for name, decided in until.items():
+        if name in plan.suite.family.asked_apart:  # decided, or without value, however many of these cases are scored
+            continue
+        bounds = _sample_bounds(plan, name, answer)
+        if bounds is None or not decided(bounds.low, bounds.high):
+            return False
+    return True
+
+
+def _sample_bounds(plan: Plan, statistic: str, answer: Answer) -> Interval | None:
+    """Return the bounds of a mean over all units from those that were answered; ``None`` for what is no such mean.
+
+    Units without a score, which the mean leaves out, bound it as 0 from below and as 1 from above, those still unknown too.
+    """
+    family = plan.suite.family
+    scores = family.unit_scores(statistic, plan.options, answer)
+    if scores is None:
+        return None
+    from pytest_genderbias.statistics.inference.sequences import mean_bounds
+
+    n_units = answer.cases.n_units
+    low, high = mean_bounds(np.nan_to_num(scores, nan=0.0), n_units)
+    if np.isnan(scores).any():
+        high = mean_bounds(np.nan_to_num(scores, nan=1.0), n_units)[1]
+    return Interval(low, high, 0.95, SUITE_CASES, "betting, without replacement, at any time", len(scores))
+
+
+def _bounds_by_statistic(
+    plan: Plan, answers: Mapping[str, Answer], summary: Summary, drawn: Callable[[str], str], seed: int
+) -> dict[str, Interval | None]:
+    """Return what is known of each value over the whole suite: all of it, bounds, or nothing; ``drawn`` inside it, in words."""
+    main = next(iter(answers.values()))
+    found: dict[str, Interval | None] = {}
+    for name, value in summary.values.items():
+        if value is None:
+            found[name] = None
+        elif main.n < main.n_total and name not in plan.suite.family.asked_apart:
+            found[name] = _sample_bounds(plan, name, main)
+        else:
+            found[name] = _of_all_cases(value, summary.intervals[name], drawn(name), seed)
+    return found
+
+
+def _of_all_cases(value: float, interval: Interval | None, drawn: str, seed: int) -> Interval:
+    """Return the value where nothing is drawn; else the interval over what is, if there is one, or the value of this seed."""
+    if drawn and interval is not None and interval.over == drawn:
+        return interval
+    return Interval(
+        value, value, 1.0, f"{ALL_CASES}, with seed {seed} for the {drawn}" if drawn else ALL_CASES, "all cases"
+    )
+
+
+def _drawn(plan: Plan, role: str, statistic: str) -> str:
+    family = plan.suite.family
+    if statistic in family.asked_apart:
+        return ""
+    return family.drawn(statistic, plan.options, role) or ("head" if plan.trains else "")
+
+
+def _sample(main: Answer, seed: int) -> dict[str, Any]:
+    sampled = main.n < main.n_total
+    sample = {"n": main.n, "of": main.n_total, "seed": seed if sampled else None}
+    return {**sample, "stopped": True} if main.stopped else sample
+
+
+def _level_of_caller() -> int:
+    """Return the stack level, as ``warnings.warn`` counts, of the first frame outside this package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "pytest_genderbias":
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a score can depend on."""
+    from importlib.metadata import version
+
+    packages = ("torch", "transformers", "tokenizers", "numpy", "scipy")
+    return {"scoring": str(SCORING_VERSION), "python": platform.python_version(), **{p: version(p) for p in packages}}

@@ -1,0 +1,64 @@
+"""The plan of a measurement: options resolved and questions asked, before any weights are loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_genderbias.datasets.folder import DataFolder
+from pytest_genderbias.errors import NotApplicableError
+from pytest_genderbias.models.roles import Role
+from pytest_genderbias.suites.cases import Question
+from pytest_genderbias.suites.family import Context
+from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.query import CoreferenceScores
+from pytest_genderbias.suites.suite import Suite
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A suite with resolved options and the questions for the model."""
+
+    suite: Suite
+    options: Mapping[str, object]
+    questions: Mapping[str, Question]
+
+    @property
+    def trains(self) -> bool:
+        """Whether scoring trains something (a head on frozen vectors), so that another seed gives another value."""
+        queries = [question.query for question in self.questions.values()]
+        return any(isinstance(query, CoreferenceScores) and query.training is not None for query in queries)
+
+
+def plan_measurement(
+    suite: Suite,
+    name: str,
+    role: Role,
+    options: Mapping[str, object] | None = None,
+    data: str | Path | None = None,
+    seed: int = 0,
+) -> Plan:
+    """Resolve options and ask a suite's questions.
+
+    Args:
+        suite: the suite.
+        name: the model's name, for messages.
+        role: the model's role, which can decide what is asked.
+        options: options of the suite's family.
+        data: the folder of the user's data sets.
+        seed: the seed of the run.
+
+    Raises:
+        NotApplicableError: the suite needs another kind of model, or data that are missing.
+        SettingError, UnknownNameError: an option is wrong.
+        DataFileError: a data file is malformed.
+    """
+    resolved = resolve_options(suite.family.options, {**suite.defaults, **(options or {})}, suite.name)
+    if role.kind not in suite.family.roles:
+        raise NotApplicableError(f"{suite.name} needs {suite.family.needs}; {name} is {role.text}")
+    context = Context(role.kind, role.labels, DataFolder(None if data is None else Path(data)), suite.path.parent, seed)
+    try:
+        return Plan(suite, resolved, suite.family.questions(suite.body, resolved, context))
+    except NotApplicableError as error:
+        raise type(error)(f"{suite.name}: {error}") from None

@@ -1,0 +1,314 @@
+"""``Runner``: what the measurements of a run share, namely suites, one loaded model, run settings and earlier measurements."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+from pytest_genderbias.errors import BiasError, ModelError, SettingError
+from pytest_genderbias.folders import default_cache
+from pytest_genderbias.measurement.carry_out import Until, carry_out
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.plan import Plan, plan_measurement
+from pytest_genderbias.measurement.restarts import combine_restarts
+from pytest_genderbias.models.loading import inspect, load
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.objects import wrap_object
+from pytest_genderbias.models.source import LoadSettings, ModelSource
+from pytest_genderbias.models.spec import ModelSpec, parse_spec
+from pytest_genderbias.scoring.engine import Progress, ScoreSettings
+from pytest_genderbias.suites.suite import Suite, load_suite
+
+T = TypeVar("T")
+
+_NO_NULL = "no null control: the value is a mean over restarts; measure one of them (without seeds) to see its own"
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """Settings of scoring, for every suite of a run.
+
+    Attributes:
+        limit: score at most this many cases; all by default.
+        seed: seed of the random order, of the null control and of what is trained.
+        batch_tokens: tokens in a batch; determined automatically by default.
+        cache: folder of the score cache; the user's cache folder by default, ``None`` for no cache.
+        null: shuffles of the null control; none by default.
+        progress: shows how far scoring is.
+    """
+
+    limit: int | None = None
+    seed: int = 0
+    batch_tokens: int | None = None
+    cache: Path | None = field(default_factory=default_cache)
+    null: int = 0
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True)
+class _Request:
+    """The settings of one measurement: those of the run, changed by options of the run and by the caller."""
+
+    score: RunSettings
+    data: Path | None
+    options: Mapping[str, object]
+
+    @property
+    def scoring(self) -> ScoreSettings:
+        score = self.score
+        return ScoreSettings(score.limit, score.seed, score.batch_tokens, score.cache, score.progress)
+
+    @property
+    def key(self) -> str:
+        """Text that is equal for requests that give the same measurement."""
+        score = self.score
+        numbers = (score.limit, score.seed, score.batch_tokens, score.null)
+        return repr((numbers, self.data, sorted(self.options.items())))
+
+    def with_seed(self, seed: int) -> _Request:
+        return replace(self, score=replace(self.score, seed=seed))
+
+
+class Runner:
+    """Measures suites on models, with one model in memory and each measurement made once.
+
+    Args:
+        load: how models are loaded.
+        score: settings of scoring.
+        data: folder of the user's data sets, in the layout of docs/data.md.
+        seeds: restarts of what a suite trains, and of models whose spec holds ``{seed}``; none by default.
+        options: options of suites, as ``(suite, option, value)``. An empty suite stands for every suite that has the option.
+        threads: threads that torch may use; its own default if ``None``.
+
+    Example:
+        >>> runner = Runner(score=RunSettings(limit=32, cache=None))
+        >>> measurement = runner.measure("lm-occupation", "demo-lm")
+        >>> runner.measure("lm-occupation", "demo-lm") is measurement
+        True
+    """
+
+    def __init__(
+        self,
+        load: LoadSettings | None = None,
+        score: RunSettings | None = None,
+        *,
+        data: str | Path | None = None,
+        seeds: int | None = None,
+        options: Sequence[tuple[str, str, object]] = (),
+        threads: int | None = None,
+    ) -> None:
+        """Keep the settings; nothing is loaded yet."""
+        self.load_settings = load or LoadSettings()
+        self.score = score or RunSettings()
+        self.data = None if data is None else Path(data)
+        self.seeds, self.options, self.threads = seeds, tuple(options), threads
+        #: Results that hold copies of the model in memory. They are dropped together with it.
+        self.kept_with_model: dict[str, object] = {}
+        self._suites: dict[str, Suite] = {}
+        self._sources: dict[str, ModelSource] = {}
+        self._refused: dict[str, str | None] = {}  # by name of the model: the error, until it has been reported in full
+        self._loaded: tuple[ModelSpec, Model] | None = None
+        self._measurements: dict[str, Measurement] = {}
+
+    def suite(self, name: str | Path) -> Suite:
+        """Load a suite once, by the name of a packaged suite or the path of a file."""
+        if str(name) not in self._suites:
+            self._suites[str(name)] = load_suite(name)
+        return self._suites[str(name)]
+
+    def source(self, spec: ModelSpec) -> ModelSource:
+        """Locate a model and read its role, without loading its weights."""
+        if spec.target not in self._sources:
+            self._sources[spec.target] = self._refused_once(spec, lambda: inspect(spec, self.load_settings))
+        return replace(self._sources[spec.target], spec=spec)  # another model may share the files under another name
+
+    def model(self, spec: ModelSpec) -> Model:
+        """Load a model and keep it in memory; the previous one is released first."""
+        if self._loaded is None or self._loaded[0] != spec:
+            self.release()
+            if self.threads is not None:
+                import torch
+
+                torch.set_num_threads(self.threads)
+            self._loaded = spec, self._refused_once(spec, lambda: load(self.source(spec), self.load_settings))
+        return self._loaded[1]
+
+    def release(self) -> None:
+        """Release the model in memory, and all that was kept with it."""
+        if self._loaded is not None:
+            self._loaded = None
+            self.kept_with_model.clear()
+            gc.collect()
+
+    def open(self, model: str | Model) -> Model:
+        """Return a model, loaded if it is a spec. The runner does not keep it."""
+        if isinstance(model, Model):
+            return model
+        return load(inspect(parse_spec(model), self.load_settings), self.load_settings)
+
+    def measure(
+        self,
+        suite: str | Path | Suite,
+        model: str | ModelSpec | Model | object,
+        settings: Mapping[str, object] | None = None,
+        until: Until | None = None,
+    ) -> Measurement:
+        """Measure a suite on a model, or return the earlier measurement with the same settings.
+
+        Args:
+            suite: a packaged suite's name, the path of a suite file, or a loaded suite.
+            model: a spec, parsed or not, a loaded model, or an object with the protocol of a role.
+            settings: replace settings of the run for this measurement: ``limit``, ``seed``, ``batch_tokens``, ``null``, ``cache``,
+                ``progress``, ``data``, ``seeds`` and options of the suite. ``seeds`` is the suite's own option where it has one.
+            until: stop scoring as soon as these statistics are decided. Restarts are always measured in full.
+
+        Raises:
+            NotApplicableError: the suite needs another kind of model, or data that are missing.
+            ModelError: the model cannot be loaded. The first request for it gets the full message.
+            ScoreError: the model returns NaN or infinite scores.
+            SettingError, UnknownNameError: a setting or option is wrong.
+        """
+        loaded, target = self._suite_of(suite), _target_of(model)
+        request = self._request(loaded, settings or {})
+        known = _name_of(target)
+        key = repr((loaded.digest, loaded.name, known, request.key, until))
+        if known is None or key not in self._measurements:
+            seeds, request = self._restarts(loaded, target, request)
+            if seeds is None:
+                plan = self._plan(loaded, target, request)
+                measurement = carry_out(plan, self._model_of(target), request.scoring, until, request.score.null)
+            else:
+                measurement = self._over_restarts(loaded, target, request, seeds)
+            if known is None:
+                return measurement
+            self._measurements[key] = measurement
+        return self._measurements[key]
+
+    def measure_once(
+        self, suite: str | Suite, model: Model, settings: Mapping[str, object] | None = None
+    ) -> Measurement:
+        """Measure a suite on a loaded model with the settings of the run, but without restarts or a null control of the run.
+
+        The measurement is not kept. Arguments and errors as :meth:`measure`.
+        """
+        loaded = self._suite_of(suite)
+        request = self._request(loaded, {"null": 0, **(settings or {})})
+        return carry_out(self._plan(loaded, model, request), model, request.scoring, null=request.score.null)
+
+    @contextmanager
+    def unreported(self) -> Iterator[None]:
+        """Suppress an error inside the ``with`` block. If a model was refused, the next request for it gets the full message."""
+        reported = {name for name, message in self._refused.items() if message is None}
+        try:
+            yield
+        except BiasError as error:
+            for name in self._refused.keys() - reported:
+                self._refused[name] = str(error)
+
+    def _suite_of(self, suite: str | Path | Suite) -> Suite:
+        return suite if isinstance(suite, Suite) else self.suite(suite)
+
+    def _request(self, suite: Suite, settings: Mapping[str, object]) -> _Request:
+        """Return the settings of a measurement: the run's, its options for the suite, then those of the caller."""
+        scoped = {option: value for owner, option, value in self.options if _is_for(owner, option, suite)}
+        options = {**scoped, **settings}
+        if self.seeds is not None and suite.family.seeds_are_restarts:
+            options = {"seeds": self.seeds, **options}
+        scoring = {name: options.pop(name) for name in vars(self.score) if name in options}
+        if "cache" in scoring:
+            scoring["cache"] = cache_folder(scoring["cache"])
+        data = options.pop("data", self.data)
+        return _Request(replace(self.score, **scoring), None if data is None else Path(str(data)), options)  # type: ignore[arg-type]
+
+    def _restarts(self, suite: Suite, model: ModelSpec | Model, request: _Request) -> tuple[int | None, _Request]:
+        """Return the number of restarts, ``None`` where nothing is repeated, and the request without ``seeds``.
+
+        A suite with an option ``seeds`` of its own takes that setting; restarts of its model have the runner's number then.
+        """
+        seeded = isinstance(model, ModelSpec) and model.seeded
+        own = "seeds" in suite.family.options
+        if own and not seeded:
+            return None, request
+        requested = None if own else request.options.get("seeds")
+        if not own:
+            request = replace(request, options={k: v for k, v in request.options.items() if k != "seeds"})
+        seeds = self.seeds if requested is None else requested
+        if seeds is None:
+            if not seeded:
+                return None, request
+            raise SettingError(
+                f"{model.name}={model.spec} is one checkpoint a seed; say how many: --bias-seeds=5, or seeds: 5 in the gate's settings "
+                "(seeds=5 in Python)"
+            )
+        if type(seeds) is not int or seeds < 2:
+            raise SettingError(f"seeds should be a whole number of at least 2, got {seeds!r}")
+        if seeded or self._plan(suite, model, request).trains:
+            return seeds, request
+        if requested is not None:
+            raise SettingError(
+                f"{suite.name} trains nothing on {model.name}, so that every seed gives the same; leave seeds out, or name one checkpoint "
+                "a restart: --bias-model=NAME=runs/seed-{seed}"
+            )
+        return None, request
+
+    def _over_restarts(self, suite: Suite, model: ModelSpec | Model, request: _Request, count: int) -> Measurement:
+        """Measure each restart: of the model if its spec holds ``{seed}``, and of what the suite itself trains."""
+        restarts: Sequence[ModelSpec | Model] = [model] * count
+        first_seed = request.score.seed
+        seeds = range(first_seed, first_seed + count)
+        if isinstance(model, ModelSpec) and model.seeded:
+            restarts = self._refused_once(model, lambda: [model.for_seed(k) for k in range(count)])
+            seeds = range(count)
+        trains = self._plan(suite, restarts[0], request).trains
+        measurements = []
+        for k, restart in enumerate(restarts):
+            of_seed = request.with_seed(first_seed + k) if trains else request
+            plan = self._plan(suite, restart, of_seed)
+            measurements.append(carry_out(plan, self._model_of(restart), of_seed.scoring))
+        combined = combine_restarts(measurements, seeds, model.spec)
+        return replace(combined, notes=(*combined.notes, _NO_NULL)) if request.score.null else combined
+
+    def _plan(self, suite: Suite, model: ModelSpec | Model, request: _Request) -> Plan:
+        role = model.role if isinstance(model, Model) else self.source(model).role
+        return plan_measurement(suite, model.name, role, request.options, request.data, request.score.seed)
+
+    def _model_of(self, model: ModelSpec | Model) -> Model:
+        return model if isinstance(model, Model) else self.model(model)
+
+    def _refused_once(self, spec: ModelSpec, load: Callable[[], T]) -> T:
+        """Return what ``load`` gives. Its error is raised in full once, and in short for later requests of this model."""
+        if spec.name in self._refused:
+            message, self._refused[spec.name] = self._refused[spec.name], None
+            raise ModelError(message or f"{spec.name} cannot be measured; the first test that asked for it says why")
+        try:
+            return load()
+        except BiasError:
+            self._refused[spec.name] = None
+            raise
+
+
+def cache_folder(cache: object) -> Path | None:
+    """Return the folder of the score cache: the user's for ``"default"``, none for ``None``, else the path."""
+    return default_cache() if cache == "default" else None if cache is None else Path(str(cache))
+
+
+def _is_for(owner: str, option: str, suite: Suite) -> bool:
+    """Tell whether an option of the run is for a suite: one without owner is for every suite that has it."""
+    return owner == suite.name or (not owner and option in suite.family.options)
+
+
+def _target_of(model: object) -> ModelSpec | Model:
+    if isinstance(model, (ModelSpec, Model)):
+        return model
+    return parse_spec(model) if isinstance(model, str) else wrap_object(model)
+
+
+def _name_of(model: ModelSpec | Model) -> str | None:
+    """Return a text that names a model for as long as its weights stay the same; ``None`` where they may change."""
+    if isinstance(model, ModelSpec):
+        return repr(model)
+    return None if model.fingerprint is None else repr((model.name, model.spec, model.fingerprint))
