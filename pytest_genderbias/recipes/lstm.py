@@ -26,7 +26,7 @@ from pytest_genderbias.recipes.recipe import PLAIN, Performance, Recipe, Row, Tr
 from pytest_genderbias.recipes.trainer import check_arguments, run_trainer
 from pytest_genderbias.scoring.log_probability import sum_log_probabilities
 from pytest_genderbias.scoring.network import Network
-from pytest_genderbias.scoring.tokens import SentenceEncoder, pack_rows
+from pytest_genderbias.scoring.tokens import RowEncoder, pack_rows
 from pytest_genderbias.statistics.sums import perplexity_sums
 from pytest_genderbias.text.wordlist import load_wordlist
 
@@ -305,7 +305,7 @@ def _passage_scores(model: Model, rows: Sequence[Row]) -> tuple[NDArray[np.float
         found = [block["input_ids"] for block in Blocks(stream, _READ)]
         blocks += found
         passage_of += [number] * len(found)
-    encoder, network = SentenceEncoder(checkpoint.tokenizer), Network(checkpoint, None, vocabulary_head=True)
+    encoder, network = RowEncoder(checkpoint.tokenizer), Network(checkpoint, None, vocabulary_head=True)
     packed = pack_rows([block.astype(np.int32) for block in blocks], encoder, np.zeros((len(blocks), 2), np.int64))
     read = packed.lengths - 1
     row = np.repeat(np.arange(len(blocks)), read)

@@ -1,4 +1,8 @@
-"""The scoring engine: from the cases of a suite to an array of scores, by as few forward passes as there need be."""
+"""Scores of models for the cases of suites, with as few forward passes as possible.
 
-#: Raise this whenever a score can change: stored scores of another version are never used.
+In: a question (cases and a query), a model, and settings. Out: an array of scores, and remarks on how they were computed. Callers are
+``measurement``, and the recipes and mitigations that need vectors or likelihoods.
+"""
+
+#: Raise this whenever a score can change: stored scores of other versions are ignored.
 SCORING_VERSION = 1

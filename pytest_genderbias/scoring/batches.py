@@ -1,4 +1,4 @@
-"""Batches of rows of like length, filled by tokens, so that next to nothing is padded."""
+"""Batches of rows of similar length, limited by their number of tokens, with little padding."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-_FEW = 8  #: fewer rows of one length than this are batched with the next longer ones
+_FEW = 8  #: fewer rows than this of one length are batched with rows of the next shorter length
 
 
 def length_batches(lengths: NDArray[np.int64], batch_tokens: int, most_rows: int) -> Iterator[NDArray[np.int64]]:
-    """Yield row numbers of one batch after another, longest first, so that too little memory shows at once.
+    """Yield the row numbers of each batch, longest rows first, so that a lack of memory shows at once.
 
     Args:
         lengths: tokens of each row, shape (n,).
-        batch_tokens: tokens of a batch, padding counted.
-        most_rows: rows of a batch at most.
+        batch_tokens: maximum number of tokens in a batch, including padding.
+        most_rows: maximum number of rows in a batch.
 
     >>> [list(map(int, b)) for b in length_batches(np.array([5, 5, 5, 5, 5, 5, 5, 5, 5]), 20, 99)]
     [[0, 1, 2, 3], [4, 5, 6, 7], [8]]

@@ -12,7 +12,7 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.log_probability import sum_log_probabilities
 from pytest_genderbias.scoring.network import Network
-from pytest_genderbias.scoring.tokens import SentenceEncoder, first_token, pack_rows
+from pytest_genderbias.scoring.tokens import RowEncoder, first_token, pack_rows
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import BlockLogLikelihood
 
@@ -35,7 +35,7 @@ class BlockLikelihood:
         self._cases, self._name = cases, model.name
         self._start = first_token(checkpoint.tokenizer, model.name)
         self._length = (checkpoint.max_length or _LONGEST) - 1
-        self._encoder = SentenceEncoder(checkpoint.tokenizer)
+        self._encoder = RowEncoder(checkpoint.tokenizer)
         self._network = Network(checkpoint, batch_tokens, vocabulary_head=True)
         self._ends = _WITHOUT_ENDS if checkpoint.network.config.model_type == "word-lstm" else None
 

@@ -15,7 +15,7 @@ from pytest_genderbias.scoring.layout import TokenLayout
 from pytest_genderbias.scoring.log_probability import sum_log_probabilities
 from pytest_genderbias.scoring.network import Network
 from pytest_genderbias.scoring.reads import Inputs, slot_tokens, top_ids, top_logits, whole_rows
-from pytest_genderbias.scoring.tokens import SentenceEncoder, TextRows, check_lengths
+from pytest_genderbias.scoring.tokens import RowEncoder, TextRows, check_lengths
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import PairProbabilities, Query, SlotLogProbability, TopFills
 from pytest_genderbias.suites.space import CaseSpace
@@ -27,7 +27,7 @@ class CheckpointScorer:
     def __init__(self, space: Cases, query: Query, model: Model, batch_tokens: int | None) -> None:
         checkpoint: Checkpoint = model.backend
         self._space, self._query, self._model = space, query, model
-        self._encoder = SentenceEncoder(checkpoint.tokenizer)
+        self._encoder = RowEncoder(checkpoint.tokenizer)
         self._mask_id: int | None = checkpoint.tokenizer.mask_token_id if model.role.kind == MASKED_LM else None
         self._longest = checkpoint.max_length
         scored = query.slot if isinstance(query, SlotLogProbability) else None

@@ -1,8 +1,8 @@
-"""Token ids by array, from the tokens of words and fixed parts.
+"""Token ids of many cases at once, built from the tokens of words and of fixed parts.
 
-The parts of each template are read off whole sentences that went through the real tokenizer, every word of every slot in at
-least one. Then other sentences, again with every word, are put together and compared with the tokenizer's own ids. Only
-if all agree are ids built this way; otherwise every sentence goes through the tokenizer, and the result says so.
+The tokens of each part of a template are taken from whole sentences that the tokenizer encoded; each word of each slot occurs in at least
+one. Other sentences, again with each word, are then built from the parts and compared with the tokenizer's ids. Rows are built from
+parts only if all of them agree. Otherwise the tokenizer encodes each sentence, and the layout's note says so.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pytest_genderbias.scoring.tokens import (
     IdArray,
     Part,
     PartsError,
-    SentenceEncoder,
+    RowEncoder,
     TokenRows,
     encode_cases,
     parts_of,
@@ -30,8 +30,8 @@ _PieceKey = tuple[str, str, str, int]
 
 
 @dataclass(frozen=True)
-class Block:
-    """A run of parts whose ids depend on one index: a slot's word, an axis's choice, or nothing (``index`` is empty)."""
+class TokenBlock:
+    """Consecutive parts whose ids depend on one index: the word of a slot, the choice of an axis, or none (``index`` is empty)."""
 
     index: str
     table: IdArray  # (choices, longest)
@@ -40,12 +40,12 @@ class Block:
 
 
 class TokenLayout:
-    """Builds the token rows of any cases of a space. ``note`` says why, if it has to call the tokenizer for each sentence."""
+    """Builds the token rows of cases. ``note`` gives the reason if the tokenizer has to encode each sentence."""
 
-    def __init__(self, space: CaseSpace, encoder: SentenceEncoder, scored: str | None = None) -> None:
+    def __init__(self, space: CaseSpace, encoder: RowEncoder, scored: str | None = None) -> None:
         self.space, self.encoder, self.scored = space, encoder, scored
         self.note: str | None = None
-        self._blocks: list[list[Block]] = []
+        self._blocks: list[list[TokenBlock]] = []
         if not encoder.has_offsets:
             self.note = "token ids from the tokenizer, sentence by sentence: it gives no offsets"
             return
@@ -57,10 +57,10 @@ class TokenLayout:
         if wrong is None:
             self._blocks = [_merge_axes(space, blocks) for blocks in by_slot]
         else:
-            self.note = f"token ids from the tokenizer, sentence by sentence: words put together differ ({wrong})"
+            self.note = f"token ids from the tokenizer, sentence by sentence: rows built from words differ ({wrong})"
 
     def rows(self, cases: IntArray) -> TokenRows:
-        """Return the token rows of the cases, as the tokenizer gives them for the whole sentences."""
+        """Return the token rows of the cases, equal to those of the tokenizer for whole sentences."""
         if self.note is not None:
             return encode_cases(self.encoder, self.space, cases, self.scored)
         columns = self.space.columns(cases)
@@ -73,27 +73,27 @@ class TokenLayout:
         return self._mixed(templates, index)
 
     def _mixed(self, templates: IntArray, index: Mapping[str, IntArray]) -> TokenRows:
-        done = []
+        parts = []
         for t in np.unique(templates):
-            chosen = np.flatnonzero(templates == t)
-            subset = {key: values[chosen] for key, values in index.items()}
-            done.append((chosen, *assemble(self._blocks[int(t)], subset, len(chosen), self.encoder.pad_id)))
+            rows = np.flatnonzero(templates == t)
+            subset = {key: values[rows] for key, values in index.items()}
+            parts.append((rows, *assemble(self._blocks[int(t)], subset, len(rows), self.encoder.pad_id)))
         n = len(templates)
-        width = max(packed.shape[1] for _, packed, *_ in done)
+        width = max(packed.shape[1] for _, packed, *_ in parts)
         ids = np.full((n, width), self.encoder.pad_id, dtype=np.int32)
         numbers = np.zeros((3, n), dtype=np.int64)
-        for chosen, packed, *rest in done:
-            ids[chosen, : packed.shape[1]] = packed
-            numbers[:, chosen] = rest
+        for rows, packed, *rest in parts:
+            ids[rows, : packed.shape[1]] = packed
+            numbers[:, rows] = rest
         return unpack(ids, numbers[0], self.encoder, numbers[1], numbers[2])
 
 
 def assemble(
-    blocks: Sequence[Block], index: Mapping[str, IntArray], n: int, pad: int
+    blocks: Sequence[TokenBlock], index: Mapping[str, IntArray], n: int, pad: int
 ) -> tuple[IdArray, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Put rows together from blocks: packed ids (n, longest), lengths, and the scored block's start and length.
+    """Build rows from blocks: return packed ids (n, longest), lengths, and the start and length of the scored block.
 
-    Each block writes its whole padded table row; the next overwrites what stuck out, and the rest becomes padding.
+    Each block writes its whole padded table row. The next block overwrites the excess, and the excess of the last becomes padding.
     """
     sizes: list[NDArray[np.int64]] = [
         block.lengths[index[block.index]] if block.index else np.broadcast_to(block.lengths, n) for block in blocks
@@ -119,18 +119,18 @@ def assemble(
     return out, lengths, start, length
 
 
-def _block(index: str, rows: Sequence[IdArray], scored: bool = False) -> Block:
+def _block(index: str, rows: Sequence[IdArray], scored: bool = False) -> TokenBlock:
     lengths = np.asarray([len(row) for row in rows], dtype=np.int64)
     table = np.zeros((len(rows), int(lengths.max(initial=0))), dtype=np.int32)
     for i, row in enumerate(rows):
         table[i, : len(row)] = row
-    return Block(index, table, lengths, scored)
+    return TokenBlock(index, table, lengths, scored)
 
 
-def _read_parts(space: CaseSpace, encoder: SentenceEncoder, scored: str | None) -> list[list[Block]]:
-    """Read the tokens of every part off whole sentences. A word in the same surroundings is read once for all templates."""
+def _read_parts(space: CaseSpace, encoder: RowEncoder, scored: str | None) -> list[list[TokenBlock]]:
+    """Return the blocks of each template, with tokens from whole sentences. A word in equal surroundings is read once for all templates."""
     known: dict[_PieceKey, IdArray] = {}
-    found = []
+    by_template = []
     nothing = np.zeros(0, dtype=np.int32)
     for t, template in enumerate(space.templates):
         keys = _keys_of_words(space, encoder, t)
@@ -150,19 +150,19 @@ def _read_parts(space: CaseSpace, encoder: SentenceEncoder, scored: str | None) 
             shape = template.segments[segment][piece]
             rows = [known[key] if key[0] else nothing for key in keys[segment, piece]]
             blocks.append(_block(shape.slot, rows, scored == shape.slot and not shape.article))
-        found.append(blocks)
-    return found
+        by_template.append(blocks)
+    return by_template
 
 
 def _key(texts: Sequence[str], segment: int, piece: int) -> _PieceKey:
-    """Return a piece's text with its surroundings: the character before (or the start), the one after, and its segment."""
+    """Return a piece's text and surroundings: the character before it ("^" at the start), the one after it, and its segment."""
     before, after = "".join(texts[:piece]), "".join(texts[piece + 1 :])
     left = "^" if not before else "" if texts[piece][:1].isspace() else before[-1]
     return texts[piece], left, after[:1], segment
 
 
-def _keys_of_words(space: CaseSpace, encoder: SentenceEncoder, t: int) -> dict[Part, list[_PieceKey]]:
-    """Return, for each part of a template that is a slot, the key of every word, the other slots at their first word."""
+def _keys_of_words(space: CaseSpace, encoder: RowEncoder, t: int) -> dict[Part, list[_PieceKey]]:
+    """Return the key of each word for each slot of a template, with the other slots at their first word."""
     keys: dict[Part, list[_PieceKey]] = {}
     base = dict.fromkeys(space.words, 0) | {TEMPLATE: t}
     parts = _slots_of(space.templates[t])
@@ -187,19 +187,19 @@ def _slots_of(template: Template) -> dict[Part, str]:
 def _choices_for_unknown(
     space: CaseSpace, t: int, keys: Mapping[Part, Sequence[_PieceKey]], known: Mapping[_PieceKey, IdArray]
 ) -> list[dict[str, int]]:
-    """Choose sentences that show every word of the template's slots whose tokens are not known yet; at least one."""
+    """Return choices of words for sentences with all words of a template whose tokens are not known yet; at least one choice."""
     slots = _slots_of(space.templates[t])
     wanted: dict[str, list[int]] = {}
     for part, of_words in keys.items():
         wanted.setdefault(slots[part], []).extend(i for i, key in enumerate(of_words) if key not in known)
     base = dict.fromkeys(space.words, 0) | {TEMPLATE: t}
-    # One slot at a time: the other words stay those that _keys_of_words() has in mind.
+    # Vary one slot at a time: the other words are those that _keys_of_words() assumes.
     choices = [base | {slot: option} for slot, options in wanted.items() for option in dict.fromkeys(options)]
     return choices or [base]
 
 
-def _first_disagreement(space: CaseSpace, encoder: SentenceEncoder, blocks: Sequence[Sequence[Block]]) -> str | None:
-    """Put together other sentences, each word in at least one, and return the first that the tokenizer has otherwise."""
+def _first_disagreement(space: CaseSpace, encoder: RowEncoder, blocks: Sequence[Sequence[TokenBlock]]) -> str | None:
+    """Build other sentences, with each word in at least one, and return the first whose ids differ from the tokenizer's."""
     rng = np.random.default_rng(0)
     for t, template in enumerate(space.templates):
         slots = sorted({p.slot for pieces in template.segments for p in pieces if p.is_slot})
@@ -208,7 +208,7 @@ def _first_disagreement(space: CaseSpace, encoder: SentenceEncoder, blocks: Sequ
             for s in slots
         }
         shares = {s: rng.permutation(np.arange(users[s].index(t), len(space.words[s]), len(users[s]))) for s in slots}
-        # Fewer words than templates leave some templates without a share.
+        # With fewer words than templates, some templates have no share.
         n = max([1, *(len(share) for share in shares.values())])
         index = {
             s: np.resize(share, n) if len(share) else rng.integers(len(space.words[s]), size=n)
@@ -223,11 +223,11 @@ def _first_disagreement(space: CaseSpace, encoder: SentenceEncoder, blocks: Sequ
     return None
 
 
-def _merge_axes(space: CaseSpace, blocks: Sequence[Block]) -> list[Block]:
-    """Join neighbouring blocks that depend on one axis only (verb, article and object), so that a row has few blocks."""
+def _merge_axes(space: CaseSpace, blocks: Sequence[TokenBlock]) -> list[TokenBlock]:
+    """Join neighbouring blocks that depend on one axis only (verb, article and object), so that rows have few blocks."""
     axis_of = {column: i for i, axis in enumerate(space.axes) for column in axis.columns}
-    merged: list[Block] = []
-    run: list[Block] = []
+    merged: list[TokenBlock] = []
+    run: list[TokenBlock] = []
 
     def close() -> None:
         if run:
@@ -246,7 +246,7 @@ def _merge_axes(space: CaseSpace, blocks: Sequence[Block]) -> list[Block]:
     return merged
 
 
-def _join(space: CaseSpace, run: Sequence[Block], axis_of: Mapping[str, int]) -> Block:
+def _join(space: CaseSpace, run: Sequence[TokenBlock], axis_of: Mapping[str, int]) -> TokenBlock:
     if len(run) == 1:
         return run[0]
     axes = {axis_of[block.index] for block in run if block.index}
@@ -256,4 +256,4 @@ def _join(space: CaseSpace, run: Sequence[Block], axis_of: Mapping[str, int]) ->
     axis = space.axes[number]
     index = {column: axis.choices[:, i] for i, column in enumerate(axis.columns)}
     packed, lengths, _, _ = assemble(run, index, axis.size, 0)
-    return Block(f"axis {number}", packed, lengths)
+    return TokenBlock(f"axis {number}", packed, lengths)

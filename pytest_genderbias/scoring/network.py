@@ -1,10 +1,10 @@
-"""Forward passes: batches in, only the wanted logits out."""
+"""Forward passes in batches that return the logits of selected positions only."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +13,27 @@ from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.scoring.batches import length_batches
 from pytest_genderbias.scoring.reads import Inputs
 
-#: Numbers in the logits of one batch, at most: 256 MiB of float32.
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+    from transformers import PreTrainedModel
+
+#: Maximum number of logits in a batch: 256 MiB of float32.
 _MOST_LOGITS = 1 << 26
-#: Rows that are passed both ways to see that the short way gives the same.
+#: Rows that are passed with and without a hook to check that both give the same logits.
 _PROBED_ROWS = 8
 _CPU_BATCH_TOKENS = 2048
 _GPU_BATCH_TOKENS = 65536
 
 
+class _ModelOutput(Protocol):
+    """The output of a transformers module that has a hidden state."""
+
+    last_hidden_state: Tensor
+
+
 class Batches:
-    """Runs a step over batches of rows of like length. Out of memory halves the batch and goes on; ``halvings`` counts it."""
+    """Runs a step over batches of rows of similar length. A batch that does not fit in memory is halved; ``halvings`` counts this."""
 
     def __init__(self, device: str, batch_tokens: int | None) -> None:
         self._on_cpu = str(device).startswith("cpu")
@@ -31,7 +42,7 @@ class Batches:
 
     @property
     def note(self) -> str | None:
-        """Say that batches were halved."""
+        """Remark that batches were halved, or ``None``."""
         return f"batches halved {self.halvings} times: out of memory" if self.halvings else None
 
     def run(
@@ -59,11 +70,11 @@ class Batches:
 
 
 class Network:
-    """A checkpoint that computes only what the positions that are read depend on.
+    """A checkpoint whose last modules are computed only at the positions that are read.
 
-    A hook keeps those positions: after the attention of the last layer where what follows looks at one position at a time,
-    else of the last hidden state, so that the vocabulary head is computed at them only. A few rows are first passed whole and
-    short; a hook after which the logits differ is not used. If none is left, ``note`` says so.
+    A hook drops the other positions: after the attention of the last layer if the modules after it treat each position separately,
+    else after the last hidden state, so that the vocabulary head is computed at the read positions only. A few rows are first passed
+    with and without the hook; a hook that changes the logits is not used. If no hook is left, ``note`` says so.
     """
 
     def __init__(self, checkpoint: Checkpoint, batch_tokens: int | None, vocabulary_head: bool) -> None:
@@ -74,16 +85,16 @@ class Network:
         self.note: str | None = None
         self.batches = Batches(checkpoint.device, batch_tokens)
 
-    def run(self, inputs: Inputs, use: Callable[[NDArray[np.int64], Any], None]) -> None:
-        """Call ``use(rows, logits)`` for every batch; logits have the shape (rows, read positions, vocabulary) or (rows, labels)."""
+    def run(self, inputs: Inputs, use: Callable[[NDArray[np.int64], Tensor], None]) -> None:
+        """Call ``use(rows, logits)`` for every batch. Logits have the shape (rows, read positions, vocabulary) or (rows, labels)."""
         vocabulary = int(self._network.config.vocab_size) if self._head else 1
         most_rows = max(1, _MOST_LOGITS // (vocabulary * int(inputs.count.max(initial=1))))
         self.batches.run(inputs.lengths, lambda rows: use(rows, self._forward(inputs, rows)), most_rows)
 
-    def _forward(self, inputs: Inputs, rows: NDArray[np.int64]) -> Any:
+    def _forward(self, inputs: Inputs, rows: NDArray[np.int64]) -> Tensor:
         lengths = inputs.lengths[rows]
         longest = int(lengths.max())
-        fed: dict[str, Any] = {"input_ids": self._tensor(inputs.ids[rows, :longest])}
+        fed = {"input_ids": self._tensor(inputs.ids[rows, :longest])}
         if not (lengths == longest).all():
             fed["attention_mask"] = self._tensor((np.arange(longest) < lengths[:, None]).astype(np.int64))
         if inputs.types is not None:
@@ -95,8 +106,8 @@ class Network:
             self._probe({name: tensor[:_PROBED_ROWS] for name, tensor in fed.items()}, where[:_PROBED_ROWS])
         return self._short(fed, where) if self._candidates else self._whole(fed, where)
 
-    def _probe(self, fed: dict[str, Any], where: Any) -> None:
-        """Drop the candidates, the best first, up to one with which the logits are those of the whole pass."""
+    def _probe(self, fed: dict[str, Tensor], where: Tensor) -> None:
+        """Drop candidates, the best first, until one gives the logits of the pass without a hook."""
         import torch
 
         whole = self._whole(fed, where)
@@ -115,42 +126,55 @@ class Network:
         if self._head and not self._candidates:
             self.note = "vocabulary head computed at every position: this architecture does not read it from the last hidden state"
 
-    def _whole(self, fed: dict[str, Any], where: Any) -> Any:
-        logits = self._network(**fed).logits
+    def _whole(self, fed: dict[str, Tensor], where: Tensor) -> Tensor:
+        logits: Tensor = self._network(**fed).logits
         return _gather(logits, where) if self._head else logits
 
-    def _short(self, fed: dict[str, Any], where: Any) -> Any:
+    def _short(self, fed: dict[str, Tensor], where: Tensor) -> Tensor:
         with _keeping(self._candidates[0], where):
-            return self._network(**fed).logits
+            logits: Tensor = self._network(**fed).logits
+            return logits
 
-    def _tensor(self, array: NDArray[Any]) -> Any:
+    def _tensor(self, array: NDArray[np.integer]) -> Tensor:
         import torch
 
         return torch.as_tensor(np.ascontiguousarray(array), dtype=torch.long).to(self._device)
 
 
-def _gather(hidden: Any, where: Any) -> Any:
+def _gather(hidden: Tensor, where: Tensor) -> Tensor:
     return hidden.gather(1, where[:, :, None].expand(-1, -1, hidden.shape[-1]))
 
 
-def _candidates(network: Any, vocabulary_head: bool) -> list[Any]:
+def _candidates(network: PreTrainedModel, vocabulary_head: bool) -> list[Module]:
     """Return the modules after which positions may be dropped, the earliest first. A classifier reads the first position."""
-    layers = getattr(getattr(network.base_model, "encoder", None), "layer", None)
-    attention = getattr(layers[-1], "attention", None) if layers else None
+    from torch.nn import ModuleList
+
+    layers = _submodule(network.base_model, "encoder.layer")
+    attention = _submodule(layers[-1], "attention") if isinstance(layers, ModuleList) and len(layers) else None
     return [module for module in (attention, network.base_model if vocabulary_head else None) if module is not None]
 
 
-@contextmanager
-def _keeping(module: Any, where: Any) -> Iterator[None]:
-    """Let a module return its hidden state at some positions only."""
+def _submodule(module: Module, name: str) -> Module | None:
+    try:
+        return module.get_submodule(name)
+    except AttributeError:
+        return None
 
-    def keep(module: Any, args: Any, output: Any) -> Any:
+
+@contextmanager
+def _keeping(module: Module, where: Tensor) -> Iterator[None]:
+    """Make a module return its hidden state at some positions only."""
+    import torch
+
+    def keep(
+        module: Module, args: object, output: Tensor | tuple[Tensor, ...] | _ModelOutput
+    ) -> Tensor | tuple[Tensor, ...] | _ModelOutput:
         if isinstance(output, tuple):
             return (_gather(output[0], where), *output[1:])
-        if hasattr(output, "last_hidden_state"):
-            output.last_hidden_state = _gather(output.last_hidden_state, where)
-            return output
-        return _gather(output, where)
+        if isinstance(output, torch.Tensor):
+            return _gather(output, where)
+        output.last_hidden_state = _gather(output.last_hidden_state, where)
+        return output
 
     handle = module.register_forward_hook(keep)
     try:
@@ -160,7 +184,7 @@ def _keeping(module: Any, where: Any) -> Iterator[None]:
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Tell whether an error means that there was too little memory."""
+    """Return whether an error means that memory ran out."""
     import torch
 
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

@@ -14,7 +14,7 @@ from pytest_genderbias.models.roles import MASKED_LM
 from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.log_probability import sum_log_probabilities
 from pytest_genderbias.scoring.network import Network
-from pytest_genderbias.scoring.tokens import CuttingTokenizer, SentenceEncoder, pack_rows
+from pytest_genderbias.scoring.tokens import CuttingTokenizer, RowEncoder, pack_rows
 from pytest_genderbias.suites.cases import Cases, IntArray, Spans, TextCases
 from pytest_genderbias.suites.query import PseudoLogLikelihood
 
@@ -69,7 +69,7 @@ class SpanLikelihood:
             raise NotApplicableError(
                 "the positions of words need a fast tokenizer (tokenizer.json), which this checkpoint lacks"
             )
-        self._encoder = SentenceEncoder(checkpoint.tokenizer)
+        self._encoder = RowEncoder(checkpoint.tokenizer)
         self._tokenize = CuttingTokenizer(checkpoint.tokenizer, checkpoint.max_length)
         self._mask_id: int | None = checkpoint.tokenizer.mask_token_id if model.role.kind == MASKED_LM else None
         self._network = Network(checkpoint, batch_tokens, vocabulary_head=True)
@@ -91,7 +91,7 @@ class SpanLikelihood:
             texts: the texts.
             spans: the character ranges [start, end) of each; none: the whole text.
         """
-        encodings = self._tokenize(texts).encodings
+        encodings = self._tokenize.encode(texts)
         wanted = [self._wanted(encoding, chosen) for encoding, chosen in zip(encodings, spans, strict=True)]
         counts = np.asarray([len(positions) for positions in wanted], dtype=np.int64)
         ids = [self._encoder.packed(encoding) for encoding in encodings]

@@ -1,9 +1,9 @@
-"""What is read from a network: which rows are passed through it, at which positions, and what becomes of the logits."""
+"""The rows that are passed through a network, and the positions at which its logits are read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,17 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.scoring.tokens import IdArray, TokenRows
 
-_BLOCK = 64  #: vocabulary items whose largest logit is taken first
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_BLOCK = 64  #: vocabulary items in a block; the largest logit of each block is found first
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Distinct rows for the network. Logits are read at ``first`` .. ``first + count - 1`` of each row.
+    """Distinct rows for the network. Logits are read at positions ``first`` to ``first + count - 1`` of each row.
 
-    ``back`` (cases,) or (reads,) is the row that each case or read looks at.
+    ``back``: row of each case or read, shape (cases,) or (reads,).
     """
 
     ids: IdArray
@@ -31,7 +34,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class TokenReads:
-    """Single log-probabilities to be summed: of ``target`` at ``position`` of the row in ``Inputs.back``, for ``case``."""
+    """Single log-probabilities that are summed by ``case``: of token ``target`` at ``position`` of its row (``Inputs.back``)."""
 
     case: NDArray[np.int64]
     position: NDArray[np.int64]
@@ -39,7 +42,7 @@ class TokenReads:
 
 
 def whole_rows(rows: TokenRows, mask_id: int | None = None) -> Inputs:
-    """Read one position of each distinct row: the mask, or (for a classifier) none that matters."""
+    """Return inputs in which one position of each distinct row is read: the mask, or, for classifiers, the first."""
     if mask_id is None:
         first = np.zeros(len(rows.lengths), dtype=np.int64)
     else:
@@ -51,17 +54,17 @@ def whole_rows(rows: TokenRows, mask_id: int | None = None) -> Inputs:
 
 
 def slot_tokens(rows: TokenRows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return case and position of every token of the scored words."""
+    """Return the case and the position of every token in the scored words."""
     case = np.repeat(np.arange(len(rows.span_length)), rows.span_length)
     token = np.arange(len(case)) - np.repeat(np.cumsum(rows.span_length) - rows.span_length, rows.span_length)
     return case, rows.span_start[case] + token
 
 
 def causal_reads(rows: TokenRows, case: NDArray[np.int64], position: NDArray[np.int64]) -> tuple[Inputs, TokenReads]:
-    """Read the tokens at some positions after the tokens before them; the last of a row need not be passed in."""
+    """Return inputs and reads for tokens given those before them. Tokens from the last read one on are left out of the rows."""
     if not (position > 0).all():
         raise ModelError(
-            "a causal LM needs a token before the scored word; put a word before it, or use a tokenizer that adds one"
+            "a causal LM needs a token before the scored word; put a word before it, or use a tokenizer that adds a first token"
         )
     stop = np.ones(len(rows.lengths), dtype=np.int64)
     np.maximum.at(stop, case, position)
@@ -76,7 +79,7 @@ def causal_reads(rows: TokenRows, case: NDArray[np.int64], position: NDArray[np.
 def masked_reads(
     rows: TokenRows, case: NDArray[np.int64], position: NDArray[np.int64], mask_id: int
 ) -> tuple[Inputs, TokenReads]:
-    """Read the tokens at some positions where each alone is masked: one row a token, equal rows once."""
+    """Return inputs and reads for tokens that are masked in turn: one row for each token, equal rows once."""
     ids = rows.ids[case].copy()
     target = ids[np.arange(len(case)), position].astype(np.int64)
     ids[np.arange(len(case)), position] = mask_id
@@ -93,21 +96,26 @@ def _per_read(inputs: Inputs, case: NDArray[np.int64]) -> Inputs:
 def _distinct(
     ids: IdArray, types: IdArray | None, lengths: NDArray[np.int64], first: NDArray[np.int64], count: NDArray[np.int64]
 ) -> Inputs:
-    """Keep each row once; where cases read different positions of one row, the row's range covers them all."""
+    """Keep each row once. If cases read different positions of a row, its range of positions covers them all."""
     table = np.ascontiguousarray(np.concatenate([ids, lengths[:, None].astype(np.int32)], axis=1))
     keys = table.view(np.dtype((np.void, table.dtype.itemsize * table.shape[1]))).ravel()
-    _, kept, back = np.unique(keys, return_index=True, return_inverse=True)
-    low = np.full(len(kept), np.iinfo(np.int64).max)
-    high = np.zeros(len(kept), dtype=np.int64)
+    _, distinct, back = np.unique(keys, return_index=True, return_inverse=True)
+    low = np.full(len(distinct), np.iinfo(np.int64).max)
+    high = np.zeros(len(distinct), dtype=np.int64)
     np.minimum.at(low, back, first)
     np.maximum.at(high, back, first + count)
     return Inputs(
-        ids[kept], None if types is None else types[kept], lengths[kept], low, high - low, back.astype(np.int64)
+        ids[distinct],
+        None if types is None else types[distinct],
+        lengths[distinct],
+        low,
+        high - low,
+        back.astype(np.int64),
     )
 
 
-def top_ids(values: NDArray[Any], ids: NDArray[np.int64], k: int) -> NDArray[np.int64]:
-    """Return the k best ids of each row, best first, equal scores by id. ``values`` and ``ids`` hold all that may be among them.
+def top_ids(values: NDArray[np.floating], ids: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    """Return the k ids with the highest values in each row, highest first, ties by id; both arrays have the shape (rows, candidates).
 
     >>> top_ids(np.array([[2., 3., 3.]]), np.array([[5, 9, 4]]), 2)
     array([[4, 9]])
@@ -116,10 +124,10 @@ def top_ids(values: NDArray[Any], ids: NDArray[np.int64], k: int) -> NDArray[np.
     return np.take_along_axis(ids, order, axis=1)
 
 
-def top_logits(scores: Any, k: int) -> tuple[Any, Any]:
-    """Return the k largest logits of each row with their ids, as ``torch.topk`` does in four times the time on a CPU.
+def top_logits(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k largest logits of each row and their ids, as ``torch.topk`` does, which takes four times as long on a CPU.
 
-    They lie in the k blocks of the vocabulary whose largest logit is largest, or in what is left over at its end.
+    The largest logits lie in the k blocks of the vocabulary with the largest maxima, or in the rest at its end.
     """
     import torch
 
@@ -128,7 +136,7 @@ def top_logits(scores: Any, k: int) -> tuple[Any, Any]:
     if cut < k * _BLOCK:
         values, ids = scores.topk(min(k, size))
         return values, ids
-    blocks = scores[:, :cut].unflatten(1, (-1, _BLOCK)).amax(-1).topk(k).indices
+    blocks = torch.unflatten(scores[:, :cut], 1, (-1, _BLOCK)).amax(-1).topk(k).indices
     within = (blocks[:, :, None] * _BLOCK + torch.arange(_BLOCK, device=scores.device)).flatten(1)
     rest = torch.arange(cut, size, device=scores.device).expand(n, -1)
     ids = torch.cat([within, rest], dim=1)

@@ -1,4 +1,4 @@
-"""Whole sentences through the real tokenizer, and the tokens of each part of a template found in them."""
+"""Token ids of whole sentences from the tokenizer, and their division among the parts of a template."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,17 +16,21 @@ from pytest_genderbias.suites.cases import Cases
 from pytest_genderbias.suites.space import TEMPLATE, CaseSpace, Template
 from pytest_genderbias.text.template import piece_texts
 
+if TYPE_CHECKING:
+    from tokenizers import Encoding
+    from transformers import BatchEncoding, PreTrainedTokenizerBase
+
 IdArray = NDArray[np.int32]
-#: Token type ids travel in the high bits of the token ids while rows are put together.
+#: Token type ids are stored in the high bits of the token ids while rows are built.
 TYPE_SHIFT = 26
 ID_MASK = (1 << TYPE_SHIFT) - 1
-#: Parts of a row: the special tokens around segments have no piece.
-Part = tuple[int, int]  # (segment, piece); piece -1: the special tokens before that segment
+#: A part of a row: (segment, piece). Piece -1 holds the special tokens before the segment.
+Part = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class TokenRows:
-    """Token ids of some cases. ``span``: first token and number of tokens of the scored slot (zeros where there is none)."""
+    """Token ids of cases. ``span_start`` and ``span_length``: tokens of the scored slot; 0 and 0 without one."""
 
     ids: IdArray  # (n, longest), padded
     types: IdArray | None
@@ -36,22 +40,22 @@ class TokenRows:
 
 
 class PartsError(Exception):
-    """The tokens of a sentence cannot be told apart by the parts of its template."""
+    """The tokens of a sentence do not follow the order of the parts of its template."""
 
 
 def parts_of(template: Template) -> list[Part]:
-    """Return the parts of a row in order: special tokens, the pieces of each segment, special tokens."""
-    found: list[Part] = []
+    """Return the parts of a row in order: for each segment special tokens and its pieces, then the last special tokens."""
+    parts: list[Part] = []
     for segment, pieces in enumerate(template.segments):
-        found.append((segment, -1))
-        found.extend((segment, piece) for piece in range(len(pieces)))
-    return [*found, (len(template.segments), -1)]
+        parts.append((segment, -1))
+        parts.extend((segment, piece) for piece in range(len(pieces)))
+    return [*parts, (len(template.segments), -1)]
 
 
-class SentenceEncoder:
-    """A tokenizer, with its mask, padding and token types."""
+class RowEncoder:
+    """A tokenizer, with its mask token, padding and token types."""
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.tokenizer = tokenizer
         self.mask: str = tokenizer.mask_token or ""
         self.pad_id = int(tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0)
@@ -63,21 +67,25 @@ class SentenceEncoder:
         segments = space.templates[choice[TEMPLATE]].segments
         return [piece_texts(s, lambda slot: space.words[slot][choice[slot]], self.mask) for s in segments]
 
-    def encode(self, sentences: Sequence[Sequence[str]]) -> list[Any]:
-        """Return the tokenizer's own encodings (ids, type ids, offsets, sequence ids) of sentences or pairs."""
+    def encode(self, sentences: Sequence[Sequence[str]]) -> list[Encoding]:
+        """Return the tokenizer's encodings (ids, type ids, offsets, sequence ids) of sentences or pairs."""
         columns = [list(column) for column in zip(*sentences, strict=True)]
         return list(self.tokenizer(*columns, add_special_tokens=True, truncation=False, verbose=False).encodings)
 
-    def packed(self, encoding: Any) -> IdArray:
-        """Return ids with the token types in the high bits."""
+    def packed(self, encoding: Encoding) -> IdArray:
+        """Return the token ids with the token types in the high bits."""
         ids = np.asarray(encoding.ids, dtype=np.int32)
         return ids | (np.asarray(encoding.type_ids, dtype=np.int32) << TYPE_SHIFT) if self.has_types else ids
 
-    def split(self, encoding: Any, texts: Sequence[Sequence[str]]) -> dict[Part, IdArray]:
-        """Return the packed ids of each part of the row. A token belongs to the piece that holds its last character."""
+    def split(self, encoding: Encoding, texts: Sequence[Sequence[str]]) -> dict[Part, IdArray]:
+        """Return the packed ids of each part of a row. A token belongs to the piece with its last character.
+
+        Raises:
+            PartsError: the tokens do not follow the order of the parts.
+        """
         ends = [list(accumulate(map(len, segment))) for segment in texts]
         part: Part = (0, -1)
-        found: dict[Part, list[int]] = {}
+        ids_by_part: dict[Part, list[int]] = {}
         for packed, sequence, (start, stop) in zip(
             self.packed(encoding).tolist(), encoding.sequence_ids, encoding.offsets, strict=True
         ):
@@ -89,12 +97,12 @@ class SentenceEncoder:
             if here < part:
                 raise PartsError
             part = here
-            found.setdefault(part, []).append(packed)
-        return {key: np.asarray(ids, dtype=np.int32) for key, ids in found.items()}
+            ids_by_part.setdefault(part, []).append(packed)
+        return {key: np.asarray(ids, dtype=np.int32) for key, ids in ids_by_part.items()}
 
 
-def encode_cases(encoder: SentenceEncoder, space: CaseSpace, cases: NDArray[np.int64], scored: str | None) -> TokenRows:
-    """Tokenise every case as a whole sentence: the slow road, for tokenizers whose words cannot be put together."""
+def encode_cases(encoder: RowEncoder, space: CaseSpace, cases: NDArray[np.int64], scored: str | None) -> TokenRows:
+    """Return the token rows of cases, tokenised as whole sentences: slow, for tokenizers whose rows cannot be built from parts."""
     columns = space.columns(cases)
     choices = [{name: int(values[row]) for name, values in columns.items()} for row in range(len(cases))]
     texts = [encoder.texts(space, choice) for choice in choices]
@@ -114,20 +122,20 @@ def encode_cases(encoder: SentenceEncoder, space: CaseSpace, cases: NDArray[np.i
 
 
 class CuttingTokenizer:
-    """A tokenizer that cuts texts, or pairs of them, to the ``longest`` that the model reads (``None``: any); ``cut`` counts them."""
+    """A tokenizer that cuts texts, or pairs of texts, to ``longest`` tokens (``None``: no limit). ``cut`` counts the texts that were cut."""
 
-    def __init__(self, tokenizer: Any, longest: int | None) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, longest: int | None) -> None:
         self._tokenizer, self._longest = tokenizer, longest
         self.cut = 0
 
     @property
     def note(self) -> str | None:
-        """Say what was cut."""
+        """Remark that texts were cut, or ``None``."""
         return f"{self.cut} texts cut to the {self._longest} tokens that the model reads" if self.cut else None
 
-    def __call__(self, *columns: list[str]) -> Any:
-        """Return the tokenizer's output for texts, or for their first and their second segments."""
-        output = self._tokenizer(
+    def __call__(self, *columns: list[str]) -> BatchEncoding:
+        """Return the tokenizer's output for texts, or for the first and second segments of pairs."""
+        output: BatchEncoding = self._tokenizer(
             *columns, truncation=self._longest is not None, max_length=self._longest, verbose=False
         )
         if output.encodings is None:
@@ -136,25 +144,31 @@ class CuttingTokenizer:
             self.cut += sum(bool(encoding.overflowing) for encoding in output.encodings)
         return output
 
-    def _count_cut(self, columns: Sequence[list[str]], found: Sequence[Sequence[int]]) -> int:
-        """Count the rows that are shorter than they would be uncut, for a slow tokenizer, which does not say what it cut."""
-        full = [i for i, row in enumerate(found) if len(row) == self._longest]
+    def encode(self, texts: list[str]) -> list[Encoding]:
+        """Return the encodings of texts: for fast tokenizers only."""
+        encodings = self(texts).encodings
+        assert encodings is not None, "a fast tokenizer"
+        return encodings
+
+    def _count_cut(self, columns: Sequence[list[str]], rows: Sequence[Sequence[int]]) -> int:
+        """Count the rows that were cut, for slow tokenizers, which do not report this: those that are shorter than without a limit."""
+        full = [i for i, row in enumerate(rows) if len(row) == self._longest]
         if not full:
             return 0
         whole = self._tokenizer(*([column[i] for i in full] for column in columns), truncation=False, verbose=False)
-        return sum(len(row) > len(found[i]) for i, row in zip(full, whole["input_ids"], strict=True))
+        return sum(len(row) > len(rows[i]) for i, row in zip(full, whole["input_ids"], strict=True))
 
 
 class TextRows:
-    """Token rows of texts that were read, or of pairs of them. Those that are too long are cut, with a note."""
+    """Token rows of texts or pairs from a data set. Texts that are too long are cut, which ``note`` reports."""
 
-    def __init__(self, cases: Cases, encoder: SentenceEncoder, longest: int | None) -> None:
+    def __init__(self, cases: Cases, encoder: RowEncoder, longest: int | None) -> None:
         self._cases, self._encoder = cases, encoder
         self._tokenize = CuttingTokenizer(encoder.tokenizer, longest)
 
     @property
     def note(self) -> str | None:
-        """Say what was cut."""
+        """Remark that texts were cut, or ``None``."""
         return self._tokenize.note
 
     def rows(self, cases: NDArray[np.int64]) -> TokenRows:
@@ -168,13 +182,13 @@ class TextRows:
 
 
 def scored_part(template: Template, slot: str) -> Part:
-    """Return the part that holds the word of ``slot``."""
+    """Return the part with the word of ``slot``."""
     pieces = template.segments[0]
     return 0, next(i for i, piece in enumerate(pieces) if piece.slot == slot and not piece.article)
 
 
 def _encode_without_offsets(
-    encoder: SentenceEncoder,
+    encoder: RowEncoder,
     space: CaseSpace,
     choices: Sequence[Mapping[str, int]],
     sentences: list[list[str]],
@@ -196,8 +210,8 @@ def _encode_without_offsets(
     return pack_rows(rows, encoder, spans)
 
 
-def pack_rows(rows: Sequence[IdArray], encoder: SentenceEncoder, spans: NDArray[np.int64]) -> TokenRows:
-    """Pad rows of packed ids to one array."""
+def pack_rows(rows: Sequence[IdArray], encoder: RowEncoder, spans: NDArray[np.int64]) -> TokenRows:
+    """Return token rows from packed ids, padded to the longest row. ``spans``: start and length of the scored slot, shape (n, 2)."""
     lengths = np.asarray([len(row) for row in rows], dtype=np.int64)
     packed = np.full((len(rows), int(lengths.max(initial=1))), encoder.pad_id, dtype=np.int32)
     for i, row in enumerate(rows):
@@ -208,25 +222,29 @@ def pack_rows(rows: Sequence[IdArray], encoder: SentenceEncoder, spans: NDArray[
 def unpack(
     packed: IdArray,
     lengths: NDArray[np.int64],
-    encoder: SentenceEncoder,
+    encoder: RowEncoder,
     start: NDArray[np.int64],
     length: NDArray[np.int64],
 ) -> TokenRows:
-    """Split packed ids into ids and types."""
+    """Return token rows from an array of packed ids, which are split into ids and token types."""
     types = packed >> TYPE_SHIFT if encoder.has_types else None
     return TokenRows(packed & ID_MASK if encoder.has_types else packed, types, lengths, start, length)
 
 
 def check_lengths(rows: TokenRows, longest: int | None) -> None:
-    """Refuse sentences that are longer than the model can read."""
+    """Reject sentences that are longer than the model's limit.
+
+    Raises:
+        ModelError: a sentence has more than ``longest`` tokens.
+    """
     if longest is not None and int(rows.lengths.max(initial=0)) > longest:
         raise ModelError(
             f"a sentence has {int(rows.lengths.max())} tokens, the model reads {longest}; shorten the templates or words"
         )
 
 
-def first_token(tokenizer: Any, name: str) -> int:
-    """Return the token after which a text begins: that of its beginning, or of the end of the text before it.
+def first_token(tokenizer: PreTrainedTokenizerBase, name: str) -> int:
+    """Return the token that precedes a text: the beginning-of-text token, or else the end-of-text token.
 
     Raises:
         ModelError: the tokenizer has neither.

@@ -1,90 +1,107 @@
-"""Vectors of texts, of spans in texts, and of bare words: from the hidden states or input embeddings of a network, or from a file."""
+"""Vectors of texts, of spans in texts, and of single words: from the hidden states or input embeddings of a network, or from a file."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
 from pytest_genderbias.models.model import UNKNOWN_POOLING, Checkpoint, Model
+from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.network import Batches
 from pytest_genderbias.scoring.tokens import CuttingTokenizer
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.query import TextVectors
 
+if TYPE_CHECKING:
+    from tokenizers import Encoding
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
 Span = tuple[int, int]
-_Key = tuple[str, tuple[Span, ...], tuple[Span, ...]]  #: a text, the spans that are read, those that are masked
+_Key = tuple[str, tuple[Span, ...], tuple[Span, ...]]  #: a text, the spans that are read, and the spans that are masked
 
 
 def make(cases: Cases, query: TextVectors, model: Model, batch_tokens: int | None) -> Scorer:
-    """Return the scorer of a model's vectors."""
+    """Return the scorer for the vectors of a network or a file.
+
+    Raises:
+        NotApplicableError: the model is an object, or lacks the mask token that the query needs.
+    """
     if isinstance(model.backend, Checkpoint):
-        return NetworkVectors(cases, query, model, batch_tokens)
-    if hasattr(model.backend, "matrix"):
-        return FileVectors(cases, model)
-    raise NotApplicableError(f"{model.name} is an object without hidden states, which this suite asks for")
+        return NetworkVectors(cases, query, model, model.backend, batch_tokens)
+    if isinstance(model.backend, WordVectors):
+        return FileVectors(cases, model.backend)
+    raise NotApplicableError(f"{model.name} is an object without hidden states, which this suite needs")
 
 
 class FileVectors:
-    """Looks up the word in the first span of each text, or the text. A word that the file lacks gives a row of NaN."""
+    """Looks up the word in the first span of each text, or the text itself. Words that the file lacks have rows of NaN."""
 
-    def __init__(self, cases: Cases, model: Model) -> None:
-        self._cases, self._vectors = cases, model.backend
+    def __init__(self, cases: Cases, vectors: WordVectors) -> None:
+        self._cases, self._vectors = cases, vectors
 
     @property
     def notes(self) -> list[str]:
-        """Say nothing: words that are lacking show in the rows."""
+        """No remarks: rows of NaN show the missing words."""
         return []
 
-    def score(self, cases: IntArray) -> NDArray[Any]:
-        """Return the vectors of the words."""
+    def score(self, cases: IntArray) -> NDArray[np.float32]:
+        """Return the vectors of the words: shape (len(cases), dimensions)."""
         texts = [sentence[0] for sentence in self._cases.sentences(cases)]
-        places = _first_spans(self._cases, cases, texts)
-        rows = [self._vectors.row(text[start:stop]) for text, ((start, stop),) in zip(texts, places, strict=True)]
-        found = np.full((len(rows), self._vectors.matrix.shape[1]), np.nan, dtype=np.float32)
-        there = np.asarray([row is not None for row in rows], dtype=np.bool_)
-        found[there] = self._vectors.matrix[[row for row in rows if row is not None]]
-        return found
+        spans = _first_spans(self._cases, cases, texts)
+        rows = [self._vectors.row(text[start:stop]) for text, ((start, stop),) in zip(texts, spans, strict=True)]
+        vectors = np.full((len(rows), self._vectors.matrix.shape[1]), np.nan, dtype=np.float32)
+        known = np.asarray([row is not None for row in rows], dtype=np.bool_)
+        vectors[known] = self._vectors.matrix[[row for row in rows if row is not None]]
+        return vectors
 
 
 class NetworkVectors:
-    """Pools the hidden states of texts."""
+    """Pools the hidden states of texts, or of the first span of each."""
 
-    def __init__(self, cases: Cases, query: TextVectors, model: Model, batch_tokens: int | None) -> None:
-        self._cases: Any = cases
-        self._model, self._pooling, self._masks = model, query.pooling, query.mask_others
-        if self._masks and model.backend.tokenizer.mask_token_id is None:
-            raise NotApplicableError(f"{model.name} has no mask token, and this suite asks for words that are masked")
-        self._states = HiddenStates(model.backend, batch_tokens, query.where, query.random_seed)
+    def __init__(
+        self, cases: Cases, query: TextVectors, model: Model, checkpoint: Checkpoint, batch_tokens: int | None
+    ) -> None:
+        self._cases, self._model, self._pooling = cases, model, query.pooling
+        self._masked_spans = cases.spans if query.mask_others and isinstance(cases, TextCases) else None
+        if query.mask_others and checkpoint.tokenizer.mask_token_id is None:
+            raise NotApplicableError(f"{model.name} has no mask token, and this suite masks words")
+        self._states = HiddenStates(checkpoint, batch_tokens, query.where, query.random_seed)
 
     @property
     def notes(self) -> list[str]:
-        """Say what was cut or halved."""
+        """Remarks on texts that were cut and batches that were halved."""
         return self._states.notes
 
-    def score(self, cases: IntArray) -> NDArray[Any]:
-        """Return one vector a case."""
+    def score(self, cases: IntArray) -> NDArray[np.float32]:
+        """Return one vector for each case: shape (len(cases), hidden size)."""
         texts = [sentence[0] for sentence in self._cases.sentences(cases)]
-        hidden = [self._cases.spans[i][1:] for i in cases] if self._masks else [()] * len(texts)
-        found = self._states.span_vectors(texts, _first_spans(self._cases, cases, texts), self._pooling, hidden)[:, 0]
-        check_finite(np.asarray(np.isfinite(found).all(axis=1)), self._cases, cases, self._model.name)
-        return found
+        masked = [()] * len(texts) if self._masked_spans is None else [self._masked_spans[i][1:] for i in cases]
+        spans = _first_spans(self._cases, cases, texts)
+        vectors = self._states.span_vectors(texts, spans, self._pooling, masked)[:, 0]
+        check_finite(np.asarray(np.isfinite(vectors).all(axis=1)), self._cases, cases, self._model.name)
+        return vectors
 
 
 def _first_spans(cases: Cases, numbers: IntArray, texts: Sequence[str]) -> list[tuple[Span]]:
-    """Return the first span of each case, the whole text where it has none."""
+    """Return the first span of each case, or the whole text if it has none."""
     spans = cases.spans if isinstance(cases, TextCases) else ()
     return [(spans[i][0],) if spans and spans[i] else ((0, len(text)),) for i, text in zip(numbers, texts, strict=True)]
 
 
 class HiddenStates:
-    """Hidden states of texts, in batches of like length; equal texts with equal spans are passed once.
+    """Hidden states of texts, in batches of similar length. Equal texts with equal spans are passed once.
 
-    ``where`` and ``random_seed`` as in :class:`~pytest_genderbias.suites.query.TextVectors`. Texts that are too long are cut, with a note.
+    ``where`` and ``random_seed`` are those of :class:`~pytest_genderbias.suites.query.TextVectors`. Texts that are too long are cut, which
+    ``notes`` reports.
+
+    Raises:
+        NotApplicableError: the tokenizer is not a fast one.
     """
 
     def __init__(
@@ -99,15 +116,15 @@ class HiddenStates:
             raise NotApplicableError(
                 "the positions of words need a fast tokenizer (tokenizer.json), which this checkpoint lacks"
             )
-        network = checkpoint.network.base_model
-        network = network.get_encoder() if network.config.is_encoder_decoder else network
+        base = checkpoint.network.base_model
+        network = base.get_encoder() if base.config.is_encoder_decoder else base
         self._network = network if random_seed is None else untrained(network, random_seed, checkpoint.device)
         self._batches = Batches(checkpoint.device, batch_tokens)
         self._tokenize = CuttingTokenizer(checkpoint.tokenizer, checkpoint.max_length)
 
     @property
     def notes(self) -> list[str]:
-        """Say what was cut or halved."""
+        """Remarks on texts that were cut and batches that were halved."""
         return [note for note in (self._tokenize.note, self._batches.note) if note]
 
     def span_vectors(
@@ -117,47 +134,47 @@ class HiddenStates:
         pooling: str = "mean",
         masked: Sequence[Sequence[Span]] = (),
     ) -> NDArray[np.float32]:
-        """Return one vector for each span of each text: shape (len(texts), spans of a text, hidden size).
+        """Return a vector for each span of each text: shape (len(texts), spans of a text, hidden size).
 
         Args:
             texts: the texts.
-            spans: character ranges [start, end), as many for every text.
-            pooling: ``mean`` over the span's tokens; ``first`` token of the text; ``own``: as the sentence encoder says.
-            masked: character ranges whose tokens are masked, for each text where there are any.
+            spans: character ranges [start, end), equally many for each text.
+            pooling: ``mean`` over the span's tokens; ``first`` token of the text; ``own``: as the sentence encoder pools.
+            masked: character ranges of each text whose tokens are masked; empty: none.
 
         Raises:
-            ModelError: no token of a span is among those that the model reads, or its ``own`` pooling is not known.
+            ModelError: the model reads no token of a span, or its ``own`` pooling is not known.
         """
         if pooling == "own" and self._checkpoint.pooling == UNKNOWN_POOLING:
             raise ModelError(
                 "how this model pools sentences is not known: the hub cannot be reached, and modules.json is not in the cache; "
-                "load the model once with the hub in reach, give its directory, or ask for a pooling (mean, first)"
+                "load the model once with access to the hub, give its directory, or set the pooling (mean, first)"
             )
         keys = [
-            (text, tuple(chosen), tuple(hidden))
-            for text, chosen, hidden in zip(texts, spans, masked or [()] * len(texts), strict=True)
+            (text, tuple(read), tuple(hidden))
+            for text, read, hidden in zip(texts, spans, masked or [()] * len(texts), strict=True)
         ]
         distinct = {key: row for row, key in enumerate(dict.fromkeys(keys))}
-        found = self._distinct(list(distinct), pooling)
-        return np.asarray(found[[distinct[key] for key in keys]])
+        vectors = self._distinct(list(distinct), pooling)
+        return np.asarray(vectors[[distinct[key] for key in keys]])
 
     def reads(self, texts: Sequence[str], spans: Sequence[Sequence[Span]]) -> NDArray[np.bool_]:
-        """Tell of which texts the model reads a token of each span: shape (len(texts),). What it would cut is not noted."""
-        encodings = CuttingTokenizer(self._checkpoint.tokenizer, self._checkpoint.max_length)(list(texts)).encodings
-        found = [
-            _tokens_in(encoding, chosen).any(axis=1).all() for encoding, chosen in zip(encodings, spans, strict=True)
+        """Return whether the model reads a token of each span of a text: shape (len(texts),). Adds no note on texts that are cut."""
+        encodings = CuttingTokenizer(self._checkpoint.tokenizer, self._checkpoint.max_length).encode(list(texts))
+        all_read = [
+            _tokens_in(encoding, ranges).any(axis=1).all() for encoding, ranges in zip(encodings, spans, strict=True)
         ]
-        return np.asarray(found, dtype=np.bool_)
+        return np.asarray(all_read, dtype=np.bool_)
 
     def _distinct(self, keys: list[_Key], pooling: str) -> NDArray[np.float32]:
         import torch
 
-        encodings = self._tokenize([text for text, *_ in keys]).encodings
+        encodings = self._tokenize.encode([text for text, *_ in keys])
         weights = [self._weights(encoding, key, pooling) for encoding, key in zip(encodings, keys, strict=True)]
         lengths = np.asarray([len(encoding.ids) for encoding in encodings], dtype=np.int64)
         largest = (self._checkpoint.pooling if pooling == "own" else None) == "max"
         device = self._checkpoint.device
-        found: list[Any] = [None] * len(keys)
+        vector_of: dict[int, NDArray[np.float32]] = {}
 
         def step(rows: IntArray) -> None:
             longest = int(lengths[rows].max())
@@ -173,32 +190,37 @@ class HiddenStates:
                 vectors = hidden[:, None].float().masked_fill(by_token[..., None] == 0, -torch.inf).amax(2)
             else:
                 vectors = by_token @ hidden.float()
-            for row, vector in zip(rows, vectors.cpu().numpy(), strict=True):
-                found[row] = vector
+            vector_of.update(zip(rows.tolist(), vectors.cpu().numpy(), strict=True))
 
         self._batches.run(lengths, step)
-        return np.stack(found)
+        return np.stack([vector_of[row] for row in range(len(keys))])
 
-    def _hidden(self, ids: Any, mask: Any) -> Any:
+    def _hidden(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Return the hidden states of token ids: shape (rows, tokens, hidden size)."""
+        hidden: Tensor
         if self._where == "input":
-            return self._network.get_input_embeddings()(ids)
+            hidden = self._network.get_input_embeddings()(ids)
+            return hidden
         if self._where == "last":
-            return self._network(input_ids=ids, attention_mask=mask).last_hidden_state
-        states = self._network(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
+            hidden = self._network(input_ids=ids, attention_mask=mask).last_hidden_state
+            return hidden
+        states: tuple[Tensor, ...] = self._network(
+            input_ids=ids, attention_mask=mask, output_hidden_states=True
+        ).hidden_states
         if not 0 <= int(self._where) < len(states):
             raise SettingError(
                 f"layer {self._where} is not there; the model has layers 0 (embeddings) to {len(states) - 1}"
             )
         return states[int(self._where)]
 
-    def _ids(self, encoding: Any, masked: tuple[Span, ...]) -> NDArray[np.int64]:
+    def _ids(self, encoding: Encoding, masked: tuple[Span, ...]) -> NDArray[np.int64]:
         ids = np.asarray(encoding.ids, dtype=np.int64)
         for span in _tokens_in(encoding, masked):
             ids[span] = self._checkpoint.tokenizer.mask_token_id
         return ids
 
-    def _weights(self, encoding: Any, key: _Key, pooling: str) -> NDArray[np.float32]:
-        """Return the weight of each token in each span's mean: shape (spans, tokens), rows sum to one."""
+    def _weights(self, encoding: Encoding, key: _Key, pooling: str) -> NDArray[np.float32]:
+        """Return the weight of each token in the mean of each span: shape (spans, tokens); rows sum to one."""
         text, spans, _ = key
         n = len(encoding.ids)
         if pooling == "first" or (pooling == "own" and self._checkpoint.pooling == "first"):
@@ -209,24 +231,26 @@ class HiddenStates:
         if not inside.any(axis=1).all():
             start, stop = spans[int(np.argmin(inside.any(axis=1)))]
             raise ModelError(
-                f"no token of {text[start:stop]!r} is among those that the model reads of {text[:60]!r}; shorten the text"
+                f"the model reads no token of {text[start:stop]!r} in the text {text[:60]!r}; shorten the text"
             )
         return np.asarray(inside / inside.sum(axis=1, keepdims=True), dtype=np.float32)
 
 
-def _tokens_in(encoding: Any, spans: Sequence[Span]) -> NDArray[np.bool_]:
-    """Tell which tokens overlap which span: shape (spans, tokens); special tokens are in none."""
+def _tokens_in(encoding: Encoding, spans: Sequence[Span]) -> NDArray[np.bool_]:
+    """Return which tokens overlap which span: shape (spans, tokens). Special tokens overlap none."""
     offsets = np.asarray(encoding.offsets, dtype=np.int64).reshape(-1, 2)
     real = (np.asarray(encoding.special_tokens_mask) == 0) & (offsets[:, 1] > offsets[:, 0])
     wanted = np.asarray(spans, dtype=np.int64).reshape(-1, 2)
     return np.asarray((offsets[:, 0] < wanted[:, 1:]) & (offsets[:, 1] > wanted[:, :1]) & real)
 
 
-def untrained(network: Any, seed: int, device: str) -> Any:
-    """Return a network of the same architecture as it is before any training, drawn with a seed."""
+def untrained(network: PreTrainedModel, seed: int, device: str) -> PreTrainedModel:
+    """Return a network of the same architecture and dtype with random weights, initialised from a seed."""
     import torch
 
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         fresh = type(network)(network.config)
-    return fresh.to(device=device, dtype=network.dtype).eval()
+    module: torch.nn.Module = fresh
+    module.to(device=device, dtype=network.dtype).eval()
+    return fresh

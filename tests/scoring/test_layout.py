@@ -9,7 +9,7 @@ from support.tiny_checkpoints import BERT_SPECIALS, corpus, suite_space, tokeniz
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from pytest_genderbias.scoring.layout import TokenLayout
-from pytest_genderbias.scoring.tokens import SentenceEncoder
+from pytest_genderbias.scoring.tokens import RowEncoder
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
 from pytest_genderbias.text.template import Word, parse_template
 
@@ -22,7 +22,7 @@ CASES = 250
 @cache
 def layout_of(kind, suite, scored=None, **options):
     space, _ = suite_space(suite, **options)
-    return TokenLayout(space, SentenceEncoder(tokenizer(kind)), scored)
+    return TokenLayout(space, RowEncoder(tokenizer(kind)), scored)
 
 
 def expected(tokens, texts):
@@ -144,7 +144,7 @@ def test_odd_words_and_templates_of_ones_own(kind):
         ],
         {"who": ODD_WORDS[:9], "what": ODD_WORDS},
     )
-    layout = TokenLayout(space, SentenceEncoder(tokenizer(kind)))
+    layout = TokenLayout(space, RowEncoder(tokenizer(kind)))
     assert_same_rows(layout, tokenizer(kind), np.arange(space.n_cases))
 
 
@@ -154,13 +154,13 @@ def test_odd_pairs_of_ones_own(kind):
         [("{who} had {a:what} {what}.", "{a:what} {what} was {who}'s"), ("{who}", "{what}")],
         {"who": ODD_WORDS[:9], "what": ODD_WORDS},
     )
-    layout = TokenLayout(space, SentenceEncoder(tokenizer(kind)))
+    layout = TokenLayout(space, RowEncoder(tokenizer(kind)))
     assert_same_rows(layout, tokenizer(kind), np.arange(space.n_cases))
 
 
 def test_words_that_are_read_by_array_show_no_note_for_most_odd_words():
     space = own_space(["{who} met {a:what} {what} {blank}."], {"who": ODD_WORDS[:6], "what": ODD_WORDS})
-    assert TokenLayout(space, SentenceEncoder(tokenizer("bert"))).note is None
+    assert TokenLayout(space, RowEncoder(tokenizer("bert"))).note is None
 
 
 def fast(backend, **specials):
@@ -200,7 +200,7 @@ def two_words_at_a_time():
 @pytest.mark.parametrize("suite", ["nli-occupation", "disco-names"])
 def test_tokenizers_that_merge_words_fall_back_with_a_note(make, suite):
     space, _ = suite_space(suite)
-    layout = TokenLayout(space, SentenceEncoder(make()))
+    layout = TokenLayout(space, RowEncoder(make()))
     assert layout.note is not None
     assert "sentence by sentence" in layout.note
     assert_same_rows(layout, make(), random_cases(space, 100))
@@ -209,7 +209,7 @@ def test_tokenizers_that_merge_words_fall_back_with_a_note(make, suite):
 @pytest.mark.parametrize("make", [merging_across_words, without_spaces, two_words_at_a_time])
 def test_spans_after_falling_back_end_with_the_sentence(make):
     space, _ = suite_space("lm-occupation")
-    layout = TokenLayout(space, SentenceEncoder(make()), "occupation")
+    layout = TokenLayout(space, RowEncoder(make()), "occupation")
     rows, _ = assert_same_rows(layout, make(), np.arange(space.n_cases))
     if layout.note is not None:
         assert (rows.span_start + rows.span_length == rows.lengths).all()
@@ -218,7 +218,7 @@ def test_spans_after_falling_back_end_with_the_sentence(make):
 
 def test_the_note_names_a_sentence():
     space, _ = suite_space("nli-occupation")
-    layout = TokenLayout(space, SentenceEncoder(merging_across_words()))
+    layout = TokenLayout(space, RowEncoder(merging_across_words()))
     assert "The " in layout.note or "do not follow" in layout.note
 
 
@@ -244,7 +244,7 @@ def slow(tmp_path_factory):
 def test_a_slow_tokenizer_falls_back_and_gives_the_same_as_the_fast_one(slow, suite):
     space, _ = suite_space(suite)
     scored = "occupation" if suite == "lm-occupation" else None
-    layout = TokenLayout(space, SentenceEncoder(slow), scored)
+    layout = TokenLayout(space, RowEncoder(slow), scored)
     assert "no offsets" in layout.note
     cases = random_cases(space, 100)
     rows, _ = assert_same_rows(layout, slow, cases)
@@ -264,7 +264,7 @@ def test_padding_and_truncation_that_the_tokenizer_was_saved_with_do_not_matter(
     odd = fast(backend, **specials, model_input_names=["input_ids", "token_type_ids", "attention_mask"])
     space, _ = suite_space("nli-occupation")
     cases = random_cases(space, 50)
-    rows = TokenLayout(space, SentenceEncoder(odd)).rows(cases)
+    rows = TokenLayout(space, RowEncoder(odd)).rows(cases)
     usual = layout_of("bert", "nli-occupation").rows(cases)
     assert np.array_equal(rows.ids, usual.ids)
     assert np.array_equal(rows.lengths, usual.lengths)
@@ -281,7 +281,7 @@ def test_a_mask_that_keeps_the_space_before_it():
     vocab, merges = tokenizer("roberta").get_vocab(), []
     keeps = transformers.RobertaTokenizer(vocab=vocab, merges=merges, mask_token=AddedToken("<mask>", special=True))
     space, _ = suite_space("disco-names")
-    layout = TokenLayout(space, SentenceEncoder(keeps))
+    layout = TokenLayout(space, RowEncoder(keeps))
     assert layout.note is None
     assert_same_rows(layout, keeps, random_cases(space, 100))
 
@@ -290,7 +290,7 @@ def test_a_mask_that_keeps_the_space_before_it():
 def test_real_masked_lm_tokenizer(real_mlm, suite):
     space, _ = suite_space(suite)
     tokens = real_mlm.backend.tokenizer
-    layout = TokenLayout(space, SentenceEncoder(tokens))
+    layout = TokenLayout(space, RowEncoder(tokens))
     assert layout.note is None
     assert_same_rows(layout, tokens, random_cases(space, 500))
 
@@ -298,7 +298,7 @@ def test_real_masked_lm_tokenizer(real_mlm, suite):
 def test_real_causal_lm_tokenizer(real_lm):
     space, _ = suite_space("lm-occupation")
     tokens = real_lm.backend.tokenizer
-    layout = TokenLayout(space, SentenceEncoder(tokens), "occupation")
+    layout = TokenLayout(space, RowEncoder(tokens), "occupation")
     assert layout.note is None
     assert_same_rows(layout, tokens, np.arange(space.n_cases))
 
@@ -307,6 +307,6 @@ def test_real_causal_lm_tokenizer(real_lm):
 def test_real_classifier_tokenizer(real_nli, suite):
     space, _ = suite_space(suite)
     tokens = real_nli.backend.tokenizer
-    layout = TokenLayout(space, SentenceEncoder(tokens))
+    layout = TokenLayout(space, RowEncoder(tokens))
     assert layout.note is None
     assert_same_rows(layout, tokens, random_cases(space, 1000))
