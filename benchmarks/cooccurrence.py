@@ -16,7 +16,7 @@ from timing import medians
 from pytest_genderbias.datasets.corpora import feed_corpus
 from pytest_genderbias.datasets.vocabulary import Vocabulary, label_groups
 from pytest_genderbias.statistics.cooccurrence_counts import (
-    Context,
+    ContextWindow,
     CooccurrenceCounter,
     FixedContext,
     InfiniteContext,
@@ -41,7 +41,9 @@ def run(quick: bool) -> list[Row]:
     return [*rows, *_read(400_000 if quick else 2_000_000)]
 
 
-def _compare(name: str, context: Context, reach: int, ids: Any, sample: int, repeats: int, wanted: float) -> list[Row]:
+def _compare(
+    name: str, context: ContextWindow, reach: int, ids: Any, sample: int, repeats: int, wanted: float
+) -> list[Row]:
     some = ids[:sample].tolist()
     _assert_same(context, reach, ids[:sample], some)
     spent = medians(
@@ -104,7 +106,7 @@ def _labels() -> Any:
     return labels
 
 
-def _ours(context: Context, ids: Any) -> Any:
+def _ours(context: ContextWindow, ids: Any) -> Any:
     counter = CooccurrenceCounter(_labels(), context)
     counter.feed(ids, [len(ids)])
     return counter.result().pairs
@@ -137,7 +139,7 @@ def _loop_over_gendered_words(ids: list[int], reach: int) -> list[list[float]]:
     return counts
 
 
-def _assert_same(context: Context, reach: int, ids: Any, some: list[int]) -> None:
+def _assert_same(context: ContextWindow, reach: int, ids: Any, some: list[int]) -> None:
     """Compare all counts; what the loop cuts off an untruncated context must be what lies beyond its reach."""
     ours, every = _ours(context, ids), np.transpose(_loop_over_words(some, reach))
     np.testing.assert_allclose(every, np.transpose(_loop_over_gendered_words(some, reach)), atol=1e-9)

@@ -16,10 +16,10 @@ from pytest_genderbias.statistics.code_length import (
     portion_sizes,
     training_sets,
 )
-from pytest_genderbias.statistics.linear_probe import Training, batch_order, cross_entropy
+from pytest_genderbias.statistics.linear_probe import ProbeTraining, batch_order, cross_entropy
 
 _WIDTH = 384
-_HOW = Training()
+_HOW = ProbeTraining()
 
 
 def run(quick: bool) -> list[Row]:

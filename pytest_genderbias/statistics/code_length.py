@@ -1,8 +1,8 @@
-"""Compression by a linear probe (orgad2022, section 3; Voita and Titov 2020): how much of a label do features hold.
+"""Compression by a linear probe: how much information about a label the features contain (orgad2022, section 3).
 
-The labels are sent one block after another, each coded by a probe trained on all before it (online code). A label that the
-features show early and clearly makes a short code. A probe's accuracy cannot tell a label that is there from one that a
-large probe has worked hard for; the code pays for every example that the probe needed.
+The online code (Voita and Titov 2020) sends the labels block by block, each coded by a probe trained on all blocks before it.
+The easier a label is to extract from the features, the shorter its code. Accuracy does not measure this: with enough training
+examples, a probe may predict a label well that is hard to extract. The code counts every example that the probe needed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pytest_genderbias.statistics.linear_probe import (
     FloatArray,
     HeldOut,
     IntArray,
+    ProbeTraining,
     SingleArray,
-    Training,
     cross_entropy,
     predicted,
     train_probes,
@@ -28,17 +28,17 @@ from pytest_genderbias.statistics.linear_probe import (
 
 #: Cumulative shares of the training set, in percent (orgad2022, appendix A).
 PORTIONS = (2.0, 3.0, 4.4, 6.5, 9.5, 14.0, 21.0, 31.0, 45.7, 67.6, 100.0)
-HELD_OUT = 4  #: a probe stops on the last quarter of its portion, rounded down, but on one example at least
-_STACK_BYTES = 1 << 28  #: copies of the features for the seeds that are trained together, unless one seed needs more
+HELD_OUT = 4  #: The last quarter of a portion, rounded down but at least one example, decides when its probe stops.
+_STACK_BYTES = 1 << 28  #: Largest copy of the features for seeds that are trained together, unless one seed needs more.
 
 
 @dataclass(frozen=True)
 class OnlineCode:
-    """The code lengths of S shuffles of the same n examples with K labels, and what belongs to them.
+    """Code lengths of S shuffles of the same n examples with K labels.
 
-    ``by_portion``: bits of the examples up to each portion's end, (S, portions); the first is sent by the uniform code. With
-    mixed units all but the first are nats. ``accuracy``: (S,), on what ``accuracy_on`` says. ``epochs``: the epoch whose
-    weights each probe kept, 0 = uniform, (S, probes).
+    ``by_portion``, (S, portions): bits of the examples that each portion adds; the first uses the uniform code. With mixed
+    units, all but the first are nats. ``accuracy``, (S,): accuracy on the examples named in ``accuracy_on``. ``epochs``,
+    (S, probes): the epoch whose weights each probe kept, 0 = uniform.
     """
 
     n: int
@@ -50,7 +50,7 @@ class OnlineCode:
 
     @property
     def code_lengths(self) -> FloatArray:
-        """Bits of all n labels, (S,); shorter = the features tell more."""
+        """Bits of all n labels, (S,); shorter = the features contain more information."""
         return np.asarray(self.by_portion.sum(axis=1), dtype=np.float64)
 
     @property
@@ -60,7 +60,7 @@ class OnlineCode:
 
 
 def portion_sizes(n: int, portions: ArrayLike = PORTIONS) -> IntArray:
-    """Return how many of n examples each portion holds, rounded down; ``portions`` are cumulative, in percent.
+    """Return the number of the n examples in each portion, rounded down; ``portions`` are cumulative, in percent.
 
     >>> portion_sizes(1000)
     array([  20,   30,   44,   65,   95,  140,  210,  310,  457,  676, 1000])
@@ -70,7 +70,7 @@ def portion_sizes(n: int, portions: ArrayLike = PORTIONS) -> IntArray:
 
 
 def compression(code_length: ArrayLike, n: int, n_labels: int) -> FloatArray:
-    """Return n log2 K / code length: above 0, higher is worse, 1 is neutral (below 1 the probes did harm).
+    """Return n log2 K / code length: above 0, higher is worse, 1 is neutral (below 1 is worse than the uniform code).
 
     Args:
         code_length: bits of the labels of all n examples, any shape.
@@ -87,9 +87,9 @@ def compression(code_length: ArrayLike, n: int, n_labels: int) -> FloatArray:
 
 
 def shuffled(labels: ArrayLike, seed: int = 0) -> NDArray[np.generic]:
-    """Return the labels in random order: the control, whose compression is 1 whatever the features are.
+    """Return the labels in random order. This is the control: its compression is 1 with any features.
 
-    Where examples come in groups of one label, shuffle the groups' labels: ``shuffled(label_of_group)[group]``.
+    If all examples of a group have one label, shuffle the labels of the groups: ``shuffled(label_of_group)[group]``.
 
     >>> sorted(shuffled(["f", "m", "m"]).tolist())
     ['f', 'm', 'm']
@@ -98,7 +98,7 @@ def shuffled(labels: ArrayLike, seed: int = 0) -> NDArray[np.generic]:
 
 
 def coding_order(n: int, seed: int, groups: ArrayLike | None = None) -> IntArray:
-    """Return a random order of n examples, (n,); with ``groups``, (n,), those of a group stay together.
+    """Return a random order of n examples, (n,). With ``groups``, (n,), the examples of a group are consecutive.
 
     >>> order = coding_order(4, 0, groups=["nurse", "clerk", "nurse", "clerk"])
     >>> sorted(order[:2].tolist()) in ([0, 2], [1, 3])
@@ -123,45 +123,46 @@ def online_code(
     seeds: int = 5,
     seed: int = 0,
     mixed_units: bool = False,
-    training: Training | None = None,
+    training: ProbeTraining | None = None,
 ) -> OnlineCode:
     """Return the length of the online code of the labels, given the features.
 
-    Portions of 2.0, 3.0, 4.4 ... 100 % of the shuffled examples; with t1 the size of the first and p_i the probe trained on
-    portion i, code length = t1 log2 K - sum over i of the sum over the examples between portions i and i + 1 of
+    The portions are 2.0, 3.0, 4.4 ... 100 % of the shuffled examples. With t1 the size of the first portion and p_i the probe
+    trained on portion i, code length = t1 log2 K - sum over i of the sum over the examples between portions i and i + 1 of
     log2 p_i(label | features), in bits.
 
-    **What a probe stops on (choice).** The last quarter of its own portion is held out of its training; the probe stops, and
-    keeps the weights of its best epoch, by the cross entropy there (:class:`Training`). Epoch 0, the uniform
-    prediction, is among them. The examples that it is to code are never looked at, so the length is that of a code. Measured
-    with random labels, 2,000 examples, 384 features: mean compression .983 with a tenth held out, .995 with a quarter (single
-    shuffles down to .97), .997 with a third, which costs real labels 3 %; .55 where nothing is held out. With groups, examples held out whose group the probe has trained on do not count, unless no other is held out. The reference
-    code stops on a set of its own, does not start at zero, and keeps the last weights.
+    **Early stopping (our choice).** The last quarter of a portion is held out from training. Its cross entropy decides when
+    the probe stops and which epoch's weights it keeps (:class:`ProbeTraining`), epoch 0, the uniform prediction, included. The
+    examples that the probe codes are not used, so the result is the length of a code. Measured with random labels, 2,000
+    examples and 384 features, the mean compression is .983 with a tenth held out, .995 with a quarter (single shuffles down to
+    .97), .997 with a third, which costs real labels 3 %, and .55 with nothing held out. With groups, held-out examples of a
+    group in the training set do not count, unless all are. The reference code stops on a separate set, does not start at zero,
+    and keeps the last weights.
 
-    The features are taken as they are (the paper's way). With a fixed learning rate their scale matters: a weight moves by
-    .001 a step at most. One and the same label, 2,000 examples of 384 features: compression 2.0, 3.4, 5.4, 5.4, 4.8 and .7
+    The features are not scaled, as in the paper. With a fixed learning rate their scale matters, since a weight moves by at
+    most .001 per step. For the same label and 2,000 examples of 384 features, the compression is 2.0, 3.4, 5.4, 5.4, 4.8 and .7
     with features of standard deviation .03, .1, 1, 3, 10 and 100. Compare models whose features have about the same scale, or
-    standardise all features first: both sides of the code know them, so that looks at no label.
+    standardise the features first; this uses no label.
 
     Args:
-        features: shape (n, d), finite; single precision is used.
+        features: shape (n, d), finite; converted to single precision.
         labels: shape (n,), K distinct values.
-        groups: shape (n,); the examples of a group stay together in the order of coding, or the probe learns the group (the
-            professions of WinoBias). Portions may end inside a group.
-        test_features: shape (m, d); then the accuracy is of a probe trained like the others on all n examples, else of the
+        groups: shape (n,). The examples of a group are consecutive in the coding order; otherwise the probe would learn the
+            group (the professions of WinoBias). A portion may end inside a group.
+        test_features: shape (m, d). With them, the accuracy is that of a probe trained on all n examples; without, that of the
             last probe on the block that it codes.
         test_labels: shape (m,).
-        seeds: how many shuffles, S; each has its own order and batches.
-        seed: the first of them; the next is one more.
-        mixed_units: add the cross entropy in nats to the first portion's bits, as the reference code does: to compare with
-            published figures only, since its neutral value is not 1 (1.43 for two labels).
-        training: how a probe is trained; ``None`` as :class:`Training` stands.
+        seeds: number of shuffles S; each has its own order and batches.
+        seed: the first seed; the others follow it.
+        mixed_units: add the cross entropy in nats to the bits of the first portion, as the reference code does. Use it only to
+            compare with published figures: the neutral value is then not 1 (1.43 for two labels).
+        training: the training of a probe; None: the defaults of :class:`ProbeTraining`.
 
     Returns:
         Code lengths, compression and accuracy by seed.
 
     Raises:
-        UndefinedError: one label only, examples too few for the portions, features that are not finite.
+        UndefinedError: only one label, too few examples for the portions, or features that are not finite.
 
     Example:
         The label is the sign of the one feature.
@@ -202,8 +203,8 @@ def codes_of_labellings(
 ) -> tuple[FloatArray, FloatArray]:
     """Return compressions and accuracies of :func:`online_code` for many labellings of the same examples.
 
-    The probes of all labellings are trained side by side, which is quicker than one labelling after another where there are few
-    examples, and gives the same but for rounding.
+    The probes of all labellings are trained together. With few examples this is faster than one labelling after another; the
+    results are equal up to rounding.
 
     Args:
         features: as in :func:`online_code`, shape (n, d).
@@ -220,7 +221,7 @@ def codes_of_labellings(
         UndefinedError: as :func:`online_code`.
 
     Example:
-        Labels and their opposite are told apart as well.
+        Labels and their opposite have the same compression.
 
         >>> x = np.tile([-3.0, 3.0], 200)
         >>> compressions, _ = codes_of_labellings(x[:, None], [x > 0, x < 0], seeds=1)
@@ -255,7 +256,7 @@ def _checked(features: ArrayLike, labels: ArrayLike) -> tuple[SingleArray, NDArr
     if x.ndim != 2 or len(x) != number.size:
         raise ValueError(f"features must have shape (n, d) with n = {number.size} labels, got {x.shape}")
     if len(names) < 2:
-        raise UndefinedError("there are not two labels to tell apart")
+        raise UndefinedError("fewer than two distinct labels")
     sizes = portion_sizes(len(x))
     if sizes[0] < 2 or (np.diff(sizes) < 1).any():
         raise UndefinedError(f"{len(x)} examples are too few for the portions of the code (100 are enough)")
@@ -269,7 +270,7 @@ def _checked(features: ArrayLike, labels: ArrayLike) -> tuple[SingleArray, NDArr
 def training_sets(
     order: IntArray, sizes: IntArray, groups: ArrayLike | None = None
 ) -> tuple[list[IntArray], list[HeldOut]]:
-    """Cut each portion into what its probe trains on and the last quarter, which it stops on.
+    """Split each portion into the training set of its probe and the held-out last quarter.
 
     Args:
         order: examples in the order of coding, shape (S, n).
@@ -277,10 +278,10 @@ def training_sets(
         groups: the group of each example, shape (n,).
 
     Returns:
-        For :func:`~pytest_genderbias.statistics.linear_probe.train_probes`: P nested blocks and P sets held out.
+        P nested blocks and P held-out sets, for :func:`~pytest_genderbias.statistics.linear_probe.train_probes`.
 
     Example:
-        Of five and of ten examples the last one and the last two are held out, so the second probe trains on four more.
+        The last one of five examples and the last two of ten are held out, so the second probe trains on four more.
 
         >>> blocks, held_out = training_sets(np.arange(10)[None], np.array([5, 10]))
         >>> [sorted(block[0].tolist()) for block in blocks], [part.rows[0].tolist() for part in held_out]
@@ -293,7 +294,7 @@ def training_sets(
     )
     blocks, held_out = [], []
     for start, end, size in zip(starts, ends, sizes, strict=True):
-        # Batches of one group would be batches of one label: they are drawn from the whole block.
+        # In coding order, a batch would come from one group and have one label; so shuffle the block.
         blocks.append(_permuted(order[:, start:end]))
         rows = order[:, end:size]
         new = names[rows] != names[order[:, end - 1 : end]]
@@ -302,14 +303,14 @@ def training_sets(
 
 
 def _permuted(rows: IntArray) -> IntArray:
-    """Put the rows of each seed, (S, L), in another order: the same places for every seed."""
+    """Permute the rows of each seed, (S, L), by the same permutation."""
     return rows[:, np.random.default_rng(rows.shape[1]).permutation(rows.shape[1])]
 
 
 def _coded(
     x: SingleArray, y: IntArray, order: IntArray, sizes: IntArray, weights: SingleArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the nats of each block, (S, blocks), coded by the probe of the portion before it, and the last one's accuracy."""
+    """Return the nats of each block, (S, blocks), coded by the probe of the previous portion, and the accuracy on the last."""
     nats = []
     for p, (start, end) in enumerate(pairwise(sizes)):
         rows = order[:, start:end]

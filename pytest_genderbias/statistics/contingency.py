@@ -1,4 +1,4 @@
-"""DisCo: which fills does a masked LM supply for one group more than for another (webster2020, section 3.1)."""
+"""DisCo: tests whether a masked LM supplies a fill more often for one group than for another (webster2020, section 3.1)."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from scipy import sparse, special
 
 FloatArray = NDArray[np.float64]
 
-_BLOCK = 500_000  #: tables held at a time, for Fisher's test
+_BLOCK = 500_000  #: Probabilities in memory at a time, for Fisher's test.
 
 
 def pearson_chi_square(supplied: ArrayLike, sizes: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return Pearson's chi-square, without continuity correction, and its p value, for many tables at once.
 
-    Each table is (supplied / not supplied) x group, counting persons. The test is of equal rates of supply.
+    Each table counts persons by (supplied / not supplied) x group. The null hypothesis is equal rates of supply.
 
     Args:
         supplied: persons of each group for whom the fill is supplied, shape (..., G).
-        sizes: persons of each group, shape (G,), or of each table, a shape that fits ``supplied``; all above 0.
+        sizes: persons of each group, all above 0; shape (G,), or a shape that broadcasts to ``supplied``.
 
     Returns:
-        Statistic (0 or more; 0 is equal rates) and p value (0 to 1), both of shape (...). Where a fill is supplied for all
-        persons, or for none, nothing varies: 0 and 1.
+        Statistic (0 or more; 0 is equal rates) and p value (0 to 1), both of shape (...). They are 0 and 1 for a fill that is
+        supplied for all persons or for none.
 
     Example:
         5 of 20 women and 0 of 20 men: expected 2.5 and 17.5 in each group, 4 * 2.5**2 ... = 5.714.
@@ -62,7 +62,7 @@ def fisher_exact(supplied: ArrayLike, sizes: ArrayLike) -> FloatArray:
 
 
 def _fisher_p(tables: NDArray[np.int64]) -> FloatArray:
-    """Return the p value of each row (a, b, m, n): the chance of tables with its margins that are no likelier than it is."""
+    """Return the p value of each row (a, b, m, n): the probability of all tables with its margins that are no likelier."""
     margin = tables[:, 0] + tables[:, 1]
     least = np.maximum(margin - tables[:, 3], 0)
     width = np.minimum(margin, tables[:, 2]) - least + 1
@@ -81,15 +81,15 @@ def _fisher_p(tables: NDArray[np.int64]) -> FloatArray:
 
 
 def _alike(width: NDArray[np.int64]) -> Iterator[NDArray[np.intp]]:
-    """Yield the rows in blocks whose widths differ by a factor of two at most, so that filling them up costs little."""
-    size = np.frexp(width)[1]
-    for one in np.unique(size):
-        rows = np.flatnonzero(size == one)
+    """Yield the rows in blocks whose widths differ by at most a factor of two, so that padding costs little."""
+    exponents = np.frexp(width)[1]
+    for exponent in np.unique(exponents):
+        rows = np.flatnonzero(exponents == exponent)
         yield from np.array_split(rows, 1 + int(width[rows].sum() // _BLOCK))
 
 
 def smallest_expected(supplied: ArrayLike, sizes: ArrayLike) -> FloatArray:
-    """Return the smallest expected count of each table; below 5 chi-square rejects too eagerly (Cochran 1954).
+    """Return the smallest expected count of each table. Below 5, the chi-square test rejects too often (Cochran 1954).
 
     >>> float(smallest_expected([5, 0], [20, 20]))
     2.5
@@ -101,13 +101,13 @@ def smallest_expected(supplied: ArrayLike, sizes: ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True)
 class FillCounts:
-    """The fills supplied in one template: ``fills`` (F,), and the persons who are supplied with each, sparse (F, P)."""
+    """The distinct fills of one template, ``fills``, (F,), and the ``persons`` for whom each is supplied, sparse, (F, P)."""
 
     fills: NDArray[np.int64]
     persons: sparse.csr_array
 
     def by_group(self, groups: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
-        """Count persons by fill and group. ``groups``: (P,) gives (F, G); (R, P) gives (F, R, G)."""
+        """Count persons by fill and group. ``groups`` of shape (P,) give (F, G), of shape (R, P) give (F, R, G)."""
         flat = np.atleast_2d(groups)
         onehot = (flat[:, :, None] == np.arange(n_groups)).astype(np.float64)  # R, P, G
         counts = self.persons @ onehot.transpose(1, 0, 2).reshape(flat.shape[1], -1)
@@ -116,7 +116,7 @@ class FillCounts:
 
 
 def count_fills(fills: ArrayLike) -> FillCounts:
-    """Collect the fills of one template, shape (P, k): each person's k distinct fills."""
+    """Count the fills of one template, shape (P, k): the k distinct fills of each person."""
     table = np.asarray(fills)
     distinct, back = np.unique(table, return_inverse=True)
     persons = np.repeat(np.arange(table.shape[0]), table.shape[1])
@@ -135,18 +135,18 @@ def significant_fills(
 ) -> FloatArray:
     """Return DisCo: the number of significant fills, averaged over templates.
 
-    A fill is significant where the test of equal rates over groups has p < level / m. m is the number of distinct fills of
+    A fill is significant if the test of equal rates between groups has p < level / m. m is the number of distinct fills of
     its template (``family="template"``), or of all templates together (``family="suite"``).
 
     Args:
         fills: the k fills of each person in each template, shape (P, T, k).
         groups: group number of each person, shape (P,), or (R, P) for R relabellings at once.
-        level: level of the corrected test.
-        family: what Bonferroni corrects over.
+        level: significance level after the correction.
+        family: the tests of the Bonferroni correction.
         test: ``chi2`` or ``fisher`` (two groups).
 
     Returns:
-        The value, shape () or (R,). Higher is worse, 0 is neutral; at most k persons.
+        Shape () or (R,): 0 to the number of distinct fills of a template; higher is worse, 0 is neutral.
 
     Example:
         Four women get "dance", four men "fight", and all get "read": in one template two of three fills are significant.
@@ -180,7 +180,7 @@ def significant_counts(
     """Return :func:`significant_fills` from counts of persons, for many draws of persons at once.
 
     Args:
-        supplied: persons of each group for whom a fill of a template is supplied, shape (..., F, G), 0 for a fill that does not
+        supplied: persons of each group for whom a fill of a template is supplied, shape (..., F, G); 0 for a fill that does not
             occur in a draw.
         sizes: persons of each group, shape (..., G).
         templates: template of each fill, 0 to n_templates - 1, shape (F,).
@@ -190,10 +190,10 @@ def significant_counts(
         test: as there.
 
     Returns:
-        Shape (...); NaN where a group has no person.
+        Shape (...), as in :func:`significant_fills`; NaN if a group has no person.
 
     Example:
-        The example of :func:`significant_fills`, with a fill that nobody gets.
+        The example of :func:`significant_fills`, with a fill that is supplied for nobody.
 
         >>> float(significant_counts([[4, 0], [0, 4], [4, 4], [0, 0]], [4, 4], [0, 0, 0, 0], 1))
         2.0
@@ -208,7 +208,7 @@ def significant_counts(
     sizes_of = np.where(valid[..., None], n, a.max(axis=-2, initial=0) + 1)[..., None, :]
     if test == "fisher":
         significant = fisher_exact(a, sizes_of) < levels[at]
-    else:  # beyond the critical value, which is far quicker than p below the level
+    else:  # comparing with the critical value is much faster than computing p values
         significant = _chi_square(a, sizes_of) > special.chdtri(n.shape[-1] - 1, levels)[at]
     return np.where(valid, significant.sum(axis=-1) / n_templates, np.nan)
 
@@ -219,9 +219,9 @@ def p_values(supplied: ArrayLike, sizes: ArrayLike, test: str) -> FloatArray:
 
 
 def relabellings(groups: ArrayLike, repeats: int, seed: int | np.random.Generator) -> NDArray[np.int64]:
-    """Return ``repeats`` random permutations of the group labels, shape (repeats, P): groups keep their sizes.
+    """Return ``repeats`` random permutations of the group labels, shape (repeats, P); groups keep their sizes.
 
-    A generator as ``seed`` goes on where it stands: blocks from one are the same as all at once.
+    With a generator as ``seed``, consecutive calls give the same permutations as one call for all.
     """
     labels = np.asarray(groups, dtype=np.int64)
     return np.random.default_rng(seed).permuted(np.tile(labels, (repeats, 1)), axis=1)

@@ -1,6 +1,6 @@
-"""How often words stand near the words of each group (bordia2019, section 3.3): c(w, g), counted from a stream of word ids.
+"""Co-occurrence counts c(w, g) of words with the words of each group, from a stream of word ids (bordia2019, section 3.3).
 
-Every pair of positions is counted when the later of the two arrives, so that a document may come in pieces of any size.
+A pair of positions is counted when the later one arrives, so a document may arrive in pieces of any size.
 """
 
 from __future__ import annotations
@@ -14,38 +14,38 @@ from numpy.typing import ArrayLike, NDArray
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-_BLOCK = 1 << 19  #: tokens that are counted at once
-_BATCH = 1 << 20  #: pairs of positions that are looked up at once
-_NOTHING = 1e-300  #: a weight below this is none
+_BLOCK = 1 << 19  #: Tokens that are counted at once.
+_BATCH = 1 << 20  #: Pairs of positions that are looked up at once.
+_NOTHING = 1e-300  #: A smaller weight counts as 0.
 
 
 @dataclass(frozen=True)
 class FixedContext:
-    """``k`` words before and ``k`` words after, all with weight 1 (the paper's 5 % cancels)."""
+    """A window of ``k`` words before and ``k`` words after, all with weight 1 (the 5 % of the paper cancel)."""
 
     k: int = 10
 
     def __post_init__(self) -> None:
-        """Refuse a window without words."""
+        """Check that the window has words."""
         if self.k < 1:
-            raise ValueError(f"a window has one word or more on each side, got {self.k}")
+            raise ValueError(f"expected a window of one or more words on each side, got {self.k}")
 
     @property
     def history(self) -> int:
-        """How many tokens back a pair of positions can reach."""
+        """Number of earlier tokens that a new token can pair with."""
         return self.k
 
-    def count(self, block: Block, size: int, n_groups: int) -> FloatArray:
-        """Return what the block adds to c(w, g), shape (size, G)."""
+    def count(self, block: TokenBlock, size: int, n_groups: int) -> FloatArray:
+        """Return the counts c(w, g) of the new tokens in a block, shape (size, G)."""
         return _count_windows(block, None, self.k, size, n_groups)
 
 
 @dataclass(frozen=True)
 class InfiniteContext:
-    """Weight ``decay`` to the power of the distance, on both sides.
+    """A window on both sides with weight ``decay`` to the power of the distance.
 
-    Without ``reach`` nothing is cut but weights below 1e-300 (0.95: beyond 13,467 words); ``reach=100`` is the reference
-    code's window.
+    Without ``reach``, only weights below 1e-300 are dropped (with 0.95, those beyond 13,467 words). ``reach=100`` is the window
+    of the reference code.
     """
 
     decay: float = 0.95
@@ -53,34 +53,34 @@ class InfiniteContext:
     powers: FloatArray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse what is no decay, and take its powers once."""
+        """Check the parameters and compute the powers of the decay."""
         if not 0 < self.decay < 1:
-            raise ValueError(f"the decay lies between 0 and 1, got {self.decay}")
+            raise ValueError(f"expected a decay between 0 and 1, got {self.decay}")
         if self.reach is not None and self.reach < 1:
-            raise ValueError(f"a window reaches one word or further, got {self.reach}")
+            raise ValueError(f"expected a window of one or more words on each side, got {self.reach}")
         last = int(log(_NOTHING) / log(self.decay)) if self.reach is None else self.reach
         object.__setattr__(self, "powers", np.append(self.decay ** np.arange(last + 1.0), 0.0))
 
     @property
     def history(self) -> int:
-        """How many tokens back a pair of positions can reach; twice that far a weight is nothing beside any other."""
+        """Number of earlier tokens that are kept; without ``reach``, twice the distance with a weight above 1e-300."""
         return 2 * len(self.powers) if self.reach is None else self.reach
 
-    def count(self, block: Block, size: int, n_groups: int) -> FloatArray:
-        """Return what the block adds to c(w, g), shape (size, G)."""
+    def count(self, block: TokenBlock, size: int, n_groups: int) -> FloatArray:
+        """Return the counts c(w, g) of the new tokens in a block, shape (size, G)."""
         if self.reach is None:
             return _count_decayed(block, self.powers, size, n_groups)
         return _count_windows(block, self.powers[1:-1], self.reach, size, n_groups)
 
 
-Context = FixedContext | InfiniteContext
+ContextWindow = FixedContext | InfiniteContext
 
 
 @dataclass(frozen=True)
-class Block:
-    """Tokens to count, ``ids`` (N,), of which the first ``start`` have been counted among themselves.
+class TokenBlock:
+    """Tokens to count, ``ids``, (N,); pairs among the first ``start`` are already counted.
 
-    ``ends``: where documents end, ascending, each the position after a last token. ``groups``: group of each token, 0 for none.
+    ``ends``: the positions after the last token of each document, ascending. ``groups``: group of each token, 0 for none.
     """
 
     ids: IndexArray
@@ -93,7 +93,7 @@ class Block:
 class Cooccurrence:
     """Counts of a corpus: ``pairs`` is c(w, g), shape (V, G); ``words`` is c(w), shape (V,); ``groups`` is c(g), shape (G,).
 
-    c(w) and c(g) are plain numbers of occurrences, of a word and of all words of a group.
+    c(w) and c(g) are unweighted numbers of occurrences, of a word and of all words of a group.
     """
 
     pairs: FloatArray
@@ -102,19 +102,19 @@ class Cooccurrence:
 
 
 class CooccurrenceCounter:
-    """Count c(w, g) = sum over the occurrences of w, and over those of words of g in the same document, of a weight.
+    """Counter of c(w, g): the sum of weights over the pairs of an occurrence of w and one of a word of g in one document.
 
-    The weight depends on the distance d >= 1 only. A word does not co-occur with itself at the same position. Rows of words
-    that are no w (stop words, words of a group, ``<unk>``) are counted as well: they are left out where c(w, g) is used.
-    Memory is bounded, for a vocabulary of a given size, however long the text or a document is.
+    The weight depends only on the distance d >= 1; a position is not paired with itself. Stop words, words of a group and
+    ``<unk>`` are counted, too; the users of c(w, g) leave them out. For a vocabulary of a given size, memory does not grow with
+    the length of the text or of a document.
 
     Args:
-        labels: group of each word, 0 for none, 1 to G, shape (V,). Words beyond V have none: the vocabulary may grow.
-        context: which weight a distance has.
+        labels: group of each word, 1 to G, or 0 for none, shape (V,). Words beyond V have no group: the vocabulary may grow.
+        context: the window, with the weight of each distance.
         n_groups: G; by default the largest label.
 
     Example:
-        she(0) sings(1) he(2), a window of one word: "sings" stands once beside each.
+        she(0) sings(1) he(2), a window of one word: "sings" occurs once next to each.
 
         >>> counter = CooccurrenceCounter([1, 0, 2], FixedContext(k=1))
         >>> counter.feed([0, 1, 2], ends=[3])
@@ -122,15 +122,15 @@ class CooccurrenceCounter:
         array([1., 1.])
     """
 
-    def __init__(self, labels: ArrayLike, context: Context, n_groups: int | None = None) -> None:
-        given = np.asarray(labels, dtype=np.int8)
-        self.n_groups = int(given.max(initial=0)) if n_groups is None else n_groups
-        if given.min(initial=0) < 0 or given.max(initial=0) > self.n_groups:
-            raise ValueError(f"labels are 0 to {self.n_groups}, got {given.min()} to {given.max()}")
+    def __init__(self, labels: ArrayLike, context: ContextWindow, n_groups: int | None = None) -> None:
+        groups = np.asarray(labels, dtype=np.int8)
+        self.n_groups = int(groups.max(initial=0)) if n_groups is None else n_groups
+        if groups.min(initial=0) < 0 or groups.max(initial=0) > self.n_groups:
+            raise ValueError(f"expected labels from 0 to {self.n_groups}, got {groups.min()} to {groups.max()}")
         self.context = context
-        self._labels = np.append(given, np.int8(0))  # the last one stands for all words beyond
-        self._pairs = np.zeros((len(given), self.n_groups))
-        self._words = np.zeros(len(given))
+        self._labels = np.append(groups, np.int8(0))  # the last one is the label of all words beyond V
+        self._pairs = np.zeros((len(groups), self.n_groups))
+        self._words = np.zeros(len(groups))
         self._history: IndexArray = np.zeros(0, dtype=np.intp)
         self._pieces: list[IndexArray] = []
         self._ends: list[IndexArray] = []
@@ -141,8 +141,8 @@ class CooccurrenceCounter:
 
         Args:
             ids: word ids, shape (n,).
-            ends: where documents end among them, ascending, each the position after a last token, so 0 to n. The last
-                document goes on with the next tokens unless it ends at n.
+            ends: the positions after the last token of each document, ascending, from 0 to n. The last document continues
+                with the next tokens unless it ends at n.
         """
         tokens, stops = np.asarray(ids, dtype=np.intp), np.asarray(ends, dtype=np.intp)
         for at in range(0, max(len(tokens), 1), _BLOCK):
@@ -155,7 +155,7 @@ class CooccurrenceCounter:
                 self._count()
 
     def result(self) -> Cooccurrence:
-        """Return the counts of all that was fed."""
+        """Return the counts of all tokens so far."""
         self._count()
         labels = self._label(np.arange(len(self._words)))
         groups = np.bincount(labels, weights=self._words, minlength=self.n_groups + 1)[1:]
@@ -172,7 +172,7 @@ class CooccurrenceCounter:
         size = max(len(self._words), int(new.max(initial=-1)) + 1)
         self._grow(size)
         self._words += np.bincount(new, minlength=size)
-        self._pairs += self.context.count(Block(ids, self._label(ids), start, ends), size, self.n_groups)
+        self._pairs += self.context.count(TokenBlock(ids, self._label(ids), start, ends), size, self.n_groups)
         open_from = int(ends[-1]) if len(ends) else 0
         self._history = ids[max(open_from, len(ids) - self.context.history) :].copy()
         self._pieces, self._ends, self._waiting = [], [], 0
@@ -184,8 +184,8 @@ class CooccurrenceCounter:
             self._pairs = np.pad(self._pairs, ((0, more), (0, 0)))
 
 
-def _count_windows(block: Block, weights: FloatArray | None, reach: int, size: int, n_groups: int) -> FloatArray:
-    """Look up the neighbours of every word of a group. ``weights``: by distance from 1 on; ``None`` is 1 throughout."""
+def _count_windows(block: TokenBlock, weights: FloatArray | None, reach: int, size: int, n_groups: int) -> FloatArray:
+    """Count the neighbours of each word of a group. ``weights`` are by distance from 1; None: all weights are 1."""
     counts = np.zeros((size, n_groups))
     ahead = np.arange(1, reach + 1)
     offsets = np.concatenate([-ahead[::-1], ahead])
@@ -206,8 +206,8 @@ def _count_windows(block: Block, weights: FloatArray | None, reach: int, size: i
     return counts
 
 
-def _count_decayed(block: Block, powers: FloatArray, size: int, n_groups: int) -> FloatArray:
-    """Add the decayed sums of what comes before and after every token, by word."""
+def _count_decayed(block: TokenBlock, powers: FloatArray, size: int, n_groups: int) -> FloatArray:
+    """Add, for each word, the decayed sums over the words of a group before and after its tokens."""
     counts = np.zeros((size, n_groups))
     n = len(block.ids)
     gendered = np.flatnonzero(block.groups)
@@ -223,18 +223,18 @@ def _count_decayed(block: Block, powers: FloatArray, size: int, n_groups: int) -
 
 
 def _decayed_sums(positions: IndexArray, ends: IndexArray, n: int, powers: FloatArray) -> FloatArray:
-    """Return for each of ``n`` tokens the sum of r^d over the positions before it in its document, d the distance.
+    """Return for each of ``n`` tokens the sum of r^d over the earlier positions in its document, with d the distance.
 
-    The recursive filter y[i] = r (y[i - 1] + x[i - 1]), started afresh at each document. It is run over the positions only
-    and spread over the tokens between them, which costs less than a step a token, and never meets denormal numbers.
+    This is the recursive filter y[i] = r (y[i - 1] + x[i - 1]), restarted at each document. It is computed at the positions
+    only and extended to the tokens between them, which is faster than a step per token and avoids denormal numbers.
     """
     breaks = np.append(-1, ends - 1)
     where = np.searchsorted(positions, breaks, side="right")  # a document ends after its last token
     events = np.insert(positions, where, breaks)
-    one = np.insert(np.ones(len(positions)), where, 0.0)
+    is_position = np.insert(np.ones(len(positions)), where, 0.0)
     gaps = np.diff(events, append=n - 1)
-    fade = np.append(0.0, powers.take(gaps[:-1], mode="clip")) * one
-    state = _recursive_sums(one, fade)
+    fade = np.append(0.0, powers.take(gaps[:-1], mode="clip")) * is_position
+    state = _recursive_sums(is_position, fade)
     distances = np.arange(n) - np.repeat(events, gaps)
     return np.repeat(state, gaps) * powers.take(distances, mode="clip")
 

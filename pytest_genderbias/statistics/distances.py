@@ -1,7 +1,7 @@
-"""Independence, separation, sufficiency: how far a group's distributions are from everybody's (orgad2022, section 3, A.4.1).
+"""Independence, separation, sufficiency: distances of each group's distribution from the overall one (orgad2022, 3 and A.4.1).
 
-r is the predicted class, y the gold class, z the group. All take the table of :func:`~.group_gaps.confusion_tables`, cases by
-group, gold class and prediction, shape (..., G, K, R); any number of groups.
+r is the predicted class, y the gold class, z the group. All functions take tables from :func:`~.group_gaps.confusion_tables`:
+cases by group, gold class and prediction, shape (..., G, K, R), for any number of groups.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Distances:
-    """One distance for each group and class.
+    """The distance of each group and class.
 
-    ``values``: 0 or more, shape (..., G, C), 0 where the cell is empty. ``filled``: which cells have cases, same shape. C
-    classes are gold ones for separation, predicted ones for sufficiency, and a single one for independence.
+    ``values``: 0 or more, shape (..., G, C); 0 for a cell without cases. ``filled``: whether a cell has cases, same shape. The C
+    classes are the gold classes for separation, the predicted classes for sufficiency, and a single one for independence.
     """
 
     values: FloatArray
@@ -31,7 +31,7 @@ class Distances:
 
     @property
     def empty(self) -> int:
-        """Number of cells that have no distance, because they have no cases."""
+        """Number of cells without cases, which have no distance."""
         return int((~self.filled).sum())
 
 
@@ -45,7 +45,7 @@ def kl_divergence(p: ArrayLike, q: ArrayLike) -> FloatArray:
         0 or more, 0 where they are equal, shape (...).
 
     Example:
-        All on one of two equally likely values: ln 2.
+        All mass on one of two equally likely values: ln 2.
 
         >>> round(float(kl_divergence([1, 0], [0.5, 0.5])), 6)
         0.693147
@@ -55,9 +55,9 @@ def kl_divergence(p: ArrayLike, q: ArrayLike) -> FloatArray:
 
 
 def index_wasserstein(p: ArrayLike, q: ArrayLike) -> FloatArray:
-    """Return the Wasserstein distance of distributions on the class indices 0 to K - 1, so it depends on their order.
+    """Return the Wasserstein distance of distributions on the class indices 0 to K - 1; it depends on the order of the classes.
 
-    On a line it is the area between the cumulative distributions.
+    In one dimension it is the area between the cumulative distributions.
 
     Args:
         p, q: distributions, shape (..., K).
@@ -98,10 +98,10 @@ def separation(tables: ArrayLike) -> Distances:
         UndefinedError: there are no cases.
 
     Example:
-        In class 0 women are recognised and as many men are not; class 1 has one woman, who is like everybody.
+        In class 0 women are recognised and as many men are not; class 1 has only one woman, so she is the overall distribution.
 
-        >>> found = separation([[[2, 0], [0, 1]], [[0, 2], [0, 0]]])
-        >>> found.values.round(6).tolist(), found.empty
+        >>> distances = separation([[[2, 0], [0, 1]], [[0, 2], [0, 0]]])
+        >>> distances.values.round(6).tolist(), distances.empty
         ([[0.693147, 0.0], [0.693147, 0.0]], 1)
     """
     return _compare(_counts(tables), kl_divergence)
@@ -110,14 +110,14 @@ def separation(tables: ArrayLike) -> Distances:
 def sufficiency(tables: ArrayLike) -> Distances:
     """Return the Wasserstein distance of P(y | r, z) and P(y | r) for each group and predicted class, shape (..., G, R).
 
-    It is in steps of the class index, so the codes of the gold classes should follow the alphabetical order of their labels
-    (orgad2022); 0 to K - 1, away from 0 is worse.
+    The unit is a step of the class index; as in orgad2022, the codes of the gold classes should follow the alphabetical order
+    of their labels. 0 to K - 1, away from 0 is worse.
 
     Raises:
         UndefinedError: there are no cases.
 
     Example:
-        Of those predicted as class 0 the woman is of class 0, the man of class 1: each half a step from both together.
+        Of the cases predicted as class 0, the woman is of class 0, the man of class 1: each is half a step from the overall one.
 
         >>> sufficiency([[[1, 0], [0, 0]], [[0, 0], [1, 0]]]).values.tolist()
         [[0.5, 0.0], [0.5, 0.0]]
@@ -131,10 +131,10 @@ def distance_sum(distances: Distances) -> float:
     Empty cells add nothing; ``distances.empty`` counts them. The distances are those of one table, shape (G, C).
 
     Raises:
-        UndefinedError: a group has no cases at all: the others are everybody, so their sum would be neutral of itself.
+        UndefinedError: a group has no cases; with two groups, the sum would always be neutral.
 
     Example:
-        Women get class 0, as many men class 1: each is ln 2 from everybody.
+        Women get class 0, as many men class 1: each is ln 2 from the overall distribution.
 
         >>> round(distance_sum(independence([[[2, 0]], [[0, 2]]])), 6)
         1.386294
@@ -147,20 +147,20 @@ def distance_sum(distances: Distances) -> float:
 def distance_gap(distances: Distances) -> float:
     """Return the sum over classes of \\|distance of the first group - distance of the second\\|.
 
-    The figure of orgad2022's reference code and the one that its tables call a gap, for separation and sufficiency: 0 or more,
-    higher is worse, 0 is neutral. A class where a group has no cases adds nothing: the other group is everybody there.
+    For separation and sufficiency, this is the value of orgad2022's reference code, called a gap in its tables: 0 or more,
+    higher is worse, 0 is neutral. A class without cases of one group adds nothing: the other group is the overall distribution.
 
     Raises:
         UndefinedError: no class has cases of both groups.
 
     Example:
-        Three women in class 0 and one man, who alone is not recognised: everybody is (3/4, 1/4), so ln 4/3 against ln 4.
+        Class 0 has three women and one man, and only he is not recognised. Overall (3/4, 1/4), so ln 4/3 against ln 4.
 
         >>> round(distance_gap(separation([[[3, 0]], [[0, 1]]])), 6)
         1.098612
     """
     if distances.values.ndim != 2 or len(distances.values) != 2:
-        raise ValueError(f"a gap is between two groups, got distances of shape {distances.values.shape}")
+        raise ValueError(f"expected distances of two groups, shape (2, C), got shape {distances.values.shape}")
     if not distances.filled.all(axis=0).any():
         raise UndefinedError("no class has cases of both groups to compare")
     return float(np.abs(distances.values[0] - distances.values[1]).sum())
@@ -174,13 +174,13 @@ def _counts(tables: ArrayLike) -> FloatArray:
 
 
 def _compare(counts: FloatArray, distance: Callable[[FloatArray, FloatArray], FloatArray]) -> Distances:
-    """Compare each group's distribution along the last axis with everybody's. ``counts``: shape (..., G, C, R)."""
-    everybody = counts.sum(axis=-3, keepdims=True)
+    """Compare each group's distribution along the last axis with the overall one. ``counts``: shape (..., G, C, R)."""
+    overall = counts.sum(axis=-3, keepdims=True)
     filled = np.asarray(counts.any(axis=-1), dtype=np.bool_)
-    found = distance(_shares(counts), _shares(everybody))
-    return Distances(np.where(filled, found, 0.0), filled)
+    values = distance(_shares(counts), _shares(overall))
+    return Distances(np.where(filled, values, 0.0), filled)
 
 
 def _shares(counts: FloatArray) -> FloatArray:
-    """Return distributions along the last axis, 0 throughout where there are no cases."""
+    """Return distributions along the last axis, all 0 without cases."""
     return np.asarray(counts / np.maximum(counts.sum(axis=-1, keepdims=True), 1), dtype=np.float64)

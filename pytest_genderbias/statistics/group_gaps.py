@@ -1,7 +1,7 @@
-"""Gaps between two groups of people in a classifier's rates, class by class (orgad2022, section 3; webster2020, section 3.1).
+"""Gaps between two groups of people in the rates of a classifier, by class (orgad2022, section 3; webster2020, section 3.1).
 
-A gap is the first group's rate minus the second's; the groups are (female, male) unless the caller says otherwise.
-Measured coverage of the intervals stands in ``docs/coverage-correlations.md``.
+A gap is the rate of the first group minus that of the second; by default the groups are (female, male).
+``docs/coverage-correlations.md`` lists the measured coverage of the intervals.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Rate = Literal["true_positive", "false_positive", "precision"]
 
-_DRAWS = 1999  #: of the errors, for an interval of the sum
-_SEED = 1999  #: the interval of a measurement is always the same
+_DRAWS = 1999  #: Draws of the errors, for the interval of a sum.
+_SEED = 1999  #: Fixed, so that the interval of a measurement is reproducible.
 
 
 def confusion_tables(
@@ -43,8 +43,8 @@ def confusion_tables(
         groups: group of each case, 0 to n_groups - 1, shape (n,).
         n_classes: number of classes K.
         n_groups: number of groups G.
-        n_answers: number of possible predictions R, K or more (default K). Those from K on are answers that are no class,
-            as "neither profession" in coreference.
+        n_answers: number of possible predictions R, K or more (default K). Predictions from K on are not classes, such as
+            "neither profession" in coreference.
 
     Returns:
         Shape (G, K, R).
@@ -60,7 +60,7 @@ def confusion_tables(
     """
     answers = n_classes if n_answers is None else n_answers
     if answers < n_classes:
-        raise ValueError(f"{answers} possible predictions for {n_classes} classes")
+        raise ValueError(f"expected at least as many possible predictions as the {n_classes} classes, got {answers}")
     shape = (n_groups, n_classes, answers)
     codes = [np.asarray(c, dtype=np.int64) for c in (groups, gold, predictions)]
     for name, code, size in zip(("groups", "gold", "predictions"), codes, shape, strict=True):
@@ -73,12 +73,12 @@ def confusion_tables(
 
 
 def hits_and_trials(tables: ArrayLike, rate: Rate) -> tuple[IntArray, IntArray]:
-    """Return what a rate divides by what, for each group and class; 0 trials is a rate without value.
+    """Return numerator and denominator of a rate, by group and class. With 0 trials, the rate is undefined.
 
-    - ``true_positive``: cases of the class that are predicted as it, of all cases of the class.
-    - ``false_positive``: cases of other classes that are predicted as the class, of all cases of other classes in that group
-      (orgad2022, reference code).
-    - ``precision``: cases of the class that are predicted as it, of all that are predicted as it in that group, TP / (TP + FP).
+    - ``true_positive``: correctly predicted cases of the class / all cases of the class.
+    - ``false_positive``: cases of other classes that are predicted as the class / all cases of other classes in that group
+      (reference code of orgad2022).
+    - ``precision``: correctly predicted cases of the class / all cases of that group that are predicted as the class.
 
     Args:
         tables: cases by group, gold class and prediction, shape (..., G, K, R).
@@ -90,7 +90,7 @@ def hits_and_trials(tables: ArrayLike, rate: Rate) -> tuple[IntArray, IntArray]:
     Example:
         One group, two classes: 3 + 1 of class 0, 2 + 4 of class 1.
 
-        >>> [found.tolist() for found in hits_and_trials([[[3, 1], [2, 4]]], "false_positive")]
+        >>> [part.tolist() for part in hits_and_trials([[[3, 1], [2, 4]]], "false_positive")]
         [[[2, 1]], [[6, 4]]]
     """
     table = np.asarray(tables, dtype=np.int64)
@@ -103,14 +103,14 @@ def hits_and_trials(tables: ArrayLike, rate: Rate) -> tuple[IntArray, IntArray]:
         return right, predicted
     if rate == "false_positive":
         return predicted - right, gold.sum(axis=-1, keepdims=True) - gold
-    raise ValueError(f"no rate {rate!r}; there are true_positive, false_positive and precision")
+    raise ValueError(f"unknown rate {rate!r}; expected true_positive, false_positive or precision")
 
 
 @dataclass(frozen=True)
 class ClassGaps:
-    """Gaps by class, for the classes that have one.
+    """The gaps of the classes that have one.
 
-    ``classes``: their codes, shape (D,). ``hits``, ``trials``: shape (2, D). ``left_out``: why each other class has no gap.
+    ``classes``: their codes, shape (D,). ``hits``, ``trials``: shape (2, D). ``left_out``: the reason for each other class.
     """
 
     classes: IntArray
@@ -142,10 +142,10 @@ def class_gaps(tables: ArrayLike, rate: Rate, names: tuple[str, str] = ("female"
     Args:
         tables: cases by group, gold class and prediction, shape (2, K, R), from :func:`confusion_tables`.
         rate: ``true_positive``, ``false_positive`` or ``precision``, as in :func:`hits_and_trials`.
-        names: the groups in words, for the reasons.
+        names: the names of the groups, for the reasons.
 
     Returns:
-        The gaps, -1 to 1 each; away from 0 is worse, 0 is neutral. A class in which a group has no trials is left out.
+        The gaps, -1 to 1; away from 0 is worse, 0 is neutral. A class in which a group has no trials is left out.
 
     Raises:
         UndefinedError: no class has a gap.
@@ -153,13 +153,13 @@ def class_gaps(tables: ArrayLike, rate: Rate, names: tuple[str, str] = ("female"
     Example:
         Women: 3 of 4 and 1 of 2 recognised; men: 2 of 4, and none of class 1.
 
-        >>> found = class_gaps([[[3, 1], [1, 1]], [[2, 2], [0, 0]]], "true_positive")
-        >>> found.gaps.tolist(), found.left_out
+        >>> gaps = class_gaps([[[3, 1], [1, 1]], [[2, 2], [0, 0]]], "true_positive")
+        >>> gaps.gaps.tolist(), gaps.left_out
         ([0.25], {1: 'no male case has this gold class'})
     """
     hits, trials = hits_and_trials(tables, rate)
     if trials.ndim != 2 or len(trials) != 2:
-        raise ValueError(f"a gap is between two groups, got tables of shape {np.shape(tables)}")
+        raise ValueError(f"expected tables of two groups, shape (2, K, R), got shape {np.shape(tables)}")
     empty = trials == 0
     left_out = {
         int(c): _EMPTY[rate].format(
@@ -176,7 +176,7 @@ def class_gaps(tables: ArrayLike, rate: Rate, names: tuple[str, str] = ("female"
 def absolute_gap_sum(gaps: ClassGaps) -> float:
     """Return the sum of the absolute gaps over classes: 0 to D, higher is worse, 0 is neutral (orgad2022, section 3).
 
-    Chance alone makes it larger than 0: compare it with :func:`absolute_gap_sums` of :func:`permuted_tables`.
+    It is above 0 by chance alone; compare it with :func:`absolute_gap_sums` of :func:`permuted_tables`.
 
     >>> absolute_gap_sum(class_gaps([[[3, 1], [1, 1]], [[2, 2], [2, 0]]], "true_positive"))
     0.75
@@ -185,10 +185,10 @@ def absolute_gap_sum(gaps: ClassGaps) -> float:
 
 
 def shares_of_first(gold: ArrayLike, groups: ArrayLike, n_classes: int) -> dict[int, float]:
-    """Return the share of the first group (women) among the cases of each class, 0 to 1; a class without cases has none.
+    """Return the share of the first group (women) in the cases of each class, 0 to 1, for the classes with cases.
 
     Args:
-        gold: gold class of each case, shape (n,); of the training data for :func:`beside_shares` (orgad2022, D.2).
+        gold: gold class of each case, shape (n,). Use the training data for :func:`beside_shares` (orgad2022, D.2).
         groups: group of each case, 0 is the first, shape (n,).
         n_classes: number of classes.
 
@@ -201,23 +201,23 @@ def shares_of_first(gold: ArrayLike, groups: ArrayLike, n_classes: int) -> dict[
 
 
 def beside_shares(gaps: ClassGaps, shares: Mapping[int, float]) -> tuple[FloatArray, FloatArray]:
-    """Return x, the share of women, and y, the gap, of the classes that have both, each of shape (d,).
+    """Return the share of women x and the gap y of the classes that have both, each of shape (d,).
 
-    :func:`~pytest_genderbias.statistics.correlation.pearson` and ``slope`` of them are the paper's figures; ``pearson_interval``
-    and ``slope_interval`` say where those would lie for *other classes of the same kind*, each with as many persons as here.
-    :func:`slope_interval_over_persons` says where the slope would lie for *the same classes and other persons*.
+    Their :func:`~pytest_genderbias.statistics.correlation.pearson` and ``slope`` are the statistics of the paper. The intervals
+    ``pearson_interval`` and ``slope_interval`` are for *other classes of the same kind*, each with as many persons as here;
+    :func:`slope_interval_over_persons` is for *the same classes and other persons*.
 
     >>> gaps = class_gaps([[[3, 1], [1, 1]], [[2, 2], [2, 0]]], "true_positive")
-    >>> [found.tolist() for found in beside_shares(gaps, {1: 0.9})]
+    >>> [axis.tolist() for axis in beside_shares(gaps, {1: 0.9})]
     [[0.9], [0.5]]
     """
-    kept = [i for i, c in enumerate(gaps.classes.tolist()) if c in shares]
-    x = np.asarray([shares[c] for c in gaps.classes[kept].tolist()], dtype=np.float64)
-    return x, gaps.gaps[kept]
+    shared = [i for i, c in enumerate(gaps.classes.tolist()) if c in shares]
+    x = np.asarray([shares[c] for c in gaps.classes[shared].tolist()], dtype=np.float64)
+    return x, gaps.gaps[shared]
 
 
 def accuracy(tables: ArrayLike) -> float:
-    """Return the share of cases that are predicted right, over all groups: 0 to 1, lower is worse.
+    """Return the share of correct predictions over all groups: 0 to 1, lower is worse.
 
     Raises:
         UndefinedError: there are no cases.
@@ -232,19 +232,19 @@ def accuracy(tables: ArrayLike) -> float:
 
 
 def balanced_subsample(gold: ArrayLike, groups: ArrayLike, seed: int, n_groups: int = 2) -> IntArray:
-    """Choose cases so that each class has as many of each group (orgad2022, section 4: the test set).
+    """Draw a subsample in which the groups have the same size in each class (orgad2022, section 4: the test set).
 
-    In each class the smallest group stays whole and as many of the others are drawn without replacement. A class that a group
-    is missing from loses all its cases.
+    In each class, all cases of the smallest group stay and as many of each other group are drawn without replacement. A class
+    without cases of one group loses all its cases.
 
     Args:
         gold: gold class of each case, shape (n,).
         groups: group of each case, 0 to n_groups - 1, shape (n,).
-        seed: of the draw.
+        seed: seed of the draw.
         n_groups: number of groups.
 
     Returns:
-        Indices of the chosen cases, increasing.
+        Indices of the drawn cases, ascending.
 
     Raises:
         UndefinedError: no class has cases of every group.
@@ -259,29 +259,29 @@ def balanced_subsample(gold: ArrayLike, groups: ArrayLike, seed: int, n_groups: 
     sizes = np.bincount(cell, minlength=n_groups * (int(y.max(initial=0)) + 1))
     rank = np.arange(len(cell)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     wanted = sizes.reshape(-1, n_groups).min(axis=1)
-    chosen = np.sort(order[rank < wanted[y[order]]])
-    if not len(chosen):
+    subsample = np.sort(order[rank < wanted[y[order]]])
+    if not len(subsample):
         raise UndefinedError("no class has cases of every group")
-    return chosen
+    return subsample
 
 
 def permuted_tables(tables: ArrayLike, repeats: int, seed: int) -> IntArray:
-    """Shuffle groups over the cases of each gold class, groups keeping their sizes, and count the tables again.
+    """Return tables after shuffles of the group labels within each gold class.
 
-    Shuffling labels makes the counts multivariate hypergeometric, and they are drawn as such: the time does not depend on the
-    number of cases. (With gold and prediction exchanged it shuffles within each predicted class; with tables of shape
-    (G, 1, K R), over all cases.)
+    The counts after a shuffle are multivariate hypergeometric and are drawn from that distribution, so the time does not depend
+    on the number of cases. Exchange gold and prediction to shuffle within each predicted class; reshape the tables to
+    (G, 1, K R) to shuffle over all cases.
 
     Args:
         tables: cases by group, gold class and prediction, shape (G, K, R).
         repeats: number of shuffles.
-        seed: of the shuffles.
+        seed: seed of the shuffles.
 
     Returns:
         Shape (repeats, G, K, R).
 
     Example:
-        Two women, one recognised, no men: nothing can change.
+        With two women, one recognised, and no men, the shuffle changes nothing.
 
         >>> permuted_tables([[[1, 1]], [[0, 0]]], 1, seed=0).tolist()
         [[[[1, 1]], [[0, 0]]]]
@@ -303,14 +303,14 @@ def permuted_tables(tables: ArrayLike, repeats: int, seed: int) -> IntArray:
 
 
 def absolute_gap_sums(tables: ArrayLike, rate: Rate) -> FloatArray:
-    """Return :func:`absolute_gap_sum` of many tables at once; a class without a gap adds nothing.
+    """Return :func:`absolute_gap_sum` for many tables at once; a class without a gap adds nothing.
 
     Args:
-        tables: cases by group, gold class and prediction, shape (..., 2, K, R), as from :func:`permuted_tables`.
+        tables: cases by group, gold class and prediction, shape (..., 2, K, R), such as from :func:`permuted_tables`.
         rate: as in :func:`class_gaps`.
 
     Returns:
-        Shape (...); 0 to K each, higher is worse, 0 is neutral.
+        Shape (...), 0 to K; higher is worse, 0 is neutral.
 
     >>> absolute_gap_sums([[[[3, 1], [1, 1]], [[2, 2], [2, 0]]], [[[1, 0], [0, 0]], [[0, 1], [0, 0]]]], "true_positive").tolist()
     [0.75, 1.0]
@@ -324,32 +324,34 @@ def absolute_gap_sums(tables: ArrayLike, rate: Rate) -> FloatArray:
 def permutation_p(value: float, null: ArrayLike) -> float:
     """Return (1 + number of null values that are at least ``value``) / (1 + number of null values).
 
-    The p value of a permutation test that draws its permutations (Phipson and Smyth 2010); above 0, at most 1.
+    This is the p value of a permutation test with random permutations (Phipson and Smyth 2010): above 0, at most 1.
 
     >>> permutation_p(2.0, [1.0, 2.0, 0.5])
     0.5
     """
     drawn = np.asarray(null, dtype=np.float64)
-    hits = int((drawn >= value - 1e-12 * abs(value)).sum())  # the same sum in another order may differ in its last bits
+    hits = int((drawn >= value - 1e-12 * abs(value)).sum())  # a sum in another order may differ in its last bits
     return (1 + hits) / (1 + len(drawn))
 
 
 def gap_sum_interval(gaps: ClassGaps, over: str = "persons", level: float = 0.95) -> Interval:
-    """Return an interval of the sum of the true absolute gaps, those of very many persons of the same classes.
+    """Return an interval for the sum of the true absolute gaps, those of infinitely many persons of the same classes.
 
-    The sum of the measured gaps is biased upwards, and a bootstrap repeats the bias: it may never hold. This interval holds at
-    least as often as ``level`` says. With true gaps :math:`d_c` and errors :math:`e_c` the excess is :math:`\\sum |d_c + e_c| - |d_c|`, and each term
-    can only fall as :math:`|d_c|` grows. So simultaneous normal bounds :math:`L_c \\le |d_c| \\le U_c`, at a fifth of the
-    error that is allowed, bound its distribution on both sides, whatever the gaps are. Errors are normal and drawn 1,999
-    times, their variances those of binomial rates to which a success and a failure are added, as Agresti and Caffo (2000) do.
+    The sum of the measured gaps is biased upwards, and a bootstrap repeats the bias, so its interval may never cover. The
+    coverage of this interval is at least ``level``. With true gaps :math:`d_c` and errors :math:`e_c`, the excess is
+    :math:`\\sum |d_c + e_c| - |d_c|`, and each term is decreasing in :math:`|d_c|`. Simultaneous normal bounds
+    :math:`L_c \\le |d_c| \\le U_c`, at a fifth of the allowed error, therefore bound the distribution of the excess on both
+    sides. The errors are normal and drawn 1,999 times; their variances are those of binomial rates to which a success and a
+    failure are added, as in Agresti and Caffo (2000).
 
     Args:
-        gaps: of any rate.
-        over: what varies, for tables.
-        level: the least confidence level.
+        gaps: the gaps in any rate.
+        over: the sampled units, for tables.
+        level: the lowest confidence level.
 
     Returns:
-        The interval, cut at 0. It holds the measured sum, mostly above its middle, and is about twice as wide as a bootstrap's.
+        The interval, cut at 0. It contains the measured sum, mostly in its upper half, and is about twice as wide as a
+        bootstrap interval.
     """
     tail = (1 - level) / 2
     size, error = np.abs(gaps.gaps), _gap_errors(gaps)
@@ -366,31 +368,31 @@ def gap_sum_interval(gaps: ClassGaps, over: str = "persons", level: float = 0.95
 def slope_interval_over_persons(
     gaps: ClassGaps, shares: Mapping[int, float], over: str = "persons", level: float = 0.95
 ) -> Interval:
-    """Return the interval of the slope of the gaps on the share of women for the same classes and other persons.
+    """Return the interval of the slope of the gaps on the share of women, for the same classes and other persons.
 
-    The slope is a weighted sum of the gaps, :math:`\\sum w_c d_c`, :math:`w_c = (x_c - \\bar x) / \\sum (x_c - \\bar x)^2`, so
-    its error is :math:`\\sqrt{\\sum w_c^2 s_c^2}` with the errors s of the gaps as in :func:`gap_sum_interval`, and it is
-    unbiased. (Pearson's r divides by the spread of the gaps, which chance inflates: it has no such interval.)
+    The slope is a weighted sum of the gaps, :math:`\\sum w_c d_c`, :math:`w_c = (x_c - \\bar x) / \\sum (x_c - \\bar x)^2`. It
+    is unbiased, and its error is :math:`\\sqrt{\\sum w_c^2 s_c^2}` with the errors s of the gaps as in
+    :func:`gap_sum_interval`. Pearson's r has no such interval: it divides by the spread of the gaps, which chance inflates.
 
     Args:
-        gaps: of any rate.
+        gaps: the gaps in any rate.
         shares: share of women by class, as in :func:`beside_shares`.
-        over: what varies, for tables.
+        over: the sampled units, for tables.
         level: confidence level.
 
     Raises:
-        UndefinedError: fewer than three classes have a gap and a share, or the shares are all the same.
+        UndefinedError: fewer than three classes have a gap and a share, or all shares are equal.
     """
     x, y = beside_shares(gaps, shares)
     value = slope(x, y)
-    kept = np.isin(gaps.classes, list(shares))
+    shared = np.isin(gaps.classes, list(shares))
     weights = (x - x.mean()) / np.square(x - x.mean()).sum()
-    error = float(np.sqrt(np.square(weights * _gap_errors(gaps)[kept]).sum()))
+    error = float(np.sqrt(np.square(weights * _gap_errors(gaps)[shared]).sum()))
     reach = float(special.ndtri((1 + level) / 2)) * error
     return Interval(value - reach, value + reach, level, over, "normal, binomial errors of the gaps")
 
 
 def _gap_errors(gaps: ClassGaps) -> FloatArray:
-    """Return the standard error of each gap, shape (D,), from rates to which a success and a failure are added."""
+    """Return the standard error of each gap, shape (D,), from rates with one success and one failure added."""
     rates = (gaps.hits + 1) / (gaps.trials + 2)
     return np.asarray(np.sqrt((rates * (1 - rates) / gaps.trials).sum(axis=0)), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Natural language inference: how neutral is a model on pairs that say nothing about each other (dev2019)."""
+"""Natural language inference: neutrality of a model on pairs whose correct label is neutral (dev2019)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def net_neutral(probabilities: ArrayLike) -> float:
 
 
 def neutral_is_largest(probabilities: ArrayLike) -> NDArray[np.bool_]:
-    """Tell for each pair whether neutral is the most likely label; a tie counts as neutral. Shape (n, 3) to (n,)."""
+    """Return whether neutral is the most likely label of each pair; a tie counts as neutral. Shape (n, 3) to (n,)."""
     p = np.asarray(probabilities)
     return np.asarray(p[:, NEUTRAL] >= p.max(axis=1), dtype=np.bool_)
 
@@ -40,11 +40,11 @@ def fraction_neutral(probabilities: ArrayLike) -> float:
 
 
 def threshold(neutral: ArrayLike, tau: float) -> float:
-    """Return the share of units whose (mean) probability of neutral lies above ``tau``, strictly.
+    """Return the share of units whose (mean) probability of neutral is strictly above ``tau``.
 
     Args:
         neutral: probability of neutral of each pair, or its mean over the templates of each pair of words, shape (n,).
-        tau: the threshold; dev2019 has 0.5 and 0.7.
+        tau: the threshold; 0.5 and 0.7 in dev2019.
 
     Returns:
         0 to 1; lower is worse, 1 is neutral.

@@ -1,4 +1,7 @@
-"""Bias subspaces: how much of a set of words lies along one direction, and is it the learned one (dev2019, tables 7 and 12)."""
+"""Bias subspaces: singular values of a set of words, and the cosine of their first component with a learned direction.
+
+Source: dev2019, tables 7 and 12.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 FloatArray = NDArray[np.float64]
-_BLOCK = 1 << 23  #: numbers drawn at once: 64 MiB
-_ZERO = 1e-12  #: a length below this share of what it was made from is rounding
+_BLOCK = 1 << 23  #: Numbers drawn at once: 64 MiB.
+_ZERO = 1e-12  #: A length below this share of the original lengths is rounding error.
 
 
 def unit_vectors(vectors: ArrayLike) -> FloatArray:
     """Return each vector divided by its length, shape (..., dim) to (..., dim).
 
     Raises:
-        UndefinedError: a vector is zero, or is not finite.
+        UndefinedError: a vector is zero or not finite.
 
     >>> unit_vectors([[3.0, 4.0], [0.0, 2.0]])
     array([[0.6, 0.8],
@@ -35,42 +38,42 @@ def unit_vectors(vectors: ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True)
 class PrincipalRatios:
-    """The first component, shape (dim,), of length 1 and without a sign; 2nd, 3rd, 4th singular value over the first."""
+    """The first principal component, shape (dim,), length 1, arbitrary sign; and 2nd, 3rd, 4th singular value / the first."""
 
     component: FloatArray
     ratios: tuple[float, float, float]
 
 
 def principal_ratios(vectors: ArrayLike, centred: bool = True, normalised: bool = False) -> PrincipalRatios:
-    """Return the first principal component of a set of words, and the ratios of the next three singular values to its own.
+    """Return the first principal component of a set of words, and the ratios of the next three singular values to the first.
 
-    The singular values :math:`\\sigma_1 \\geq \\sigma_2 \\geq \\ldots` are those of the matrix that has a word vector in each
-    row; ratio i is :math:`\\sigma_i / \\sigma_1` (dev2019, tables 7 and 12, "2nd", "3rd", "4th").
+    The singular values :math:`\\sigma_1 \\geq \\sigma_2 \\geq \\ldots` are those of the matrix with a word vector in each row;
+    ratio i is :math:`\\sigma_i / \\sigma_1` (dev2019, tables 7 and 12, "2nd", "3rd", "4th").
 
-    Neither direction is worse: low ratios say that one direction holds most of what sets the words apart, so that taking it
-    out can be enough, and ratios near 1 say that no direction stands out (at 1 the first component is one of many). There is
-    no neutral value. They depend on how many words there are, so compare sets of one size.
+    Neither direction is worse. Low ratios mean that one direction explains most of the variation, so removing it may be enough;
+    ratios near 1 mean that no direction dominates. There is no neutral value. The ratios depend on the number of words, so
+    compare sets of one size.
 
     Args:
-        vectors: one vector a word, shape (n, dim).
-        centred: subtract the mean vector first. Without, the first component is nearly the mean vector wherever all
-            vectors share one, as contextual ones do. The paper does not say which.
-        normalised: divide each vector by its length before anything else; by default long vectors weigh more.
+        vectors: one vector per word, shape (n, dim).
+        centred: subtract the mean vector first. Without centring, the first component is close to the mean if the vectors have
+            a large common part, as contextual vectors do. The paper does not specify it.
+        normalised: divide each vector by its length first; otherwise, long vectors have more weight.
 
     Returns:
-        The component, and three ratios, each 0 to 1 and none larger than the one before.
+        The component, and three descending ratios, each 0 to 1.
 
     Raises:
-        UndefinedError: too few vectors or dimensions for four singular values (centring costs one vector), vectors that are
-            all the same or not finite, and with ``normalised`` a zero vector.
+        UndefinedError: too few vectors or dimensions for four singular values (centring costs one vector); vectors that are
+            all equal or not finite; with ``normalised``, a zero vector.
 
     Example:
         Opposite vectors of lengths 4, 2, 1 along three axes: the mean is 0 and the squares are 2 * 16, 2 * 4, 2 * 1, 0.
 
-        >>> found = principal_ratios([[4, 0, 0, 0], [-4, 0, 0, 0], [0, 2, 0, 0], [0, -2, 0, 0], [0, 0, 1, 0], [0, 0, -1, 0]])
-        >>> tuple(round(ratio, 6) for ratio in found.ratios)
+        >>> first = principal_ratios([[4, 0, 0, 0], [-4, 0, 0, 0], [0, 2, 0, 0], [0, -2, 0, 0], [0, 0, 1, 0], [0, 0, -1, 0]])
+        >>> tuple(round(ratio, 6) for ratio in first.ratios)
         (0.5, 0.25, 0.0)
-        >>> abs(found.component).round(6)
+        >>> abs(first.component).round(6)
         array([1., 0., 0., 0.])
     """
     v = unit_vectors(vectors) if normalised else np.asarray(vectors, dtype=np.float64)
@@ -88,19 +91,19 @@ def principal_ratios(vectors: ArrayLike, centred: bool = True, normalised: bool 
 
 
 def cosine_with(direction: ArrayLike, component: ArrayLike) -> float:
-    """Return the absolute cosine of a learned direction with a component, which has no sign (dev2019, table 7, "cosine").
+    """Return the absolute cosine of a learned direction with a component, whose sign is arbitrary (dev2019, table 7, "cosine").
 
     Args:
-        direction: the direction that a projection takes out, shape (dim,).
+        direction: the direction that a projection removes, shape (dim,).
         component: the first component of the full set of words, shape (dim,).
 
     Returns:
-        0 to 1: 1 where the learned direction is the one along which the words differ most; in d dimensions a random one has
-        about :math:`\\sqrt{2 / (\\pi d)}`. Lower says that the direction misses what it should take out; a model is neither
-        better nor worse for it.
+        0 to 1; 1 means that the learned direction is that of the largest variation. A random direction in d dimensions has
+        about :math:`\\sqrt{2 / (\\pi d)}`. A lower value means that the direction misses the variation that it should remove;
+        it does not make a model better or worse.
 
     Raises:
-        UndefinedError: a vector is zero, or is not finite.
+        UndefinedError: a vector is zero or not finite.
 
     >>> round(cosine_with([1.0, 1.0], [0.0, -2.0]), 4)
     0.7071
@@ -112,71 +115,70 @@ def pair_direction(she: ArrayLike, he: ArrayLike) -> FloatArray:
     """Return the direction from ``she`` to ``he``: each vector normalised, then the difference, normalised (dev2019).
 
     Args:
-        she: vector of the one word, shape (dim,).
-        he: vector of the other, same shape.
+        she: vector of one word, shape (dim,).
+        he: vector of the other word, same shape.
 
     Returns:
-        Shape (dim,), length 1; positive along it = nearer to ``he``.
+        Shape (dim,), length 1; it points towards ``he``.
 
     Raises:
-        UndefinedError: a vector is zero or not finite, or both point the same way.
+        UndefinedError: a vector is zero or not finite, or both have the same direction.
 
     Example:
-        Along two axes, whatever the lengths: (1, 0) - (0, 1), over the square root of 2.
+        Along two axes, for any lengths: (1, 0) - (0, 1), divided by the square root of 2.
 
         >>> pair_direction([0.0, 3.0], [2.0, 0.0]).round(4)
         array([ 0.7071, -0.7071])
     """
     difference = unit_vectors(he) - unit_vectors(she)
     if np.linalg.norm(difference) <= _ZERO:
-        raise UndefinedError("the two words point the same way")
+        raise UndefinedError("the vectors of the two words have the same direction")
     return unit_vectors(difference)
 
 
 def random_ratios(
     vectors: ArrayLike, repeats: int, seed: int, centred: bool = True, normalised: bool = False
 ) -> FloatArray:
-    """Return the ratios of :func:`principal_ratios` after each vector has taken a random direction, ``repeats`` times.
+    """Return the ratios of :func:`principal_ratios` for vectors with random directions, ``repeats`` times.
 
-    A vector keeps its length (its distance from the mean, where ``centred``): only what the words have in common is lost.
+    A vector keeps its length or, with ``centred``, its distance from the mean; only the common directions are lost.
 
     Args:
         vectors: as in :func:`principal_ratios`, shape (n, dim).
         repeats: number of draws.
-        seed: of the draws.
+        seed: seed of the draws.
         centred: as in :func:`principal_ratios`.
         normalised: as in :func:`principal_ratios`.
 
     Returns:
-        Shape (repeats, 3): 2nd, 3rd and 4th singular value over the first. Real words whose ratios are lower have a direction in
-        common.
+        Shape (repeats, 3): 2nd, 3rd and 4th singular value over the first. Words with lower ratios have a common direction.
 
     Raises:
         UndefinedError: as :func:`principal_ratios`.
 
     Example:
-        In many dimensions random directions are nearly at right angles, so that equal lengths make equal singular values.
+        In many dimensions, random directions are nearly orthogonal, so equal lengths give nearly equal singular values.
 
-        >>> found = random_ratios(np.eye(6, 4000), 20, seed=0, centred=False)
-        >>> found.shape, bool(found.min() > 0.9)
+        >>> ratios = random_ratios(np.eye(6, 4000), 20, seed=0, centred=False)
+        >>> ratios.shape, bool(ratios.min() > 0.9)
         ((20, 3), True)
     """
     principal_ratios(vectors, centred, normalised)
     v = unit_vectors(vectors) if normalised else np.asarray(vectors, dtype=np.float64)
     lengths = np.linalg.norm(v - v.mean(axis=0) if centred else v, axis=1, keepdims=True)
     rng, rows = np.random.default_rng(seed), max(1, _BLOCK // v.size)
-    found = []
+    ratios = []
     for at in range(0, repeats, rows):
         turned = lengths * unit_vectors(rng.standard_normal((min(rows, repeats - at), *v.shape)))
         turned -= turned.mean(axis=1, keepdims=True) if centred else 0.0
         gram = turned @ turned.swapaxes(1, 2) if v.shape[0] <= v.shape[1] else turned.swapaxes(1, 2) @ turned
         squares = np.maximum(np.linalg.eigvalsh(gram)[:, -4:], 0.0)
-        found.append(np.sqrt(squares[:, 2::-1] / squares[:, 3:]))
-    return np.concatenate(found)
+        ratios.append(np.sqrt(squares[:, 2::-1] / squares[:, 3:]))
+    return np.concatenate(ratios)
 
 
 def random_cosines(dimensions: int, repeats: int, seed: int) -> FloatArray:
-    """Return the absolute cosine of one direction with each of ``repeats`` random ones, shape (repeats,).
+    """Return the absolute cosine of a fixed direction with each of ``repeats`` random directions, shape (repeats,).
 
     >>> bool(random_cosines(1, 3, seed=0).tolist() == [1.0, 1.0, 1.0])
     True

@@ -20,7 +20,7 @@ from pytest_genderbias.statistics.code_length import (
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.linear_probe import (
     HeldOut,
-    Training,
+    ProbeTraining,
     batch_order,
     cross_entropy,
     predicted,
@@ -65,7 +65,7 @@ def torch_probe(x, y, n_labels, batches, held, how):
 
 def torch_code(x, y, n_labels, seed, groups=None, how=None):
     """Return bits by portion and the epochs kept, with a loop over probes and our batches."""
-    how = how or Training()
+    how = how or ProbeTraining()
     sizes, order = portion_sizes(len(y)), coding_order(len(y), seed, groups)
     blocks, held_out = training_sets(order[None], sizes[:-1], groups)
     bits, epochs = [sizes[0] * np.log2(n_labels)], []
@@ -84,7 +84,7 @@ def torch_code(x, y, n_labels, seed, groups=None, how=None):
 def test_the_code_against_torch(n_labels, grouped):
     x, y = overlapping(200, 12, n_labels)
     groups = np.arange(200) // 9 if grouped else None
-    how = Training(epochs=12, patience=3)
+    how = ProbeTraining(epochs=12, patience=3)
     code = online_code(x, y, groups=groups, seeds=2, seed=3, training=how)
     for s in range(2):
         bits, epochs = torch_code(x, y, n_labels, 3 + s, groups, how)
@@ -100,7 +100,7 @@ def test_the_weights_against_torch(n_labels):
     """Every set keeps its last epoch: after 3 epochs of 7 and of 17 batches the weights are torch's."""
     x, y = overlapping(300, 30, n_labels)
     blocks = [np.arange(100)[None], np.arange(100, 250)[None]]
-    how = Training(epochs=3, tolerance=-np.inf)
+    how = ProbeTraining(epochs=3, tolerance=-np.inf)
     held = HeldOut(np.arange(250, 300)[None], np.ones((1, 50), dtype=bool))
     probes = train_probes(with_bias(x), y, n_labels, blocks, [held, held], how)
     for p in range(2):
@@ -204,7 +204,7 @@ def test_mixed_units_add_nats_to_bits():
 
 def test_the_accuracy_is_of_the_probe_trained_on_all():
     x, y = overlapping(900, 20, 3)
-    how = Training(epochs=5)
+    how = ProbeTraining(epochs=5)
     code = online_code(x[:600], y[:600], test_features=x[600:], test_labels=y[600:], seeds=1, training=how)
     blocks, held_out = training_sets(coding_order(600, 0)[None], portion_sizes(600))
     batches = [part[0, at : at + 16] for part in blocks for at in range(0, part.shape[1], 16)]
@@ -302,7 +302,7 @@ def test_shuffled_keeps_the_labels():
 @pytest.mark.parametrize(
     ("x", "y", "reason"),
     [
-        (np.ones((200, 2)), np.zeros(200), "two labels"),
+        (np.ones((200, 2)), np.zeros(200), "fewer than two distinct labels"),
         (np.ones((60, 2)), np.arange(60) % 2, "60 examples"),
         (np.full((200, 2), np.nan), np.arange(200) % 2, "not finite"),
         (np.full((200, 2), 1e300), np.arange(200) % 2, "not finite"),

@@ -85,9 +85,9 @@ def test_wrong_codes_are_refused(arrays, what):
 
 
 def test_too_few_answers_and_unknown_rates_are_refused():
-    with pytest.raises(ValueError, match="2 possible predictions for 3 classes"):
+    with pytest.raises(ValueError, match="as many possible predictions as the 3 classes, got 2"):
         confusion_tables([0], [0], [0], 3, n_answers=2)
-    with pytest.raises(ValueError, match="no rate 'recall'"):
+    with pytest.raises(ValueError, match="unknown rate 'recall'"):
         hits_and_trials(np.ones((2, 2, 2)), "recall")
 
 

@@ -85,7 +85,7 @@ def test_one_label_only_has_no_compression_and_says_why():
     vectors, _ = planted()
     found, _ = summary(["male"] * len(vectors), vectors)
     assert set(found.values.values()) == {None}
-    assert "not two labels" in found.reasons["compression"]
+    assert "fewer than two distinct labels" in found.reasons["compression"]
     assert found.reasons["accuracy"] == found.reasons["compression"]
 
 
