@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_genderbias.measurement.carry_out import Until
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner, RunSettings, cache_folder
+from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.objects import evaluation_mode
+from pytest_genderbias.models.spec import path_spec
 from pytest_genderbias.scoring.engine import Progress
 from pytest_genderbias.suites.suite import Suite
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 def measure(
     suite: str | Path | Suite,
-    model: str | Model | object,
+    model: str | PathLike[str] | Model | object,
     *,
+    tokenizer: PreTrainedTokenizerBase | None = None,
     limit: int | None = None,
     seed: int = 0,
     batch_tokens: int | None = None,
@@ -31,8 +40,10 @@ def measure(
 
     Args:
         suite: a packaged suite's name, the path of a suite file, or a loaded suite.
-        model: what :func:`~pytest_genderbias.models.loading.load_model` returns, a spec for it, or an object with the protocol of a
-            role.
+        model: what :func:`~pytest_genderbias.models.loading.load_model` returns, or anything that it takes: a spec, a transformers network
+            with its ``tokenizer``, a table of predictions, an object with the protocol of a role. A network is measured in evaluation mode;
+            each of its modules then gets its mode back.
+        tokenizer: the tokenizer of a network in memory.
         limit: score at most this many cases, the front of the random order (whole persons for DisCo).
         seed: seed of the random order, of the null control and of what is trained.
         batch_tokens: tokens in a batch; determined automatically by default.
@@ -52,4 +63,9 @@ def measure(
     """
     runner = Runner(score=RunSettings(limit, seed, batch_tokens, cache_folder(cache), null, progress), data=data)
     settings = options if seeds is None else {**options, "seeds": seeds}
-    return runner.measure(suite, model, settings, until)
+    if isinstance(model, PathLike):
+        model = path_spec(model)
+    if isinstance(model, str) and tokenizer is None:
+        return runner.measure(suite, model, settings, until)
+    with evaluation_mode(model):
+        return runner.measure(suite, load_model(model, tokenizer=tokenizer), settings, until)

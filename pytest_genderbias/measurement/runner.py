@@ -17,7 +17,7 @@ from pytest_genderbias.measurement.plan import Plan, plan_measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.models.loading import inspect, load
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.objects import wrap_object
+from pytest_genderbias.models.objects import evaluation_mode, wrap
 from pytest_genderbias.models.source import LoadSettings, ModelSource
 from pytest_genderbias.models.spec import ModelSpec, parse_spec
 from pytest_genderbias.scoring.engine import Progress, ScoreSettings
@@ -172,8 +172,14 @@ class Runner:
             ScoreError: the model returns NaN or infinite scores.
             SettingError, UnknownNameError: a setting or option is wrong.
         """
-        loaded, target = self._suite_of(suite), _target_of(model)
-        request = self._request(loaded, settings or {})
+        loaded = self._suite_of(suite)
+        with evaluation_mode(model):
+            return self._measured(loaded, _target_of(model), self._request(loaded, settings or {}), until)
+
+    def _measured(
+        self, loaded: Suite, target: ModelSpec | Model, request: _Request, until: Until | None
+    ) -> Measurement:
+        """Return the earlier measurement of this request, or make it."""
         known = _name_of(target)
         key = repr((loaded.digest, loaded.name, known, request.key, until))
         if known is None or key not in self._measurements:
@@ -304,7 +310,7 @@ def _is_for(owner: str, option: str, suite: Suite) -> bool:
 def _target_of(model: object) -> ModelSpec | Model:
     if isinstance(model, (ModelSpec, Model)):
         return model
-    return parse_spec(model) if isinstance(model, str) else wrap_object(model)
+    return parse_spec(model) if isinstance(model, str) else wrap(model)
 
 
 def _name_of(model: ModelSpec | Model) -> str | None:

@@ -1,18 +1,23 @@
-"""Load a checkpoint's tokenizer and weights, and check them."""
+"""Load the tokenizer and the weights of a checkpoint, and check them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pickle import UnpicklingError
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import ModelError
+from pytest_genderbias.models.config import entry
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, MASKED_LM
-from pytest_genderbias.models.sentence_encoders import own_sentences
-from pytest_genderbias.models.source import LoadSettings, ModelSource, explain, read_arguments
+from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, MASKED_LM, Role
+from pytest_genderbias.models.sentence_encoders import read_sentence_files
+from pytest_genderbias.models.source import LoadSettings, ModelSource, loading_error, read_arguments
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.models.transformers_logging import quiet_transformers
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 
 def load_checkpoint(source: ModelSource, settings: LoadSettings) -> Model:
@@ -26,20 +31,15 @@ def load_checkpoint(source: ModelSource, settings: LoadSettings) -> Model:
     spec = source.spec
     tokenizer = _load_tokenizer(spec, settings)
     network = _load_network(source, settings)
-    if source.role.kind == MASKED_LM and tokenizer.mask_token_id is None:
-        raise ModelError(
-            f"{spec.name} is a masked LM, but its tokenizer has no mask token; save the tokenizer with mask_token set"
-        )
     device = _pick_device(settings.device)
     try:
-        network = _aligned(network.to(device).eval())
+        network.to(torch.device(device)).eval()  # type: ignore[arg-type]  # a wrapper without types
     except (RuntimeError, AssertionError) as error:
         raise ModelError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from None
-    for name, tensor in network.named_parameters():
-        if not bool(torch.isfinite(tensor).all()):
-            raise ModelError(f"{spec.name} has NaN or infinite weights (first: {name}); train or save it again")
+    _copy_unaligned(network)
+    check_parts(network, tokenizer, source.role, spec.name)
     tokenizer_print = fingerprint_tokenizer(tokenizer)
-    sentences = own_sentences(spec, settings)
+    sentences = read_sentence_files(spec)
     details = {
         "architecture": type(network).__name__,
         "tokenizer": tokenizer_print[:16],
@@ -53,21 +53,72 @@ def load_checkpoint(source: ModelSource, settings: LoadSettings) -> Model:
     return Model(spec.name, spec.spec, source.role, fingerprint, details, checkpoint)
 
 
-def _load_tokenizer(spec: ModelSpec, settings: LoadSettings) -> Any:
-    from transformers import AutoTokenizer
+def check_parts(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, role: Role, name: str) -> None:
+    """Refuse a network and a tokenizer that would give meaningless scores.
+
+    Raises:
+        ModelError: a weight is NaN or infinite; the tokenizer has no vocabulary, or the model is a masked LM and it has no mask token.
+    """
+    import torch
+
+    check_vocabulary(tokenizer, name)
+    if role.kind == MASKED_LM and tokenizer.mask_token_id is None:
+        raise ModelError(
+            f"{name} is a masked LM, but its tokenizer has no mask token; save the tokenizer with mask_token set"
+        )
+    for weight, tensor in network.named_parameters():
+        if not bool(torch.isfinite(tensor).all()):
+            raise ModelError(f"{name} has NaN or infinite weights (first: {weight}); train or save it again")
+
+
+def check_vocabulary(tokenizer: PreTrainedTokenizerBase, name: str) -> None:
+    """Refuse a tokenizer of special tokens only, as transformers makes one up where the vocabulary is missing."""
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
+        raise ModelError(
+            f"{name} comes without its tokenizer's vocabulary; save the tokenizer beside the weights (tokenizer.json)"
+        )
+
+
+def longest_row(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, own: object = None) -> int | None:
+    """Return the most tokens in a row: the least of the limits of config, tokenizer and sentence encoder (``own``), or ``None``.
+
+    The positions of RoBERTa begin behind those of the padding, so that only the tokenizer's limit is right.
+    """
+    limits: Iterable[object] = (entry(config, "max_position_embeddings"), tokenizer.model_max_length, own)
+    return min((limit for limit in limits if isinstance(limit, int) and 0 < limit < 10**6), default=None)
+
+
+def _copy_unaligned(network: PreTrainedModel) -> None:
+    """Copy unaligned memory-mapped weights, in place, since alignment changes torch's summation order.
+
+    The same weights then give the same scores, whichever file they were read from.
+    """
+    for tensor in network.parameters():
+        if tensor.data_ptr() % 64:
+            tensor.data = tensor.data.clone()
+
+
+def _pick_device(device: str) -> str:
+    import torch
+
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return device
+
+
+def _load_tokenizer(spec: ModelSpec, settings: LoadSettings) -> PreTrainedTokenizerBase:
+    from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(**read_arguments(spec, settings))
     except Exception as error:
-        raise explain(error, spec, "tokenizer") from None
-    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):  # transformers makes one up, without any word
-        raise ModelError(
-            f"{spec.name} comes without its tokenizer's vocabulary; save the tokenizer beside the weights (tokenizer.json)"
-        )
+        raise loading_error(error, spec, "tokenizer") from None
+    assert isinstance(tokenizer, PreTrainedTokenizerBase)
+    check_vocabulary(tokenizer, spec.name)
     return tokenizer
 
 
-def _load_network(source: ModelSource, settings: LoadSettings) -> Any:
+def _load_network(source: ModelSource, settings: LoadSettings) -> PreTrainedModel:
     import torch
     import transformers
     from safetensors import SafetensorError
@@ -78,16 +129,8 @@ def _load_network(source: ModelSource, settings: LoadSettings) -> Any:
         ENCODER: transformers.AutoModel,
         COREFERENCE_SCORER: transformers.AutoModel,
     }
-    auto: Any = classes.get(source.role.kind, transformers.AutoModelForSequenceClassification)
-    try:
-        with quiet_transformers(), torch.random.fork_rng(devices=[]):  # lacking weights are drawn
-            network, info = auto.from_pretrained(
-                config=source.config,
-                dtype=getattr(torch, settings.dtype),
-                output_loading_info=True,
-                **read_arguments(source.spec, settings),
-            )
-    except (
+    auto = classes.get(source.role.kind, transformers.AutoModelForSequenceClassification)
+    unreadable = (
         OSError,
         ValueError,
         TypeError,
@@ -96,15 +139,21 @@ def _load_network(source: ModelSource, settings: LoadSettings) -> Any:
         SafetensorError,
         ImportError,
         UnpicklingError,
-    ) as error:
-        raise explain(error, source.spec, "weights") from None
+    )
+    try:
+        with quiet_transformers(), torch.random.fork_rng(devices=[]):  # weights that are missing are drawn at random
+            network, info = auto.from_pretrained(
+                config=source.config,
+                dtype=getattr(torch, settings.dtype),
+                output_loading_info=True,
+                **read_arguments(source.spec, settings),
+            )
+    except unreadable as error:
+        raise loading_error(error, source.spec, "weights") from None
+    assert isinstance(network, transformers.PreTrainedModel)
     missing = sorted({*info["missing_keys"], *(str(key[0]) for key in info["mismatched_keys"])})
-    if source.role.kind == ENCODER:  # the pooler is read by nobody
-        made_up = [name for name in missing if name.startswith("pooler.")]
-        missing = [name for name in missing if name not in made_up]
-        with torch.no_grad():  # random numbers would give the model another fingerprint each time
-            for name in made_up:
-                network.get_parameter(name).zero_()
+    if source.role.kind == ENCODER:
+        missing = _without_pooler(network, missing)
     if missing:
         raise ModelError(
             f"{source.spec.name} lacks weights that its architecture {type(network).__name__} scores with: "
@@ -114,27 +163,12 @@ def _load_network(source: ModelSource, settings: LoadSettings) -> Any:
     return network
 
 
-def _aligned(network: Any) -> Any:
-    """Give weights that lie askew in a mapped file a place of their own: at another address torch adds them up in another order.
-
-    So one and the same weight gives one and the same score, from whichever file it was read.
-    """
-    for tensor in network.parameters():
-        if tensor.data_ptr() % 64:
-            tensor.data = tensor.data.clone()
-    return network
-
-
-def longest_row(config: Any, tokenizer: Any, own: Any) -> int | None:
-    """Return the tokens that fit: RoBERTa's positions begin behind the padding's, which only the tokenizer's limit shows."""
-    limits = [getattr(config, "max_position_embeddings", None), tokenizer.model_max_length, own]
-    sane = [limit for limit in limits if isinstance(limit, int) and 0 < limit < 10**6]
-    return min(sane, default=None)
-
-
-def _pick_device(device: str) -> str:
+def _without_pooler(network: PreTrainedModel, missing: list[str]) -> list[str]:
+    """Return the missing weights but for the pooler's, which no suite reads; set those to zero, so that the fingerprint stays the same."""
     import torch
 
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    return device
+    pooler = [name for name in missing if name.startswith("pooler.")]
+    with torch.no_grad():
+        for name in pooler:
+            network.get_parameter(name).zero_()
+    return [name for name in missing if name not in pooler]

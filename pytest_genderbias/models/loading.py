@@ -1,50 +1,82 @@
-"""Load a model, or refuse it: nothing is measured whose weights, head, labels or mask are in doubt."""
+"""``load_model``: load a model and check it. Nothing is measured if its weights, head, labels or mask token are in doubt."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from os import PathLike
+from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.models import files
 from pytest_genderbias.models.checkpoints import load_checkpoint
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.objects import inspect_object, wrap_object
+from pytest_genderbias.models.objects import inspect_object, wrap
 from pytest_genderbias.models.source import LoadSettings, ModelSource, inspect_checkpoint
-from pytest_genderbias.models.spec import ModelSpec, parse_spec
+from pytest_genderbias.models.spec import ModelSpec, check_name, parse_spec, path_spec
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 DTYPES = ("float32", "float16", "bfloat16", "float64")
 
 
 def load_model(
-    spec: str,
+    model: str | PathLike[str] | object,
     *,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    name: str | None = None,
     device: str = "auto",
     dtype: str = "float32",
     labels: Sequence[str] | None = None,
     trust_remote_code: bool = False,
 ) -> Model:
-    """Load the model that a spec names.
+    """Load a model by its spec, or wrap an object in memory.
 
     Args:
-        spec: ``[NAME=]SPEC``: a checkpoint's directory, a hub id, an alias such as ``bert-base``, ``demo-mlm``,
-            ``demo-lm``, ``demo-nli``, a ``.gguf`` file, or ``module:callable``.
-        device: a torch device, or ``auto``.
-        dtype: number format of the weights: float32 unless asked otherwise, whatever the checkpoint was saved in.
-        labels: names of a classifier's outputs in their order, where the config has none that mean anything.
-        trust_remote_code: run code that comes with the checkpoint.
+        model: one of
+
+            - a spec ``[NAME=]SPEC`` or a path: a checkpoint's directory, a hub id, an alias such as ``bert-base``, ``demo-mlm``, ``demo-lm``,
+              ``demo-nli``, a ``.gguf`` file, a file of vectors or predictions, ``text:FILE``, or ``module:callable``;
+            - a transformers network (any ``PreTrainedModel``), with its ``tokenizer``;
+            - a table of predictions: a pandas DataFrame, or a list of dicts, with the columns of a predictions file;
+            - an object with one of the protocols in :mod:`pytest_genderbias.models.protocols`, such as a sentence encoder with ``encode``.
+        tokenizer: the tokenizer of a network in memory.
+        name: the model's name in tables and baselines; by default that of the spec, or the class of the object.
+        device: a torch device for a checkpoint; ``auto`` is a GPU if there is one.
+        dtype: number format for the weights of a checkpoint, whatever format they were saved in.
+        labels: names of a classifier's outputs in their order, for a config without meaningful ones.
+        trust_remote_code: run code that comes with a checkpoint.
+
+    A network in memory is shared, not copied, and put into evaluation mode; it stays on its device, in its dtype. Its scores are not
+    cached, since its weights may change. The caller vouches for its weights: whether a head was trained or is newly initialised cannot be seen
+    in memory, while a checkpoint without the weights of its head is refused. Of a sentence encoder give the ``SentenceTransformer`` or its
+    folder, not its network alone, which does not know the encoder's pooling.
 
     Raises:
-        ModelError: the model is not there, is damaged, incomplete, has NaN weights, an untrained head, no mask token where
-            one is needed, or labels that cannot be told apart.
+        ModelError: the model is missing, damaged or incomplete, has NaN weights, an untrained head, no mask token where one is needed, or
+            labels without meaning; or the object is of a kind that cannot be measured.
+        DataFileError: a table of predictions breaks a rule of :func:`~pytest_genderbias.models.predictions.read_predictions`.
+        SettingError: a setting is wrong, or does not apply to this kind of model.
     """
     if dtype not in DTYPES:
         raise SettingError(f"dtype should be one of {', '.join(DTYPES)}, got {dtype!r}")
+    if not isinstance(model, (str, PathLike)):
+        if device != "auto" or dtype != "float32" or trust_remote_code:
+            raise SettingError(
+                "device, dtype and trust_remote_code apply to checkpoints; a model in memory is measured as it is: use network.to(...) before"
+            )
+        return wrap(model, tokenizer, name, labels)
+    if tokenizer is not None:
+        raise SettingError(f"tokenizer goes with a network in memory; {model} names a model that has its own")
+    spec = parse_spec(model if isinstance(model, str) else path_spec(model))
+    spec = spec if name is None else replace(spec, name=check_name(name))
     settings = LoadSettings(device, dtype, tuple(labels) if labels else None, trust_remote_code)
-    return load(inspect(parse_spec(spec), settings), settings)
+    return load(inspect(spec, settings), settings)
 
 
 def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
-    """Find a model and read its role without loading its weights."""
+    """Locate a model and read its role without loading its weights."""
     if spec.kind == "object":
         return inspect_object(spec)
     if spec.kind in files.KINDS:
@@ -53,9 +85,9 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
 
 
 def load(source: ModelSource, settings: LoadSettings) -> Model:
-    """Load the weights of a model that was found, and check them."""
-    if source.spec.kind == "object":
-        return wrap_object(source.target, source.spec)
+    """Load the weights of a located model and check them."""
+    if isinstance(source.target, Model):
+        return replace(source.target, name=source.spec.name, spec=source.spec.spec)
     if source.spec.kind in files.KINDS:
         return files.load_file(source.spec, source.role)
     return load_checkpoint(source, settings)

@@ -1,44 +1,53 @@
-"""The loaded model that everything else is given."""
+"""``Model``: a loaded model under test, and ``Checkpoint``: a transformers network with its tokenizer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
+from pytest_genderbias.models.config import SIZES, hidden_size
 from pytest_genderbias.models.roles import Role
+from pytest_genderbias.models.vectors import WordVectors
 
-#: The pooling of a hub model whose other files are neither in the cache nor to be had.
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+#: Pooling of a hub model whose pooling files are not in the cache while the hub cannot be reached.
 UNKNOWN_POOLING = "unknown"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A transformers network with its tokenizer, checked and in evaluation mode.
+    """A transformers network in evaluation mode and its tokenizer, both checked.
 
-    ``pooling``: how a sentence encoder makes one vector of a sentence (``mean``, ``first``, ``max``), as its own files say;
-    ``None`` where it has none, ``UNKNOWN_POOLING`` where they could not be looked for.
+    ``device``: where the network is. ``max_length``: most tokens in a row, or ``None`` without a limit. ``pooling``: how a sentence
+    encoder pools token vectors into one (``mean``, ``first``, ``max``) according to its files; ``None`` for other checkpoints,
+    ``UNKNOWN_POOLING`` if the files could not be looked up.
     """
 
-    network: Any
-    tokenizer: Any
+    network: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
     device: str
     max_length: int | None
     pooling: str | None = None
 
-
-#: Names that configs give to the size of their hidden states.
-_SIZES = ("hidden_size", "d_model", "dim", "n_embd")
+    @property
+    def body(self) -> PreTrainedModel:
+        """The network without its head; of an encoder-decoder, the encoder."""
+        body = cast("PreTrainedModel", self.network.base_model)
+        return cast("PreTrainedModel", body.get_encoder()) if body.config.is_encoder_decoder else body
 
 
 @dataclass(frozen=True)
 class Model:
     """A model under test.
 
-    ``name`` is what tables and baselines call it. ``fingerprint`` is a hash over parameters, config and tokenizer
-    (``None`` for an object that gives none: measured, never cached), and what a sentence encoder's own files say of
-    pooling and length. ``details`` (architecture, tokenizer, dtype, device, and of a sentence encoder pooling and max_length)
-    are part of a signature. ``backend`` is a :class:`Checkpoint` or an object of the role's protocol.
+    ``name``: the model's name in tables and baselines. ``fingerprint``: hash over parameters, config, tokenizer and the pooling and
+    length of a sentence encoder; ``None`` for an object or a network in memory without one, whose scores are never cached.
+    ``details``: architecture, tokenizer, dtype and device, and pooling and max_length of a sentence encoder; part of a
+    measurement's signature. ``backend``: a :class:`Checkpoint`, the content of a file (word vectors, predictions, a text), or an object with
+    the protocol of the role.
     """
 
     name: str
@@ -46,32 +55,31 @@ class Model:
     role: Role
     fingerprint: str | None
     details: dict[str, str]
-    backend: Any = field(repr=False)
+    backend: Any = field(repr=False)  # the role decides what it is; callers narrow it with isinstance
 
     @property
     def width(self) -> int:
-        """Size of the model's vectors, which are its hidden states if it is a network.
+        """Size of the model's vectors: the hidden size of a network, or the dimensions of word vectors.
 
         Raises:
-            NotApplicableError: it has none.
-            ModelError: its config does not say.
+            NotApplicableError: the model is an object without vectors.
+            ModelError: the config has no hidden size.
         """
         if isinstance(self.backend, Checkpoint):
             config = self.backend.network.config
-            config = getattr(config, "encoder", config).get_text_config()
-            size = next((getattr(config, name) for name in _SIZES if getattr(config, name, None)), None)
+            size = hidden_size(config)
             if size is None:
                 raise ModelError(
-                    f"the config of {self.name} does not say how large its vectors are: it has none of {', '.join(_SIZES)}"
+                    f"the config of {self.name} has no hidden size; expected one of the entries {', '.join(SIZES)}"
                 )
-            return int(size)
-        if not hasattr(self.backend, "matrix"):
-            raise NotApplicableError(f"{self.name} is an object without vectors, which this suite asks for")
+            return size
+        if not isinstance(self.backend, WordVectors):
+            raise NotApplicableError(f"{self.name} is an object without vectors, which this suite needs")
         return int(self.backend.matrix.shape[1])
 
     @property
     def input_width(self) -> int:
-        """Size of the model's input embeddings: smaller than ``width`` in ALBERT, some ELECTRAs and MobileBERT."""
+        """Size of the input embeddings; smaller than ``width`` in ALBERT, some ELECTRAs and MobileBERT."""
         if isinstance(self.backend, Checkpoint):
-            return int(self.backend.network.get_input_embeddings().weight.shape[1])
+            return int(self.backend.network.get_input_embeddings().get_parameter("weight").shape[1])
         return self.width

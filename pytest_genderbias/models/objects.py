@@ -1,20 +1,26 @@
-"""Models that are objects in memory: a network of transformers, or any object with the protocol of a role."""
+"""Models that are objects in memory: a transformers network with its tokenizer, a table of predictions, or an object with the protocol of a role."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import replace
+from functools import reduce
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeGuard
 
 from pytest_genderbias.errors import ModelError
-from pytest_genderbias.models.checkpoints import longest_row
+from pytest_genderbias.models.checkpoints import check_parts, longest_row
+from pytest_genderbias.models.config import role_of_config, settled_role
 from pytest_genderbias.models.fingerprint import fingerprint_tokenizer
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.protocols import (
     CausalLM,
     CoreferenceScorer,
+    Fingerprinted,
     MaskedLM,
     PairClassifier,
     PairRegressor,
@@ -23,6 +29,7 @@ from pytest_genderbias.models.protocols import (
 )
 from pytest_genderbias.models.roles import (
     CAUSAL_LM,
+    CLASS_PREDICTIONS,
     COREFERENCE_SCORER,
     MASKED_LM,
     NLI_CLASSIFIER,
@@ -32,67 +39,181 @@ from pytest_genderbias.models.roles import (
     Role,
     classifier_role,
 )
-from pytest_genderbias.models.source import ModelSource, role_of_config
-from pytest_genderbias.models.spec import ModelSpec
+from pytest_genderbias.models.source import ModelSource
+from pytest_genderbias.models.spec import ModelSpec, check_name
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+#: What to write instead, by the package and the base class of objects that are often mistaken for a model.
+_INSTEAD = {
+    "transformers.PreTrainedTokenizerBase": "a tokenizer; write load_model(network, tokenizer=tokenizer)",
+    "transformers.Pipeline": "a pipeline; write load_model(pipeline.model, tokenizer=pipeline.tokenizer)",
+    "peft.PeftModel": "a peft wrapper; write load_model(model.merge_and_unload(), tokenizer=tokenizer)",
+    "sklearn.BaseEstimator": "a scikit-learn estimator; write from_sklearn(estimator), of pytest_genderbias.models.adapters",
+    "polars.DataFrame": "a polars DataFrame; write load_model(frame.to_dicts())",
+    "spacy.Language": "a spaCy pipeline; write from_spacy(nlp), of pytest_genderbias.models.adapters",
+}
+#: Roles of objects by protocol, after those that depend on labels.
+_ROLES: tuple[tuple[type, Role], ...] = (
+    (MaskedLM, Role(MASKED_LM, "a masked LM")),
+    (CausalLM, Role(CAUSAL_LM, "a causal LM")),
+    (PairRegressor, Role(PAIR_REGRESSOR, "a pair regressor")),
+    (SentenceEncoder, Role(SENTENCE_ENCODER, "a sentence encoder")),
+)
+
+
+def wrap(
+    target: object, tokenizer: object = None, name: str | None = None, labels: Sequence[str] | None = None
+) -> Model:
+    """Make a :class:`Model` of an object in memory. Arguments and errors as :func:`~pytest_genderbias.models.loading.load_model`."""
+    from pytest_genderbias.models.predictions import is_table
+
+    kind = type(target).__name__
+    if name is not None:
+        check_name(name)
+    if is_network(target):
+        return _checked_network(target, tokenizer, name or kind, labels)
+    if tokenizer is not None:
+        raise ModelError(
+            f"tokenizer={type(tokenizer).__name__} goes with a transformers network (a PreTrainedModel); got {kind}, which takes none"
+        )
+    if labels is not None:
+        raise ModelError(
+            f"labels name the outputs of a transformers network; got {kind}, which has its labels as an attribute"
+        )
+    if isinstance(target, Model):
+        return target if name is None else replace(target, name=name)
+    if is_table(target):
+        return _wrap_table(target, name or "predictions")
+    _refuse_mistaken(target)
+    return wrap_object(target, None if name is None else ModelSpec(name, name, "object", name))
 
 
 def wrap_object(target: object, spec: ModelSpec | None = None) -> Model:
-    """Make a :class:`Model` of any object with the protocol of a role.
+    """Make a :class:`Model` of an object with the protocol of a role.
 
-    An object with several is a coreference scorer before anything else, then a pair classifier, a text classifier, a masked LM,
-    a causal LM, a pair regressor, a sentence encoder.
+    An object with several protocols is a coreference scorer first, then a pair classifier, a text classifier, a masked LM, a
+    causal LM, a pair regressor, a sentence encoder.
+
+    Raises:
+        ModelError: the object has no protocol, an NLI classifier has other labels, or the fingerprint is not a text.
     """
-    name = type(target).__name__
-    spec = spec or ModelSpec(name, name, "object", name)
-    fingerprint = getattr(target, "fingerprint", None)
+    kind = type(target).__name__
+    spec = spec or ModelSpec(kind, kind, "object", kind)
+    fingerprint = target.fingerprint if isinstance(target, Fingerprinted) else None
     if fingerprint is not None and not isinstance(fingerprint, str):
         raise ModelError(f"the fingerprint of {spec.name} should be a text, got {type(fingerprint).__name__}")
-    role = _object_role(target, spec.name)
-    return Model(spec.name, spec.spec, role, fingerprint, {"architecture": name}, target)
+    return Model(spec.name, spec.spec, _role_of_object(target, spec.name), fingerprint, {"architecture": kind}, target)
 
 
-def wrap_network(network: Any, tokenizer: Any, name: str | None = None) -> Model:
-    """Make a :class:`Model` of a transformers network that is in memory, one in training say, and share it: its role is that of its class.
+def wrap_network(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str | None = None) -> Model:
+    """Make a :class:`Model` of a transformers network in memory, for example one in training, without checking its weights.
 
-    It has no fingerprint, since its weights may change: it is measured and never cached.
+    The network is shared, not copied, and its role is that of its class. The model has no fingerprint, since the weights may change: it
+    is measured and never cached.
     """
     config = deepcopy(network.config)
     config.architectures = [type(network).__name__]
-    device = str(network.device)
     details = {
         "architecture": type(network).__name__,
         "tokenizer": fingerprint_tokenizer(tokenizer)[:16],
         "dtype": str(network.dtype).removeprefix("torch."),
         "device": network.device.type,
     }
-    backend = Checkpoint(network, tokenizer, device, longest_row(config, tokenizer, None))
+    backend = Checkpoint(network, tokenizer, str(network.device), longest_row(config, tokenizer))
     name = name or type(network).__name__
     return Model(name, name, role_of_config(config), None, details, backend)
 
 
+def is_network(target: object) -> TypeGuard[PreTrainedModel]:
+    """Return whether an object is a transformers network. Transformers is not imported for an object of something else."""
+    if "transformers" not in sys.modules:
+        return False
+    from transformers import PreTrainedModel
+
+    return isinstance(target, PreTrainedModel)
+
+
+@contextmanager
+def evaluation_mode(target: object) -> Iterator[None]:
+    """Put the network of a model into evaluation mode inside a ``with`` block, then give each module its mode back.
+
+    ``target``: a network or a :class:`Model`; anything else is left alone.
+    """
+    backend = target.backend if isinstance(target, Model) else None
+    network = backend.network if isinstance(backend, Checkpoint) else target
+    modes = {module: module.training for module in network.modules()} if is_network(network) else {}
+    for module in modes:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
+
+
 def inspect_object(spec: ModelSpec) -> ModelSource:
-    """Call the callable of a ``module:callable`` spec and read the role of the object that it returns.
+    """Call the callable of a ``module:callable`` spec and make a model of what it returns.
 
     Raises:
-        ModelError: the callable is missing or raises, or the object has the protocol of no role.
+        ModelError: the callable is missing or cannot be called, or it returns something that is no model.
     """
-    module_name, _, attribute = spec.target.partition(":")
+    module, _, attribute = spec.target.partition(":")
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
     try:
-        target: Any = import_module(module_name)
-        for part in attribute.split("."):
-            target = getattr(target, part)
-        target = target()
+        make: Callable[[], object] = reduce(getattr, attribute.split("."), import_module(module))  # type: ignore[assignment]
+        target = make()
     except (ImportError, AttributeError, TypeError) as error:
         raise ModelError(
             f"{spec.spec} cannot be called: {error}; expected module:callable that returns a model"
         ) from error
-    return ModelSource(spec, _object_role(target, spec.name), target=target)
+    model = wrap(target, name=spec.name)
+    return ModelSource(spec, model.role, target=model)
 
 
-def _object_role(target: object, name: str) -> Role:
-    if isinstance(target, CoreferenceScorer):  # the most specific: its other methods are likely what it scores with
+def _checked_network(network: PreTrainedModel, tokenizer: object, name: str, labels: Sequence[str] | None) -> Model:
+    from transformers import PreTrainedTokenizerBase
+
+    if tokenizer is None:
+        raise ModelError(f"{name} needs its tokenizer: load_model(network, tokenizer=tokenizer)")
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        raise ModelError(
+            f"the tokenizer of {name} should be a transformers tokenizer, such as AutoTokenizer.from_pretrained() returns; "
+            f"got {type(tokenizer).__name__}"
+        )
+    model = wrap_network(network, tokenizer, name)
+    role = settled_role(model.role, network.config, name, labels)
+    check_parts(network, tokenizer, role, name)
+    rows = network.get_input_embeddings().get_parameter("weight").shape[0]
+    if tokenizer.vocab_size > rows:
+        raise ModelError(
+            f"{name} has embeddings of {rows} tokens, its tokenizer has {tokenizer.vocab_size}; give the tokenizer that it was trained with"
+        )
+    network.eval()  # type: ignore[no-untyped-call]
+    return replace(model, role=role)
+
+
+def _refuse_mistaken(target: object) -> None:
+    if isinstance(target, type):
+        raise ModelError(f"{target.__name__} is a class; expected an object of that class")
+    for base in type(target).__mro__:
+        instead = _INSTEAD.get(f"{base.__module__.partition('.')[0]}.{base.__name__}")
+        if instead is not None:
+            raise ModelError(f"{type(target).__name__} is {instead}")
+
+
+def _wrap_table(target: object, name: str) -> Model:
+    from pytest_genderbias.models.predictions import predictions_of
+
+    table = predictions_of(target)
+    role = Role(CLASS_PREDICTIONS, "a table of a classifier's predictions")
+    return Model(name, name, role, table.fingerprint, {"architecture": "predictions"}, table)
+
+
+def _role_of_object(target: object, name: str) -> Role:
+    if isinstance(target, CoreferenceScorer):  # first, since its other methods are likely those that it scores with
         return Role(COREFERENCE_SCORER, "a coreference scorer")
     if isinstance(target, PairClassifier):
         role = classifier_role(target.labels)
@@ -103,19 +224,11 @@ def _object_role(target: object, name: str) -> Role:
         return role
     if isinstance(target, TextClassifier):
         return Role(TEXT_CLASSIFIER, "a text classifier", tuple(map(str, target.labels)))
-    for protocol, role in _OBJECT_ROLES:
+    for protocol, role in _ROLES:
         if isinstance(target, protocol):
             return role
     raise ModelError(
-        f"{name} ({type(target).__name__}) has the protocol of no role; expected pair_probabilities and labels, class_probabilities and "
-        "labels, fill_scores with mask_token and vocabulary, continuation_log_probs, pair_scores, encode, or coreference_scores (see "
-        "pytest_genderbias.models.protocols)"
+        f"{name} ({type(target).__name__}) has the protocol of no role; expected a transformers network with its tokenizer, or an object with "
+        "pair_probabilities and labels, class_probabilities and labels, fill_scores with mask_token and vocabulary, continuation_log_probs, "
+        "pair_scores, encode, or coreference_scores (see pytest_genderbias.models.protocols)"
     )
-
-
-_OBJECT_ROLES: tuple[tuple[Any, Role], ...] = (
-    (MaskedLM, Role(MASKED_LM, "a masked LM")),
-    (CausalLM, Role(CAUSAL_LM, "a causal LM")),
-    (PairRegressor, Role(PAIR_REGRESSOR, "a pair regressor")),
-    (SentenceEncoder, Role(SENTENCE_ENCODER, "a sentence encoder")),
-)

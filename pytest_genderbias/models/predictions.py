@@ -1,4 +1,4 @@
-"""Tables of predictions that are files: what a classifier said of each example, with gold label and group."""
+"""Tables of a classifier's predictions, in files or in memory: prediction, gold label and group of each example."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +25,18 @@ SUM_TOLERANCE = 1e-3
 _GROUPS = {"f": "female", "female": "female", "m": "male", "male": "male"}
 _PREFIXES = ("probability_", "p_")
 _MAPPING = "probabilities"
+TABLE = Path("<table>")  #: stands for the file of a table in memory
 
 Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What a classifier said of n examples.
+    """A classifier's predictions for n examples.
 
-    ``path``: the file, for messages. ``ids``: n different names. ``labels``: the K classes that occur as a prediction or as gold, in alphabetical order. ``predicted``,
+    ``path``: the file, or ``<table>`` for a table in memory, for messages. ``ids``: n different names. ``labels``: the K classes that occur as a prediction or as gold, in alphabetical order. ``predicted``,
     ``gold``: shape (n,), positions in ``labels``. ``groups``: the groups that occur, in alphabetical order; ``group``: shape (n,), positions in it.
-    ``probabilities``: shape (n, K), float32, columns as ``labels``, or ``None``. ``fingerprint``: SHA-256 over the bytes of the file.
+    ``probabilities``: shape (n, K), float32, columns as ``labels``, or ``None``. ``fingerprint``: SHA-256 over the bytes of the file, or over the cells.
     """
 
     path: Path
@@ -73,14 +74,14 @@ def read_predictions(path: Path) -> Predictions:
     r"""Read a table of predictions: CSV, TSV, JSON lines (each also with ``.gz``) or Parquet.
 
     Columns: ``id``, ``prediction``, ``gold`` (or ``label``), ``group`` (or ``gender``). F and M, female and male, in any case, are
-    ``female`` and ``male``; other groups are taken as they are. Probabilities are left out, or stand in a column for each
-    label, ``p_LABEL`` or ``probability_LABEL``, or in one column ``probabilities`` with a mapping from labels to numbers. A prediction need not be
-    the most probable label: there may be a threshold behind it.
+    ``female`` and ``male``; other groups are kept as they are. Probabilities are optional: one column for each label, ``p_LABEL`` or
+    ``probability_LABEL``, or one column ``probabilities`` with a mapping from labels to numbers. A prediction need not be
+    the most probable label, since a threshold may have decided.
 
     Ids, labels and groups are texts or whole numbers; ``0`` and ``"0"`` are the same. Labels are sorted as texts, so "10" stands before "2".
 
     Raises:
-        DataFileError: a column is missing; a cell is empty or of another kind; an id stands twice; a probability is not in 0..1, those of a row do
+        DataFileError: a column is missing; a cell is empty or of another type; an id is repeated; a probability is not in 0..1, those of a row do
             not sum to one within ``SUM_TOLERANCE``, or their labels are not those of the predictions and gold labels; there
             are no rows. The message starts with ``FILE:LINE``.
         SettingError: a Parquet file without pyarrow.
@@ -95,23 +96,50 @@ def read_predictions(path: Path) -> Predictions:
     >>> predictions.groups, predictions.group.tolist()
     (('female', 'male'), [0, 1])
     """
-    present = _columns(path)
-    gold_column = _either(present, "gold", "label")
-    group_column = _either(present, "group", "gender")
-    probability_columns = _probability_columns(path, present)
-    columns = ("id", "prediction", gold_column, group_column, *probability_columns.values())
-    rows = list(read_rows(path, columns, optional=(_MAPPING,)))
-    ids = [_name(path, row, "id") for row in rows]
-    refuse_repeats(path, zip((line for line, _ in rows), ids, strict=True))
-    labels, (predicted, gold) = _codes(
-        [_name(path, row, "prediction") for row in rows], [_name(path, row, gold_column) for row in rows]
-    )
-    names = [_name(path, row, group_column) for row in rows]
-    groups, (group,) = _codes([_GROUPS.get(name.lower(), name) for name in names])
-    probabilities = _probabilities(path, rows, labels, probability_columns)
+    columns = _Columns.among(path, _columns(path))
+    rows = list(read_rows(path, columns.required, optional=(_MAPPING,)))
     with path.open("rb") as file:
         fingerprint = hashlib.sha256(file.read()).hexdigest()
-    return Predictions(path, tuple(ids), labels, predicted, gold, groups, group, probabilities, fingerprint)
+    return _checked(path, rows, columns, fingerprint)
+
+
+def is_table(target: object) -> bool:
+    """Return whether an object is a table of predictions: a pandas DataFrame, or a list of mappings. Pandas is not imported."""
+    if isinstance(target, list):
+        return all(isinstance(row, Mapping) for row in target)
+    return _is_dataframe(target)
+
+
+def predictions_of(table: object) -> Predictions:
+    """Return the predictions in a pandas DataFrame or a list of mappings, checked as :func:`read_predictions` checks a file.
+
+    Rows are numbered from 1, without the header that a file has. The fingerprint is a hash over the content, whatever the order of the columns.
+
+    Raises:
+        DataFileError: as :func:`read_predictions`; the message starts with ``<table>:ROW``.
+
+    >>> rows = [{"id": 1, "prediction": "nurse", "gold": "nurse", "gender": "F"},
+    ...         {"id": 2, "prediction": "nurse", "gold": "judge", "gender": "M"}]
+    >>> predictions = predictions_of(rows)
+    >>> predictions.labels, predictions.predicted.tolist(), predictions.gold.tolist()
+    (('judge', 'nurse'), [1, 1], [1, 0])
+    """
+    records = table.to_dict(orient="records") if _is_dataframe(table) else table
+    assert isinstance(records, list)
+    if not records:
+        raise DataFileError(f"{TABLE}: the table has no rows")
+    columns = _Columns.among(TABLE, [str(column) for column in records[0]])
+    rows: list[Row] = []
+    for number, record in enumerate(records, start=1):
+        missing = [column for column in columns.required if column not in record]
+        if missing:
+            raise DataFileError(
+                f"{place(TABLE, number)}: no column {', '.join(map(repr, missing))}; the columns are {', '.join(map(repr, record))}"
+            )
+        wanted = [*columns.required, *([_MAPPING] if _MAPPING in record else [])]
+        rows.append((number, {column: _plain(record[column]) for column in wanted}))
+    content = json.dumps([cells for _, cells in rows], sort_keys=True, default=str)
+    return _checked(TABLE, rows, columns, hashlib.sha256(content.encode()).hexdigest())
 
 
 def same_ids(stored_ids: Collection[str], ids: Collection[str]) -> None:
@@ -168,25 +196,77 @@ def _either(present: Sequence[str], name: str, other: str) -> str:
     return other if other in present and name not in present else name
 
 
+class _DataFrame(Protocol):
+    """The part of a pandas DataFrame that is used here."""
+
+    def to_dict(self, *, orient: str) -> list[dict[str, object]]:
+        """Return the rows as mappings from columns to cells."""
+
+
+def _is_dataframe(target: object) -> TypeGuard[_DataFrame]:
+    return any(
+        kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "pandas" for kind in type(target).__mro__
+    )
+
+
+def _plain(value: object) -> object:
+    """Return a cell as a file has it: a NumPy scalar as a Python number, and the keys of a mapping as texts."""
+    if isinstance(value, Mapping):
+        return {str(_plain(key)): _plain(cell) for key, cell in value.items()}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of a table that are read: those for gold label and group, and that with the probability of each label."""
+
+    gold: str
+    group: str
+    probability: Mapping[str, str]
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        return ("id", "prediction", self.gold, self.group, *self.probability.values())
+
+    @classmethod
+    def among(cls, path: Path, present: Sequence[str]) -> _Columns:
+        """Return the columns of a table that has these."""
+        gold, group = _either(present, "gold", "label"), _either(present, "group", "gender")
+        return cls(gold, group, _probability_columns(path, present))
+
+
+def _checked(path: Path, rows: Sequence[Row], columns: _Columns, fingerprint: str) -> Predictions:
+    """Return the predictions in rows, after checking every cell."""
+    ids = [_name(path, row, "id") for row in rows]
+    refuse_repeats(path, zip((line for line, _ in rows), ids, strict=True))
+    labels, (predicted, gold) = _codes(
+        [_name(path, row, "prediction") for row in rows], [_name(path, row, columns.gold) for row in rows]
+    )
+    names = [_name(path, row, columns.group) for row in rows]
+    groups, (group,) = _codes([_GROUPS.get(name.lower(), name) for name in names])
+    probabilities = _probabilities(path, rows, labels, columns.probability)
+    return Predictions(path, tuple(ids), labels, predicted, gold, groups, group, probabilities, fingerprint)
+
+
 def _probability_columns(path: Path, present: Sequence[str]) -> dict[str, str]:
     """Return the column with the probability of each label."""
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     for column in present:
         prefix = next((prefix for prefix in _PREFIXES if column.startswith(prefix)), None)
         if prefix is None:
             continue
         label = column[len(prefix) :]
-        if label in found:
+        if label in columns:
             raise DataFileError(
-                f"{place(path, 1)}: the columns {found[label]!r} and {column!r} both give the probability of {label!r}"
+                f"{place(path, 1)}: the columns {columns[label]!r} and {column!r} both give the probability of {label!r}"
             )
-        found[label] = column
-    if found and _MAPPING in present:
+        columns[label] = column
+    if columns and _MAPPING in present:
         raise DataFileError(
-            f"{place(path, 1)}: probabilities stand in the column {_MAPPING!r} and in {next(iter(found.values()))!r}, too; "
+            f"{place(path, 1)}: probabilities stand in the column {_MAPPING!r} and in {next(iter(columns.values()))!r}, too; "
             "expected one of the two"
         )
-    return found
+    return columns
 
 
 def _name(path: Path, row: Row, column: str) -> str:
@@ -215,10 +295,10 @@ def _probabilities(
     if not columns and not any(_MAPPING in cells for _, cells in rows):
         return None
     table = np.empty((len(rows), len(labels)))
-    for i, (line, given) in enumerate(_given(path, rows, columns)):
-        if given.keys() != set(labels):
-            raise DataFileError(f"{place(path, line)}: {_label_problem(given.keys(), labels)}")
-        table[i] = [_number(path, line, label, given[label]) for label in labels]
+    for i, (line, by_label) in enumerate(_by_label(path, rows, columns)):
+        if by_label.keys() != set(labels):
+            raise DataFileError(f"{place(path, line)}: {_label_problem(by_label.keys(), labels)}")
+        table[i] = [_number(path, line, label, by_label[label]) for label in labels]
     outside = ~((table >= 0) & (table <= 1))  # true for NaN, too
     if outside.any():
         i, k = np.argwhere(outside)[0]
@@ -234,24 +314,26 @@ def _probabilities(
     return table.astype(np.float32)
 
 
-def _given(path: Path, rows: Sequence[Row], columns: Mapping[str, str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _by_label(
+    path: Path, rows: Sequence[Row], columns: Mapping[str, str]
+) -> Iterator[tuple[int, Mapping[str, object]]]:
     """Yield the line and the probabilities by label of each row."""
     for line, cells in rows:
         if columns:
             yield line, {label: cells[column] for label, column in columns.items()}
-        elif isinstance(given := cells.get(_MAPPING), dict):
-            yield line, given
+        elif isinstance(mapping := cells.get(_MAPPING), dict):
+            yield line, mapping
         else:
             raise DataFileError(
-                f"{place(path, line)}: expected a mapping from labels to numbers in {_MAPPING!r}, got {given!r}"
+                f"{place(path, line)}: expected a mapping from labels to numbers in {_MAPPING!r}, got {mapping!r}"
             )
 
 
-def _label_problem(given: Collection[str], labels: Sequence[str]) -> str:
-    without = [label for label in labels if label not in given]
+def _label_problem(present: Collection[str], labels: Sequence[str]) -> str:
+    without = [label for label in labels if label not in present]
     if without:
-        return f"no probability for the labels {_first(without)}; it has those of {_first(sorted(given)) or 'none'}"
-    unknown = sorted(set(given) - set(labels))
+        return f"no probability for the labels {_first(without)}; it has those of {_first(sorted(present)) or 'none'}"
+    unknown = sorted(set(present) - set(labels))
     return (
         f"probabilities for {_first(unknown)}, which no row has as prediction or gold label (they are {_first(labels)}); "
         "name the probabilities as the labels, or leave all of them out"

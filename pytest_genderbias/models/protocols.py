@@ -13,6 +13,13 @@ from numpy.typing import NDArray
 
 
 @runtime_checkable
+class Fingerprinted(Protocol):
+    """Has a text that changes whenever its scores can; ``None`` without one."""
+
+    fingerprint: str | None
+
+
+@runtime_checkable
 class MaskedLM(Protocol):
     """Fills one mask in a sentence."""
 

@@ -40,24 +40,24 @@ class Role:
 
 
 def role_of(
-    architectures: Sequence[str], id2label: Mapping[int, str], names: Mapping[str, frozenset[str]], is_decoder: bool
+    architectures: Sequence[str], labels: Sequence[str], names: Mapping[str, frozenset[str]], is_decoder: bool
 ) -> Role:
     """Return the role of a checkpoint.
 
     Args:
         architectures: class names from the config.
-        id2label: the config's labels.
+        labels: the config's labels, in the order of the outputs.
         names: class names by kind, ``masked``, ``causal``, ``classifier`` and ``encoder``, as transformers maps them.
         is_decoder: the config's flag, which decides for the few classes that are both.
     """
-    found = set(architectures)
-    if found & (names["masked"] | _PRETRAINING) and not (found & names["causal"] and is_decoder):
+    classes = set(architectures)
+    if classes & (names["masked"] | _PRETRAINING) and not (classes & names["causal"] and is_decoder):
         return Role(MASKED_LM, "a masked LM")
-    if found & names["causal"]:
+    if classes & names["causal"]:
         return Role(CAUSAL_LM, "a causal LM")
-    if found & names["classifier"] or any(name.endswith("ForSequenceClassification") for name in found):
-        return classifier_role([id2label[i] for i in sorted(id2label)])
-    if found & names["encoder"]:
+    if classes & names["classifier"] or any(name.endswith("ForSequenceClassification") for name in classes):
+        return classifier_role(labels)
+    if classes & names["encoder"]:
         return Role(ENCODER, "an encoder without a head")
     return Role(OTHER, f"none of these (architectures: {', '.join(architectures) or 'none named'})")
 

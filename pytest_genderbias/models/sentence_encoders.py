@@ -1,67 +1,71 @@
-"""What the files of a sentence encoder say beside those of transformers."""
+"""The files of a sentence encoder that transformers does not read: modules, pooling and length."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.model import UNKNOWN_POOLING
-from pytest_genderbias.models.source import LoadSettings, own_file
+from pytest_genderbias.models.source import checkpoint_file
 from pytest_genderbias.models.spec import ModelSpec
 
 _MODULES, _LENGTHS = "modules.json", "sentence_bert_config.json"
-
-
-#: What a sentence encoder may do after its network: pooling is done here, and a unit length changes no cosine.
+#: Modules that a sentence encoder may have: pooling is applied here, and normalising changes no cosine.
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
+_POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first", "pooling_mode_max_tokens": "max"}
+
+_Content = TypeVar("_Content", dict[str, object], list[dict[str, object]])
 
 
 @dataclass(frozen=True)
 class SentenceFiles:
-    """What the files of a sentence encoder say beside those of transformers; ``None`` where there are none."""
+    """Pooling and length according to the files of a sentence encoder; ``None`` if the checkpoint has no such files."""
 
     pooling: str | None
-    longest: int | None
+    longest: object
 
     @property
     def facts(self) -> dict[str, str]:
-        """What of it decides scores, by name; empty for any other checkpoint."""
-        said = {"pooling": self.pooling, "max_length": self.longest}
-        return {name: str(value) for name, value in said.items() if value not in (None, UNKNOWN_POOLING)}
+        """The entries that decide scores, by name; empty for other checkpoints."""
+        entries = {"pooling": self.pooling, "max_length": self.longest}
+        return {name: str(value) for name, value in entries.items() if value not in (None, UNKNOWN_POOLING)}
 
 
-def own_sentences(spec: ModelSpec, settings: LoadSettings) -> SentenceFiles:
-    """Read the files that a sentence encoder has beside those of transformers."""
-    pooling = _pooling(spec, settings)
-    longest = (_read_own_json(spec, settings, _LENGTHS, dict) or {}).get("max_seq_length")
-    if pooling is None and not _own_files_are_known(spec):
+def read_sentence_files(spec: ModelSpec) -> SentenceFiles:
+    """Read the files that a sentence encoder has beside those of transformers.
+
+    Raises:
+        ModelError: a file cannot be read, or names modules or a pooling that are not supported.
+    """
+    pooling = _pooling(spec)
+    longest = (_read_json(spec, _LENGTHS, dict) or {}).get("max_seq_length")
+    if pooling is None and not _files_are_known(spec):
         pooling = UNKNOWN_POOLING
     return SentenceFiles(pooling, longest)
 
 
-def _pooling(spec: ModelSpec, settings: LoadSettings) -> str | None:
-    """Return how a sentence encoder's own files say that sentences are pooled, or nothing."""
-    modes = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first", "pooling_mode_max_tokens": "max"}
-    named = _pooling_folder(spec, settings)
-    name = f"{named or '1_Pooling'}/config.json"
-    config = _read_own_json(spec, settings, name, dict)
-    if config is None and named is not None:
-        raise ModelError(f"{spec.target}/{name} is not there, but modules.json names it; copy the encoder again, whole")
-    if config is None:
+def _pooling(spec: ModelSpec) -> str | None:
+    """Return the pooling according to the encoder's files, or ``None`` if it has none."""
+    folder = _pooling_folder(spec)
+    name = f"{folder or '1_Pooling'}/config.json"
+    content = _read_json(spec, name, dict)
+    if content is None and folder is not None:
+        raise ModelError(f"{spec.target}/{name} is missing, but modules.json names it; copy the whole encoder again")
+    if content is None:
         return None
-    chosen = [modes[key] for key, on in config.items() if on is True and key in modes]
-    if len(chosen) != 1:
+    modes = [_POOLINGS[key] for key, on in content.items() if on is True and key in _POOLINGS]
+    if len(modes) != 1:
         raise ModelError(
-            f"{spec.target}/{name} names no pooling that is known here; expected one of {', '.join(modes)} to be true"
+            f"{spec.target}/{name} names no pooling that is supported; expected exactly one of {', '.join(_POOLINGS)} to be true"
         )
-    return chosen[0]
+    return modes[0]
 
 
-def _pooling_folder(spec: ModelSpec, settings: LoadSettings) -> str | None:
-    """Return the folder that ``modules.json`` gives to the pooling, if any; refuse modules that would be left out."""
-    modules = _read_own_json(spec, settings, _MODULES, list) or []
+def _pooling_folder(spec: ModelSpec) -> str | None:
+    """Return the folder of the pooling in ``modules.json``, if any; refuse modules that would not be applied."""
+    modules = _read_json(spec, _MODULES, list) or []
     try:
         folders = {str(module["type"]).rpartition(".")[2]: str(module["path"]) for module in modules}
     except (TypeError, KeyError):
@@ -75,9 +79,9 @@ def _pooling_folder(spec: ModelSpec, settings: LoadSettings) -> str | None:
     return folders.get("Pooling")
 
 
-def _read_own_json(spec: ModelSpec, settings: LoadSettings, name: str, kind: type) -> Any:
-    """Return a file that a sentence encoder has beside those of transformers; nothing where there is none."""
-    path = own_file(spec, settings, name)
+def _read_json(spec: ModelSpec, name: str, kind: type[_Content]) -> _Content | None:
+    """Return the object or array in a JSON file of the encoder, or ``None`` if there is no such file."""
+    path = checkpoint_file(spec, name)
     if path is None:
         return None
     try:
@@ -85,12 +89,12 @@ def _read_own_json(spec: ModelSpec, settings: LoadSettings, name: str, kind: typ
         if not isinstance(content, kind):
             raise ValueError(f"expected a JSON {'object' if kind is dict else 'array'}, got {content!r:.60}")
     except (OSError, ValueError) as error:
-        raise ModelError(f"{path} cannot be read: {error}; copy or save the sentence encoder again, whole") from None
+        raise ModelError(f"{path} cannot be read: {error}; copy or save the whole sentence encoder again") from None
     return content
 
 
-def _own_files_are_known(spec: ModelSpec) -> bool:
-    """Tell whether a sentence encoder's files would have been found: a cache filled by transformers alone lacks them."""
+def _files_are_known(spec: ModelSpec) -> bool:
+    """Return whether the encoder's files were looked up: a cache that transformers alone has filled does not have them."""
     if spec.kind != "hub":
         return True
     from huggingface_hub import try_to_load_from_cache

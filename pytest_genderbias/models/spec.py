@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 
-from pytest_genderbias.errors import DataFileError, ModelError
+from pytest_genderbias.errors import DataFileError, ModelError, SettingError
 
 #: Short names for the usual hub ids.
 ALIASES = {
@@ -42,6 +43,19 @@ _OBJECT = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*(?:\.\w+)*")
 
 
 SEED = "{seed}"  #: stands in a spec for the number of a restart
+
+
+def check_name(name: str) -> str:
+    """Return a model's name if it can stand in tables and file names.
+
+    Raises:
+        SettingError: it has other characters than letters, digits, dots, hyphens and underscores.
+    """
+    if not re.fullmatch(_NAME, name):
+        raise SettingError(
+            f"a model's name has letters, digits, '.', '_' and '-' only, and begins with none of the three; got {name!r}"
+        )
+    return name
 
 
 @dataclass(frozen=True)
@@ -107,6 +121,11 @@ def parse_spec(text: str) -> ModelSpec:
             f"no directory {spec}; expected a checkpoint's directory, a file of vectors or predictions, text:FILE, a hub id, module:callable, or one of {_known()}"
         )
     return ModelSpec(name or _safe(spec.rpartition("/")[2]), spec, "hub", spec)
+
+
+def path_spec(path: PathLike[str]) -> str:
+    """Return the spec of a path: absolute, so that a folder called ``lr=0.1`` is not read as ``NAME=SPEC``."""
+    return str(Path(path).absolute())
 
 
 def parse_specs(texts: Iterable[str]) -> list[ModelSpec]:

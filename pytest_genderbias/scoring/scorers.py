@@ -72,4 +72,4 @@ def vocabulary_texts(model: Model, ids: Iterable[int]) -> dict[int, str]:
     if not isinstance(model.backend, Checkpoint):
         return {i: str(model.backend.vocabulary[i]) for i in ids}
     tokenizer = model.backend.tokenizer
-    return {i: tokenizer.decode([i]).strip() or str(tokenizer.convert_ids_to_tokens(i)) for i in ids}
+    return {i: str(tokenizer.decode([i])).strip() or str(tokenizer.convert_ids_to_tokens(i)) for i in ids}

@@ -116,8 +116,7 @@ class HiddenStates:
             raise NotApplicableError(
                 "the positions of words need a fast tokenizer (tokenizer.json), which this checkpoint lacks"
             )
-        base = checkpoint.network.base_model
-        network = base.get_encoder() if base.config.is_encoder_decoder else base
+        network = checkpoint.body
         self._network = network if random_seed is None else untrained(network, random_seed, checkpoint.device)
         self._batches = Batches(checkpoint.device, batch_tokens)
         self._tokenize = CuttingTokenizer(checkpoint.tokenizer, checkpoint.max_length)

@@ -247,7 +247,7 @@ def test_an_encoder_without_head(tmp_path):
 
 
 def test_a_config_without_architectures(copied):
-    assert "has no head that scores" in refused(edit_config(copied("bert"), architectures=None))
+    assert "has no head that can be scored" in refused(edit_config(copied("bert"), architectures=None))
 
 
 def test_a_masked_lm_whose_tokenizer_has_no_mask(copied):
@@ -535,7 +535,7 @@ def test_modules_that_would_be_left_out_are_refused(copied):
 
 def test_a_pooling_that_modules_name_and_is_not_there_is_refused(copied):
     text = refused(sentence_encoder(copied("bert"), pooling=None))
-    assert "1_Pooling/config.json is not there, but modules.json names it" in text
+    assert "1_Pooling/config.json is missing, but modules.json names it" in text
 
 
 def test_a_sentence_encoder_of_the_hub_pools_as_its_files_say_or_not_at_all(copied, tmp_path):
@@ -795,7 +795,7 @@ def test_the_size_of_vectors_in_configs_of_every_shape(tiny_model, config):
 
 
 def test_a_config_without_a_size_is_refused(tiny_model):
-    with pytest.raises(ModelError, match="config of bert does not say how large its vectors are"):
+    with pytest.raises(ModelError, match="config of bert has no hidden size"):
         _ = with_config(tiny_model("bert"), transformers.PretrainedConfig()).width
 
 

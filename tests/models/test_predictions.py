@@ -5,14 +5,23 @@ import gzip
 import hashlib
 import io
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.models.predictions import Predictions, looks_like_predictions, read_predictions, same_ids
+from pytest_genderbias.models.predictions import (
+    Predictions,
+    looks_like_predictions,
+    predictions_of,
+    read_predictions,
+    same_ids,
+)
 
 ROWS = [
     {"id": "b1", "prediction": "nurse", "gold": "nurse", "group": "F"},
@@ -301,3 +310,104 @@ def test_the_same_ids_in_any_order_pass():
 def test_other_ids_are_refused(stored, ids, message):
     with pytest.raises(DataFileError, match=message):
         same_ids(stored, ids)
+
+
+# In memory
+
+
+def dataframe(rows):
+    return pytest.importorskip("pandas", reason="needs pandas").DataFrame(rows)
+
+
+IN_MEMORY = pytest.mark.parametrize("table", [list, dataframe], ids=["list", "DataFrame"])
+
+
+def bios_rows(n=400):
+    random = np.random.default_rng(5)
+    jobs = ("nurse", "judge", "poet", "pilot")
+    rows = []
+    for i in range(n):
+        gold, woman = int(random.integers(4)), bool(random.integers(2))
+        predicted = gold if random.random() < 0.7 + 0.1 * woman * (gold % 2) else int(random.integers(4))
+        numbers = random.dirichlet(np.ones(4)).tolist()
+        rows.append(
+            {"id": f"b{i}", "prediction": jobs[predicted], "gold": jobs[gold], "group": "F" if woman else "M"}
+            | {f"p_{job}": p for job, p in zip(jobs, numbers, strict=True)}
+        )
+    return rows
+
+
+@IN_MEMORY
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_a_table_in_memory_gives_the_figures_of_the_file_bit_for_bit(table, form, tmp_path):
+    rows = bios_rows()
+    path = write(tmp_path / f"run.{form}", rows)
+    assert_equal(predictions_of(table(rows)), read_predictions(path))
+    expected, m = measure("bios", str(path)), measure("bios", table(rows))
+    assert m.values == expected.values
+    assert m.intervals == expected.intervals
+    assert m.bounds == expected.bounds
+    assert m.records == expected.records
+    assert m.signature["data"] == expected.signature["data"]
+    assert m.model == "predictions"
+    assert load_model(table(rows), name="run-7").name == "run-7"
+
+
+@IN_MEMORY
+@pytest.mark.parametrize("rows", [ROWS, with_columns(), with_mapping()], ids=["plain", "columns", "mapping"])
+def test_every_form_in_memory(table, rows, tmp_path):
+    predictions = predictions_of(table(rows))
+    assert_equal(predictions, read_predictions(write(tmp_path / "run.jsonl", rows)))
+    assert str(predictions.path) == "<table>"
+    reordered = [dict(reversed(row.items())) for row in rows]
+    assert predictions_of(table(reordered)).fingerprint == predictions.fingerprint
+    changed = [*rows[:-1], rows[-1] | {"prediction": "judge"}]
+    assert predictions_of(table(changed)).fingerprint != predictions.fingerprint
+
+
+def test_cells_that_numpy_and_pandas_make():
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    rows = [
+        {"id": np.int64(i), "prediction": np.int32(i % 2), "gold": np.str_("1"), "group": "F", "p_0": np.float32(0.25), "p_1": np.float64(0.75)}
+        for i in range(3)
+    ]  # fmt: skip
+    predictions = predictions_of(rows)
+    assert (predictions.ids, predictions.labels) == (("0", "1", "2"), ("0", "1"))
+    assert predictions.probabilities.tolist() == [[0.25, 0.75]] * 3
+    mapped = [{k: v for k, v in row.items() if k[:2] != "p_"} | {"probabilities": {0: np.float32(0.25), 1: 0.75}} for row in rows]  # fmt: skip
+    assert_equal(predictions_of(mapped), predictions)
+    frame = pandas.DataFrame(rows).astype({"gold": "category", "group": "string", "prediction": "Int64"})
+    assert_equal(predictions_of(frame), predictions)
+
+
+@IN_MEMORY
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda rows: rows[2].pop("gold"), r"<table>:3: .*'gold'"),
+        (lambda rows: [row.pop("prediction") for row in rows], r"<table>:1: no column 'prediction'"),
+        (lambda rows: rows[1].update(id="b1"), r"<table>:2: duplicate id 'b1'"),
+        (lambda rows: rows[3].update(prediction=" "), r"<table>:4: expected a text or a whole number in column 'prediction'"),
+        (lambda rows: rows[3].update(group=None), r"<table>:4: expected a text or a whole number in column 'group'"),
+        (lambda rows: rows[0].update({"p_judge": 0.9}), r"<table>:1: the probabilities sum to 1.65"),
+        (lambda rows: rows[0].update({"p_judge": float("nan")}), r"<table>:1: the probability of 'judge' is nan"),
+        (lambda rows: [row.update(probability_judge=0.1) for row in rows], r"<table>:1: the columns 'p_judge' and 'probability_judge'"),
+    ],
+    ids=["missing cell", "missing column", "repeated id", "empty", "none", "sum", "nan", "twice"],
+)  # fmt: skip
+def test_a_wrong_table_in_memory_names_its_row(table, change, words):
+    rows = with_columns()
+    change(rows)
+    with pytest.raises(DataFileError, match=words):
+        load_model(table(rows))
+
+
+@pytest.mark.parametrize("empty", [list, dataframe])
+def test_an_empty_table(empty):
+    with pytest.raises(DataFileError, match="<table>: the table has no rows"):
+        load_model(empty([]))
+
+
+def test_pandas_is_not_imported_for_a_list_of_rows():
+    script = f"import sys\nfrom pytest_genderbias import measure\nmeasure('bios', {bios_rows(60)!r})\nassert 'pandas' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], check=True)

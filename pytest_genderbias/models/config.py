@@ -1,0 +1,122 @@
+"""Transformers configs: hidden size, labels, and the role that they give a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from pytest_genderbias.errors import ModelError
+from pytest_genderbias.models import networks
+from pytest_genderbias.models.roles import (
+    CAUSAL_LM,
+    COREFERENCE_SCORER,
+    OTHER,
+    TEXT_CLASSIFIER,
+    Role,
+    classifier_role,
+    role_of,
+)
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+#: Names of the hidden size in transformers configs.
+SIZES = ("hidden_size", "d_model", "dim", "n_embd")
+
+
+def entry(config: PreTrainedConfig, name: str) -> object:
+    """Return an entry of a config, under its own name or an alias of its ``attribute_map``, or ``None``."""
+    return getattr(config, name, None)  # each architecture has other entries
+
+
+def hidden_size(config: PreTrainedConfig) -> int | None:
+    """Return the size of the hidden states of a network's encoder or text part, or ``None`` if the config does not have it."""
+    from transformers import PreTrainedConfig
+
+    encoder = entry(config, "encoder")
+    text = (encoder if isinstance(encoder, PreTrainedConfig) else config).get_text_config()
+    return next((size for name in SIZES if isinstance(size := entry(text, name), int) and size), None)
+
+
+def labels_of(config: PreTrainedConfig) -> tuple[str, ...]:
+    """Return the labels of a classifier in the order of its outputs; empty without any."""
+    names = entry(config, "id2label")
+    labels = {int(i): str(label) for i, label in names.items()} if isinstance(names, dict) else {}
+    return tuple(labels[i] for i in sorted(labels))
+
+
+def role_of_config(config: PreTrainedConfig) -> Role:
+    """Return the role of a model by the architectures and labels of its config.
+
+    Raises:
+        ModelError: the config names a causal head on an encoder that reads in both directions.
+    """
+    from transformers.models.auto import modeling_auto as auto
+
+    architectures = config.architectures or []
+    if networks.ARCHITECTURES["coreference"] & set(architectures):
+        return Role(COREFERENCE_SCORER, "a coreference scorer")
+    names = {
+        "masked": frozenset(auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES.values()),
+        "causal": frozenset(auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()) | networks.ARCHITECTURES["causal"],
+        "classifier": frozenset(auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES.values()),
+        "encoder": _flat(auto.MODEL_MAPPING_NAMES.values()),
+    }
+    is_decoder = bool(entry(config, "is_decoder"))
+    role = role_of(architectures, labels_of(config), names, is_decoder)
+    if role.kind == CAUSAL_LM and not is_decoder and config.model_type in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+        raise ModelError(
+            f"{', '.join(architectures)} with is_decoder off reads the words on both sides, so it gives no probability of "
+            "a next word; save it with is_decoder: true if it was trained that way"
+        )
+    return role
+
+
+def role_of_gguf(config: PreTrainedConfig, name: str) -> Role:
+    """Return the role of a GGUF file, a causal LM. A GGUF file names no class, so transformers needs one for its architecture.
+
+    Raises:
+        ModelError: transformers has no causal LM of this architecture.
+    """
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    if config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or entry(config, "is_encoder_decoder"):
+        raise ModelError(
+            f"{name} is a GGUF file of the architecture {config.model_type}; only causal LMs are read from GGUF: give a "
+            "checkpoint as save_pretrained() writes it"
+        )
+    return Role(CAUSAL_LM, "a causal LM")
+
+
+def settled_role(role: Role, config: PreTrainedConfig, name: str, labels: Sequence[str] | None) -> Role:
+    """Return the role with the labels that the user named, if any; refuse a model without a known head or meaningful labels.
+
+    Args:
+        role: the role according to the config.
+        config: the config, for messages.
+        name: the model's name, for messages.
+        labels: names of a classifier's outputs in their order, instead of those of the config.
+
+    Raises:
+        ModelError: ``labels`` does not name every output; the outputs have numbers for names (``LABEL_0``); the network has no head
+            that can be scored.
+    """
+    if labels is not None and role.labels:
+        if len(labels) != len(role.labels):
+            raise ModelError(f"{name} has {len(role.labels)} outputs, --bias-labels names {len(labels)}")
+        role = classifier_role(labels)
+    if role.kind == TEXT_CLASSIFIER and all(label.lower().startswith("label_") for label in role.labels):
+        raise ModelError(
+            f"{name} does not say what its outputs mean: its labels are {', '.join(labels_of(config))}; name them in their "
+            "order, as in --bias-labels=entailment,neutral,contradiction for NLI (labels=[...] in Python, id2label in the config)"
+        )
+    if role.kind == OTHER and not role.labels:
+        raise ModelError(
+            f"{name} has no head that can be scored: its architectures are {', '.join(config.architectures or ['none'])}; expected "
+            "an encoder, or a network with a head: ...ForMaskedLM, ...ForCausalLM or ...ForSequenceClassification"
+        )
+    return role
+
+
+def _flat(values: Iterable[str | Sequence[str]]) -> frozenset[str]:
+    return frozenset(name for value in values for name in ([value] if isinstance(value, str) else value))
