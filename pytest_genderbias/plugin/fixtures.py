@@ -72,13 +72,11 @@ def bias_mitigation(request: pytest.FixtureRequest, bias_model: Model) -> Callab
         seeds: int | Sequence[int] | None = None,
         controls: int | None = None,
     ) -> MitigationRun:
-        from pytest_genderbias.plugin.items.reductions import make_named_method, make_named_recipe
+        from pytest_genderbias.mitigation.methods.registry import resolve_method, resolve_recipe
 
         config, spec = request.config, request.node.callspec.params["bias_model"]
         data = config.stash[SETTINGS].data
-        return mitigate_or_skip(
-            config, spec, make_named_method(method), make_named_recipe(recipe, data), seeds, controls
-        )
+        return mitigate_or_skip(config, spec, resolve_method(method), resolve_recipe(recipe, data), seeds, controls)
 
     return mitigate
 

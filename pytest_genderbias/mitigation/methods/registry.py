@@ -5,8 +5,9 @@ Each class is imported when its name is first used, so that reading a YAML file 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -174,6 +175,55 @@ def make_recipe(name: str, **settings: object) -> Recipe:
         SettingError: the recipe has no such setting, or does not accept the value.
     """
     return _make(_look_up(RECIPES, "recipe", name), "recipe", name, settings)
+
+
+def resolve_method(
+    method: Method | str | Mapping[str, object] | Sequence[Method | str | Mapping[str, object]],
+) -> Method:
+    """Return the method that a name, a mapping of ``name`` and settings, a list of these, or a method itself stands for.
+
+    Raises:
+        UnknownNameError: no method has this name.
+        SettingError: the list is empty, the name is missing, or a setting is wrong.
+
+    >>> resolve_method({"name": "cda", "sides": "one"}).settings()["sides"]
+    'one'
+    """
+    if isinstance(method, Method):
+        return method
+    if isinstance(method, (list, tuple)):
+        if not method:
+            raise SettingError("a list of methods is empty; name at least one method")
+        return Together(tuple(map(resolve_method, method)))
+    name, settings = _name_and_settings(method, "method")
+    return make_method(name, **settings)
+
+
+def resolve_recipe(recipe: Recipe | str | Mapping[str, object] | None, data: Path | None) -> Recipe | None:
+    """Return the recipe that a name, a mapping of ``name`` and settings, or a recipe itself stands for; ``None`` for ``None``.
+
+    Args:
+        recipe: what stands for the recipe.
+        data: folder of the data sets, for a recipe that reads data and whose settings name no folder.
+
+    Raises:
+        UnknownNameError: no recipe has this name.
+        SettingError: the name is missing, or a setting is wrong.
+    """
+    if recipe is None or not isinstance(recipe, (str, Mapping)):
+        return recipe
+    name, settings = _name_and_settings(recipe, "recipe")
+    if data is not None and "data" in recipe_settings(name):
+        settings = {"data": str(data), **settings}
+    return make_recipe(name, **settings)
+
+
+def _name_and_settings(value: object, role: str) -> tuple[str, dict[str, object]]:
+    settings = {"name": value} if isinstance(value, str) else dict(value) if isinstance(value, Mapping) else {}
+    name = settings.pop("name", None)
+    if not isinstance(name, str):
+        raise SettingError(f"a {role} is given by its name, or as a mapping with a name and settings, got {value!r}")
+    return name, settings
 
 
 def method_settings(name: str) -> tuple[str, ...]:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_genderbias.errors import BiasError, DataFileError, SettingError
+from pytest_genderbias.errors import BiasError, DataFileError
 from pytest_genderbias.mitigation.methods.base import Method, Together
-from pytest_genderbias.mitigation.methods.registry import make_method, make_recipe, method_settings, recipe_settings
+from pytest_genderbias.mitigation.methods.registry import make_method, method_settings, recipe_settings, resolve_recipe
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.items.base import BiasItem
 from pytest_genderbias.plugin.options import SETTINGS
@@ -30,40 +30,6 @@ _KEYS = ("method", "recipe", "seeds", "controls", "models", "from_nothing", "bud
 _PATHS = {"data", "training", "evaluation"}  #: settings of recipes that are paths, or names of data sets
 _RUN_SETTINGS = ("limit", "seed", "batch_tokens")
 _REDUCES = ("suite", "statistic", "by", "budget", "superficial", "back", "overshoot", "settings", "name")
-
-
-def make_named_method(given: Any) -> Method:
-    """Return a method that is given as such, by its name, as a mapping of its name and settings, or several as a list.
-
-    >>> make_named_method({"name": "cda", "sides": "one"}).settings()["sides"]
-    'one'
-    """
-    if isinstance(given, Method):
-        return given
-    if isinstance(given, (list, tuple)):
-        if not given:
-            raise SettingError("a list of methods is empty; name one, or several")
-        return Together(tuple(map(make_named_method, given)))
-    name, settings = _named(given, "method")
-    return make_method(name, **settings)
-
-
-def make_named_recipe(given: Any, data: Path | None) -> Recipe | None:
-    """Return a recipe that is given as such, by its name, or as a mapping of its name and settings; ``data`` where it names no folder."""
-    if given is None or not isinstance(given, (str, Mapping)):
-        return given
-    name, settings = _named(given, "recipe")
-    if data is not None and "data" in recipe_settings(name):
-        settings = {"data": str(data), **settings}
-    return make_recipe(name, **settings)
-
-
-def _named(given: Any, what: str) -> tuple[str, dict[str, Any]]:
-    told = {"name": given} if isinstance(given, str) else dict(given) if isinstance(given, Mapping) else {}
-    name = told.pop("name", None)
-    if not isinstance(name, str):
-        raise SettingError(f"a {what} is given by its name, or as a mapping with a name and settings, got {given!r}")
-    return name, told
 
 
 @dataclass(frozen=True)
@@ -252,7 +218,7 @@ def _recipe(file: GateFile, entry: LocatedMap) -> tuple[Recipe, Mapping[str, Any
         if key == "data" or set(told) & set("./\\"):  # else the name of a data set
             settings[key] = str(file.path.parent / Path(told).expanduser())
     with _located(file, given, line):
-        made = make_named_recipe({"name": name, **settings}, file.config.stash[SETTINGS].data)
+        made = resolve_recipe({"name": name, **settings}, file.config.stash[SETTINGS].data)
     assert made is not None
     return made, arguments
 
