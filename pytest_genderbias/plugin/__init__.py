@@ -69,9 +69,9 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     """Collect ``*.bias.yaml`` files: a gate or a reduction a test."""
     if not file_path.name.endswith(".bias.yaml"):
         return None
-    from pytest_genderbias.plugin.items.gates import GateFile
+    from pytest_genderbias.plugin.items.files import BiasFile
 
-    return GateFile.from_parent(parent, path=file_path)
+    return BiasFile.from_parent(parent, path=file_path)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -910,7 +910,7 @@ def test_two_measurements_of_one_entry_are_one_error(project: pytest.Pytester) -
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
-            "*g.bias.yaml:3: two measurements claim the baseline entry 'wide', this and that of line 2; give this one another name:"
+            "*g.bias.yaml:3: two measurements claim the baseline entry 'wide', this one and that of line 2; give this one another name:"
         ]
     )
     gates(project, "suite: ./wide.yaml, baseline: true", f"{part}, name: part")

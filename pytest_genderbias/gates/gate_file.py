@@ -1,0 +1,297 @@
+"""The gates of a ``*.bias.yaml`` file: read, checked, and planned for the models of a run.
+
+This module needs neither pytest nor the settings of a run. An error names file and line.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from pytest_genderbias.errors import BiasError, DataFileError
+from pytest_genderbias.gates.limits import Limit
+from pytest_genderbias.suites.suite import Suite, load_suite
+from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, YamlValue, refuse_unknown, take
+
+LoadSuite = Callable[[str], Suite]  #: loads a suite by its name or path
+NO_MODEL = "no-model"  #: stands for the model in the name of a gate that judges no model of the run
+_KEYS = (
+    "suite", "statistic", "at_most", "at_least", "within", "generalise", "baseline", "no_worse_than", "tolerance", "settings", "name",
+    "models",
+)  # fmt: skip
+_LIMITS = ("at_most", "at_least", "within")
+_RUN_SETTINGS = ("limit", "seed", "batch_tokens", "seeds")
+
+
+class Subject(NamedTuple):
+    """What an entry of the file is about: a statistic of a suite, and settings of the measurement."""
+
+    suite: Suite
+    statistic: str
+    settings: dict[str, YamlValue]
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One gate of a file.
+
+    Attributes:
+        name: of the test, without the model.
+        limit: ``None`` without a limit; ``generalise``: judge it for other items of the same kind.
+        baseline: whether to compare with the stored baseline.
+        against: name of the model to compare with, or ``None``.
+        tolerance: of the comparison with the baseline or with the other model.
+        label: the name that the file gives to the gate, or ``None``.
+        models: names of the models to judge; ``None`` for all.
+        line: where the file declares it.
+    """
+
+    name: str
+    suite: Suite
+    statistic: str
+    settings: Mapping[str, YamlValue]
+    limit: Limit | None
+    generalise: bool
+    baseline: bool
+    against: str | None
+    tolerance: float
+    label: str | None
+    models: Sequence[str] | None
+    line: int
+
+    @property
+    def measurement_key(self) -> str:
+        """Equal for gates that judge the same measurement."""
+        return repr((str(self.suite.path), self.suite.digest, sorted(self.settings.items())))
+
+    @property
+    def entry(self) -> str:
+        """The name of its baseline entry."""
+        return self.label or self.suite.name
+
+    def judges(self, model: str | None) -> bool:
+        """Return whether it judges a model of this name; ``None`` stands for a run without models."""
+        if model is None:
+            return True
+        return (self.models is None or model in self.models) and model != self.against
+
+    def why_idle(self, models: Sequence[str]) -> str:
+        """Return why it judges none of these models."""
+        if any(self.models is None or model in self.models for model in models):
+            return (
+                f"gate {self.name} has no model to judge except {self.against}, which others are compared with: name one with "
+                "--bias-model=[NAME=]SPEC"
+            )
+        return (
+            f"gate {self.name} is for {', '.join(self.models or ()) or 'no model'}, and the run has {', '.join(models)}"
+        )
+
+
+@dataclass(frozen=True)
+class PlannedGate:
+    """One gate on one model of a run.
+
+    Attributes:
+        model: name of the model; ``None`` if the gate judges no model of the run.
+        beside: all gates of the file on the same measurement, including this gate.
+        comparisons: number of comparisons between models in the file.
+    """
+
+    gate: Gate
+    model: str | None
+    beside: tuple[Gate, ...]
+    comparisons: int
+
+    @property
+    def name(self) -> str:
+        """The name of the test."""
+        return f"{self.gate.name}:{self.model or NO_MODEL}"
+
+    @property
+    def until(self) -> tuple[tuple[str, Limit], ...]:
+        """The limits whose decision ends the scoring; empty if a gate needs all cases.
+
+        They are those of all gates beside this one, whether or not these run, so that no verdict depends on the selection of tests.
+        """
+        if any(gate.baseline or gate.against or gate.generalise for gate in self.beside):
+            return ()
+        return tuple((gate.statistic, gate.limit) for gate in self.beside if gate.limit is not None)
+
+    @property
+    def entries(self) -> list[str]:
+        """The baseline entries of the measurement."""
+        return [gate.entry for gate in self.beside if gate.baseline]
+
+    @property
+    def tolerances(self) -> dict[str, float]:
+        """The strictest tolerance of each gated statistic of the baseline entry, whether or not the gates run."""
+        strictest: dict[str, float] = {}
+        for gate in self.beside:
+            if gate.baseline and gate.entry == self.gate.entry:
+                strictest[gate.statistic] = min(gate.tolerance, strictest.get(gate.statistic, gate.tolerance))
+        return strictest
+
+
+def read_gates(data: LocatedMap, load: LoadSuite = load_suite) -> list[Gate]:
+    """Read the list ``gates`` of a file.
+
+    Args:
+        data: the file, as :func:`~pytest_genderbias.text.located_yaml.read_yaml` returns it.
+        load: loads a suite.
+
+    Raises:
+        DataFileError: a gate is wrong, or two measurements claim one baseline entry; the message names file and line.
+    """
+    entries = take(data, "gates", LocatedList, "the gate file")
+    names: Counter[str] = Counter()
+    gates: list[Gate] = []
+    for number, entry in enumerate(entries):
+        if not isinstance(entry, LocatedMap):
+            raise DataFileError(
+                f"{entries.file}:{entries.lines[number]}: expected a gate (suite, statistic, limit), got {entry!r}"
+            )
+        gate = _read_gate(entry, load)
+        _check_entry_is_free(entry, gate, gates)
+        names[gate.name] += 1
+        gates.append(gate if names[gate.name] == 1 else replace(gate, name=f"{gate.name}-{names[gate.name]}"))
+    return gates
+
+
+def plan_gates(gates: Sequence[Gate], models: Sequence[str]) -> Iterator[PlannedGate]:
+    """Yield a planned gate for each gate and model, model by model.
+
+    A gate that judges none of the models is planned without a model: a run that left it out would pass in silence.
+
+    Args:
+        gates: of one file.
+        models: names of the models of a run, which may have none.
+    """
+    slots: Sequence[str | None] = models or (None,)
+    comparisons = sum(gate.judges(model) for gate in gates if gate.against for model in slots)
+    for model in slots:
+        judging = [gate for gate in gates if gate.judges(model)]
+        for gate in judging:
+            beside = tuple(other for other in judging if other.measurement_key == gate.measurement_key)
+            yield PlannedGate(gate, model, beside, comparisons)
+    for gate in gates:
+        if not any(gate.judges(model) for model in slots):
+            yield PlannedGate(gate, None, (gate,), 1)
+
+
+def read_subject(entry: LocatedMap, what: str, run_settings: Sequence[str], load: LoadSuite) -> Subject:
+    """Read ``suite``, ``statistic`` and ``settings`` of an entry.
+
+    Args:
+        entry: the entry of the file.
+        what: what the entry is, for messages: ``the gate``.
+        run_settings: settings that the entry may have besides the options of the suite.
+        load: loads a suite.
+    """
+    suite = _load(entry, what, load)
+    statistic = take(entry, "statistic", str, what, default=suite.main_statistic)
+    if statistic not in suite.family.statistics:
+        known = ", ".join(suite.family.statistics)
+        raise error_at(entry, "statistic", f"{suite.name} has no statistic {statistic!r}; it has {known}")
+    settings = dict(take(entry, "settings", LocatedMap, what, default={}))
+    if unknown := set(settings) - set(suite.family.options) - set(run_settings):
+        known = ", ".join([*run_settings, *suite.family.options])
+        raise error_at(entry, "settings", f"unknown setting {min(unknown)!r}; {suite.name} takes {known}")
+    return Subject(suite, statistic, settings)
+
+
+def error_at(entry: LocatedMap, key: str, message: str) -> DataFileError:
+    """Return an error with the file and the line of a key, or the line of the entry if it has no such key."""
+    return DataFileError(f"{entry.file}:{entry.lines.get(key, entry.line)}: {message}")
+
+
+def _load(entry: LocatedMap, what: str, load: LoadSuite) -> Suite:
+    """Load the suite; the path of a suite file is relative to the file that names it."""
+    name = take(entry, "suite", str, what)
+    if name.endswith((".yaml", ".yml")):
+        name = str(Path(entry.file).parent / Path(name).expanduser())
+        if not Path(name).exists():
+            raise error_at(entry, "suite", f"{name}: no such file")
+    try:
+        return load(name)
+    except DataFileError:
+        raise
+    except BiasError as error:
+        raise error_at(entry, "suite", str(error)) from None
+
+
+def _read_gate(entry: LocatedMap, load: LoadSuite) -> Gate:
+    refuse_unknown(entry, _KEYS, "a gate")
+    suite, statistic, settings = read_subject(entry, "the gate", _RUN_SETTINGS, load)
+    seeds = settings.get("seeds", 2)
+    if "seeds" not in suite.family.options and (type(seeds) is not int or seeds < 2):
+        raise error_at(entry, "settings", f"seeds should be a whole number of at least 2, got {seeds!r}")
+    baseline = take(entry, "baseline", bool, "the gate", default=False)
+    against = take(entry, "no_worse_than", str, "the gate", default=None)
+    compares = baseline or against is not None
+    limit = _read_limit(entry, suite, statistic, required=not compares)
+    label = take(entry, "name", str, "the gate", default=None)
+    models = take(entry, "models", LocatedList, "the gate", default=None)
+    kinds = [key for key in _LIMITS if entry.get(key) is not None]
+    kinds += ["baseline"] if baseline else []
+    kinds += [f"no_worse_than_{against}"] if against else []
+    return Gate(
+        name=".".join([label or suite.name, statistic, *kinds]),
+        suite=suite,
+        statistic=statistic,
+        settings=settings,
+        limit=limit,
+        generalise=_read_generalise(entry, limit),
+        baseline=baseline,
+        against=against,
+        tolerance=_read_tolerance(entry, compares),
+        label=label,
+        models=None if models is None else tuple(map(str, models)),
+        line=entry.line,
+    )
+
+
+def _read_limit(entry: LocatedMap, suite: Suite, statistic: str, required: bool) -> Limit | None:
+    values = {key: take(entry, key, (int, float), "the gate", default=None) for key in _LIMITS}
+    if not required and all(value is None for value in values.values()):
+        return None
+    try:
+        limit = Limit(**values)
+        limit.check_direction(statistic, suite.family.statistics[statistic])
+    except BiasError as error:
+        raise DataFileError(f"{entry.file}:{entry.line}: {error}") from None
+    return limit
+
+
+def _read_generalise(entry: LocatedMap, limit: Limit | None) -> bool:
+    generalise = take(entry, "generalise", bool, "the gate", default=False)
+    if "generalise" in entry and limit is None:
+        raise error_at(
+            entry, "generalise", "'generalise' goes with a limit; a comparison always judges for other items"
+        )
+    return generalise
+
+
+def _read_tolerance(entry: LocatedMap, compares: bool) -> float:
+    tolerance = take(entry, "tolerance", (int, float), "the gate", default=0.0)
+    if "tolerance" in entry and not (compares and 0 <= tolerance < float("inf")):
+        raise error_at(
+            entry, "tolerance", "'tolerance' is 0 or more, and goes with 'baseline: true' or 'no_worse_than'"
+        )
+    return float(tolerance)
+
+
+def _check_entry_is_free(entry: LocatedMap, gate: Gate, others: Sequence[Gate]) -> None:
+    """Reject two measurements under one baseline entry, unless the gates judge different models."""
+    if not gate.baseline:
+        return
+    for other in others:
+        if not other.baseline or other.entry != gate.entry or other.measurement_key == gate.measurement_key:
+            continue
+        if gate.models is None or other.models is None or set(gate.models) & set(other.models):
+            raise DataFileError(
+                f"{entry.file}:{gate.line}: two measurements claim the baseline entry {gate.entry!r}, this one and that of line "
+                f"{other.line}; give this one another name:"
+            )

@@ -1,0 +1,29 @@
+"""Collects ``*.bias.yaml`` files: each gate and each reduction is a test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from pytest_genderbias.errors import BiasError
+from pytest_genderbias.plugin.items.gates import gate_items
+from pytest_genderbias.plugin.items.reductions import reduction_items
+from pytest_genderbias.text.located_yaml import read_yaml, refuse_unknown
+
+
+class BiasFile(pytest.File):
+    """A file with a list of gates under ``gates``, of mitigations under ``mitigate``, or both."""
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """Return a test for each gate and model, and for each reduction and model."""
+        data = read_yaml(self.path)
+        refuse_unknown(data, ("gates", "mitigate"), "a gate file")
+        if "gates" in data or "mitigate" not in data:
+            yield from gate_items(self, data)
+        if "mitigate" in data:
+            yield from reduction_items(self, data)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: str | None = None) -> str:
+        """Show a wrong file as one line, without a traceback."""
+        return str(excinfo.value) if isinstance(excinfo.value, BiasError) else str(super().repr_failure(excinfo))
