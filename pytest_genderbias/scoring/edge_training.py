@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.statistics.coreference import f1_pair
+from pytest_genderbias.statistics.coreference_scores import f1_pair
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 #: Units of the hidden layer.
