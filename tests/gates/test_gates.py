@@ -830,10 +830,10 @@ def test_seeds_where_nothing_is_trained(project: pytest.Pytester) -> None:
 
 def test_the_flag_leaves_an_option_alone_that_is_of_texts(project: pytest.Pytester) -> None:
     """``seeds`` of a corpus are generated texts; of a probe they are its restarts."""
-    session = bias_session(project.parseconfigure("--bias-seeds=5"))
-    assert session._settings_for(load_suite("probe-compression"), {})["seeds"] == 5
-    assert session._settings_for(load_suite("probe-compression"), {"seeds": 7})["seeds"] == 7
-    assert "seeds" not in session._settings_for(load_suite("corpus-cooccurrence"), {})
+    runner = bias_session(project.parseconfigure("--bias-seeds=5")).runner
+    assert runner._request(load_suite("probe-compression"), {}).options["seeds"] == 5
+    assert runner._request(load_suite("probe-compression"), {"seeds": 7}).options["seeds"] == 7
+    assert "seeds" not in runner._request(load_suite("corpus-cooccurrence"), {}).options
 
 
 def test_checkpoints_of_a_training(project: pytest.Pytester) -> None:
