@@ -34,6 +34,7 @@ from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.models.saving import copied, with_network
 from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, Performance
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
+from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import perplexity_sums
 from pytest_genderbias.suites.registry import FAMILIES
@@ -411,7 +412,7 @@ def test_perplexity_over_restarts_is_also_held_against_a_trained_control():
 
 def without_items(**limit):
     def measurer(suite, model, **settings):
-        return replace(measure(suite, model, **settings, **limit), items={})
+        return replace(measure(suite, model, **settings, **limit), sums=SumsByStatistic({}))
 
     return measurer
 
