@@ -31,6 +31,7 @@ def assert_at_most(
         GateError: it is worse on either side of neutral; use :func:`assert_within`.
     """
     __tracebackhide__ = True
+    _require_measurement(measurement, "assert_at_most")
     return settle(judge_limit(measurement, Limit(at_most=limit), statistic, generalise))
 
 
@@ -39,6 +40,7 @@ def assert_at_least(
 ) -> Judgement:
     """Assert that a statistic, the main one by default, is at least ``limit``, literally. All else as :func:`assert_at_most`."""
     __tracebackhide__ = True
+    _require_measurement(measurement, "assert_at_least")
     return settle(judge_limit(measurement, Limit(at_least=limit), statistic, generalise))
 
 
@@ -47,6 +49,7 @@ def assert_within(
 ) -> Judgement:
     """Assert that a statistic, the main one by default, lies at most ``distance`` from its neutral value, on either side."""
     __tracebackhide__ = True
+    _require_measurement(measurement, "assert_within")
     return settle(judge_limit(measurement, Limit(within=distance), statistic, generalise))
 
 
@@ -70,6 +73,7 @@ def assert_no_regression(
         GateFailure: it is worse, or its bounds do not decide, it has no value, there is no baseline, or it is of something else.
     """
     __tracebackhide__ = True
+    _require_measurement(measurement, "assert_no_regression")
     return settle(baseline.judge(measurement, tolerance, statistic, name))
 
 
@@ -87,6 +91,8 @@ def assert_no_worse(
             ``--bias-correct-for`` takes its place, and ``--bias-correct-for=none`` makes it 1.
     """
     __tracebackhide__ = True
+    _require_measurement(measurement, "assert_no_worse")
+    _require_measurement(reference, "assert_no_worse")
     correction = active_referee().policy.correction(comparisons, "comparisons of models")
     return settle(judge_no_worse(measurement, reference, tolerance, statistic, correction))
 
@@ -124,3 +130,13 @@ def _settle(judgements: Iterable[Judgement], stacklevel: int) -> None:
             raise GateFailure(judgement.text)
         if outcome == WARNED:
             warnings.warn(judgement.text.partition("\n")[0], GateWarning, stacklevel=stacklevel)
+
+
+def _require_measurement(argument: object, assertion: str) -> None:
+    """Refuse a bare value, which has no bounds to judge."""
+    __tracebackhide__ = True
+    if not isinstance(argument, Measurement):
+        raise TypeError(
+            f"{assertion} judges a measurement with its bounds, got {type(argument).__name__} {argument!r:.60}; write {assertion}(m, ...) "
+            "with m = measure(...), or compare the bare value: assert m.value <= 0.3"
+        )

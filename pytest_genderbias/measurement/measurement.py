@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, get_type_hints
 
 from pytest_genderbias.errors import DataFileError, UnknownNameError
+from pytest_genderbias.measurement.display import Displayed
 from pytest_genderbias.measurement.plain_data import (
     Arrays,
     as_plain,
@@ -22,7 +23,6 @@ from pytest_genderbias.measurement.plain_data import (
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.null import Null
-from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.suites.family import Family, Record, Statistic
 from pytest_genderbias.suites.registry import FAMILIES
 
@@ -37,8 +37,8 @@ _PLAIN_FIELDS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class Measurement:
+@dataclass(frozen=True, eq=False, repr=False)
+class Measurement(Displayed):
     """What a suite gave on a model.
 
     ``values`` has the same keys for every model; the first is the main statistic. A value, or an interval, that cannot be
@@ -51,7 +51,7 @@ class Measurement:
     What is drawn or trained inside hangs on the seed: there it is the interval over that, or the value of this seed, which it names.
 
     ``null`` has the values after shuffles, and the place of the measured one among them, by statistic: where that was asked for and
-    the suite has such a control. ``sums`` has the sums of each unit that give a statistic, or the reason why it has none.
+    the suite has such a control.
     """
 
     suite: str
@@ -63,13 +63,12 @@ class Measurement:
     statistics: Mapping[str, Statistic]
     n: int
     n_total: int
-    records: list[Record] = field(repr=False)
-    items: Arrays = field(repr=False)
-    signature: Mapping[str, Any] = field(repr=False)
-    family: Family = field(repr=False)
+    records: list[Record]
+    items: Arrays
+    signature: Mapping[str, Any]
+    family: Family
     notes: tuple[str, ...] = ()
     null: Mapping[str, Null] = field(default_factory=dict)
-    sums: SumsByStatistic = field(default_factory=lambda: SumsByStatistic({}), repr=False)
 
     @property
     def stopped(self) -> bool:
@@ -90,13 +89,13 @@ class Measurement:
         known = self.bounds.get(statistic)
         return known.over if known is not None and known.over.startswith(ALL_CASES) else ALL_CASES
 
-    def item_sums(self, statistic: str) -> ItemSums:
-        """Return the sums of each unit that give a statistic.
+    def item_sums(self, statistic: str, items: Arrays | None = None) -> ItemSums:
+        """Return the sums of each item that give a statistic, of these items or of those that a baseline stored.
 
         Raises:
-            UndefinedError: the statistic is not made of sums over units, or this measurement lacks what it needs.
+            UndefinedError: the statistic is not made of items, or these lack what it needs.
         """
-        return self.sums[statistic]
+        return self.family.item_sums(statistic, self.signature["settings"], self.items if items is None else items)
 
     @property
     def main(self) -> str:
@@ -148,9 +147,7 @@ class Measurement:
                 and cannot be read back.
         """
         content = self._plain(list(self.records) if records is None else self.worst(records), finite=not arrays)
-        if not arrays:
-            return content
-        return {**content, "arrays": pack_arrays(self.items), "sums": pack_arrays(self.sums.to_arrays())}
+        return {**content, "arrays": pack_arrays(self.items)} if arrays else content
 
     def _plain(self, records: list[Record], finite: bool = False) -> dict[str, object]:
         fields = {name: as_plain(getattr(self, name), finite) for name in _PLAIN_FIELDS}
@@ -164,13 +161,13 @@ class Measurement:
             DataFileError: a key is missing, unknown or of another type, or the schema is another.
         """
         content = read_schema(data, SCHEMA, _WHERE)
-        known = ("main", *_PLAIN_FIELDS, "records", "arrays", "sums")
+        known = ("main", *_PLAIN_FIELDS, "records", "arrays")
         if content.keys() != set(known):
             wrong = sorted(content.keys() ^ set(known))
             raise DataFileError(
                 f"{_WHERE}: expected the keys {', '.join(known)}; missing or unknown: {', '.join(wrong)}"
             )
-        main, arrays, sums = (content.pop(key) for key in ("main", "arrays", "sums"))
+        main, arrays = content.pop("main"), content.pop("arrays")
         hints = _field_types()
         read: dict[str, Any] = {
             name: read_value(hints[name], from_plain(value), f"{_WHERE}.{name}") for name, value in content.items()
@@ -178,30 +175,21 @@ class Measurement:
         if main not in read["values"]:
             raise DataFileError(f"{_WHERE}.main: expected one of {', '.join(read['values'])}, got {main!r}")
         read["values"] = {main: read["values"][main], **read["values"]}  # JSON may have been written with sorted keys
-        for key, packed in (("arrays", arrays), ("sums", sums)):
-            if not isinstance(packed, str):
-                raise DataFileError(f"{_WHERE}.{key}: expected a text, got {packed!r:.80}")
+        if not isinstance(arrays, str):
+            raise DataFileError(f"{_WHERE}.arrays: expected a text, got {arrays!r:.80}")
         family = next(f for f in FAMILIES.values() if f.definition == read["signature"].get("definition"))
-        by_statistic = _read_sums(unpack_arrays(str(sums), f"{_WHERE}.sums"))
-        return cls(**read, items=unpack_arrays(str(arrays), f"{_WHERE}.arrays"), family=family, sums=by_statistic)
+        return cls(**read, items=unpack_arrays(arrays, f"{_WHERE}.arrays"), family=family)
 
     def __eq__(self, other: object) -> bool:
-        """Compare all plain values, and arrays bit for bit. A tuple equals a list, and NaN equals NaN."""
+        """Compare all plain values, and arrays bit for bit. A tuple equals a list, and NaN equals NaN. A number is refused."""
+        if isinstance(other, (int, float)):
+            self._refuse_comparison("==", other)
         if not isinstance(other, Measurement):
             return NotImplemented
         same = self._plain(self.records) == other._plain(other.records)
-        return (
-            same and same_arrays(self.items, other.items) and same_arrays(self.sums.to_arrays(), other.sums.to_arrays())
-        )
+        return same and same_arrays(self.items, other.items)
 
     __hash__ = None  # type: ignore[assignment]
-
-
-def _read_sums(arrays: Arrays) -> SumsByStatistic:
-    try:
-        return SumsByStatistic.from_arrays(arrays)
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataFileError(f"{_WHERE}.sums: {error}") from None
 
 
 @cache

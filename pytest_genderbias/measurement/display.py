@@ -1,0 +1,122 @@
+"""How a measurement is shown: three lines in a terminal, a small table in a notebook, and an error where it is compared like a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import NoReturn
+
+from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.suites.family import Statistic
+
+_WORSE = {"higher": "higher is worse", "lower": "lower is worse", "away": "away from it is worse"}
+_HEADERS = ("statistic", "value", "interval", "neutral", "meaning")
+_LONGEST = 300  #: characters of notes and reasons in a line
+
+
+class Displayed:
+    """Base of :class:`~pytest_genderbias.measurement.measurement.Measurement`: its ``repr``, its HTML table and its comparisons."""
+
+    suite: str
+    model: str
+    values: Mapping[str, float | None]
+    intervals: Mapping[str, Interval | None]
+    bounds: Mapping[str, Interval | None]
+    reasons: Mapping[str, str]
+    statistics: Mapping[str, Statistic]
+    n: int
+    n_total: int
+    notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        """Return three lines: the main statistic, the cases, and the notes."""
+        name = next(iter(self.values))
+        statistic = self.statistics[name]
+        return (
+            f"{self.suite} on {self.model}: {name} {self._value_text(name)}; neutral {statistic.neutral:g}, {_WORSE[statistic.direction]}\n"
+            f"{self._cases_text(name)}\n"
+            f"notes: {_line('; '.join(self.notes)) or 'none'}"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return a table with a row for each statistic, for notebooks. Every text is escaped."""
+        main = next(iter(self.values))
+        lines = [
+            "<table>",
+            f"<caption>{escape(f'{self.suite} on {self.model}')}: {escape(self._cases_text(main))}</caption>",
+            f"<thead><tr>{''.join(f'<th>{escape(header)}</th>' for header in _HEADERS)}</tr></thead>",
+            "<tbody>",
+        ]
+        for name in self.values:
+            cells = "".join(f"<td>{escape(text)}</td>" for text in self._cells(name))
+            lines.append(f"<tr>{cells}</tr>")
+        lines.append("</tbody></table>")
+        if self.notes:
+            lines.append(f"<p>{escape('; '.join(self.notes))}</p>")
+        return "\n".join(lines)
+
+    def __lt__(self, other: object) -> bool:
+        """Refuse to compare a measurement, which has several figures and their uncertainty, like a number."""
+        self._refuse_comparison("<", other)
+
+    def __le__(self, other: object) -> bool:
+        """Refuse the comparison, as ``<`` does."""
+        self._refuse_comparison("<=", other)
+
+    def __gt__(self, other: object) -> bool:
+        """Refuse the comparison, as ``<`` does."""
+        self._refuse_comparison(">", other)
+
+    def __ge__(self, other: object) -> bool:
+        """Refuse the comparison, as ``<`` does."""
+        self._refuse_comparison(">=", other)
+
+    def _refuse_comparison(self, sign: str, other: object) -> NoReturn:
+        if isinstance(other, Displayed):
+            raise TypeError(
+                f"measurements cannot be compared with {sign}; compare their values, m.value {sign} other.value, or write "
+                "assert_no_worse(m, other) for a verdict with bounds"
+            )
+        shown = repr(other) if isinstance(other, (int, float)) else "0.3"
+        verdict = "at_least" if sign.startswith(">") else "at_most"
+        raise TypeError(
+            f"a measurement cannot be compared with {sign}; write m.value {sign} {shown}, or assert_{verdict}(m, {shown}) for a verdict with "
+            "bounds"
+        )
+
+    def _value_text(self, name: str) -> str:
+        value = self.values[name]
+        if value is None:
+            return f"has no value ({_line(self.reasons.get(name, 'no reason given'))})"
+        interval = self._interval_text(name)
+        return f"{value:.4f}" + (f" ({interval})" if interval else " (no interval)")
+
+    def _interval_text(self, name: str) -> str:
+        interval = self.intervals[name]
+        if interval is None:
+            return ""
+        return f"{100 * interval.level:g} % interval {interval.low:.4f} to {interval.high:.4f} over {interval.over}"
+
+    def _cases_text(self, name: str) -> str:
+        """Return how many cases were scored, and for a sample the bounds of the value over all of them."""
+        if self.n == self.n_total:
+            return f"{self.n:,} cases, all of the suite"
+        bounds = self.bounds.get(name)
+        known = "no bounds" if bounds is None else f"{bounds.low:.4f} to {bounds.high:.4f}"
+        return f"{self.n:,} of {self.n_total:,} cases; {name} over all of them: {known}"
+
+    def _cells(self, name: str) -> tuple[str, ...]:
+        value, statistic = self.values[name], self.statistics[name]
+        return (
+            name,
+            "-" if value is None else f"{value:.4f}",
+            self._interval_text(name),
+            f"{statistic.neutral:g}, {_WORSE[statistic.direction]}",
+            statistic.meaning if value is not None else f"no value: {self.reasons.get(name, 'no reason given')}",
+        )
+
+
+def _line(text: str) -> str:
+    """Return a text in one line, cut if it is long."""
+    words = " ".join(text.split())
+    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 4]} ..."
