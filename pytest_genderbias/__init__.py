@@ -1,14 +1,14 @@
 """Bias regression tests for language models.
 
-``load_model``, ``load_suite`` and ``measure`` give a :class:`Measurement`; the assertions judge it. Under pytest the fixtures
-``bias_model``, ``bias_suite``, ``bias_measure`` and ``bias_baseline`` do the same with ``--bias-model``. Nothing heavy is imported
-before it is used.
+``measure(suite, model)`` returns a :class:`Measurement`, which the assertions judge. A model is a spec such as ``"bert-base"``, or an object in
+memory. Under pytest the fixtures ``bias_model``, ``bias_suite``, ``bias_measure`` and ``bias_baseline`` do the same with the models of
+``--bias-model``. Each name is imported when it is first used, so that ``import pytest_genderbias`` imports nothing heavy.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_genderbias.errors import BiasError, GateFailure, NotApplicableError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.gates.limits import Limit, decided_by
     from pytest_genderbias.measurement.measure import measure
     from pytest_genderbias.measurement.measurement import Measurement
+    from pytest_genderbias.models.adapters import from_sklearn, from_spacy
     from pytest_genderbias.models.loading import load_model
     from pytest_genderbias.models.model import Model
     from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
@@ -42,6 +43,8 @@ _HOMES = {
     "Baseline": "gates.baseline",
     "Measurement": "measurement.measurement",
     "measure": "measurement.measure",
+    "from_sklearn": "models.adapters",
+    "from_spacy": "models.adapters",
     "load_model": "models.loading",
     "Model": "models.model",
     "Suite": "suites.suite",
@@ -65,6 +68,8 @@ __all__ = [
     "assert_no_worse",
     "assert_within",
     "decided_by",
+    "from_sklearn",
+    "from_spacy",
     "load_model",
     "load_suite",
     "load_wordlist",
@@ -73,10 +78,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import a public name when it is first used (PEP 562)."""
     if name in _HOMES:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        return vars(import_module(f"{__name__}.{_HOMES[name]}"))[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

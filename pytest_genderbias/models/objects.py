@@ -50,9 +50,9 @@ _INSTEAD = {
     "transformers.PreTrainedTokenizerBase": "a tokenizer; write load_model(network, tokenizer=tokenizer)",
     "transformers.Pipeline": "a pipeline; write load_model(pipeline.model, tokenizer=pipeline.tokenizer)",
     "peft.PeftModel": "a peft wrapper; write load_model(model.merge_and_unload(), tokenizer=tokenizer)",
-    "sklearn.BaseEstimator": "a scikit-learn estimator; write from_sklearn(estimator), of pytest_genderbias.models.adapters",
+    "sklearn.BaseEstimator": "a scikit-learn estimator; write from_sklearn(estimator)",
     "polars.DataFrame": "a polars DataFrame; write load_model(frame.to_dicts())",
-    "spacy.Language": "a spaCy pipeline; write from_spacy(nlp), of pytest_genderbias.models.adapters",
+    "spacy.Language": "a spaCy pipeline; write from_spacy(nlp)",
 }
 #: Roles of objects by protocol, after those that depend on labels.
 _ROLES: tuple[tuple[type, Role], ...] = (

@@ -1,15 +1,14 @@
-"""Similarity of two texts: the score of a pair regressor, or the cosine of two sentence vectors."""
+"""How alike two texts are: a pair regressor's score, or the cosine of two sentence vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import NotApplicableError, ScoreError
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.protocols import PairRegressor, SentenceEncoder
 from pytest_genderbias.models.roles import PAIR_REGRESSOR
 from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.checkpoint_scorer import CheckpointScorer
@@ -19,24 +18,20 @@ from pytest_genderbias.suites.query import PairSimilarity
 
 
 def make(cases: Cases, query: PairSimilarity, model: Model, batch_tokens: int | None) -> Scorer:
-    """Return the scorer for the kind of model.
-
-    Raises:
-        NotApplicableError: the model is an object without scores of pairs or sentence vectors.
-    """
+    """Return the scorer for the kind of model."""
     if isinstance(model.backend, Checkpoint):
         if model.role.kind == PAIR_REGRESSOR:
             return CheckpointScorer(cases, query, model, batch_tokens)
         return NetworkCosines(cases, query, model, batch_tokens)
-    if not isinstance(model.backend, (PairRegressor, SentenceEncoder)):
+    if not hasattr(model.backend, "pair_scores") and not hasattr(model.backend, "encode"):
         raise NotApplicableError(
-            f"{model.name} has neither pair_scores(firsts, seconds) nor encode(texts), which this suite needs"
+            f"{model.name} has neither pair_scores(firsts, seconds) nor encode(texts), which this suite asks for"
         )
     return ObjectSimilarity(cases, model)
 
 
 class NetworkCosines:
-    """Cosines of the sentence vectors of a network."""
+    """The cosine of the sentence vectors of a network."""
 
     def __init__(self, cases: Cases, query: PairSimilarity, model: Model, batch_tokens: int | None) -> None:
         self._cases, self._model, self._pooling = cases, model, query.pooling
@@ -44,11 +39,11 @@ class NetworkCosines:
 
     @property
     def notes(self) -> list[str]:
-        """Remarks on texts that were cut and batches that were halved."""
+        """Say what was cut or halved."""
         return self._states.notes
 
-    def score(self, cases: IntArray) -> NDArray[np.float64]:
-        """Return one cosine for each pair: shape (len(cases), 1)."""
+    def score(self, cases: IntArray) -> NDArray[Any]:
+        """Return one cosine a pair."""
         sentences = self._cases.sentences(cases)
         texts = list(dict.fromkeys(text for pair in sentences for text in pair))
         vectors = self._states.span_vectors(texts, [((0, len(text)),) for text in texts], self._pooling)[:, 0]
@@ -56,7 +51,7 @@ class NetworkCosines:
 
 
 class ObjectSimilarity:
-    """The scores of an object with the protocol ``PairRegressor`` or ``SentenceEncoder``; the first is preferred."""
+    """The scores of an object of the user's own."""
 
     notes: list[str]
 
@@ -64,34 +59,29 @@ class ObjectSimilarity:
         self._cases, self._model = cases, model
         self.notes = []
 
-    def score(self, cases: IntArray) -> NDArray[np.float64]:
-        """Return one score for each pair: shape (len(cases), 1)."""
-        sentences = self._cases.sentences(cases)
-        if not isinstance(self._model.backend, PairRegressor):
-            encoder: SentenceEncoder = self._model.backend
+    def score(self, cases: IntArray) -> NDArray[Any]:
+        """Return one score a pair."""
+        sentences, model = self._cases.sentences(cases), self._model.backend
+        if not hasattr(model, "pair_scores"):
             texts = list(dict.fromkeys(text for pair in sentences for text in pair))
-            vectors = np.asarray(encoder.encode(texts), dtype=np.float64)
+            vectors = np.asarray(model.encode(texts), dtype=np.float64)
             if vectors.ndim != 2 or len(vectors) != len(texts):
                 raise ScoreError(
                     f"{self._model.name} answered with an array of the shape {vectors.shape}, expected ({len(texts)}, dimensions)"
                 )
             return _cosines(sentences, dict(zip(texts, vectors, strict=True)), self._cases, cases, self._model.name)
         firsts, seconds = zip(*sentences, strict=True)
-        scores = np.asarray(self._model.backend.pair_scores(list(firsts), list(seconds)), dtype=np.float64)
-        if scores.shape != (len(cases),):
+        found = np.asarray(model.pair_scores(list(firsts), list(seconds)), dtype=np.float64)
+        if found.shape != (len(cases),):
             raise ScoreError(
-                f"{self._model.name} answered with an array of the shape {scores.shape}, expected {(len(cases),)}"
+                f"{self._model.name} answered with an array of the shape {found.shape}, expected {(len(cases),)}"
             )
-        check_finite(np.isfinite(scores), self._cases, cases, self._model.name)
-        return scores[:, None]
+        check_finite(np.isfinite(found), self._cases, cases, self._model.name)
+        return found[:, None]
 
 
 def _cosines(
-    sentences: list[tuple[str, ...]],
-    vectors: Mapping[str, NDArray[np.floating]],
-    cases: Cases,
-    numbers: IntArray,
-    name: str,
+    sentences: list[tuple[str, ...]], vectors: dict[str, NDArray[Any]], cases: Cases, numbers: IntArray, name: str
 ) -> NDArray[np.float64]:
     first, second = (np.stack([vectors[pair[side]] for pair in sentences]).astype(np.float64) for side in (0, 1))
     length = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)

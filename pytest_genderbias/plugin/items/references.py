@@ -47,7 +47,7 @@ def measure_references(item: ComparedItem) -> None:
     ]
     for reference, other in sorted(pending, key=lambda pair: pair[0].name):
         prepared.add(other)
-        with bias_session(item.config).runner.unreported():
+        with bias_session(item.config).untold():
             other.measure_reference(reference)
 
 

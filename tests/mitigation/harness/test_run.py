@@ -13,7 +13,6 @@ import torch
 from support.tiny_checkpoints import save_checkpoint
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.run import CONTROLS, MitigationRun, mitigate
 from pytest_genderbias.mitigation.methods.base import Columns, Hooks, Method
 from pytest_genderbias.mitigation.methods.counterfactual import CounterfactualAugmentation
@@ -288,11 +287,10 @@ def test_each_recipe_evaluates_for_itself(base):
 def test_the_recipe_says_on_what_a_suite_is_measured_unless_the_user_does(base, tmp_path):
     asked = []
 
-    class Asked(Runner):
-        def measure_once(self, suite, model, settings=None):
-            asked.append(settings)
+    def measurer(suite, model, **settings):
+        asked.append(settings)
 
-    run = MitigationRun(base, base, recipe=Scaled(), folder=tmp_path, runner=Asked())
+    run = MitigationRun(base, base, recipe=Scaled(), folder=tmp_path, measurer=measurer)
     run.measure("after", "lm-occupation", limit=3)
     run.measure("after", "lm-occupation", texts="mine")
     replace(run, folder=None).measure("after", "lm-occupation")
@@ -312,12 +310,11 @@ def test_nothing_to_do_is_refused(base):
 def test_each_side_is_measured_once(base, monkeypatch):
     asked = []
 
-    class Asked(Runner):
-        def measure_once(self, suite, model, settings=None):
-            asked.append((suite.name, model.fingerprint, settings))
-            return model.fingerprint
+    def measurer(suite, model, **settings):
+        asked.append((suite.name, model.fingerprint, settings))
+        return model.fingerprint
 
-    run = MitigationRun(base, base, runner=Asked())
+    run = MitigationRun(base, base, measurer=measurer)
     assert (
         run.measure("before", "lm-occupation", limit=3)
         == [[base.fingerprint]]
