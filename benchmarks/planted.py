@@ -30,7 +30,7 @@ def main() -> None:
     transformers.utils.logging.disable_progress_bar()
     suite = load_suite("nli-occupation")
     before = measure(suite, load_model("demo-nli"), limit=given.pairs, cache=None)
-    then = Before("baseline", before.values, before.items)
+    then = Before("baseline", before.values, before)
     biased = {r["value"] for r in before.records if r["slice"] == "occupation" and r["net_neutral"] < 0.85}
     plain = [str(word) for word in before.items["premise"] if word not in biased and " " not in word]
     print(f"{suite.name}, {given.pairs:,} pairs, net_neutral {before.value:.4f}")

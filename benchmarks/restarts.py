@@ -101,7 +101,7 @@ def report(found: list, tolerances: list[float]) -> None:
 
 def verdict(then, now, tolerance: float) -> str:
     """Return the verdict of a gate whose baseline is ``then``."""
-    return find_regression(now, "net_neutral", Before("baseline", then.values, then.items), tolerance).verdict
+    return find_regression(now, "net_neutral", Before("baseline", then.values, then), tolerance).verdict
 
 
 if __name__ == "__main__":

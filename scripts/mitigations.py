@@ -105,7 +105,7 @@ def main() -> None:
 def make_row(row: Row, given: argparse.Namespace) -> dict[str, Any]:
     """Train what is not trained yet, measure every side, and judge."""
     from pytest_genderbias.measurement.carry_out import versions
-    from pytest_genderbias.measurement.measure import measure
+    from pytest_genderbias.measurement.runner import Runner, RunSettings
     from pytest_genderbias.mitigation import make_method, make_recipe, mitigate
 
     methods = [make_method(**dict(one)) for one in row.method]
@@ -113,10 +113,9 @@ def make_row(row: Row, given: argparse.Namespace) -> dict[str, Any]:
     for other in methods[1:]:
         method = method & other
     recipe = None if row.recipe is None else make_recipe(**dict(row.recipe))
-    run = mitigate(row.model, method, recipe, seeds=given.seeds or row.seeds, controls=row.controls, folder=given.runs)
-    object.__setattr__(
-        run, "measurer", lambda suite, model, **s: measure(suite, model, cache=given.runs / "scores", **s)
-    )
+    runner = Runner(score=RunSettings(cache=given.runs / "scores"))
+    seeds = given.seeds or row.seeds
+    run = mitigate(row.model, method, recipe, seeds=seeds, controls=row.controls, folder=given.runs, runner=runner)
     performance = {}
     if recipe is not None:
         sides = {side: run.performance(side) for side in ("before", "after", "control")}

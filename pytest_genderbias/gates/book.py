@@ -1,7 +1,8 @@
 """The files of baselines: one JSON file a model name and test module, ``DIR/NAME/MODULE.json``, sorted, one entry a block.
 
-Beside it, for each entry, the statistics of its items, ``MODULE.ENTRY.SHA.npz``, without pickle and at most 512 KiB; SHA is the start
-of the SHA-256 of its bytes, so that a new file never takes the place of the one that the JSON file still names.
+Beside it, for each entry, the sums of its units for every statistic, ``MODULE.ENTRY.SHA.npz``, without pickle and at most 512 KiB;
+SHA is the start of the SHA-256 of its bytes, so that a new file never takes the place of the one that the JSON file still names.
+Where the sums take more room and the raw item statistics do not, it has these, as files of earlier versions do.
 """
 
 from __future__ import annotations
@@ -16,13 +17,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pytest_genderbias.errors import BaselineError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.regression import FLOAT_NOISE, MUST_AGREE
 from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.restarts import RESTART
+from pytest_genderbias.statistics.inference.item_sums import ItemSums
+from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic, holds_sums
 
 SCHEMA = 1
 MOST_ITEM_BYTES = 512 * 1024
+_RAW = ("id", "seed")  #: raw arrays that are stored beside the sums, as are the values of restarts
+
+
+@dataclass(frozen=True)
+class StoredItems:
+    """What an item file holds: the sums of units by statistic, and raw arrays (ids of examples, values of restarts)."""
+
+    items: Mapping[str, NDArray[np.generic]]
+    sums: SumsByStatistic
+
+    def item_sums(self, statistic: str) -> ItemSums:
+        """Return the sums of each unit that give a statistic.
+
+        Raises:
+            UndefinedError: there are none.
+        """
+        return self.sums[statistic]
 
 
 @dataclass(frozen=True)
@@ -48,7 +72,7 @@ def entry_of(
         accepted: worse values that were accepted with a reason.
         gated: the tolerance of each statistic that a gate judges, so that no gate accepts what is another's.
     """
-    items = pack_items(measurement.items)
+    items = pack_measured(measurement)
     content = {
         "suite": measurement.suite,
         **{key: measurement.signature[key] for key in MUST_AGREE},
@@ -61,10 +85,31 @@ def entry_of(
     return Entry(name, json.loads(json.dumps(content)), items)
 
 
+def pack_measured(measurement: Measurement) -> bytes | None:
+    """Return the bytes of an item file: sums, or raw item statistics where only these fit; ``None`` if nothing fits."""
+    raw = {k: v for k, v in measurement.items.items() if k in _RAW or k.startswith(RESTART)}
+    return pack_items({**raw, **measurement.sums.to_arrays()}) or pack_items(measurement.items)
+
+
+def load_stored(packed: bytes, signature: Mapping[str, Any]) -> StoredItems:
+    """Return what an item file holds, of this version or an earlier one.
+
+    Args:
+        packed: the bytes of the file.
+        signature: of the measurement, with ``definition`` and ``settings``.
+    """
+    arrays = load_items(packed)
+    if holds_sums(arrays):
+        return StoredItems(arrays, SumsByStatistic.from_arrays(arrays))
+    from pytest_genderbias.suites.stored_items import (
+        sums_of_items,  # all families, which a file of this version does not need
+    )
+
+    return StoredItems(arrays, sums_of_items(signature["definition"], signature["settings"], arrays))
+
+
 def pack_items(items: Mapping[str, Any]) -> bytes | None:
     """Return item statistics as a compressed npz, or ``None`` if that takes more than 512 KiB."""
-    import numpy as np
-
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **dict(sorted(items.items())))
     return buffer.getvalue() if buffer.tell() <= MOST_ITEM_BYTES else None
@@ -117,8 +162,8 @@ def read_book(path: Path) -> dict[str, Any]:
     return dict(data["entries"])
 
 
-def read_items(book: Path, name: str, content: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the item statistics of a stored entry; ``None`` if they were too large to be stored.
+def read_items(book: Path, name: str, content: Mapping[str, Any]) -> StoredItems | None:
+    """Return what is stored of the units of an entry; ``None`` if that was too large.
 
     Raises:
         BaselineError: the item file is lacking or damaged.
@@ -133,13 +178,11 @@ def read_items(book: Path, name: str, content: Mapping[str, Any]) -> dict[str, A
         raise BaselineError(f"{path} cannot be read: {error.strerror or error}; {advice}") from None
     if hashlib.sha256(found).hexdigest() != content["items_sha256"]:
         raise BaselineError(f"{path} is not the one that belongs to {book.name}; {advice}")
-    return load_items(found)
+    return load_stored(found, content)
 
 
-def load_items(packed: bytes) -> dict[str, Any]:
-    """Return item statistics from the bytes of a file."""
-    import numpy as np
-
+def load_items(packed: bytes) -> dict[str, NDArray[np.generic]]:
+    """Return the arrays of an item file."""
     with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
         return {key: arrays[key] for key in arrays.files}
 
@@ -217,18 +260,33 @@ def _unchanged(book: Path, entry: Entry, content: Mapping[str, Any]) -> bool:
         return False
     if stored is None or entry.items is None:
         return stored is None and entry.items is None
-    measured = load_items(entry.items)
-    return measured.keys() == stored.keys() and all(_alike_arrays(measured[key], stored[key]) for key in measured)
+    return _alike_items(load_stored(entry.items, entry.content), stored)
+
+
+def _alike_items(now: StoredItems, then: StoredItems) -> bool:
+    """Compare sums, and the raw arrays that are stored beside them."""
+    if set(now.sums) != set(then.sums) or not all(_alike_sums(now.sums[name], then.sums[name]) for name in now.sums):
+        return False
+    names = {name for name in (*now.items, *then.items) if name in _RAW or name.startswith(RESTART)}
+    return all(
+        name in now.items and name in then.items and _alike_arrays(now.items[name], then.items[name]) for name in names
+    )
+
+
+def _alike_sums(now: ItemSums, then: ItemSums) -> bool:
+    if (now.templates is None) != (then.templates is None):  # an earlier version stored them by unit
+        now, then = now.by_unit(), then.by_unit()
+    about = [(s.combiner, s.over, s.parameters, s.columns) for s in (now, then)]
+    same = about[0] == about[1] and np.array_equal(now.labels, then.labels)
+    return same and _alike_arrays(now.sums, then.sums)
 
 
 def _alike(now: float | None, then: float | None) -> bool:
     return now is None and then is None if now is None or then is None else abs(now - then) <= FLOAT_NOISE
 
 
-def _alike_arrays(now: Any, then: Any) -> bool:
-    """Compare sums over items, which gather the noise of their cases."""
-    import numpy as np
-
+def _alike_arrays(now: NDArray[Any], then: NDArray[Any]) -> bool:
+    """Compare sums over units, which gather the noise of their cases."""
     if now.shape != then.shape or now.dtype.kind != then.dtype.kind:
         return False
     if now.dtype.kind != "f":

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_genderbias.errors import GateError
-from pytest_genderbias.gates.book import pack_items
+from pytest_genderbias.gates.book import load_stored, pack_measured
 from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE, Finding, Judgement, make_judgement
 from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.regression import (
@@ -64,7 +63,7 @@ def judge_no_worse(
     bound = f"no worse than {reference.model}"
     if unlike := _unlike(measurement, reference, name):
         return make_judgement(measurement, name, Finding(NOT_COMPARABLE, bound, unlike), label)
-    before = Before(reference.model, reference.values, reference.items, correction=correction)
+    before = Before(reference.model, reference.values, reference, correction=correction)
     found = find_regression(measurement, name, before, tolerance)
     if found.verdict == STALE:  # a better model puts nothing out of date
         found = replace(found, verdict=PASS)
@@ -127,7 +126,7 @@ class LeftOut:
 
 def pack(measurement: Measurement) -> str | None:
     """Return item statistics as a text that travels between processes; ``None`` if they take more than 512 KiB."""
-    packed = pack_items(measurement.items)
+    packed = pack_measured(measurement)
     return None if packed is None else base64.b64encode(packed).decode()
 
 
@@ -183,14 +182,11 @@ def _groups(sent: Iterable[Sent]) -> tuple[list[dict[str, Sent]], list[LeftOut]]
 
 def _rebuild(summary: Mapping[str, Any], packed: str) -> Measurement:
     """Return a measurement as far as it travelled: without records and intervals."""
-    import numpy as np
-
     family = next(f for f in FAMILIES.values() if f.definition == summary["signature"]["definition"])
-    with np.load(io.BytesIO(base64.b64decode(packed)), allow_pickle=False) as arrays:
-        items = {key: arrays[key] for key in arrays.files}
+    stored = load_stored(base64.b64decode(packed), summary["signature"])
     return Measurement(
         summary["suite"], summary["model"], summary["values"], {}, {}, summary["reasons"], family.statistics, summary["n"],
-        summary["n_total"], [], items, summary["signature"], family,
+        summary["n_total"], [], stored.items, summary["signature"], family, sums=stored.sums,
     )  # fmt: skip
 
 
@@ -206,7 +202,7 @@ def _compare(first: Measurement, other: Measurement) -> Iterator[Comparison]:
                 yield replace(row, better=NO_VALUE)
             continue
         try:
-            yield _with_items(row, item_difference(other, name, first.items))
+            yield _with_items(row, item_difference(other, name, first))
         except UndefinedError as error:
             if not main:
                 continue  # a control, a p value: the main table has it

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_genderbias.errors import GateError
 from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE, Finding, approximate, format_number
@@ -15,7 +16,7 @@ from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.verdicts import INCONCLUSIVE, NO_VALUE, PASS, REGRESSED, STALE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import restarts_of
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, align
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.inference.paired import Difference, compare_items, compare_restarts, items_to_decide
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
@@ -28,18 +29,33 @@ SAME_MODEL_NOISE = 1e-3
 _MOVED_MOST = 5
 
 
+class ItemSource(Protocol):
+    """What a measurement, or its stored form, knows of its units."""
+
+    @property
+    def items(self) -> Mapping[str, NDArray[np.generic]]:
+        """Raw arrays; those of a measurement over restarts have the values of each."""
+
+    def item_sums(self, statistic: str) -> ItemSums:
+        """Return the sums of each unit that give a statistic.
+
+        Raises:
+            UndefinedError: there are none.
+        """
+
+
 @dataclass(frozen=True)
 class Before:
     """What a measurement is held against.
 
-    ``name``: what it is called (``baseline``, or a model's name). ``items`` as in :class:`~pytest_genderbias.measurement.measurement.Measurement`;
-    ``None`` if they were not kept. ``changed``: what else differs and may (dtype, tokenizer), in words. ``correction``: the
+    ``name``: what it is called (``baseline``, or a model's name). ``items``: a measurement, or what was stored of one; ``None`` if
+    that was too large. ``changed``: what else differs and may (dtype, tokenizer), in words. ``correction``: the
     comparisons that ``regressed`` is corrected for. ``fingerprint``: of the weights, where they are known.
     """
 
     name: str
     values: Mapping[str, float | None]
-    items: Mapping[str, Any] | None
+    items: ItemSource | None
     changed: str = ""
     correction: Correction = Correction()  # noqa: RUF009 - frozen
     accept: str = ""
@@ -97,17 +113,17 @@ def _same_model(measurement: Measurement, before: Before) -> bool:
 
 
 def item_difference(
-    measurement: Measurement, statistic: str, items: Mapping[str, Any] | None, tolerance: float = 0.0
+    measurement: Measurement, statistic: str, then: ItemSource | None, tolerance: float = 0.0
 ) -> Difference:
-    """Return how much worse a statistic is than that of other item statistics, the same items (or restarts) paired.
+    """Return how much worse a statistic is than it was, the same units (or restarts) paired.
 
     Raises:
         UndefinedError: there are none, the statistic is not made of items, or these say nothing of others.
     """
     distance = _vectorised(measurement.statistics[statistic].distance)
-    if items is None:
+    if then is None:
         raise UndefinedError("the statistics of its items take more than 512 KiB and were not stored")
-    now_restarts, then_restarts = restarts_of(measurement.items, statistic), restarts_of(items, statistic)
+    now_restarts, then_restarts = restarts_of(measurement.items, statistic), restarts_of(then.items, statistic)
     if now_restarts is not None and then_restarts is not None:
         if len(now_restarts) == len(then_restarts) and np.abs(now_restarts - then_restarts).max() <= FLOAT_NOISE:
             now_restarts = then_restarts = np.full(len(now_restarts), now_restarts.mean())  # the same seeds, unchanged
@@ -115,8 +131,9 @@ def item_difference(
         if measurement.sampled(statistic):  # the same cases on both sides, and what others would give is in no bound
             found = replace(found, over=f"{found.over}, on these {measurement.n:,} cases")
         return found
-    then, now = align(measurement.item_sums(statistic, items), measurement.item_sums(statistic))
-    return compare_items(then, now, distance, tolerance, LEVEL, FLOAT_NOISE)
+    return compare_items(
+        then.item_sums(statistic), measurement.item_sums(statistic), distance, tolerance, LEVEL, FLOAT_NOISE
+    )
 
 
 def _vectorised(distance: Callable[[float], float]) -> Callable[[FloatArray], FloatArray]:

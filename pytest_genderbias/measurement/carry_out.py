@@ -20,9 +20,11 @@ from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null, summarise_null
+from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.family import Summary
+from pytest_genderbias.suites.suite import Suite
 
 #: For each gated statistic: is it decided, if its value over the whole suite lies between these bounds?
 Until = Mapping[str, Callable[[float, float], bool]]
@@ -64,8 +66,16 @@ def carry_out(
         suite.name, model.name, summary.values, summary.intervals,
         _bounds_by_statistic(plan, answers, summary, partial(_drawn, plan, model.role.kind), settings.seed),
         {**summary.reasons, **left_out}, suite.family.statistics, summary.count or main.n, summary.count or main.n_total,
-        summary.records, summary.items, signature, suite.family, (*summary.notes, *notes, *said), shuffled,
+        summary.records, summary.items, signature, suite.family, (*summary.notes, *notes, *said), shuffled, _item_sums(suite, summary, signature),
     )  # fmt: skip
+
+
+def _item_sums(suite: Suite, summary: Summary, signature: Mapping[str, Any]) -> SumsByStatistic:
+    """Return the sums of all statistics, computed when they are asked for."""
+    arrays = {**summary.items, **summary.unstored}
+    return SumsByStatistic(
+        {name: partial(suite.family.item_sums, name, signature["settings"], arrays) for name in suite.family.statistics}
+    )
 
 
 def _null_control(

@@ -23,6 +23,7 @@ from pytest_genderbias.measurement.plain_data import (
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.null import Null
+from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.suites.family import Family, Record, Statistic
 from pytest_genderbias.suites.registry import FAMILIES
 
@@ -51,7 +52,7 @@ class Measurement(Displayed):
     What is drawn or trained inside hangs on the seed: there it is the interval over that, or the value of this seed, which it names.
 
     ``null`` has the values after shuffles, and the place of the measured one among them, by statistic: where that was asked for and
-    the suite has such a control.
+    the suite has such a control. ``sums`` has the sums of each unit that give a statistic, or the reason why it has none.
     """
 
     suite: str
@@ -69,6 +70,7 @@ class Measurement(Displayed):
     family: Family
     notes: tuple[str, ...] = ()
     null: Mapping[str, Null] = field(default_factory=dict)
+    sums: SumsByStatistic = field(default_factory=lambda: SumsByStatistic({}), repr=False)
 
     @property
     def stopped(self) -> bool:
@@ -89,13 +91,13 @@ class Measurement(Displayed):
         known = self.bounds.get(statistic)
         return known.over if known is not None and known.over.startswith(ALL_CASES) else ALL_CASES
 
-    def item_sums(self, statistic: str, items: Arrays | None = None) -> ItemSums:
-        """Return the sums of each item that give a statistic, of these items or of those that a baseline stored.
+    def item_sums(self, statistic: str) -> ItemSums:
+        """Return the sums of each unit that give a statistic.
 
         Raises:
-            UndefinedError: the statistic is not made of items, or these lack what it needs.
+            UndefinedError: the statistic is not made of sums over units, or this measurement lacks what it needs.
         """
-        return self.family.item_sums(statistic, self.signature["settings"], self.items if items is None else items)
+        return self.sums[statistic]
 
     @property
     def main(self) -> str:
@@ -147,7 +149,9 @@ class Measurement(Displayed):
                 and cannot be read back.
         """
         content = self._plain(list(self.records) if records is None else self.worst(records), finite=not arrays)
-        return {**content, "arrays": pack_arrays(self.items)} if arrays else content
+        if not arrays:
+            return content
+        return {**content, "arrays": pack_arrays(self.items), "sums": pack_arrays(self.sums.to_arrays())}
 
     def _plain(self, records: list[Record], finite: bool = False) -> dict[str, object]:
         fields = {name: as_plain(getattr(self, name), finite) for name in _PLAIN_FIELDS}
@@ -161,13 +165,13 @@ class Measurement(Displayed):
             DataFileError: a key is missing, unknown or of another type, or the schema is another.
         """
         content = read_schema(data, SCHEMA, _WHERE)
-        known = ("main", *_PLAIN_FIELDS, "records", "arrays")
+        known = ("main", *_PLAIN_FIELDS, "records", "arrays", "sums")
         if content.keys() != set(known):
             wrong = sorted(content.keys() ^ set(known))
             raise DataFileError(
                 f"{_WHERE}: expected the keys {', '.join(known)}; missing or unknown: {', '.join(wrong)}"
             )
-        main, arrays = content.pop("main"), content.pop("arrays")
+        main, arrays, sums = (content.pop(key) for key in ("main", "arrays", "sums"))
         hints = _field_types()
         read: dict[str, Any] = {
             name: read_value(hints[name], from_plain(value), f"{_WHERE}.{name}") for name, value in content.items()
@@ -175,10 +179,12 @@ class Measurement(Displayed):
         if main not in read["values"]:
             raise DataFileError(f"{_WHERE}.main: expected one of {', '.join(read['values'])}, got {main!r}")
         read["values"] = {main: read["values"][main], **read["values"]}  # JSON may have been written with sorted keys
-        if not isinstance(arrays, str):
-            raise DataFileError(f"{_WHERE}.arrays: expected a text, got {arrays!r:.80}")
+        for key, packed in (("arrays", arrays), ("sums", sums)):
+            if not isinstance(packed, str):
+                raise DataFileError(f"{_WHERE}.{key}: expected a text, got {packed!r:.80}")
         family = next(f for f in FAMILIES.values() if f.definition == read["signature"].get("definition"))
-        return cls(**read, items=unpack_arrays(arrays, f"{_WHERE}.arrays"), family=family)
+        by_statistic = _read_sums(unpack_arrays(str(sums), f"{_WHERE}.sums"))
+        return cls(**read, items=unpack_arrays(str(arrays), f"{_WHERE}.arrays"), family=family, sums=by_statistic)
 
     def __eq__(self, other: object) -> bool:
         """Compare all plain values, and arrays bit for bit. A tuple equals a list, and NaN equals NaN. A number is refused."""
@@ -187,9 +193,18 @@ class Measurement(Displayed):
         if not isinstance(other, Measurement):
             return NotImplemented
         same = self._plain(self.records) == other._plain(other.records)
-        return same and same_arrays(self.items, other.items)
+        return (
+            same and same_arrays(self.items, other.items) and same_arrays(self.sums.to_arrays(), other.sums.to_arrays())
+        )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _read_sums(arrays: Arrays) -> SumsByStatistic:
+    try:
+        return SumsByStatistic.from_arrays(arrays)
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataFileError(f"{_WHERE}.sums: {error}") from None
 
 
 @cache

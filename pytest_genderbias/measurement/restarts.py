@@ -12,9 +12,11 @@ import numpy as np
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
+from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.suites.family import Record
 
 RESTART = "restart."  #: items of a measurement over restarts are its values, under this and the statistic's name
+_NO_SUMS = "the values of its restarts are compared, and not its units"
 _FEW, _ALIKE = "fewer than three restarts", "all restarts gave the same"
 _SAMPLED = "{:,} of {:,} cases were scored, the same in every restart, and what a sample of it says about all of them is not known"
 
@@ -64,6 +66,7 @@ def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int], 
         )  # fmt: skip
     return replace(
         first, values=values, intervals=intervals, bounds=dict.fromkeys(values), reasons=reasons, items=items,
+        sums=SumsByStatistic(dict.fromkeys(values, _NO_SUMS)),
         records=[*records, *first.records], signature=_signature(measurements, spec),
         notes=(f"mean over {len(seeds)} restarts, seeds {', '.join(map(str, seeds))}", *first.notes), null={},
     )  # fmt: skip

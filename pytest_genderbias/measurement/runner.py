@@ -144,11 +144,12 @@ class Runner:
             self.kept_with_model.clear()
             gc.collect()
 
-    def open(self, model: str | Model) -> Model:
-        """Return a model, loaded if it is a spec. The runner does not keep it."""
-        if isinstance(model, Model):
-            return model
-        return load(inspect(parse_spec(model), self.load_settings), self.load_settings)
+    def open(self, model: str | ModelSpec | Model | object) -> Model:
+        """Return a model, loaded if it is a spec. The runner does not keep it, so that it can stand beside the one in memory."""
+        target = _target_of(model)
+        if isinstance(target, Model):
+            return target
+        return load(inspect(target, self.load_settings), self.load_settings)
 
     def measure(
         self,

@@ -10,6 +10,7 @@ import pytest
 
 from pytest_genderbias.plugin.cache import keep_cache, pytest_cmdline_main
 from pytest_genderbias.plugin.fixtures import bias_baseline, bias_measure, bias_mitigation, bias_model, bias_suite
+from pytest_genderbias.plugin.items.base import BiasItem
 from pytest_genderbias.plugin.ledger import Ledger
 from pytest_genderbias.plugin.options import (
     SETTINGS,
@@ -20,6 +21,7 @@ from pytest_genderbias.plugin.options import (
 )
 from pytest_genderbias.plugin.outcomes import attach, listening, measures
 from pytest_genderbias.plugin.runs import keep_runs
+from pytest_genderbias.plugin.session import skip_if_not_applicable
 
 __all__ = ["bias_baseline", "bias_measure", "bias_mitigation", "bias_model", "bias_suite", "pytest_cmdline_main"]
 
@@ -90,8 +92,12 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Hear of every judgement while a test that measures runs."""
-    with listening(item) if measures(item) else nullcontext():
+    """Record every judgement while a test that measures runs, and skip it if what it asks for does not apply."""
+    declared = isinstance(item, BiasItem) or "bias_mitigation" in getattr(item, "fixturenames", ())
+    with (
+        listening(item) if measures(item) else nullcontext(),
+        skip_if_not_applicable(item.config) if declared else nullcontext(),
+    ):
         return (yield)
 
 

@@ -15,7 +15,7 @@ from pytest_genderbias.text.printable import printable
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
-    from pytest_genderbias.scoring.entries import Entry, Removal
+    from pytest_genderbias.scoring.entries import CacheEntry, Removal
 
 _HEADERS = ("suite", "model", "entries", "size", "cases", "last used")
 _LONGEST = 80  #: characters of a name that are shown
@@ -84,7 +84,7 @@ def describe(cache: Path, most: int) -> str:
     entries = list_entries(cache)
     if not entries:
         return f"score cache: {_safe(str(cache), None)} {'is empty' if cache.is_dir() else 'does not exist yet'}"
-    groups: dict[tuple[str, str], list[Entry]] = {}
+    groups: dict[tuple[str, str], list[CacheEntry]] = {}
     for entry in entries:
         groups.setdefault((_safe(entry.suite), _safe(entry.model)), []).append(entry)
     rows = [(*names, *_row(group)) for names, group in sorted(groups.items())]
@@ -112,7 +112,7 @@ def show_size(size: int) -> str:
     return f"{value:,.1f} {unit}"
 
 
-def _row(group: list[Entry]) -> tuple[str, str, str, str]:
+def _row(group: list[CacheEntry]) -> tuple[str, str, str, str]:
     stored = [entry.cases for entry in group if entry.cases is not None]
     cases = f"{sum(stored):,}" if stored else "unknown"
     if len(group) == 1 and stored and group[0].cases_total is not None and group[0].cases_total > stored[0]:

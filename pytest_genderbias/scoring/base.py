@@ -34,7 +34,11 @@ def answer_width(query: Query, model: Model) -> int:
 
 
 def check_finite(finite: NDArray[np.bool_], space: Cases, cases: IntArray, name: str) -> None:
-    """Raise for the first case whose scores are no finite numbers."""
+    """Check that the scores of all cases are finite: ``finite`` has the shape (len(cases),).
+
+    Raises:
+        ScoreError: naming the first case whose scores are not.
+    """
     if not finite.all():
         text = " / ".join(space.sentences(cases[[int(np.argmin(finite))]])[0])
         raise ScoreError(f"{name} gives NaN or infinite scores, first for {text!r}; nothing is measured with it")

@@ -1,8 +1,6 @@
-"""ln P of long texts by a causal LM: in blocks that it can read, which do not overlap."""
+"""Log-probabilities of long texts by a causal LM, in blocks of the length that it reads, which do not overlap."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +14,23 @@ from pytest_genderbias.scoring.tokens import RowEncoder, first_token, pack_rows
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import BlockLogLikelihood
 
-_LONGEST = 1024  #: tokens of a block, where the model names no limit
+_LONGEST = 1024  #: tokens of a block for models without a limit
 _WITHOUT_ENDS = "perplexity: of sentences without the <eos> behind each that word-level LSTMs are trained on; the recipe's own counts it"
 
 
 def make(cases: Cases, query: BlockLogLikelihood, model: Model, batch_tokens: int | None) -> Scorer:
-    """Return the scorer of a checkpoint."""
+    """Return the scorer of a checkpoint.
+
+    Raises:
+        NotApplicableError: the model is an object.
+    """
     if not isinstance(model.backend, Checkpoint):
-        raise NotApplicableError(f"{model.name} is an object, which gives no probability of a text without a beginning")
+        raise NotApplicableError(f"{model.name} is an object, which has no probabilities of texts without a prefix")
     return BlockLikelihood(cases, model, batch_tokens)
 
 
 class BlockLikelihood:
-    """Scores every token of each text once, after those before it in its block; a block begins as a text does."""
+    """Scores each token of a text once, given the tokens before it in its block. Each block begins with the token that begins a text."""
 
     def __init__(self, cases: Cases, model: Model, batch_tokens: int | None) -> None:
         checkpoint: Checkpoint = model.backend
@@ -41,12 +43,12 @@ class BlockLikelihood:
 
     @property
     def notes(self) -> list[str]:
-        """Say how long a block is, what is not read, and what was halved."""
+        """Remarks on the length of the blocks, on sentence ends, on slower computations and on batches that were halved."""
         blocks = f"perplexity: in blocks of {self._length} tokens, which do not overlap"
         return [blocks, *(note for note in (self._ends, self._network.note, self._network.batches.note) if note)]
 
-    def score(self, cases: IntArray) -> NDArray[Any]:
-        """Return ln P of the tokens of each text, and their number."""
+    def score(self, cases: IntArray) -> NDArray[np.float64]:
+        """Return the sum of log-probabilities of the tokens of each text, in nats, and their number: shape (len(cases), 2)."""
         texts = [text for (text,) in self._cases.sentences(cases)]
         ids = self._encoder.tokenizer(texts, add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
         blocks = [
@@ -64,6 +66,8 @@ class BlockLikelihood:
         block = np.repeat(np.arange(len(blocks)), scored)
         position = np.arange(len(block)) - np.repeat(np.cumsum(scored) - scored, scored) + 1
         total = sum_log_probabilities(self._network, rows, block, position, None)
-        found = np.stack([np.bincount(text_of, weights, len(texts)) for weights in (total, scored)], axis=1)
-        check_finite(np.isfinite(found[:, 0]), self._cases, cases, self._name)
-        return found
+        sums = np.stack([np.bincount(text_of, weights, len(texts)) for weights in (total, scored)], axis=1).astype(
+            np.float64
+        )
+        check_finite(np.isfinite(sums[:, 0]), self._cases, cases, self._name)
+        return sums

@@ -1,8 +1,8 @@
-"""Scores of a checkpoint, from token ids."""
+"""Scores of a checkpoint: fills, log-probabilities of words, and outputs of classifiers."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,12 @@ from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import PairProbabilities, Query, SlotLogProbability, TopFills
 from pytest_genderbias.suites.space import CaseSpace
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 class CheckpointScorer:
-    """Scores through token ids that are put together by array."""
+    """Scores cases from token ids, which are built for many cases at once where possible."""
 
     def __init__(self, space: Cases, query: Query, model: Model, batch_tokens: int | None) -> None:
         checkpoint: Checkpoint = model.backend
@@ -42,11 +45,11 @@ class CheckpointScorer:
 
     @property
     def notes(self) -> list[str]:
-        """Say where the fast roads could not be taken."""
+        """Remarks on slower computations, texts that were cut, and batches that were halved."""
         return [note for note in (self.layout.note, self.network.note, self.network.batches.note) if note]
 
-    def score(self, cases: IntArray) -> NDArray[Any]:
-        """Return the scores of the cases."""
+    def score(self, cases: IntArray) -> NDArray[np.generic]:
+        """Return the scores of the cases: shape (len(cases), width of the query)."""
         rows = self.layout.rows(cases)
         check_lengths(rows, self._longest)
         if isinstance(self._query, TopFills):
@@ -57,15 +60,16 @@ class CheckpointScorer:
         check_finite(np.isfinite(total), self._space, cases, self._model.name)
         return total[:, None]
 
-    def _fills(self, inputs: Inputs, k: int, cases: IntArray) -> NDArray[Any]:
+    def _fills(self, inputs: Inputs, k: int, cases: IntArray) -> NDArray[np.int32]:
+        """Return the ids of the k best fills of the mask in each case."""
         best = np.zeros((len(inputs.lengths), k), dtype=np.int32)
         finite = np.ones(len(inputs.lengths), dtype=np.bool_)
 
-        def use(rows: NDArray[np.int64], logits: Any) -> None:
+        def use(rows: NDArray[np.int64], logits: Tensor) -> None:
             scores = logits[:, 0].float()
             if scores.shape[1] < k:
                 raise SettingError(f"top_k is {k}, the vocabulary of {self._model.name} has {scores.shape[1]} items")
-            # A few more than k, so that a tie at the edge shows; a wider tie is settled over the whole row.
+            # A few more than k show a tie at the edge; a wider tie is settled over the whole row.
             values, ids = (t.cpu().numpy() for t in top_logits(scores, k + 4))
             finite[rows] = np.isfinite(values[:, :k]).all(axis=1)
             best[rows] = top_ids(values, ids, k)
@@ -77,17 +81,17 @@ class CheckpointScorer:
         check_finite(finite[inputs.back], self._space, cases, self._model.name)
         return best[inputs.back]
 
-    def _outputs(self, inputs: Inputs, cases: IntArray) -> NDArray[Any]:
-        """Return what a classifier's head gives: probabilities, or the score of a regressor."""
-        found = np.zeros((len(inputs.lengths), answer_width(self._query, self._model)), dtype=self._query.dtype)
+    def _outputs(self, inputs: Inputs, cases: IntArray) -> NDArray[np.generic]:
+        """Return the probabilities of a classifier, or the score of a regressor."""
+        outputs = np.zeros((len(inputs.lengths), answer_width(self._query, self._model)), dtype=self._query.dtype)
         pair = isinstance(self._query, PairProbabilities)
-        order = list(self._model.role.label_order) if pair else list(range(found.shape[1]))
+        order = list(self._model.role.label_order) if pair else list(range(outputs.shape[1]))
 
-        def use(rows: NDArray[np.int64], logits: Any) -> None:
+        def use(rows: NDArray[np.int64], logits: Tensor) -> None:
             output = logits.float()
-            found[rows] = (output if found.shape[1] == 1 else output.softmax(-1))[:, order].cpu().numpy()
+            outputs[rows] = (output if outputs.shape[1] == 1 else output.softmax(-1))[:, order].cpu().numpy()
 
         self.network.run(inputs, use)
-        answer = found[inputs.back]
+        answer = outputs[inputs.back]
         check_finite(np.asarray(np.isfinite(answer).all(axis=1)), self._space, cases, self._model.name)
         return answer

@@ -1,15 +1,15 @@
-"""Scores of candidates for a pronoun: by a language model, a head on frozen vectors, or an object of the user's own."""
+"""Scores of the candidates for a pronoun: by a language model, a head on frozen vectors, or an object of the user."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import NotApplicableError, ScoreError
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.protocols import CoreferenceScorer
 from pytest_genderbias.models.roles import COREFERENCE_SCORER
 from pytest_genderbias.scoring import edge_probe, substitution
 from pytest_genderbias.scoring.base import Scorer, check_finite
@@ -20,22 +20,33 @@ from pytest_genderbias.suites.query import CoreferenceScores
 def make(
     cases: Cases, query: CoreferenceScores, model: Model, batch_tokens: int | None, cache: Path | None = None
 ) -> Scorer:
-    """Return the scorer that the query's adapter names. ``cache``: folder where a trained head is kept, or ``None``."""
+    """Return the scorer for the adapter of the query.
+
+    Args:
+        cases: texts with the spans of the candidates and of the pronoun.
+        query: its adapter selects the scorer.
+        model: the model under test.
+        batch_tokens: tokens in a batch.
+        cache: folder for a trained head, or ``None``.
+
+    Raises:
+        NotApplicableError: the model has no scorer for the adapter.
+    """
     if not isinstance(cases, TextCases) or any(len(spans) != query.candidates + 1 for spans in cases.spans):
         raise ValueError(f"a case needs the spans of {query.candidates} candidates and of the pronoun")
     if query.adapter == "substitution":
         return substitution.make(cases, model, batch_tokens)
     if query.adapter == "edge-probe":
         return edge_probe.make(cases, query, model, batch_tokens, cache)
-    if isinstance(model.backend, Checkpoint) and model.role.kind == COREFERENCE_SCORER:  # a head comes with it
+    if isinstance(model.backend, Checkpoint) and model.role.kind == COREFERENCE_SCORER:  # the checkpoint has a head
         return edge_probe.CarriedProbe(cases, model, batch_tokens)
-    if not hasattr(model.backend, "coreference_scores"):
+    if not isinstance(model.backend, CoreferenceScorer):
         raise NotApplicableError(f"{model.name} has no coreference_scores(texts, candidates, pronouns)")
     return ObjectScores(cases, model)
 
 
 class ObjectScores:
-    """The scores of an object of the user's own."""
+    """The scores of an object with the protocol ``CoreferenceScorer``."""
 
     notes: list[str]
 
@@ -43,16 +54,17 @@ class ObjectScores:
         self._cases, self._model = cases, model
         self.notes = []
 
-    def score(self, cases: IntArray) -> NDArray[Any]:
-        """Return one score a candidate."""
+    def score(self, cases: IntArray) -> NDArray[np.float64]:
+        """Return one score for each candidate: shape (len(cases), candidates)."""
+        scorer: CoreferenceScorer = self._model.backend
         spans = [self._cases.spans[i] for i in cases]
         texts = [self._cases.texts[i][0] for i in cases]
         candidates, pronouns = [list(s[:-1]) for s in spans], [s[-1] for s in spans]
-        found = np.asarray(self._model.backend.coreference_scores(texts, candidates, pronouns), dtype=np.float64)
+        scores = np.asarray(scorer.coreference_scores(texts, candidates, pronouns), dtype=np.float64)
         expected = (len(cases), len(candidates[0]))
-        if found.shape != expected:
+        if scores.shape != expected:
             raise ScoreError(
-                f"{self._model.name} answered with an array of the shape {found.shape}, expected {expected}"
+                f"{self._model.name} answered with an array of the shape {scores.shape}, expected {expected}"
             )
-        check_finite(np.asarray(np.isfinite(found).all(axis=1)), self._cases, cases, self._model.name)
-        return found
+        check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self._cases, cases, self._model.name)
+        return scores

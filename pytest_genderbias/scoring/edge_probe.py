@@ -1,4 +1,4 @@
-"""A coreference scorer made of any encoder: an edge-probing head on its frozen span vectors, trained once and kept."""
+"""Coreference scores of an edge-probing head on the frozen span vectors of an encoder; the head is trained once and cached."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import json
 import math
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,78 +25,80 @@ from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.families.shared.coreference_training import FEWEST_DOCUMENTS, CoreferenceTraining
 from pytest_genderbias.suites.query import CoreferenceScores
 
-#: Raise this whenever the head that is trained on the same data can change.
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+    from pytest_genderbias.models.networks.edge_probing import EdgeProbingModel
+
+#: Raise this whenever training on the same data can give another head.
 DEFINITION = "edge-probe/1"
-_FACTS = ("pairs", "held_out", "f1", "f1_always")
 
 
 def make(
     cases: Cases, query: CoreferenceScores, model: Model, batch_tokens: int | None, cache: Path | None = None
 ) -> EdgeProbe:
-    """Return the scorer with a trained head: the one that is kept under ``cache``, else a new one, which is then kept there.
+    """Return a scorer with a trained head: from ``cache`` if it is there, else a new one, which is then cached.
 
     Raises:
         NotApplicableError: the model has no hidden states.
-        SettingError: the query names nothing to train on.
-        DataFileError: the model reads too few of the training texts as far as their mentions.
-        ScoreError: its vectors of the training texts are not finite.
+        SettingError: the query has no training data.
+        DataFileError: the model reads both mentions in too few of the training texts.
+        ScoreError: the vectors of the training texts are not finite.
     """
     if not isinstance(model.backend, Checkpoint):
-        raise NotApplicableError(f"{model.name} is an object without hidden states, which this suite asks for")
+        raise NotApplicableError(f"{model.name} is an object without hidden states, which this suite needs")
     if query.training is None:
-        raise SettingError(
-            "the adapter edge-probe needs something to train on: gap, winobias, or a path of CoNLL files"
-        )
+        raise SettingError("the adapter edge-probe needs training data: gap, winobias, or a path of CoNLL files")
     return EdgeProbe(cases, query, model, batch_tokens, cache)
 
 
 class EdgeProbe:
-    """The probability that a candidate and the pronoun corefer, by a head on their vectors.
+    """The probability that a candidate and the pronoun corefer, from a head on their vectors.
 
-    A span's vector is the mean over its tokens of one hidden layer, two thirds up (rounded up); a pair's features are those
-    of the candidate, then of the pronoun. ``f1`` is the head's F1 on pairs that it never saw, ``f1_always`` that of answering yes to all
-    of them, ``None`` where there is none.
+    The vector of a span is the mean over its tokens of one hidden layer, two thirds up (rounded up). The features of a pair are the vectors
+    of the candidate and of the pronoun. ``f1`` is the head's F1 on held-out pairs, ``f1_always`` the F1 of answering yes to all of
+    them; ``None`` if undefined.
 
     **choice.** Tenney et al. learn a mix of all layers, a projection and an attention over the span's tokens. Measured on GAP
-    development, mean F1 of five seeds, always yes .62: all-MiniLM-L6-v2 .72 with layer 4 of 6 and .66 with the last, a masked LM
-    of its shape .65 and .62. At probability .5 a head can have a lower F1 than always yes and still know something: a masked LM
-    of two layers has .61, and the right one of two names in 71 % (an untrained network .32 and 52 %). A head that does well on its
-    own data need not on the sentences of a suite, so look at the accuracy there before the bias.
+    development, mean F1 of five restarts, with .62 for always yes: all-MiniLM-L6-v2 .72 with layer 4 of 6 and .66 with the last, a masked
+    LM of its shape .65 and .62. A head can have a lower F1 at probability .5 than always yes and still be informative: a masked LM
+    of two layers has .61, and prefers the right one of two names in 71 % (an untrained network: .32 and 52 %). A head that performs well
+    on its training data need not do so on the sentences of a suite: check the accuracy there before the bias.
     """
 
     def __init__(
         self, cases: Cases, query: CoreferenceScores, model: Model, batch_tokens: int | None, cache: Path | None
     ) -> None:
-        self._cases: Any = cases
-        self._model = model
+        assert isinstance(cases, TextCases)
+        self._cases, self._model = cases, model
         self._layer = probed_layer(model.backend.network.config)
         self._states = HiddenStates(model.backend, batch_tokens, self._layer)
-        self._said: list[str] = []
-        keeps = cache if model.fingerprint else None  # whose weights may change has no head that could be told apart
-        self._head = self._kept_or_trained(query.training, query.seed, batch_tokens, keeps)
+        self._remarks: list[str] = []
+        folder = cache if model.fingerprint else None  # the weights of a model without a fingerprint may change
+        self._head = self._stored_or_trained(query.training, query.seed, batch_tokens, folder)
         self.f1, self.f1_always = self._head.f1, self._head.f1_always
-        self._said.append(
+        self._remarks.append(
             f"edge-probing head on layer {self._layer}, trained on {self._head.pairs:,} pairs of {query.training.name}, seed {query.seed}: "
             f"F1 {_figure(self.f1)} on {self._head.held_out:,} others (always yes: {_figure(self.f1_always)})"
         )
 
     @property
     def notes(self) -> list[str]:
-        """Say what the head was trained on, its F1, and what was cut or halved."""
-        return [*self._said, *self._states.notes]
+        """Remarks on the head's training data and F1, on texts that were cut, and on batches that were halved."""
+        return [*self._remarks, *self._states.notes]
 
     def score(self, cases: IntArray) -> NDArray[np.float64]:
         """Return the probability of each candidate of each case: shape (len(cases), candidates)."""
         texts = [sentence[0] for sentence in self._cases.sentences(cases)]
         vectors = self._states.span_vectors(texts, [self._cases.spans[i] for i in cases])
-        found = self._head.probabilities(pair_features(vectors[:, :-1], vectors[:, -1:]))
-        check_finite(np.asarray(np.isfinite(found).all(axis=1)), self._cases, cases, self._model.name)
-        return found
+        scores = self._head.probabilities(pair_features(vectors[:, :-1], vectors[:, -1:]))
+        check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self._cases, cases, self._model.name)
+        return scores
 
-    def _kept_or_trained(
+    def _stored_or_trained(
         self, training: CoreferenceTraining, seed: int, batch_tokens: int | None, cache: Path | None
     ) -> Head:
-        key = {
+        key: dict[str, object] = {
             "model": self._model.fingerprint,
             "device": self._model.details.get("device"),
             "data": training.digest,
@@ -105,42 +108,42 @@ class EdgeProbe:
         }
         path = cache and cache / "heads" / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]}.safetensors"
         if path is not None and path.exists():
-            kept = read_head(path, key, 2 * self._model.width)
-            if isinstance(kept, Head):
-                with suppress(OSError):  # a cache that can only be read
-                    path.touch()  # used: --bias-cache-size removes what was not for longest
-                return kept
-            self._said.append(f"the edge-probing head {path} {kept}: another was trained in its place")
+            head = read_head(path, key, 2 * self._model.width)
+            if isinstance(head, Head):
+                with suppress(OSError):  # the cache may be read-only
+                    path.touch()  # marks it as used: --bias-cache-size removes the least recently used entries
+                return head
+            self._remarks.append(f"the edge-probing head {path} {head}: another was trained in its place")
         head = self._train(training, seed, batch_tokens)
         if path is not None:
             try:
                 write_head(path, key, head)
             except OSError as error:
-                self._said.append(f"edge-probing head not kept: {error.strerror or error} ({path.parent})")
+                self._remarks.append(f"edge-probing head not cached: {error.strerror or error} ({path.parent})")
         return head
 
     def _train(self, training: CoreferenceTraining, seed: int, batch_tokens: int | None) -> Head:
         head, left_out = fit_head(self._model, training.name, training.examples, seed, batch_tokens)
         if left_out:
-            self._said.append(f"{left_out} training pairs left out: the model does not read so far")
+            self._remarks.append(f"{left_out} training pairs left out: the model does not read that far")
         return head
 
 
 class CarriedProbe(EdgeProbe):
-    """The same by the head that a checkpoint carries (``EdgeProbingModel``)."""
+    """An edge probe with the head of an ``EdgeProbingModel`` checkpoint."""
 
-    def __init__(self, cases: Cases, model: Model, batch_tokens: int | None) -> None:
+    def __init__(self, cases: TextCases, model: Model, batch_tokens: int | None) -> None:
         network = model.backend.network
         self._cases, self._model = cases, model
         self._layer = probed_layer(network.config.encoder)
         self._states = HiddenStates(model.backend, batch_tokens, self._layer)
         self._head = head_of(network)
         self.f1, self.f1_always = self._head.f1, self._head.f1_always
-        self._said = [f"edge-probing head on layer {self._layer}, trained on {self._head.pairs:,} pairs"]
+        self._remarks = [f"edge-probing head on layer {self._layer}, trained on {self._head.pairs:,} pairs"]
 
 
-def head_of(network: Any) -> Head:
-    """Return the head of an ``EdgeProbingModel``, its standardisation made part of the first layer."""
+def head_of(network: EdgeProbingModel) -> Head:
+    """Return the head of a network; its first layer absorbs the standardisation."""
     mean, scale, hidden, bias = (
         part.detach().double().cpu().numpy()
         for part in (network.mean, network.scale, network.hidden.weight, network.hidden.bias)
@@ -151,41 +154,41 @@ def head_of(network: Any) -> Head:
         "output_weight": network.output.weight[0].detach().float().cpu().numpy(),
         "output_bias": network.output.bias.detach().float().cpu().numpy(),
     }
-    facts = {"pairs": 0, "held_out": 0, "f1": None, "f1_always": None, **network.config.head}
-    return Head(weights, **{name: facts[name] for name in _FACTS})
+    head = Head(weights, 0, 0, None, None)
+    return replace(head, **{name: value for name, value in network.config.head.items() if name in _facts(head)})
 
 
 def fit_head(
     model: Model, name: str, examples: TextCases, seed: int, batch_tokens: int | None = None
 ) -> tuple[Head, int]:
-    """Train a head on a model's vectors of pairs of mentions; return it, and the number of pairs that the model does not read so far.
+    """Train a head on a model's vectors of pairs of mentions; return it and the number of pairs that were left out as too long.
 
     Args:
-        model: any network.
-        name: of the data, for messages.
-        examples: as those of :class:`~pytest_genderbias.suites.families.shared.coreference_training.CoreferenceTraining`.
-        seed: as of :func:`~pytest_genderbias.scoring.edge_training.train_head`.
+        model: a model with a network.
+        name: name of the data, for messages.
+        examples: pairs of mentions, as in :class:`~pytest_genderbias.suites.families.shared.coreference_training.CoreferenceTraining`.
+        seed: see :func:`~pytest_genderbias.scoring.edge_training.train_head`.
         batch_tokens: tokens in a batch.
 
     Raises:
-        DataFileError: the model reads too few of the texts as far as their mentions.
-        ScoreError: its vectors are not finite.
+        DataFileError: the model reads both mentions in too few of the texts.
+        ScoreError: the vectors are not finite.
     """
     read, features = features_of(model, examples, batch_tokens)
     documents = examples.facts["document"][read]
     if len(np.unique(documents)) < FEWEST_DOCUMENTS:
         raise DataFileError(
-            f"{name}: {model.name} reads only {len(read)} of {examples.n_cases} pairs of mentions as far as the second one; "
-            "a head cannot be trained on them"
+            f"{name}: {model.name} reads both mentions in only {len(read)} of {examples.n_cases} pairs, which are too few "
+            "to train a head"
         )
     return train_head(features, examples.facts["label"][read], documents, seed), examples.n_cases - len(read)
 
 
 def features_of(model: Model, examples: TextCases, batch_tokens: int | None = None) -> tuple[IntArray, FloatArray]:
-    """Return the numbers of the pairs that a network reads as far as the second mention, and their features, (n, 2 x hidden size).
+    """Return the numbers of the pairs of which the network reads both mentions, and their features: shape (n, 2 x hidden size).
 
     Raises:
-        ScoreError: they are not finite.
+        ScoreError: the features are not finite.
     """
     config = model.backend.network.config
     encoder = config.encoder if config.model_type == "edge-probing" else config
@@ -199,42 +202,42 @@ def features_of(model: Model, examples: TextCases, batch_tokens: int | None = No
     return read, features
 
 
-def probed_layer(config: Any) -> int:
-    """Return the hidden layer whose vectors are probed: two thirds up, rounded up (4 of 6, 8 of 12, 2 of 2)."""
+def probed_layer(config: PreTrainedConfig) -> int:
+    """Return the hidden layer whose vectors the head reads: two thirds up, rounded up (4 of 6, 8 of 12, 2 of 2)."""
     return math.ceil(2 * int(config.get_text_config().num_hidden_layers) / 3)
 
 
 def pair_features(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Return the vectors of both spans, one after the other; the axes before the last are broadcast."""
+    """Return the vectors of both spans, concatenated along the last axis; the other axes are broadcast."""
     return np.concatenate(np.broadcast_arrays(first, second), axis=-1)
 
 
 def _vectors_of_pairs(states: HiddenStates, texts: Sequence[str], pairs: Sequence[tuple[Span, ...]]) -> FloatArray:
-    """Return the features of pairs, (n, 2 x hidden size); each text is passed once, with all its spans."""
+    """Return the features of pairs: shape (n, 2 x hidden size). Each text is passed once, with all its spans."""
     spans: dict[str, dict[Span, None]] = {}
     for text, pair in zip(texts, pairs, strict=True):
         spans.setdefault(text, {}).update(dict.fromkeys(pair))
     vectors: dict[tuple[str, Span], FloatArray] = {}
-    for count in sorted({len(chosen) for chosen in spans.values()}):
-        some = [text for text, chosen in spans.items() if len(chosen) == count]
-        for text, found in zip(some, states.span_vectors(some, [tuple(spans[text]) for text in some]), strict=True):
-            vectors.update({(text, span): vector for span, vector in zip(spans[text], found, strict=True)})
+    for count in sorted({len(ranges) for ranges in spans.values()}):
+        alike = [text for text, ranges in spans.items() if len(ranges) == count]
+        for text, rows in zip(alike, states.span_vectors(alike, [tuple(spans[text]) for text in alike]), strict=True):
+            vectors.update({(text, span): vector for span, vector in zip(spans[text], rows, strict=True)})
     first, second = (
         np.stack([vectors[text, pair[side]] for text, pair in zip(texts, pairs, strict=True)]) for side in (0, 1)
     )
     return pair_features(first, second)
 
 
-def write_head(path: Path, key: dict[str, Any], head: Head) -> None:
-    """Keep a head: its weights, and in the header what it was made from, its figures and a checksum."""
+def write_head(path: Path, key: dict[str, object], head: Head) -> None:
+    """Store a head: its weights, and in the header its key, its figures and a checksum."""
     from safetensors.numpy import save
 
-    about = {"key": key, "facts": {name: getattr(head, name) for name in _FACTS}, "sha256": _checksum(head)}
+    about = {"key": key, "facts": _facts(head), "sha256": _checksum(head)}
     write_whole(path, save(head.weights, {"head": json.dumps(about)}))
 
 
-def read_head(path: Path, key: dict[str, Any], features: int) -> Head | str:
-    """Return a head that was kept, or in words why it is not used."""
+def read_head(path: Path, key: dict[str, object], features: int) -> Head | str:
+    """Return a stored head, or the reason why it cannot be used."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -247,13 +250,25 @@ def read_head(path: Path, key: dict[str, Any], features: int) -> Head | str:
     except (OSError, SafetensorError, ValueError, KeyError, TypeError, AttributeError):
         return "is damaged"
     if wrong:
-        return f"was made for another {' and '.join(wrong)}"
+        return f"was trained for another {' and '.join(wrong)}"
     shapes = {name: array.shape for name, array in weights.items()}
     return head if whole and shapes == head_shapes(features) else "is damaged"
 
 
+class _Facts(TypedDict):
+    pairs: int
+    held_out: int
+    f1: float | None
+    f1_always: float | None
+
+
+def _facts(head: Head) -> _Facts:
+    """Return the figures of a head as JSON values."""
+    return {"pairs": head.pairs, "held_out": head.held_out, "f1": head.f1, "f1_always": head.f1_always}
+
+
 def _checksum(head: Head) -> str:
-    digest = hashlib.sha256(json.dumps([getattr(head, name) for name in _FACTS]).encode())
+    digest = hashlib.sha256(json.dumps(list(_facts(head).values())).encode())
     for name, array in sorted(head.weights.items()):
         digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Training of an edge-probing head: a two-layer MLP on the frozen vectors of two spans (Tenney et al. 2019)."""
+"""The head of edge probing and its training: a two-layer MLP on the frozen vectors of two spans (Tenney et al. 2019)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.statistics.coreference import f1_pair
+from pytest_genderbias.statistics.coreference_scores import f1_pair
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 #: Units of the hidden layer.
@@ -26,11 +25,11 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Head:
-    """sigmoid(output_weight . relu(hidden_weight x + hidden_bias) + output_bias), and how well it does.
+    """sigmoid(output_weight . relu(hidden_weight x + hidden_bias) + output_bias), and its F1.
 
-    ``weights``: the four arrays, of the shapes (hidden, features), (hidden,), (hidden,) and (1,). ``pairs``: pairs that it was
-    trained on; ``held_out``: pairs that it never saw, on which ``f1`` is F1 of "they corefer" at probability .5 (``None``: it links
-    no pair, or none corefers) and ``f1_always`` that of answering yes to all.
+    ``weights``: the four arrays, of the shapes (hidden, features), (hidden,), (hidden,) and (1,). ``pairs``: number of training pairs.
+    ``held_out``: number of held-out pairs. ``f1``: F1 of "they corefer" at probability .5 on the held-out pairs (``None``: the head
+    links no pair, or none corefers). ``f1_always``: F1 of answering yes to all of them.
     """
 
     weights: dict[str, FloatArray]
@@ -40,7 +39,7 @@ class Head:
     f1_always: float | None
 
     def probabilities(self, features: FloatArray) -> NDArray[np.float64]:
-        """Return the probability that a pair corefers: features (..., features of a pair), result (...)."""
+        """Return the probability that each pair corefers: features (..., features of a pair), result (...)."""
         import torch
 
         w = {name: torch.as_tensor(array) for name, array in self.weights.items()}
@@ -57,18 +56,18 @@ def head_shapes(features: int) -> dict[str, tuple[int, ...]]:
 
 
 def train_head(features: FloatArray, corefer: BoolArray, documents: IntArray, seed: int) -> Head:
-    """Train a head, on the CPU and one thread, so that a seed gives the same head everywhere.
+    """Train a head on the CPU in one thread, so that a seed gives the same head on any machine.
 
-    Tenths of the documents, drawn with the seed: eight are trained on, one says when to stop, one gives F1. The features are
-    standardised by those of training, which is then made part of the first layer. Cross entropy, AdamW (rate 2e-4), batches
-    of 32, dropout .2; the weights are those of the epoch with the least cross entropy on the stopping tenth, and training
-    ends when four epochs were no better, or after forty.
+    The documents are split into tenths by the seed: eight for training, one for early stopping, one for F1. The features are standardised
+    with the mean and standard deviation of the training features, and the first layer absorbs the standardisation. Cross entropy, AdamW
+    (rate 2e-4), batches of 32, dropout .2. The weights are those of the epoch with the lowest cross entropy on the stopping tenth;
+    training ends after four epochs without improvement, or after forty epochs.
 
     Args:
         features: shape (n, features of a pair), finite.
-        corefer: whether the pair does, shape (n,).
-        documents: pairs of one document stay together, shape (n,); at least three.
-        seed: of the tenths, the first weights, the batches and the dropout.
+        corefer: whether each pair corefers, shape (n,).
+        documents: document of each pair, shape (n,); at least three documents. The pairs of a document stay in one part.
+        seed: determines the split, the initial weights, the batches and the dropout.
     """
     train, stop, test = split_documents(documents, seed)
     mean = features[train].mean(axis=0, dtype=np.float64)
@@ -83,14 +82,14 @@ def train_head(features: FloatArray, corefer: BoolArray, documents: IntArray, se
         "hidden_weight": hidden.astype(np.float32),
         "hidden_bias": (fitted["hidden_bias"] - hidden @ mean).astype(np.float32),
     }
-    found = Head(weights, len(train), len(test), None, None)
-    linked = found.probabilities(features[test]) > 0.5
+    head = Head(weights, len(train), len(test), None, None)
+    linked = head.probabilities(features[test]) > 0.5
     always = np.ones(len(test), dtype=np.bool_)
     return Head(weights, len(train), len(test), _f1(corefer[test], linked), _f1(corefer[test], always))
 
 
 def split_documents(documents: IntArray, seed: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the rows to train on, to stop on and to measure on: eight, one and one tenths of the documents.
+    """Return the rows for training, early stopping and F1: eight tenths, one tenth and one tenth of the documents.
 
     >>> [len(rows) for rows in split_documents(np.repeat(np.arange(10), 2), 0)]
     [16, 2, 2]
@@ -110,15 +109,15 @@ def _fit(x: FloatArray, y: BoolArray, stop_x: FloatArray, stop_y: BoolArray, see
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
         torch.manual_seed(seed)
         hidden, output = torch.nn.Linear(x.shape[1], HIDDEN), torch.nn.Linear(HIDDEN, 1)
-        head: Any = torch.nn.Sequential(hidden, torch.nn.ReLU(), torch.nn.Dropout(_DROPOUT), output)
+        head = torch.nn.Sequential(hidden, torch.nn.ReLU(), torch.nn.Dropout(_DROPOUT), output)
         optimiser = torch.optim.AdamW(head.parameters(), lr=_RATE)
         least, waited, best = np.inf, 0, copy.deepcopy(head.state_dict())
         for _ in range(_EPOCHS):
             head.train()
             for batch in torch.split(torch.randperm(len(rows)), _BATCH):
                 optimiser.zero_grad()
-                loss: Any = cross_entropy(head(rows[batch])[:, 0], labels[batch])
-                loss.backward()
+                loss = cross_entropy(head(rows[batch])[:, 0], labels[batch])
+                torch.autograd.backward(loss)
                 optimiser.step()
             head.eval()
             with torch.no_grad():
@@ -130,13 +129,13 @@ def _fit(x: FloatArray, y: BoolArray, stop_x: FloatArray, stop_y: BoolArray, see
             if waited == _PATIENCE:
                 break
         head.load_state_dict(best)
-    found = (hidden.weight, hidden.bias, output.weight[0], output.bias)
-    return {name: w.detach().numpy() for name, w in zip(head_shapes(x.shape[1]), found, strict=True)}
+    weights = (hidden.weight, hidden.bias, output.weight[0], output.bias)
+    return {name: w.detach().numpy() for name, w in zip(head_shapes(x.shape[1]), weights, strict=True)}
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Add up in one order whatever the machine; matrices this small gain nothing from more."""
+    """Run torch in one thread, for the same summation order on any machine; matrices this small gain nothing from more threads."""
     import torch
 
     threads = torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""Score the cases of a question on a model: one random order, in windows, from the cache as far as it goes."""
+"""Score the cases of a question with a model: in a fixed random order, in windows, with stored scores from the cache first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,29 +23,37 @@ from pytest_genderbias.scoring.store import ScoreStore
 from pytest_genderbias.suites.cases import Answer, Cases, IntArray, Question
 from pytest_genderbias.suites.query import BesideText, GeneratedTokens, Query, StoredPredictions, TopFills
 
-#: Cases that are sorted by length, stripped of repeats and batched together; a window is what a kill can lose, and takes seconds.
-#: A query whose cases take long has a ``window`` of its own.
+#: Number of cases that are sorted by length, deduplicated and batched together. A window takes seconds, and a kill loses at most one.
+#: Queries whose cases take longer set a ``window`` of their own.
 WINDOW, WINDOW_ON_GPU = 512, 4096
-FIRST_LOOK = 64  #: cases before it is first asked whether they are enough
-_KEEP_EVERY = 5.0  #: seconds of scoring between two writes to the cache
+FIRST_LOOK = 64  #: cases before the first check whether they are enough
+_KEEP_EVERY = 5.0  #: seconds between two writes to the cache
 
-#: Told what was answered so far; says whether that is enough.
+#: Returns whether the answer so far is enough, so that scoring can stop.
 Enough = Callable[[Answer], bool]
 
 
+@runtime_checkable
+class WindowedQuery(Protocol):
+    """A query whose cases take long, with a window of its own."""
+
+    window: int
+
+
 class Progress(Protocol):
-    """Something that shows how far scoring is."""
+    """Shows the progress of scoring."""
 
     def __call__(self, label: str, total: int, done: int) -> AbstractContextManager[Callable[[int], object]]:
-        """Start showing ``total`` cases of which ``done`` are there; the context gives a function to add to them."""
+        """Show ``total`` cases, ``done`` of them complete. The context yields a function that adds to the complete cases."""
 
 
 @dataclass(frozen=True)
 class ScoreSettings:
-    """How much is scored, in which order, and where scores are kept.
+    """How many cases are scored, in which order, and where scores are stored.
 
-    ``limit``: score at most this many cases, in whole units, at least one (``None``: all). ``seed``: of the random order.
-    ``batch_tokens``: tokens in a batch (``None``: found automatically). ``cache``: folder of the cache, or ``None``.
+    ``limit``: maximum number of cases, in whole units, at least one unit (``None``: all). ``seed``: seed of the random order.
+    ``batch_tokens``: tokens in a batch (``None``: found automatically). ``cache``: folder of the cache, or ``None``. ``progress``: shows the
+    progress, or ``None``.
     """
 
     limit: int | None = None
@@ -55,7 +63,7 @@ class ScoreSettings:
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
-        """Refuse numbers that make no sense."""
+        """Reject invalid numbers."""
         for name, value, least in (
             ("limit", self.limit, 1),
             ("seed", self.seed, 0),
@@ -66,14 +74,14 @@ class ScoreSettings:
 
 
 def random_order(n_units: int, digest: str, seed: int) -> IntArray:
-    """Return the one random order of a suite's units, fixed by the suite's digest and the seed."""
+    """Return the random order of a suite's units, which the suite's digest and the seed determine."""
     return np.random.default_rng([int(digest[:16], 16), seed]).permutation(n_units)
 
 
 def looks(n_units: int, cases_per_unit: int) -> Iterator[int]:
-    """Yield the numbers of units after which it is asked whether that is enough: 64 cases, and an eighth more each time.
+    """Yield the numbers of units after which scoring may stop: 64 cases, then an eighth more each time.
 
-    They are fixed, so that a run that is answered from the cache stops where one that scores would.
+    They are fixed, so that a run from the cache stops where a run that scores does.
 
     >>> list(looks(1000, 1))[:12]
     [64, 128, 192, 256, 320, 384, 448, 512, 576, 640, 704, 768]
@@ -89,12 +97,12 @@ def looks(n_units: int, cases_per_unit: int) -> Iterator[int]:
 def answer(
     question: Question, model: Model, digest: str, settings: ScoreSettings, label: str, enough: Enough | None = None
 ) -> tuple[Answer, list[str]]:
-    """Return the answer to a question, and notes on how it was made. ``enough`` may stop it early."""
+    """Return the answer to a question, and remarks on how it was computed. ``enough`` may stop scoring early."""
     if question.cases is None:
-        content: Any = question.query if isinstance(question.query, BesideText) else model.backend
-        count = len(content.ids) if isinstance(question.query, StoredPredictions) else 1
+        content: object = question.query if isinstance(question.query, BesideText) else model.backend
+        count = len(model.backend.ids) if isinstance(question.query, StoredPredictions) else 1
         return Answer(None, np.zeros(0, np.int64), np.zeros((0, 0, 0)), content=content, count=count), []
-    if isinstance(question.query, StoredPredictions):  # of cases that are known, to be looked up by whoever asks
+    if isinstance(question.query, StoredPredictions):  # predictions for known cases, which the family looks up
         units = np.arange(question.cases.n_units, dtype=np.int64)
         nothing = np.zeros((len(units), question.cases.cases_per_unit, 0))
         return Answer(question.cases, units, nothing, content=model.backend), []
@@ -111,9 +119,9 @@ def score_suite(
     whole: bool = False,
     enough: Enough | None = None,
 ) -> tuple[Answer, list[str]]:
-    """Return the scores of a prefix of the random order (of all cases if ``whole``), and notes on how they were made.
+    """Return the scores of a prefix of the random order (of all cases if ``whole``), and remarks on how they were computed.
 
-    ``enough`` is asked at :func:`looks` and can stop it before. An interruption keeps what was scored, in the cache, and is passed on.
+    ``enough`` is called at :func:`looks` and can stop scoring early. After an interruption the scores so far are in the cache.
     """
     limit = None if whole else settings.limit
     n = cases.n_units if limit is None else min(cases.n_units, max(1, limit // cases.cases_per_unit))
@@ -126,21 +134,27 @@ def score_suite(
         run = _Run(cases, units, values, store, _window(query, model) // cases.cases_per_unit or 1, store.read(values))
         make = partial(make_scorer, cases, query, model, settings.batch_tokens, settings.cache)
         stop = run.score(make, partial(_show, settings, label, n, cases), enough)
-    kept = Answer(cases, units[:stop], values[:stop], stopped=stop < n)
-    vocabulary = vocabulary_texts(model, map(int, np.unique(kept.values))) if isinstance(query, TopFills) else {}
-    content = sampled_texts(model, kept.values[:, 0]) if isinstance(query, GeneratedTokens) else None
+    scored = Answer(cases, units[:stop], values[:stop], stopped=stop < n)
+    vocabulary = vocabulary_texts(model, map(int, np.unique(scored.values))) if isinstance(query, TopFills) else {}
+    content = (
+        sampled_texts(model, scored.values[:, 0].astype(np.int32, copy=False))
+        if isinstance(query, GeneratedTokens)
+        else None
+    )
     notes = [note for note in (*run.notes, store.note) if note]
-    return replace(kept, vocabulary=vocabulary, content=content), notes
+    return replace(scored, vocabulary=vocabulary, content=content), notes
 
 
 def _window(query: Query, model: Model) -> int:
-    """Return the cases of a window; it depends on nothing but the key, so that a resumed run makes the same batches."""
+    """Return the number of cases in a window. It depends on the key only, so that a resumed run has the same batches."""
     on_gpu = str(model.details.get("device") or "cpu").partition(":")[0] != "cpu"
-    return int(getattr(query, "window", WINDOW_ON_GPU if on_gpu else WINDOW))
+    if isinstance(query, WindowedQuery):
+        return query.window
+    return WINDOW_ON_GPU if on_gpu else WINDOW
 
 
-def _about(label: str, model: Model, cases: Cases) -> dict[str, Any]:
-    """Return what --bias-cache-info tells of an entry."""
+def _about(label: str, model: Model, cases: Cases) -> dict[str, object]:
+    """Return the description of a cache entry for --bias-cache-info."""
     return {
         "suite": label.replace(f" on {model.name}", "", 1),
         "model": model.name,
@@ -149,7 +163,9 @@ def _about(label: str, model: Model, cases: Cases) -> dict[str, Any]:
     }
 
 
-def _show(settings: ScoreSettings, label: str, n: int, cases: Cases, done: int) -> Any:
+def _show(
+    settings: ScoreSettings, label: str, n: int, cases: Cases, done: int
+) -> AbstractContextManager[Callable[[int], object]]:
     if settings.progress is None:
         return nullcontext(lambda count: None)
     return settings.progress(label, n * cases.cases_per_unit, done * cases.cases_per_unit)
@@ -157,51 +173,59 @@ def _show(settings: ScoreSettings, label: str, n: int, cases: Cases, done: int) 
 
 @dataclass
 class _Run:
-    """The scoring of the units of one question, of which ``done`` are there."""
+    """The scoring of the units of one question, of which ``done`` are complete."""
 
     cases: Cases
     units: IntArray
-    values: NDArray[Any]
+    values: NDArray[np.generic]
     store: ScoreStore
     window: int
     done: int
     notes: Sequence[str] = ()
 
-    def score(self, make: Callable[[], Scorer], show: Callable[[int], Any], enough: Enough | None) -> int:
-        """Score until it is enough; return how many units that took. What was scored is kept every few seconds, and at the end."""
-        with ExitStack() as shown:
+    def score(
+        self,
+        make: Callable[[], Scorer],
+        show: Callable[[int], AbstractContextManager[Callable[[int], object]]],
+        enough: Enough | None,
+    ) -> int:
+        """Score until it is enough, and return the number of units. Scores are stored every few seconds and at the end."""
+        with ExitStack() as display:
             scorer: Scorer | None = None
-            kept = self.done
-            since = -math.inf  # the first window is kept at once: a run that is killed again and again goes on
+            stored = self.done
+            since = (
+                -math.inf
+            )  # the first window is stored at once, so that a run that is killed repeatedly makes progress
             try:
                 for look in looks(len(self.units), self.cases.cases_per_unit) if enough else (len(self.units),):
                     while self.done < look:
                         if scorer is None:
                             scorer = make()
-                            advance = shown.enter_context(show(self.done))
+                            advance = display.enter_context(show(self.done))
                         advance(self._score_window(scorer, look))
                         if time.monotonic() - since > _KEEP_EVERY:
-                            self.store.write(kept, self.values[kept : self.done])
-                            kept, since = self.done, time.monotonic()
+                            self.store.write(stored, self.values[stored : self.done])
+                            stored, since = self.done, time.monotonic()
                     if enough is not None and enough(
                         Answer(self.cases, self.units[:look], self.values[:look], stopped=look < len(self.units))
                     ):
                         return look
                 return len(self.units)
             finally:
-                self.store.write(kept, self.values[kept : self.done])
+                self.store.write(stored, self.values[stored : self.done])
                 self.notes = scorer.notes if scorer else ()
 
     def _score_window(self, scorer: Scorer, look: int) -> int:
-        """Score one window, which ends at a fixed place so that a resumed run makes the same batches; return its number of cases."""
+        """Score a window and return its number of cases. It ends at a fixed place, so that a resumed run has the same batches."""
         stop = min(look, (self.done // self.window + 1) * self.window)
-        found = scorer.score(self.cases.cases_of(self.units[self.done : stop]))
-        self.values[self.done : stop] = found.reshape(self.values[self.done : stop].shape)
+        scores = scorer.score(self.cases.cases_of(self.units[self.done : stop]))
+        self.values[self.done : stop] = scores.reshape(self.values[self.done : stop].shape)
         scored, self.done = (stop - self.done) * self.cases.cases_per_unit, stop
         return scored
 
 
-def _key(cases: Cases, query: Query, model: Model, digest: str, settings: ScoreSettings) -> dict[str, Any]:
+def _key(cases: Cases, query: Query, model: Model, digest: str, settings: ScoreSettings) -> dict[str, object]:
+    """Return what determines the scores: the key of the cache."""
     return {
         "model": model.fingerprint,
         "labels": model.role.labels,

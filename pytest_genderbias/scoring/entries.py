@@ -1,8 +1,8 @@
-"""What the score cache holds, and what may go: entries are listed, cleared, and bounded by when they were last used.
+"""Entries of the score cache: list them, clear them, and bound their size by removing the least recently used.
 
-An entry is a folder of :class:`~pytest_genderbias.scoring.store.ScoreStore` (its name has 32 hexadecimal digits, and it holds
-nothing but scores, ``about.json``, a lock and what a killed writer left), or a trained head in ``heads``. Whatever else lies in the
-folder of the cache is neither counted nor touched. No entry is removed while a process holds its lock.
+An entry is a folder of :class:`~pytest_genderbias.scoring.store.ScoreStore` (named with 32 hexadecimal digits, it holds only scores,
+``about.json``, a lock and the unfinished files of killed writers), or a trained head in ``heads``. Other files in the cache folder are
+neither counted nor changed. No entry is removed while a process holds its lock.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 ABOUT, LOCK = "about.json", ".lock"
 _FOLDER = re.compile(r"[0-9a-f]{32}")
@@ -24,12 +27,12 @@ _HEAD = re.compile(r"[0-9a-f]{32}\.safetensors")
 
 
 @dataclass(frozen=True)
-class Entry:
+class CacheEntry:
     """An entry of the cache.
 
-    ``size`` in bytes; ``used``: when it was last read or written, in seconds since the epoch; ``suite`` and ``model`` as the run
-    called them, ``cases`` stored of ``cases_total``: ``None`` where the entry does not say. ``leftovers``: it holds files that a
-    writer began.
+    ``size``: in bytes. ``used``: time of the last read or write, in seconds since the epoch. ``suite`` and ``model``: names in the run that
+    wrote the entry. ``cases``: stored cases, of ``cases_total``. ``None`` for what is unknown. ``leftovers``: the entry holds unfinished
+    files of a killed writer.
     """
 
     path: Path
@@ -44,27 +47,27 @@ class Entry:
 
 @dataclass(frozen=True)
 class Removal:
-    """How many entries were removed, their bytes, and how many should have gone and could not: in use, or not to be locked."""
+    """Number of removed entries, their size in bytes, and the number of entries that could not be removed, being in use."""
 
     removed: int = 0
     size: int = 0
     held: int = 0
 
 
-def list_entries(root: Path) -> list[Entry]:
-    """Return the entries of a cache, the least recently used first; none where there is no folder."""
-    found = [_score_entry(path) for path in _paths(root) if _FOLDER.fullmatch(path.name)]
-    found += [_head_entry(path) for path in _paths(root / "heads") if _HEAD.fullmatch(path.name)]
-    return sorted((entry for entry in found if entry is not None), key=lambda entry: (entry.used, entry.path))
+def list_entries(root: Path) -> list[CacheEntry]:
+    """Return the entries of a cache, least recently used first; empty if there is no folder."""
+    entries = [_score_entry(path) for path in _paths(root) if _FOLDER.fullmatch(path.name)]
+    entries += [_head_entry(path) for path in _paths(root / "heads") if _HEAD.fullmatch(path.name)]
+    return sorted((entry for entry in entries if entry is not None), key=lambda entry: (entry.used, entry.path))
 
 
 def clear(root: Path) -> Removal:
-    """Remove all entries that no process holds."""
+    """Remove all entries that no process uses."""
     return _remove(list_entries(root))
 
 
 def bound(root: Path, size: int) -> Removal:
-    """Remove the least recently used entries until the rest takes ``size`` bytes at most, and what killed writers left."""
+    """Remove the least recently used entries until the rest takes at most ``size`` bytes, and unfinished files of killed writers."""
     entries = list_entries(root)
     for entry in entries:
         if entry.leftovers:
@@ -76,13 +79,13 @@ def bound(root: Path, size: int) -> Removal:
     for entry in entries:
         if excess <= total.size:
             break
-        one = _remove([entry])
-        total = Removal(total.removed + one.removed, total.size + one.size, total.held + one.held)
+        step = _remove([entry])
+        total = Removal(total.removed + step.removed, total.size + step.size, total.held + step.held)
     return total
 
 
 def sweep(folder: Path) -> None:
-    """Remove the files that a killed writer began. Only for who holds the entry's lock."""
+    """Remove the unfinished files of a killed writer. The caller holds the entry's lock."""
     for path in _paths(folder):
         if _LEFTOVER.fullmatch(path.name):
             with suppress(OSError):
@@ -91,13 +94,13 @@ def sweep(folder: Path) -> None:
 
 @contextmanager
 def held(folder: Path) -> Iterator[bool]:
-    """Hold an entry's lock if it can be had at once, and tell so. A process that was killed holds none."""
+    """Hold an entry's lock if it is free, and yield whether it is held. A killed process holds no lock."""
     from filelock import FileLock
 
     lock = FileLock(folder / LOCK)
     try:
         lock.acquire(timeout=0)
-    except (OSError, NotImplementedError):  # a time-out is an OSError
+    except (OSError, NotImplementedError):  # a timeout is an OSError
         yield False
         return
     try:
@@ -106,13 +109,13 @@ def held(folder: Path) -> Iterator[bool]:
         lock.release()
 
 
-def is_on_disk(lock: Any, path: Path) -> bool:
-    """Tell whether the file that a lock holds is the one at its path: another process may have removed it and made another.
+def is_on_disk(lock: BaseFileLock, path: Path) -> bool:
+    """Return whether the file that a lock holds is the one at its path: another process may have replaced it.
 
-    Late versions of filelock see to it themselves; it comes with torch and transformers, in whatever version they are content with.
+    Recent versions of filelock check this themselves, but any version that torch and transformers accept may be installed.
     """
-    held_file = getattr(getattr(lock, "_context", lock), "lock_file_fd", None)
-    if held_file is None:  # a kind of lock that has no file open
+    held_file = _descriptor(lock)
+    if held_file is None:  # a kind of lock without an open file
         return True
     try:
         return os.path.samestat(os.fstat(held_file), path.stat())
@@ -120,13 +123,19 @@ def is_on_disk(lock: Any, path: Path) -> bool:
         return False
 
 
-def _remove(entries: Sequence[Entry]) -> Removal:
+def _descriptor(lock: BaseFileLock) -> int | None:
+    """Return the descriptor of a lock's file, which versions of filelock keep in different private places."""
+    descriptor = getattr(getattr(lock, "_context", lock), "lock_file_fd", None)
+    return descriptor if isinstance(descriptor, int) else None
+
+
+def _remove(entries: Sequence[CacheEntry]) -> Removal:
     gone = [entry for entry in entries if _remove_one(entry.path)]
     return Removal(len(gone), sum(entry.size for entry in gone), len(entries) - len(gone))
 
 
 def _remove_one(path: Path) -> bool:
-    """Remove an entry unless it is in use, and tell whether it is gone. Half an entry, after a kill, is a shorter one."""
+    """Remove an entry unless it is in use, and return whether it is gone. If this is interrupted, the rest is a valid shorter entry."""
     try:
         if path.is_file():
             path.unlink()
@@ -134,10 +143,10 @@ def _remove_one(path: Path) -> bool:
         with held(path) as free:
             if not free:
                 return not path.exists()
-            for one in _paths(path):
-                if _is_ours(one) and one.name != LOCK:
-                    one.unlink()
-            with suppress(OSError):  # who waits for the lock sees that its file is gone, and makes another
+            for file in _paths(path):
+                if _is_ours(file) and file.name != LOCK:
+                    file.unlink()
+            with suppress(OSError):  # a process that waits for the lock sees that its file is gone, and makes another
                 (path / LOCK).unlink()
         with suppress(OSError):
             path.rmdir()
@@ -146,19 +155,19 @@ def _remove_one(path: Path) -> bool:
     return True
 
 
-def _score_entry(folder: Path) -> Entry | None:
-    """Describe a folder, or say that it is no entry: it is empty, or holds something that the cache does not write."""
+def _score_entry(folder: Path) -> CacheEntry | None:
+    """Return the entry of a folder, or ``None`` if it is empty or holds files that the cache does not write."""
     files = list(_paths(folder))
     if not files or folder.is_symlink() or not all(map(_is_ours, files)):
         return None
     try:
         size, used = sum(path.stat().st_size for path in files), folder.stat().st_mtime
-    except OSError:  # it goes this very moment
+    except OSError:  # another process removes the entry right now
         return None
     about = _about(folder / ABOUT)
     each, total = (_count(about.get(name)) for name in ("cases_per_unit", "cases"))
     units = _stored([match for path in files if (match := _SCORES.fullmatch(path.name))])
-    return Entry(
+    return CacheEntry(
         folder,
         size,
         used,
@@ -170,16 +179,16 @@ def _score_entry(folder: Path) -> Entry | None:
     )
 
 
-def _head_entry(path: Path) -> Entry | None:
+def _head_entry(path: Path) -> CacheEntry | None:
     try:
         stat = path.lstat()
     except OSError:
         return None
-    return Entry(path, stat.st_size, stat.st_mtime, "trained head") if path.is_file() else None
+    return CacheEntry(path, stat.st_size, stat.st_mtime, "trained head") if path.is_file() else None
 
 
 def _stored(spans: Sequence[re.Match[str]]) -> int:
-    """Return the number of units that are stored without a gap, from the first on."""
+    """Return the number of units that are stored without a gap from the first one."""
     done = 0
     for start, stop in sorted((int(span[1]), int(span[2])) for span in spans):
         if start > done:
@@ -198,7 +207,7 @@ def _paths(folder: Path) -> Iterator[Path]:
         yield from sorted(folder.iterdir())
 
 
-def _about(path: Path) -> dict[str, Any]:
+def _about(path: Path) -> dict[str, object]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -206,9 +215,9 @@ def _about(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _count(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value < 1 << 63 else None
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None

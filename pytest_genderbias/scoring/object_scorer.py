@@ -1,73 +1,93 @@
-"""Scores of a model object, from strings."""
+"""Scores of an object with the protocol of its role, from strings."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import NotApplicableError, ScoreError, SettingError
 from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.protocols import CausalLM, MaskedLM, PairClassifier, TextClassifier
 from pytest_genderbias.scoring.base import answer_width, check_finite
 from pytest_genderbias.scoring.reads import top_ids
-from pytest_genderbias.suites.cases import IntArray
+from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import PairProbabilities, Query, SlotLogProbability, TopFills
+from pytest_genderbias.suites.space import CaseSpace
 
 
 class ObjectScorer:
-    """Scores through strings, for an object with the protocol of its role."""
+    """Scores cases with the method that the protocol of the role has for the query.
 
-    def __init__(self, space: Any, query: Query, model: Model) -> None:
-        self._space, self._query, self._model = space, query, model
-        if isinstance(query, SlotLogProbability) and not hasattr(model.backend, "continuation_log_probs"):
+    Raises:
+        NotApplicableError: the object lacks the method.
+    """
+
+    def __init__(self, cases: Cases, query: Query, model: Model) -> None:
+        self._cases, self._query, self._model = cases, query, model
+        if isinstance(query, SlotLogProbability) and not isinstance(model.backend, CausalLM):
             raise NotApplicableError(
-                f"{model.name} has no continuation_log_probs(prefixes, continuations), which this suite asks for"
+                f"{model.name} has no continuation_log_probs(prefixes, continuations), which this suite needs"
             )
 
     @property
     def notes(self) -> list[str]:
-        """Say that the model came as an object."""
+        """No remarks."""
         return []
 
-    def score(self, cases: IntArray) -> NDArray[Any]:
-        """Return the scores of the cases."""
-        model = self._model.backend
+    def score(self, cases: IntArray) -> NDArray[np.generic]:
+        """Return the scores of the cases: shape (len(cases), width of the query)."""
         if isinstance(self._query, SlotLogProbability):
-            columns = self._space.columns(cases)
-            choices = [{name: int(v[row]) for name, v in columns.items()} for row in range(len(cases))]
-            slot = self._query.slot
-            prefixes = [self._space.prefix(choice, slot) for choice in choices]
-            answer = model.continuation_log_probs(prefixes, [self._space.word_of(choice, slot) for choice in choices])
-            return self._checked(answer, (len(cases),), cases)[:, None]
+            return self._continuations(cases, self._query.slot)
         if isinstance(self._query, TopFills):
-            texts = [text for (text,) in self._space.sentences(cases, model.mask_token)]
-            return self._fills(texts, cases, self._query.k)
-        columns = [list(column) for column in zip(*self._space.sentences(cases), strict=True)]
-        pair = isinstance(self._query, PairProbabilities)
-        found = model.pair_probabilities(*columns) if pair else model.class_probabilities(*columns)
-        answer = self._checked(found, (len(cases), answer_width(self._query, self._model)), cases)
-        if not np.allclose(answer.sum(axis=1), 1.0, atol=1e-3):
-            raise ScoreError(f"the probabilities of {self._model.name} do not sum to one for {columns[0][0]!r}")
-        return (answer[:, list(self._model.role.label_order)] if pair else answer).astype(np.float32)
+            return self._fills(cases, self._query.k)
+        return self._probabilities(cases)
 
-    def _fills(self, texts: list[str], cases: IntArray, k: int) -> NDArray[Any]:
-        size = len(self._model.backend.vocabulary)
+    def _continuations(self, cases: IntArray, slot: str) -> NDArray[np.float64]:
+        """Return the log-probability of the word in the slot, given the words before it."""
+        model: CausalLM = self._model.backend
+        assert isinstance(self._cases, CaseSpace)
+        columns = self._cases.columns(cases)
+        choices = [{name: int(v[row]) for name, v in columns.items()} for row in range(len(cases))]
+        prefixes = [self._cases.prefix(choice, slot) for choice in choices]
+        answer = model.continuation_log_probs(prefixes, [self._cases.word_of(choice, slot) for choice in choices])
+        return self._checked(answer, (len(cases),), cases)[:, None]
+
+    def _fills(self, cases: IntArray, k: int) -> NDArray[np.int32]:
+        """Return the ids of the k best fills of the mask in each case."""
+        model: MaskedLM = self._model.backend
+        texts = [text for (text,) in self._cases.sentences(cases, model.mask_token)]
+        size = len(model.vocabulary)
         if size < k:
             raise SettingError(f"top_k is {k}, the vocabulary of {self._model.name} has {size} items")
         best = np.zeros((len(texts), k), dtype=np.int32)
         ids = np.arange(size)[None]
         for start in range(0, len(texts), 64):
             part = slice(start, start + 64)
-            scores = self._checked(self._model.backend.fill_scores(texts[part]), (len(texts[part]), size), cases[part])
+            scores = self._checked(model.fill_scores(texts[part]), (len(texts[part]), size), cases[part])
             best[part] = top_ids(scores, np.repeat(ids, len(scores), axis=0), k)
         return best
 
-    def _checked(self, answer: Any, shape: tuple[int, ...], cases: IntArray) -> NDArray[Any]:
+    def _probabilities(self, cases: IntArray) -> NDArray[np.float32]:
+        """Return the probabilities of a classifier's labels, for pairs in the order of the query."""
+        columns = [list(column) for column in zip(*self._cases.sentences(cases), strict=True)]
+        pair = isinstance(self._query, PairProbabilities)
+        if pair:
+            pair_classifier: PairClassifier = self._model.backend
+            output = pair_classifier.pair_probabilities(*columns)
+        else:
+            classifier: TextClassifier = self._model.backend
+            output = classifier.class_probabilities(*columns)
+        answer = self._checked(output, (len(cases), answer_width(self._query, self._model)), cases)
+        if not np.allclose(answer.sum(axis=1), 1.0, atol=1e-3):
+            raise ScoreError(f"the probabilities of {self._model.name} do not sum to one for {columns[0][0]!r}")
+        return (answer[:, list(self._model.role.label_order)] if pair else answer).astype(np.float32)
+
+    def _checked(self, answer: object, shape: tuple[int, ...], cases: IntArray) -> NDArray[np.float64]:
+        """Return an answer as an array, of the expected shape and finite."""
         array = np.asarray(answer, dtype=np.float64)
         if array.shape != shape:
             raise ScoreError(f"{self._model.name} answered with an array of the shape {array.shape}, expected {shape}")
         check_finite(
-            np.asarray(np.isfinite(array.reshape(len(cases), -1)).all(axis=1)), self._space, cases, self._model.name
+            np.asarray(np.isfinite(array.reshape(len(cases), -1)).all(axis=1)), self._cases, cases, self._model.name
         )
         return array

@@ -68,7 +68,7 @@ def make_scorer(
 
 
 def vocabulary_texts(model: Model, ids: Iterable[int]) -> dict[int, str]:
-    """Return the text of vocabulary items."""
+    """Return the texts of vocabulary items by their ids."""
     if not isinstance(model.backend, Checkpoint):
         return {i: str(model.backend.vocabulary[i]) for i in ids}
     tokenizer = model.backend.tokenizer

@@ -1,14 +1,15 @@
-"""How alike two texts are: a pair regressor's score, or the cosine of two sentence vectors."""
+"""Similarity of two texts: the score of a pair regressor, or the cosine of two sentence vectors."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import NotApplicableError, ScoreError
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.protocols import PairRegressor, SentenceEncoder
 from pytest_genderbias.models.roles import PAIR_REGRESSOR
 from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.checkpoint_scorer import CheckpointScorer
@@ -18,20 +19,24 @@ from pytest_genderbias.suites.query import PairSimilarity
 
 
 def make(cases: Cases, query: PairSimilarity, model: Model, batch_tokens: int | None) -> Scorer:
-    """Return the scorer for the kind of model."""
+    """Return the scorer for the kind of model.
+
+    Raises:
+        NotApplicableError: the model is an object without scores of pairs or sentence vectors.
+    """
     if isinstance(model.backend, Checkpoint):
         if model.role.kind == PAIR_REGRESSOR:
             return CheckpointScorer(cases, query, model, batch_tokens)
         return NetworkCosines(cases, query, model, batch_tokens)
-    if not hasattr(model.backend, "pair_scores") and not hasattr(model.backend, "encode"):
+    if not isinstance(model.backend, (PairRegressor, SentenceEncoder)):
         raise NotApplicableError(
-            f"{model.name} has neither pair_scores(firsts, seconds) nor encode(texts), which this suite asks for"
+            f"{model.name} has neither pair_scores(firsts, seconds) nor encode(texts), which this suite needs"
         )
     return ObjectSimilarity(cases, model)
 
 
 class NetworkCosines:
-    """The cosine of the sentence vectors of a network."""
+    """Cosines of the sentence vectors of a network."""
 
     def __init__(self, cases: Cases, query: PairSimilarity, model: Model, batch_tokens: int | None) -> None:
         self._cases, self._model, self._pooling = cases, model, query.pooling
@@ -39,11 +44,11 @@ class NetworkCosines:
 
     @property
     def notes(self) -> list[str]:
-        """Say what was cut or halved."""
+        """Remarks on texts that were cut and batches that were halved."""
         return self._states.notes
 
-    def score(self, cases: IntArray) -> NDArray[Any]:
-        """Return one cosine a pair."""
+    def score(self, cases: IntArray) -> NDArray[np.float64]:
+        """Return one cosine for each pair: shape (len(cases), 1)."""
         sentences = self._cases.sentences(cases)
         texts = list(dict.fromkeys(text for pair in sentences for text in pair))
         vectors = self._states.span_vectors(texts, [((0, len(text)),) for text in texts], self._pooling)[:, 0]
@@ -51,7 +56,7 @@ class NetworkCosines:
 
 
 class ObjectSimilarity:
-    """The scores of an object of the user's own."""
+    """The scores of an object with the protocol ``PairRegressor`` or ``SentenceEncoder``; the first is preferred."""
 
     notes: list[str]
 
@@ -59,29 +64,34 @@ class ObjectSimilarity:
         self._cases, self._model = cases, model
         self.notes = []
 
-    def score(self, cases: IntArray) -> NDArray[Any]:
-        """Return one score a pair."""
-        sentences, model = self._cases.sentences(cases), self._model.backend
-        if not hasattr(model, "pair_scores"):
+    def score(self, cases: IntArray) -> NDArray[np.float64]:
+        """Return one score for each pair: shape (len(cases), 1)."""
+        sentences = self._cases.sentences(cases)
+        if not isinstance(self._model.backend, PairRegressor):
+            encoder: SentenceEncoder = self._model.backend
             texts = list(dict.fromkeys(text for pair in sentences for text in pair))
-            vectors = np.asarray(model.encode(texts), dtype=np.float64)
+            vectors = np.asarray(encoder.encode(texts), dtype=np.float64)
             if vectors.ndim != 2 or len(vectors) != len(texts):
                 raise ScoreError(
                     f"{self._model.name} answered with an array of the shape {vectors.shape}, expected ({len(texts)}, dimensions)"
                 )
             return _cosines(sentences, dict(zip(texts, vectors, strict=True)), self._cases, cases, self._model.name)
         firsts, seconds = zip(*sentences, strict=True)
-        found = np.asarray(model.pair_scores(list(firsts), list(seconds)), dtype=np.float64)
-        if found.shape != (len(cases),):
+        scores = np.asarray(self._model.backend.pair_scores(list(firsts), list(seconds)), dtype=np.float64)
+        if scores.shape != (len(cases),):
             raise ScoreError(
-                f"{self._model.name} answered with an array of the shape {found.shape}, expected {(len(cases),)}"
+                f"{self._model.name} answered with an array of the shape {scores.shape}, expected {(len(cases),)}"
             )
-        check_finite(np.isfinite(found), self._cases, cases, self._model.name)
-        return found[:, None]
+        check_finite(np.isfinite(scores), self._cases, cases, self._model.name)
+        return scores[:, None]
 
 
 def _cosines(
-    sentences: list[tuple[str, ...]], vectors: dict[str, NDArray[Any]], cases: Cases, numbers: IntArray, name: str
+    sentences: list[tuple[str, ...]],
+    vectors: Mapping[str, NDArray[np.floating]],
+    cases: Cases,
+    numbers: IntArray,
+    name: str,
 ) -> NDArray[np.float64]:
     first, second = (np.stack([vectors[pair[side]] for pair in sentences]).astype(np.float64) for side in (0, 1))
     length = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)

@@ -1,7 +1,7 @@
-"""The score cache: content-addressed, written whole, checksummed. A damaged entry is recomputed, never trusted, never fatal.
+"""The score cache: content-addressed, checksummed, with atomic writes. Damaged entries are recomputed and never end a run.
 
-One folder holds the scores of one key (model fingerprint, suite digest, cases, query, settings, scoring version), as files
-``START-STOP.npy`` of consecutive units in the random order. Each begins with the SHA-256 of the rest.
+A folder holds the scores of one key (model fingerprint, suite digest, cases, query, settings, scoring version) in files
+``START-STOP.npy`` of consecutive units in the random order. Each file begins with the SHA-256 of its rest.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +22,20 @@ from pytest_genderbias.folders import write_whole
 from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.entries import ABOUT, LOCK, is_on_disk, sweep
 
-_ATTEMPTS = 5  #: to lock an entry that others remove
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+_ATTEMPTS = 5  #: attempts to lock an entry that other processes remove
 
 
 class ScoreStore:
-    """The scores of one key. Without a folder nothing is kept.
+    """The stored scores of one key. Without a root folder, nothing is stored.
 
-    ``about`` is told to whoever asks what the cache holds, and is no part of the key: ``suite`` (and question), ``model``,
-    ``cases_per_unit``, and ``cases`` in all.
+    ``about`` describes the entry in listings of the cache and is not part of the key: ``suite`` (and question), ``model``,
+    ``cases_per_unit``, and the total number of ``cases``.
     """
 
-    def __init__(self, root: Path | None, key: dict[str, Any], about: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, root: Path | None, key: dict[str, object], about: Mapping[str, object] | None = None) -> None:
         text = json.dumps({**key, "version": SCORING_VERSION}, sort_keys=True)
         self.folder = None if root is None else root / hashlib.sha256(text.encode()).hexdigest()[:32]
         self.note: str | None = None
@@ -40,10 +43,10 @@ class ScoreStore:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the key: a second process waits, and then finds the first one's scores.
+        """Lock the key: a second process waits, and then reads the scores of the first.
 
-        A process that was killed holds nothing. Where no lock can be had, stored scores are read (each file is whole and checked),
-        and none are written.
+        A killed process holds no lock. If the key cannot be locked, stored scores are read (each file is complete and checked), and none
+        are written.
         """
         if self.folder is None:
             yield
@@ -61,9 +64,9 @@ class ScoreStore:
             lock.release()
 
     def _begin(self, folder: Path) -> None:
-        """Sweep what a killed writer left, say what the entry is, and mark it as used."""
+        """Remove unfinished files of killed writers, write the description of the entry, and mark it as used."""
         sweep(folder)
-        with suppress(OSError):  # the scores do not hang on it
+        with suppress(OSError):  # scores do not depend on the description
             if self._about is not None:
                 content = json.dumps(dict(self._about), sort_keys=True).encode()
                 path = folder / ABOUT
@@ -71,8 +74,8 @@ class ScoreStore:
                     write_whole(path, content)
             os.utime(folder)
 
-    def read(self, scores: NDArray[Any]) -> int:
-        """Fill ``scores`` (units, cases, width) from the front with what is stored; return the number of units filled."""
+    def read(self, scores: NDArray[np.generic]) -> int:
+        """Fill ``scores`` (units, cases, width) from the front with stored scores; return the number of filled units."""
         if self.folder is None:
             return 0
         done = 0
@@ -92,8 +95,8 @@ class ScoreStore:
             done += len(part)
         return done
 
-    def write(self, start: int, values: NDArray[Any]) -> None:
-        """Keep the scores of consecutive units. A cache that cannot be written is given up with a note, and the run goes on."""
+    def write(self, start: int, values: NDArray[np.generic]) -> None:
+        """Store the scores of consecutive units from ``start`` on. If this fails, nothing more is stored, and ``note`` says why."""
         if self.folder is None or self.note is not None or not len(values):
             return
         buffer = io.BytesIO()
@@ -115,12 +118,13 @@ class ScoreStore:
                     yield int(start), int(stop), path
 
     def _give_up(self, error: OSError | NotImplementedError) -> None:
-        """Write nothing from here on, and say why."""
-        self.note = f"scores not cached: {getattr(error, 'strerror', None) or error} ({self.folder})"
+        """Store nothing more, and note the reason."""
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        self.note = f"scores not cached: {reason} ({self.folder})"
 
 
-def _acquire(folder: Path) -> Any:
-    """Make an entry's folder and wait for its lock. An entry that is cleared in between is made anew."""
+def _acquire(folder: Path) -> BaseFileLock:
+    """Create an entry's folder and wait for its lock. An entry that is removed in the meantime is created again."""
     from filelock import FileLock
 
     for _ in range(_ATTEMPTS):
@@ -131,10 +135,10 @@ def _acquire(folder: Path) -> Any:
             if is_on_disk(lock, folder / LOCK):
                 return lock
             lock.release()
-    raise OSError("others remove its folder again and again")
+    raise OSError("other processes keep removing its folder")
 
 
-def _read_checked(path: Path) -> NDArray[Any] | None:
+def _read_checked(path: Path) -> NDArray[np.generic] | None:
     try:
         content = path.read_bytes()
         digest, payload = content[:32], content[32:]

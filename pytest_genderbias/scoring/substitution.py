@@ -1,37 +1,38 @@
-"""A language model as a coreference scorer: each candidate takes the pronoun's place in a second copy of the text.
+"""A language model as a coreference scorer: each candidate replaces the pronoun in a second copy of the text.
 
-To ask whether the pronoun of "The nurse met the clerk because she was late." means the nurse, the model is given
+To score the nurse as the referent of "she" in "The nurse met the clerk because she was late.", the model reads
 
     The nurse met the clerk because she was late. The nurse met the clerk because the nurse was late.
 
-and the score is ln P of the words *the nurse* in the second copy: for a masked LM the sum over their tokens of the log-probability
-of each, masked alone, with all the rest in place; for a causal LM the chain rule over them, after all that stands before. Where the
-pronoun is simply replaced (Trinh and Le 2018; Kocijan et al. 2019), it is gone, and so is its gender: the scores for "she" and
-"he" would be equal. Here the first copy keeps it, as a premise does (WNLI, Wang et al. 2019), so the score is conditional on it.
+and the score is the log-probability of the words *the nurse* in the second copy. For a masked LM this is the sum over their tokens of the
+log-probability of each token, masked in turn, with all others in place; for a causal LM it is the chain rule over the tokens, given
+everything before them. If the candidate replaces the pronoun in the only copy (Trinh and Le 2018; Kocijan et al. 2019), the pronoun's
+gender is lost: the scores for "she" and "he" are equal. Here the first copy keeps the pronoun, as a premise does (WNLI, Wang et
+al. 2019), so the score is conditional on it.
 
-A score is in nats, 0 at most. Two candidates of one text are compared by the probability of all their words, as in a causal LM's
-own choice between them (a longer candidate is not helped; between two of several tokens a masked LM sees the rest of the word).
-The frequencies of "he" and "she" do not enter, since no pronoun is scored.
+A score is in nats, at most 0. Two candidates of a text are compared by the probability of all their words, as when a causal LM chooses
+between them. Longer candidates have no advantage; in a candidate of several tokens, a masked LM sees the other tokens.
+The frequencies of "he" and "she" have no influence, since no pronoun is scored.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.mentions import Span, words_of
-from pytest_genderbias.errors import ModelError, NotApplicableError, ScoreError
+from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.protocols import CausalLM
 from pytest_genderbias.scoring.base import Scorer, check_finite
-from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood
+from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood, continuation_log_probs
 from pytest_genderbias.suites.cases import IntArray, TextCases
 
-#: First words that have a capital only where a sentence begins.
+#: First words that are capitalised only at the beginning of a sentence.
 _SMALL = re.compile(r"(?:the|an?|this|that|some\w*|my|our|your|his|her|its|their)\b", re.IGNORECASE)
-#: Words after "her" that begin no noun phrase: "met her because", "told her that".
+#: Words after "her" that do not begin a noun phrase: "met her because", "told her that".
 _AFTER_OBJECT = re.compile(
     r"\W*\Z|[^\w\s]|\s+(?:a|about|after|all|an|and|any|as|at|because|before|but|by|during|for|from|how|if|in|into|it|not|of|off|on|"
     r"or|out|over|so|some|something|than|that|the|through|to|up|was|were|what|when|where|whether|which|while|who|why|will|with|"
@@ -42,15 +43,16 @@ _POSSESSIVES = ("his", "its", "their", "hers", "theirs")
 
 
 def substituted(text: str, candidate: Span, pronoun: Span, genitive: bool | None = None) -> tuple[str, Span]:
-    """Return the text twice, the candidate in the pronoun's place in the second copy, and where it stands there.
+    """Return two copies of the text, with the candidate in place of the pronoun in the second, and the candidate's span there.
 
-    A possessive pronoun becomes the candidate's genitive ("her shift": "the nurse's shift"); capitals follow the place.
+    A possessive pronoun becomes the genitive of the candidate ("her shift": "the nurse's shift"). The candidate is capitalised as the
+    pronoun's place requires.
 
     Args:
         text: the text.
-        candidate: where the candidate stands in it.
-        pronoun: where the pronoun stands.
-        genitive: whether the pronoun is a possessive; without it :func:`is_possessive` tells.
+        candidate: character range of the candidate.
+        pronoun: character range of the pronoun.
+        genitive: whether the pronoun is possessive; ``None``: see :func:`is_possessive`.
 
     >>> text, (start, end) = substituted("The nurse left because her shift was over.", (0, 9), (23, 26))
     >>> text[43:], text[start:end]
@@ -68,7 +70,7 @@ def substituted(text: str, candidate: Span, pronoun: Span, genitive: bool | None
 
 
 def is_possessive(text: str, pronoun: Span) -> bool:
-    """Tell whether a pronoun is a possessive: his, their, hers, and "her" where no word follows that says otherwise.
+    """Return whether a pronoun is possessive: his, their, hers, or "her" before a possible noun phrase.
 
     >>> is_possessive("The clerk met her because of her hat.", (14, 17)), is_possessive("He took her hat.", (8, 11))
     (False, True)
@@ -78,19 +80,23 @@ def is_possessive(text: str, pronoun: Span) -> bool:
 
 
 def make(cases: TextCases, model: Model, batch_tokens: int | None) -> Scorer:
-    """Return the scorer of a language model."""
+    """Return the scorer of a language model.
+
+    Raises:
+        NotApplicableError: the model is an object without log-probabilities of continuations.
+    """
     if isinstance(model.backend, Checkpoint):
         return NetworkSubstitution(cases, model, batch_tokens)
-    if not hasattr(model.backend, "continuation_log_probs"):
+    if not isinstance(model.backend, CausalLM):
         raise NotApplicableError(
-            f"{model.name} has no continuation_log_probs(prefixes, continuations); an object scores coreference with it, or with "
+            f"{model.name} has no continuation_log_probs(prefixes, continuations); to score coreference, an object needs this or "
             "coreference_scores(texts, candidates, pronouns)"
         )
     return ObjectSubstitution(cases, model)
 
 
 class NetworkSubstitution:
-    """Scores candidates by a checkpoint."""
+    """Scores candidates with a checkpoint."""
 
     def __init__(self, cases: TextCases, model: Model, batch_tokens: int | None) -> None:
         self._cases, self._model = cases, model
@@ -98,23 +104,23 @@ class NetworkSubstitution:
 
     @property
     def notes(self) -> list[str]:
-        """Say what was halved."""
+        """Remarks of the likelihood."""
         return self._likelihood.notes
 
-    def score(self, cases: IntArray) -> NDArray[Any]:
-        """Return ln P of each candidate."""
-        made = _filled(self._cases, cases)
-        found = self._likelihood.score([text for text, _ in made], [(span,) for _, span in made])
-        if not found[:, 1].all():
-            text = made[int(np.argmin(found[:, 1]))][0]
+    def score(self, cases: IntArray) -> NDArray[np.float64]:
+        """Return the log-probability of each candidate, in nats: shape (len(cases), candidates)."""
+        copies = _filled(self._cases, cases)
+        sums = self._likelihood.score([text for text, _ in copies], [(span,) for _, span in copies])
+        if not sums[:, 1].all():
+            text = copies[int(np.argmin(sums[:, 1]))][0]
             raise ModelError(f"two copies of a text are longer than {self._model.name} reads: {text!r:.120}")
-        scores = found[:, 0].reshape(len(cases), -1)
+        scores = sums[:, 0].reshape(len(cases), -1)
         check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self._cases, cases, self._model.name)
         return np.asarray(scores)
 
 
 class ObjectSubstitution:
-    """Scores candidates by an object that continues texts."""
+    """Scores candidates with an object that has the protocol ``CausalLM``."""
 
     notes: list[str]
 
@@ -122,23 +128,18 @@ class ObjectSubstitution:
         self._cases, self._model = cases, model
         self.notes = []
 
-    def score(self, cases: IntArray) -> NDArray[Any]:
-        """Return ln P of each candidate after all that stands before it."""
-        made = _filled(self._cases, cases)
-        prefixes = [text[: span[0]].rstrip() for text, span in made]
-        words = [words_of(text, span) for text, span in made]
-        found = np.asarray(self._model.backend.continuation_log_probs(prefixes, words), dtype=np.float64)
-        if found.shape != (len(made),):
-            raise ScoreError(
-                f"{self._model.name} answered with an array of the shape {found.shape}, expected {(len(made),)}"
-            )
-        scores = found.reshape(len(cases), -1)
+    def score(self, cases: IntArray) -> NDArray[np.float64]:
+        """Return the log-probability of each candidate given the text before it, in nats: shape (len(cases), candidates)."""
+        copies = _filled(self._cases, cases)
+        prefixes = [text[: span[0]].rstrip() for text, span in copies]
+        words = [words_of(text, span) for text, span in copies]
+        scores = continuation_log_probs(self._model, prefixes, words).reshape(len(cases), -1)
         check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self._cases, cases, self._model.name)
         return np.asarray(scores)
 
 
 def _filled(cases: TextCases, numbers: IntArray) -> list[tuple[str, Span]]:
-    """Return the two copies for each candidate of each case; the fact ``genitive`` is 1, 0, or -1 for unknown."""
+    """Return the two copies of the text for each candidate of each case. The fact ``genitive`` is 1, 0, or -1 for unknown."""
     known = np.asarray(cases.facts["genitive"]) if "genitive" in cases.facts else np.full(cases.n_cases, -1)
     return [
         substituted(cases.texts[i][0], candidate, cases.spans[i][-1], genitive=None if known[i] < 0 else bool(known[i]))

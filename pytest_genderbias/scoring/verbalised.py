@@ -1,14 +1,13 @@
-"""What a causal LM says of a premise and a hypothesis, asked in words."""
+"""NLI probabilities of a causal LM, which is asked about premise and hypothesis in words."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.protocols import CausalLM
 from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood, continuation_log_probs
 from pytest_genderbias.suites.cases import Cases, IntArray
@@ -16,18 +15,22 @@ from pytest_genderbias.suites.query import VerbalisedProbabilities
 
 
 def make(cases: Cases, query: VerbalisedProbabilities, model: Model, batch_tokens: int | None) -> Scorer:
-    """Return the scorer of a causal LM."""
-    if not isinstance(model.backend, Checkpoint) and not hasattr(model.backend, "continuation_log_probs"):
+    """Return the scorer of a causal LM.
+
+    Raises:
+        NotApplicableError: the model is an object without log-probabilities of continuations.
+    """
+    if not isinstance(model.backend, (Checkpoint, CausalLM)):
         raise NotApplicableError(
-            f"{model.name} has no continuation_log_probs(prefixes, continuations), which this suite asks for"
+            f"{model.name} has no continuation_log_probs(prefixes, continuations), which this suite needs"
         )
     return VerbalisedScorer(cases, query, model, batch_tokens)
 
 
 class VerbalisedScorer:
-    """Compares ln P of the three answers after the question about each pair.
+    """Compares the log-probabilities of the three answers to a question about each pair.
 
-    Answers of one token cost one forward pass a pair: the rows of all three are the same up to there.
+    Answers of one token need one forward pass for each pair, since the rows of all three are equal before the answer.
     """
 
     def __init__(self, cases: Cases, query: VerbalisedProbabilities, model: Model, batch_tokens: int | None) -> None:
@@ -36,10 +39,10 @@ class VerbalisedScorer:
 
     @property
     def notes(self) -> list[str]:
-        """Say where batches were halved, or the fast road could not be taken."""
+        """Remarks on batches that were halved and slower computations."""
         return self._likelihood.notes if self._likelihood else []
 
-    def score(self, cases: IntArray) -> NDArray[Any]:
+    def score(self, cases: IntArray) -> NDArray[np.float32]:
         """Return the probabilities of entailment, neutral and contradiction: shape (len(cases), 3)."""
         prompts = [self._query.prompt(*pair) for pair in self._cases.sentences(cases) for _ in self._query.answers]
         answers = [answer for _ in cases for answer in self._query.answers]
@@ -53,10 +56,10 @@ class VerbalisedScorer:
             return continuation_log_probs(self._model, prompts, answers)
         texts = [f"{prompt} {answer}" for prompt, answer in zip(prompts, answers, strict=True)]
         spans = [((len(prompt), len(text)),) for prompt, text in zip(prompts, texts, strict=True)]
-        found = self._likelihood.score(texts, spans)
+        scores = self._likelihood.score(texts, spans)
         if self._likelihood.cut:
             raise ModelError(
                 f"a question and its answer are longer than the {self._model.backend.max_length} tokens that {self._model.name} reads; "
                 "shorten the template of the verbaliser"
             )
-        return np.asarray(found[:, 0])
+        return np.asarray(scores[:, 0])

@@ -1,4 +1,4 @@
-"""WEAT and CEAT: are some target words nearer to one set of attribute words than others are (Caliskan 2017, Guo 2021)."""
+"""WEAT and CEAT: association of target words with attribute words in word vectors (Caliskan et al. 2017, Guo and Caliskan 2021)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.subspace import unit_vectors
 
 FloatArray = NDArray[np.float64]
-_TIE = 1e-12  #: associations lie in -2 to 2; nearer than this (a word) they are equal, and the rest is rounding
-_CHUNK = 1 << 18  #: numbers held at once while contexts or partitions are drawn: 2 MiB, which a cache can hold
+_TIE = 1e-12  #: Associations, -2 to 2, are equal if they differ by less (per word): the rest is rounding error.
+_CHUNK = 1 << 18  #: Numbers in memory while contexts or partitions are drawn: 2 MiB, which fit into a cache.
 
 # Words with one vector each
 
@@ -23,7 +23,7 @@ _CHUNK = 1 << 18  #: numbers held at once while contexts or partitions are drawn
 def association(words: ArrayLike, a: ArrayLike, b: ArrayLike) -> FloatArray:
     """Return s(w) = mean of cos(w, A) - mean of cos(w, B) for each word (Caliskan et al. 2017).
 
-    A mean of cosines is the dot product with the mean of the normalised vectors, so no table of cosines is needed.
+    The mean of cosines is computed as the dot product with the mean of the normalised vectors.
 
     Args:
         words: target vectors, shape (n, dim).
@@ -31,7 +31,7 @@ def association(words: ArrayLike, a: ArrayLike, b: ArrayLike) -> FloatArray:
         b: vectors of the attribute words B, shape (n_b, dim).
 
     Returns:
-        Shape (n,), each -2 to 2; positive = nearer to A, 0 is neutral. The lengths of the vectors do not matter.
+        Shape (n,), -2 to 2; positive = nearer to A, 0 is neutral. The lengths of the vectors have no influence.
 
     Raises:
         UndefinedError: a vector is zero or not finite, or a set of attribute words is empty.
@@ -49,15 +49,15 @@ def association(words: ArrayLike, a: ArrayLike, b: ArrayLike) -> FloatArray:
 
 
 def effect_size(x: ArrayLike, y: ArrayLike) -> float:
-    """Return WEAT's effect size, (mean of s over X - mean of s over Y) / standard deviation of s over X and Y (ddof 1).
+    """Return the effect size of WEAT, (mean of s over X - mean of s over Y) / standard deviation of s over X and Y (ddof 1).
 
     Args:
         x: associations s of the target words X, shape (n_x,).
         y: associations s of the target words Y, shape (n_y,).
 
     Returns:
-        In standard deviations; positive = X nearer to A and Y nearer to B. Away from 0 is worse, 0 is neutral. With n words
-        in all it is at most :math:`\\sqrt{n (n - 1) / (n_x n_y)}`, which is below 2 for sets of one size.
+        In standard deviations; positive = X nearer to A and Y nearer to B. 0 is neutral, away from it is worse. With n words
+        in total, its absolute value is at most :math:`\\sqrt{n (n - 1) / (n_x n_y)}`, below 2 for sets of equal size.
 
     Raises:
         UndefinedError: X or Y is empty, or all words have the same association.
@@ -105,13 +105,13 @@ def effect_size_of_sums(totals: FloatArray) -> FloatArray:
 
 
 def shuffled_effect_sizes(x: ArrayLike, y: ArrayLike, repeats: int, seed: int) -> FloatArray:
-    """Return :func:`effect_size` after each of ``repeats`` shuffles of the words over the two sets, which keep their sizes.
+    """Return :func:`effect_size` after random shuffles of the words over the two sets, which keep their sizes.
 
     Args:
         x: associations s of the target words X, shape (n_x,).
         y: associations s of the target words Y, shape (n_y,).
         repeats: number of shuffles.
-        seed: of the shuffles.
+        seed: seed of the shuffles.
 
     Returns:
         Shape (repeats,), in standard deviations; about 0 on average.
@@ -120,7 +120,7 @@ def shuffled_effect_sizes(x: ArrayLike, y: ArrayLike, repeats: int, seed: int) -
         UndefinedError: as :func:`effect_size`.
 
     Example:
-        One word each: 1 and 0, or 0 and 1, and the deviation is the square root of 1/2.
+        One word each: 1 and 0, or 0 and 1. The standard deviation is the square root of 1/2.
 
         >>> set(shuffled_effect_sizes([1.0], [0.0], 50, seed=0).round(3).tolist()) == {1.414, -1.414}
         True
@@ -133,14 +133,14 @@ def shuffled_effect_sizes(x: ArrayLike, y: ArrayLike, repeats: int, seed: int) -
 
 
 def _shuffled_weights(n_x: int, n_y: int, repeats: int, seed: int) -> FloatArray:
-    """Return 1 / n_x for the words that a shuffle puts into X and -1 / n_y for the others, shape (repeats, n_x + n_y)."""
+    """Return shuffled weights of the words, 1 / n_x in X and -1 / n_y in Y, shape (repeats, n_x + n_y)."""
     weights = np.tile(np.repeat([1 / n_x, -1 / n_y], [n_x, n_y]), (repeats, 1))
     return np.asarray(np.random.default_rng(seed).permuted(weights, axis=1, out=weights))
 
 
 @dataclass(frozen=True)
 class PermutationTest:
-    """A p value over partitions: how many there are, and whether all were counted (``exact``) or ``draws`` were drawn."""
+    """The p value over all ``partitions`` (``exact``), or over a random sample of ``draws`` partitions."""
 
     p_value: float
     exact: bool
@@ -157,33 +157,33 @@ def permutation_test(
     draws: int = 99_999,
     seed: int = 0,
 ) -> PermutationTest:
-    """Test whether X has larger associations than Y, over all partitions of the words into sets of these sizes.
+    """Test whether X has larger associations than Y, over all partitions of the words into sets of the same sizes.
 
-    The statistic is sum of s over X - sum of s over Y, and p is the share of partitions in which it is at least as large as
-    observed, the observed one among them (Caliskan et al. 2017). ``two_sided`` compares the absolute difference of the
-    means, which for sets of one size is the same statistic.
+    The statistic is sum of s over X - sum of s over Y. p is the share of partitions in which it is at least as large as
+    observed, including the observed one (Caliskan et al. 2017). ``two_sided`` compares the absolute difference of the means,
+    which is an equivalent statistic for sets of equal size.
 
-    The count is exact without a walk over the partitions: a partition has k words of X in the first half of the words and
-    the rest in the second, so the sums of all subsets of each half, sorted, tell how many pairs of them reach the observed
-    sum (Horowitz and Sahni 1974). Where that is too much, partitions are drawn, and p = (1 + hits) / (1 + draws).
+    The exact count does not enumerate the partitions. It splits the words into two halves, sorts the sums of all subsets of
+    each half, and counts the pairs of subsets that reach the observed sum (Horowitz and Sahni 1974). Beyond ``limit``,
+    partitions are drawn at random, and p = (1 + hits) / (1 + draws).
 
     Args:
         x: associations s of the target words X, shape (n_x,).
         y: associations s of the target words Y, shape (n_y,).
-        two_sided: count partitions with a large difference of either sign.
-        limit: count exactly while half of the words has at most so many subsets of no more than min(n_x, n_y) words; the
-            default takes any 40 words (up to 1.4e11 partitions) in under a second and 30 MB.
-        draws: partitions to draw beyond the limit.
-        seed: of the draws.
+        two_sided: count large differences of either sign.
+        limit: the largest number of subsets of half of the words, each of at most min(n_x, n_y) words, for an exact count.
+            The default allows any 40 words (up to 1.4e11 partitions), in less than a second and 30 MB.
+        draws: number of random partitions beyond the limit.
+        seed: seed of the random partitions.
 
     Returns:
-        p above 0 and at most 1; small = the sets differ. 1 where all associations are the same.
+        p, above 0 and at most 1; small = the sets differ. 1 if all associations are equal.
 
     Raises:
         UndefinedError: X or Y is empty.
 
     Example:
-        Six partitions of four words; .9 + .5 is reached by itself and by no other, .9 + .1 by two more.
+        Of the six partitions of four words, one reaches .9 + .5, and three reach .9 + .1.
 
         >>> permutation_test([.9, .5], [.4, .1])
         PermutationTest(p_value=0.16666666666666666, exact=True, partitions=6, draws=0)
@@ -193,7 +193,7 @@ def permutation_test(
     first, second = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if not (len(first) and len(second)):
         raise UndefinedError("a set of target words is empty")
-    if len(second) < len(first):  # the smaller set has fewer subsets, and its sum says as much
+    if len(second) < len(first):  # the smaller set has fewer subsets, and its sum determines the other
         first, second = -second, -first
     size, words = len(first), len(first) + len(second)
     values = np.concatenate([first, second])
@@ -219,7 +219,7 @@ def _subsets_at_least(values: FloatArray, size: int, threshold: float) -> int:
 
 
 def _subset_sums(values: FloatArray, most: int) -> list[FloatArray]:
-    """Return the sorted sums of all subsets of the values: one array for each size from 0 to ``most``."""
+    """Return the sorted sums of all subsets of the values, one array for each size from 0 to ``most``."""
     sums = [np.zeros(1), *(np.zeros(0) for _ in range(most))]
     for value in values:
         sums[1:] = [np.concatenate([sums[k], sums[k - 1] + value]) for k in range(1, most + 1)]
@@ -229,7 +229,7 @@ def _subset_sums(values: FloatArray, most: int) -> list[FloatArray]:
 def _drawn_at_least(
     values: FloatArray, size: int, threshold: float, two_sided: bool, draws: int, rng: np.random.Generator
 ) -> int:
-    """Count, of ``draws`` random subsets of ``size`` values, those whose (absolute) sum is at least ``threshold``."""
+    """Count the random subsets of ``size`` values, among ``draws``, whose (absolute) sum is at least ``threshold``."""
     rows, hits = max(1, _CHUNK // len(values)), 0
     for start in range(0, draws, rows):
         tiled = np.tile(values, (min(rows, draws - start), 1))
@@ -243,7 +243,7 @@ def _drawn_at_least(
 
 @dataclass(frozen=True)
 class CombinedEffect:
-    """A random-effects mean: effect, standard error, variance between the effects (``tau2``), z and p value."""
+    """A random-effects mean: effect, standard error, variance between effects (``tau2``), z and p value."""
 
     effect: float
     standard_error: float
@@ -262,21 +262,21 @@ def combine_effects(effects: ArrayLike, variances: ArrayLike, *, two_sided: bool
 
     Args:
         effects: shape (n,).
-        variances: the variance within each, shape (n,), all above 0.
-        two_sided: test against 0 on both sides; otherwise against effects of 0 or less.
+        variances: the variance of each effect, shape (n,), all above 0.
+        two_sided: whether the test is two-sided; a one-sided test is against effects of 0 or less.
 
     Returns:
-        The combined effect in units of the effects, 0 neutral and away from it worse; z = e / SE, p from the normal
+        The combined effect, in units of the effects: 0 is neutral, away from it is worse. z = e / SE, p from the normal
         distribution.
 
     Raises:
-        UndefinedError: fewer than two effects, or a variance that is not above 0 and finite.
+        UndefinedError: fewer than two effects, or a variance that is not finite and above 0.
 
     Example:
         Weights 1 and 1, m = 2, Q = 2, tau2 = (2 - 1) / (2 - 1) = 1, so each variance is 2 and SE = sqrt(2 / 2).
 
-        >>> found = combine_effects([1.0, 3.0], [1.0, 1.0])
-        >>> found.effect, found.tau2, round(found.standard_error, 6), round(found.p_value, 4)
+        >>> combined = combine_effects([1.0, 3.0], [1.0, 1.0])
+        >>> combined.effect, combined.tau2, round(combined.standard_error, 6), round(combined.p_value, 4)
         (2.0, 1.0, 1.0, 0.0455)
     """
     e, within = np.asarray(effects, dtype=np.float64), np.asarray(variances, dtype=np.float64)
@@ -284,14 +284,14 @@ def combine_effects(effects: ArrayLike, variances: ArrayLike, *, two_sided: bool
         raise UndefinedError("fewer than two effects cannot be combined")
     if not (np.isfinite(e).all() and np.isfinite(within).all() and (within > 0).all()):
         raise UndefinedError("an effect is not finite, or its variance is not above 0")
-    effect, error, tau2 = (float(found) for found in _combined(e, within))
+    effect, error, tau2 = map(float, _combined(e, within))
     z = effect / error
     p = 2.0 * special.ndtr(-abs(z)) if two_sided else special.ndtr(-z)
     return CombinedEffect(effect, error, tau2, z, float(p))
 
 
 def _combined(effects: FloatArray, within: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return effect, standard error and tau2 over the last axis of the effects, (..., n), which share their variances, (n,)."""
+    """Return effect, standard error and tau2 over the last axis of the effects, (..., n), with common variances, (n,)."""
     weights = 1.0 / within
     total = weights.sum()
     q = np.square(effects - (effects @ weights / total)[..., None]) @ weights
@@ -302,11 +302,11 @@ def _combined(effects: FloatArray, within: FloatArray) -> tuple[FloatArray, Floa
 
 
 @dataclass(frozen=True)
-class Ceat:
-    """A combined effect size over draws of contexts, and what it was made from.
+class CeatResult:
+    """The combined effect size of CEAT over draws of contexts.
 
-    ``effect_sizes`` has the effect size of each draw, shape (draws,); ``associations`` the mean of s over the draws for each
-    target word, those of X before those of Y, shape (n_x + n_y,).
+    ``effect_sizes``, (draws,): the effect size of each draw. ``associations``, (n_x + n_y,): the mean of s over the draws for
+    each target word, first X, then Y.
     """
 
     combined_effect_size: float
@@ -327,46 +327,46 @@ def ceat(
     draws: int = 10_000,
     seed: int = 0,
     two_sided: bool = True,
-) -> Ceat:
+) -> CeatResult:
     """Return the combined effect size of CEAT (Guo and Caliskan 2021).
 
-    Each draw takes one context of each word, with replacement between draws, and has WEAT's effect size; its variance is the
-    squared standard deviation of s over X and Y (ddof 1), and the draws are combined by :func:`combine_effects`.
+    Each draw takes one random context of each word and computes the effect size of WEAT; its variance is the squared standard
+    deviation of s over X and Y (ddof 1). :func:`combine_effects` combines the draws.
 
-    The standard error is that of a mean over draws and shrinks as they grow, so p is small for nearly any words: of 1,000
-    models whose words had nothing to do with each other (8 in each set, 20 contexts, 1,000 draws) 92 % had p < .05. It is
-    the paper's figure, for comparison at one number of draws. Whether the *words* differ by more than chance is what
-    :func:`permutation_test` tells of their ``associations``.
+    The standard error is that of a mean over draws and decreases with their number, so p is small for almost any words: for
+    1,000 models with unrelated words (8 in each set, 20 contexts, 1,000 draws), 92 % had p < .05. It is reported for comparison
+    with the paper at the same number of draws. To test whether the *words* differ by more than chance, apply
+    :func:`permutation_test` to their ``associations``.
 
     Args:
-        x: contextual vectors of the target words X: an array (contexts, dim) for each word, any number of contexts.
+        x: contextual vectors of the target words X: for each word an array (contexts, dim), with any number of contexts.
         y: the same for the target words Y.
         a: the same for the attribute words A.
         b: the same for the attribute words B.
-        draws: number of draws N; the paper has 10,000.
-        seed: of the draws.
-        two_sided: as in the paper; the reference code's p value is one-sided, against effects of 0 or less.
+        draws: number of draws N; 10,000 in the paper.
+        seed: seed of the draws.
+        two_sided: two-sided p value, as in the paper; that of the reference code is one-sided, against effects of 0 or less.
 
     Returns:
-        The combined effect size in standard deviations: positive = X nearer to A and Y nearer to B, 0 is neutral, away from
-        it worse, with the bound of :func:`effect_size`. Time and memory do not depend on the number of contexts, apart
-        from normalised copies of them.
+        The combined effect size, in standard deviations: positive = X nearer to A and Y nearer to B; 0 is neutral, away from it
+        is worse; bounded as :func:`effect_size`. Apart from normalising the contexts, time and memory do not depend on their
+        number.
 
     Raises:
         UndefinedError: a set without words, a word without contexts, a zero vector, fewer than two draws, or a draw in
             which all target words have the same association.
 
     Example:
-        One context each, so that all draws are alike: s is 1 for X and -1 for Y, the deviation sqrt(2).
+        With one context each, all draws are equal: s is 1 for X and -1 for Y, and the standard deviation is sqrt(2).
 
-        >>> found = ceat([[[1.0, 0.0]]], [[[0.0, 1.0]]], [[[2.0, 0.0]]], [[[0.0, 3.0]]], draws=8)
-        >>> round(found.combined_effect_size, 4), round(found.standard_error, 4), found.tau2
+        >>> result = ceat([[[1.0, 0.0]]], [[[0.0, 1.0]]], [[[2.0, 0.0]]], [[[0.0, 3.0]]], draws=8)
+        >>> round(result.combined_effect_size, 4), round(result.standard_error, 4), result.tau2
         (1.4142, 0.5, 0.0)
     """
     s = _drawn_associations(x, y, a, b, draws, seed)
     effects, variances = _effects(s[:, : len(x)], s[:, len(x) :])
     combined = combine_effects(effects, variances, two_sided=two_sided)
-    return Ceat(
+    return CeatResult(
         combined.effect, combined.standard_error, combined.p_value, combined.tau2, draws, effects, s.mean(axis=0)
     )
 
@@ -381,15 +381,15 @@ def shuffled_combined_effects(
     draws: int = 10_000,
     seed: int = 0,
 ) -> FloatArray:
-    """Return the combined effect size of :func:`ceat` after each of ``repeats`` shuffles of the target words over X and Y.
+    """Return the combined effect size of :func:`ceat` after random shuffles of the target words over X and Y.
 
-    The draws of contexts are those of :func:`ceat` with the same seed; a word takes all its contexts along.
+    The draws of contexts are those of :func:`ceat` with the same seed; a word keeps its contexts.
 
     Args:
         x, y, a, b: as in :func:`ceat`.
         repeats: number of shuffles.
         draws: as in :func:`ceat`.
-        seed: of the draws and of the shuffles.
+        seed: seed of the draws and of the shuffles.
 
     Returns:
         Shape (repeats,), in standard deviations; about 0 on average.
@@ -398,10 +398,10 @@ def shuffled_combined_effects(
         UndefinedError: as :func:`ceat`.
 
     Example:
-        One context each: the words stay where they are, or change places.
+        One context each: the two words stay in their sets or are exchanged.
 
-        >>> found = shuffled_combined_effects([[[1.0, 0.0]]], [[[0.0, 1.0]]], [[[2.0, 0.0]]], [[[0.0, 3.0]]], 50, draws=8)
-        >>> set(found.round(4).tolist()) == {1.4142, -1.4142}
+        >>> effects = shuffled_combined_effects([[[1.0, 0.0]]], [[[0.0, 1.0]]], [[[2.0, 0.0]]], [[[0.0, 3.0]]], 50, draws=8)
+        >>> set(effects.round(4).tolist()) == {1.4142, -1.4142}
         True
     """
     s = _drawn_associations(x, y, a, b, draws, seed)
@@ -439,7 +439,7 @@ def _drawn_associations(
 def _draw_contexts(
     words: Sequence[ArrayLike], draws: int, rng: np.random.Generator
 ) -> tuple[FloatArray, NDArray[np.int64]]:
-    """Return the normalised contexts of all words below each other, and a row of them for each draw and word."""
+    """Return the normalised contexts of all words, stacked, and the drawn row of each word, shape (draws, words)."""
     contexts = [np.asarray(word, dtype=np.float64) for word in words]
     counts = np.asarray([len(word) for word in contexts])
     if not counts.all():

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.statistics.association import effect_size_of_sums
 from pytest_genderbias.statistics.block_tables import distance_of_columns, gap_of_columns
 from pytest_genderbias.statistics.cooccurrence import deviation_of_sums, slope_of_block_sums
-from pytest_genderbias.statistics.coreference import accuracy_gap_of_sums, f1_gap_of_sums, f1_of_sums
+from pytest_genderbias.statistics.coreference_scores import accuracy_gap_of_sums, f1_gap_of_sums, f1_of_sums
 from pytest_genderbias.statistics.correlation import pearson_of_sums, slope_of_sums
 from pytest_genderbias.statistics.fill_columns import significant_fills_of_columns
 from pytest_genderbias.statistics.perplexity import perplexity_of_sums

@@ -1,8 +1,6 @@
-"""Bias of words by the company they keep, in a corpus or in generated text (bordia2019, section 3.3)."""
+"""Bias of words by their co-occurrence with gendered words, in a corpus or in generated text (bordia2019, section 3.3)."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,26 +13,26 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-_FLAT = 1e-14  #: a variance below this share of the mean square is rounding
+_FLAT = 1e-14  #: A variance below this share of the mean square is rounding error.
 
 
 def flipped_biases(
     pairs: ArrayLike, groups: ArrayLike, scorable: ArrayLike, flips: ArrayLike, *, by_group_share: bool = True
 ) -> FloatArray:
-    """Return :func:`bias_scores` with the words of some pairs counted for the other group, for many choices of pairs at once.
+    """Return :func:`bias_scores` after the groups of some pairs of gendered words are exchanged, for R choices of pairs at once.
 
     Args:
-        pairs: c(w, g) by pair of gendered words, first its words of the first group, then those of the second: shape (V, P, 2).
-        groups: c(g) in the same way, shape (P, 2).
+        pairs: c(w, g) for each of P pairs of gendered words, by group, shape (V, P, 2).
+        groups: c(g) of each pair, by group, shape (P, 2).
         scorable: as in :func:`bias_scores`, shape (V,).
-        flips: which pairs are exchanged, booleans, shape (R, P).
+        flips: whether a pair is exchanged, booleans, shape (R, P).
         by_group_share: as in :func:`bias_scores`.
 
     Returns:
-        Shape (R, V), NaN where a word has no score.
+        Shape (R, V), NaN for a word without a score.
 
     Example:
-        As there: 3 to 1 and 1 to 3; with the only pair exchanged the signs turn.
+        As in :func:`bias_scores`, 3 to 1 and 1 to 3; exchanging the only pair changes the signs.
 
         >>> flipped_biases([[[3.0, 1.0]], [[1.0, 3.0]]], [[2, 2]], [True, True], [[False], [True]]).round(3)
         array([[ 1.099, -1.099],
@@ -43,7 +41,7 @@ def flipped_biases(
     c, by_group = np.asarray(pairs, dtype=np.float64), np.asarray(groups, dtype=np.float64)
     turned = np.asarray(flips, dtype=np.bool_)
     first = np.stack([~turned, turned], axis=2).reshape(len(turned), -1).astype(np.float64)
-    sides = np.stack([first, 1 - first])  # which of the 2 P columns each group has: (2, R, 2 P)
+    sides = np.stack([first, 1 - first])  # whether each of the 2 P columns belongs to a group: (2, R, 2 P)
     counts = sides @ c.reshape(len(c), -1).T
     scored = np.asarray(scorable, dtype=np.bool_) & (counts > 0).all(axis=0)
     totals = np.where(scored, counts, 0.0).sum(axis=-1, keepdims=True)
@@ -58,15 +56,16 @@ def word_given_group(pairs: ArrayLike, groups: ArrayLike, words: ArrayLike) -> F
     """Return P(w | g) = [c(w, g) / sum_i c(w_i, g)] / [c(g) / sum_i c(w_i)] (bordia2019, section 3.3.1).
 
     Args:
-        pairs: c(w, g), the weighted co-occurrences of the words w_i that are compared, shape (W, G).
-        groups: c(g), how often words of the group occur, shape (G,).
-        words: c(w_i), how often each of these words occurs, shape (W,).
+        pairs: c(w, g), the weighted co-occurrences of the compared words w_i, shape (W, G).
+        groups: c(g), the number of occurrences of words of the group, shape (G,).
+        words: c(w_i), the number of occurrences of each word, shape (W,).
 
     Returns:
-        Shape (W, G), 0 or more. The paper calls it a probability; divided by the share of the group it is none, and may pass 1.
+        Shape (W, G), 0 or more. The paper calls it a probability, but because of the division by the share of the group it is
+        not, and may exceed 1.
 
     Raises:
-        UndefinedError: a group does not occur, or none of the words beside it.
+        UndefinedError: a group does not occur, or does not co-occur with any of the words.
 
     Example:
         Two words, each 4 times; 6 of the 8 co-occurrences of the group are with the first, and the group occurs twice:
@@ -81,28 +80,28 @@ def word_given_group(pairs: ArrayLike, groups: ArrayLike, words: ArrayLike) -> F
     if not by_group.all():
         raise UndefinedError("the corpus has no word of one of the groups")
     if not totals.all():
-        raise UndefinedError("no word stands near the words of one of the groups")
+        raise UndefinedError("no word co-occurs with the words of one of the groups")
     return np.asarray((c / totals) / (by_group / by_word.sum()), dtype=np.float64)
 
 
 def bias_scores(
     pairs: ArrayLike, groups: ArrayLike, words: ArrayLike, scorable: ArrayLike, *, by_group_share: bool = True
 ) -> tuple[IndexArray, FloatArray]:
-    """Return bias(w) = ln( P(w | first group) / P(w | second group) ) of every word that has one (bordia2019, section 3.3.1).
+    """Return bias(w) = ln( P(w | first group) / P(w | second group) ) of the scored words (bordia2019, section 3.3.1).
 
-    Scored are the ``scorable`` words that co-occur with both groups; all sums run over these.
+    The scored words are the ``scorable`` words that co-occur with both groups; all sums run over these.
 
     Args:
-        pairs: c(w, g), shape (V, 2); choose two columns where there are more groups.
-        groups: c(g), how often words of each of the two groups occur, shape (2,).
-        words: c(w), how often each word occurs, shape (V,). It cancels here.
-        scorable: which words may be scored: no stop words, no words of a group, no ``<unk>``. Booleans, shape (V,).
-        by_group_share: keep the denominator c(g) / sum_i c(w_i) as the paper prints it. It adds the same to every score,
-            ln( c(second) / c(first) ): a word that keeps even company has that score, not 0. Without it 0 is even.
+        pairs: c(w, g) of two groups, shape (V, 2).
+        groups: c(g), the number of occurrences of words of each group, shape (2,).
+        words: c(w), the number of occurrences of each word, shape (V,). It cancels here.
+        scorable: whether a word can be scored (not a stop word, a word of a group or ``<unk>``), booleans, shape (V,).
+        by_group_share: keep the denominator c(g) / sum_i c(w_i) of the paper. It adds the constant
+            ln( c(second) / c(first) ) to every score, which is then the score of a word without bias. Without it, that is 0.
 
     Returns:
-        Ids of the scored words, ascending, and their scores in nats, both of shape (n,). Positive = the first group; swapping
-        the groups flips the sign; 0 is neutral.
+        Ids of the scored words, ascending, and their scores in nats, both of shape (n,). Positive = the first group; 0 is
+        neutral (see ``by_group_share``); exchanging the groups changes the sign.
 
     Raises:
         UndefinedError: a group does not occur, or no word co-occurs with both.
@@ -111,7 +110,7 @@ def bias_scores(
         Groups of equal size; the first word has 3 of 4 co-occurrences with the first group, and 1 of 4 with the second.
 
         >>> ids, bias = bias_scores([[3.0, 1.0], [1.0, 3.0], [5.0, 0.0]], [2, 2], [4, 4, 5], [True, True, True])
-        >>> ids, bias.round(3)  # ln 3 = 1.099; the third word never stands near the second group
+        >>> ids, bias.round(3)  # ln 3 = 1.099; the third word does not co-occur with the second group
         (array([0, 1]), array([ 1.099, -1.099]))
     """
     c, by_group = np.asarray(pairs, dtype=np.float64), np.asarray(groups, dtype=np.float64)
@@ -119,7 +118,7 @@ def bias_scores(
         raise UndefinedError("the corpus has no word of one of the groups")
     ids = np.flatnonzero(np.asarray(scorable, dtype=np.bool_) & (c > 0).all(axis=1))
     if not len(ids):
-        raise UndefinedError("no word stands near words of both groups")
+        raise UndefinedError("no word co-occurs with words of both groups")
     share = by_group if by_group_share else np.ones(2)
     p = word_given_group(c[ids], share, np.asarray(words, dtype=np.float64)[ids])
     return ids, np.log(p[:, 0]) - np.log(p[:, 1])
@@ -143,7 +142,7 @@ def mean_absolute_bias(bias: ArrayLike) -> float:
 def bias_deviation(bias: ArrayLike) -> float:
     """Return sigma, the sample standard deviation (n - 1) of bias(w) over words: 0 or more, in nats, higher is worse, 0 is neutral.
 
-    It does not change where every score is raised by the same (section 3.3.2).
+    A constant added to every score does not change it (section 3.3.2).
 
     Raises:
         UndefinedError: fewer than two words are scored.
@@ -159,10 +158,10 @@ def bias_deviation(bias: ArrayLike) -> float:
 
 def in_both(
     training_words: ArrayLike, training: ArrayLike, generated_words: ArrayLike, generated: ArrayLike
-) -> tuple[NDArray[Any], FloatArray, FloatArray]:
+) -> tuple[NDArray[np.generic], FloatArray, FloatArray]:
     """Return the words scored in both texts, sorted, with their bias in the training text and in the generated text.
 
-    Words may be texts or the ids of one vocabulary; none may stand twice.
+    Words are texts or ids of one vocabulary, without duplicates.
 
     >>> in_both(["a", "b", "c"], [0.1, 0.2, 0.3], ["c", "b"], [3.0, 2.0])[1:]
     (array([0.2, 0.3]), array([2., 3.]))
@@ -172,20 +171,20 @@ def in_both(
 
 
 def without_outliers(training: ArrayLike, generated: ArrayLike) -> NDArray[np.bool_]:
-    """Tell which words lie within 1.5 interquartile ranges of the quartiles in both variables, shape (n,).
+    """Return which words are within 1.5 interquartile ranges of the quartiles in both variables, shape (n,).
 
-    Quartiles interpolate linearly (numpy's default); a score on the fence is kept.
+    Quartiles are interpolated linearly, as by default in numpy; a score at the limit is not an outlier.
 
     >>> without_outliers([0.0, 1.0, 2.0, 3.0, 100.0], [0.0, 0.0, 0.0, 0.0, 0.0])
     array([ True,  True,  True,  True, False])
     """
-    kept = np.ones(len(np.asarray(training)), dtype=np.bool_)
+    inside = np.ones(len(np.asarray(training)), dtype=np.bool_)
     for values in (np.asarray(training, dtype=np.float64), np.asarray(generated, dtype=np.float64)):
         if len(values):
             low, high = np.quantile(values, (0.25, 0.75))
             fence = 1.5 * (high - low)
-            kept &= (values >= low - fence) & (values <= high + fence)
-    return kept
+            inside &= (values >= low - fence) & (values <= high + fence)
+    return inside
 
 
 def bias_slope(training: ArrayLike, generated: ArrayLike, *, outliers: bool = False) -> float:
@@ -194,13 +193,13 @@ def bias_slope(training: ArrayLike, generated: ArrayLike, *, outliers: bool = Fa
     Args:
         training: bias of each word in the training text, shape (n,).
         generated: bias of the same words in the generated text, shape (n,).
-        outliers: keep the words that :func:`without_outliers` leaves out.
+        outliers: keep the outliers of :func:`without_outliers`.
 
     Returns:
-        1: carried over whole; above 1: amplified; 0: neutral; below 0: inverted. A larger absolute value is worse.
+        0 is neutral, away from it is worse. 1: the bias is reproduced; above 1: amplified; below 0: inverted.
 
     Raises:
-        UndefinedError: no word is scored in both texts, or all left have the same bias in the training text.
+        UndefinedError: no word is scored in both texts, or all remaining words have the same bias in the training text.
 
     >>> bias_slope([-1.0, 0.0, 1.0], [-0.5, 0.0, 0.5])
     0.5
@@ -213,13 +212,13 @@ def bias_slope(training: ArrayLike, generated: ArrayLike, *, outliers: bool = Fa
 def bias_slope_interval(
     training: ArrayLike, generated: ArrayLike, *, outliers: bool = False, level: float = 0.95
 ) -> Interval | None:
-    """Return the interval of :func:`bias_slope` for other words of the same texts, taken as independent of each other.
+    """Return the interval of :func:`bias_slope` for other words of the same texts, assumed to be independent.
 
-    Heteroscedasticity-consistent standard error HC3 (MacKinnon and White 1985), since rare words scatter more, with Student's
-    t on n - 2 degrees of freedom. It does not know that a second training text would give other scores.
+    It uses the heteroscedasticity-consistent standard error HC3 (MacKinnon and White 1985), since the scores of rare words vary
+    more, and Student's t with n - 2 degrees of freedom. It does not include the variation between training texts.
 
     Returns:
-        The interval, or ``None`` where fewer than three words are left, or one word alone decides the slope.
+        The interval, or None if fewer than three words are left, or one word alone determines the slope.
 
     Raises:
         UndefinedError: as :func:`bias_slope`.
@@ -238,11 +237,11 @@ def bias_slope_interval(
 
 
 def sums_by_block(blocks: ArrayLike, *columns: ArrayLike) -> FloatArray:
-    """Return the number of words, and the sum of each column, by block of words: shape (100, 1 + columns).
+    """Return the number of words and the sum of each column, for each block of words: shape (100, 1 + columns).
 
     Args:
         blocks: block of each word, as from :func:`~pytest_genderbias.statistics.inference.blocks.block_of`, shape (n,).
-        *columns: one figure a word, shape (n,) each.
+        *columns: one number per word, shape (n,) each.
 
     >>> sums_by_block([0, 0, 2], [1.0, 2.0, 5.0])[:3].tolist()
     [[2.0, 3.0], [0.0, 0.0], [1.0, 5.0]]
@@ -280,10 +279,10 @@ def _kept(training: ArrayLike, generated: ArrayLike, outliers: bool) -> tuple[Fl
     x, y = np.asarray(training, dtype=np.float64), np.asarray(generated, dtype=np.float64)
     if not len(x):
         raise UndefinedError("no word is scored in both texts")
-    kept = np.ones(len(x), dtype=np.bool_) if outliers else without_outliers(x, y)
-    if not kept.any():
+    inside = np.ones(len(x), dtype=np.bool_) if outliers else without_outliers(x, y)
+    if not inside.any():
         raise UndefinedError("every word scored in both texts is an outlier")
-    return x[kept], y[kept]
+    return x[inside], y[inside]
 
 
 def _centred(x: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Perplexity: how well a language model foretells a text."""
+"""Perplexity: how well a language model predicts a text."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 FloatArray = NDArray[np.float64]
 
-_LARGEST = 700.0  #: exp of more is no finite number
+_LARGEST = 700.0  #: exp of more is not a finite number.
 
 
 def perplexity(log_probabilities: ArrayLike, counts: ArrayLike) -> float:
     """Return exp( - sum of ln P / number of words), or of tokens, over all parts of a text.
 
-    By words it can be compared between models with different tokens; by tokens it cannot.
+    The perplexity by words can be compared between models with different tokenizers, the perplexity by tokens cannot.
 
     Args:
         log_probabilities: ln P of each part, in nats, shape (n,).
         counts: words (or tokens) of each part, shape (n,).
 
     Returns:
-        1 or more (above the number of words that the model knows: worse than a guess); higher is worse, 1 is a text that is foretold.
+        1 or more; higher is worse. 1 is a perfect prediction; above the size of the vocabulary is worse than a uniform guess.
 
     Raises:
-        UndefinedError: there are no words, or the perplexity is too large for a number.
+        UndefinedError: there are no words, or the perplexity is too large for a floating-point number.
 
     >>> round(perplexity([-3 * np.log(8.0), -np.log(8.0)], [3, 1]), 9)
     8.0

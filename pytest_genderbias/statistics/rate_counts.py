@@ -1,7 +1,7 @@
-"""Gaps in rates as functions of sums over cases: what a comparison item by item, or an exchange of groups, adds up.
+"""Gaps in rates as functions of sums over cases, for comparisons by unit and exchanges of groups.
 
-A rate by class needs three counts of each group and class, not the whole table of confusions: cases of the class, cases that
-are predicted as it, and cases that are both.
+The rates of a class need only three counts for each group, not the whole confusion table: cases of the class, cases that are
+predicted as it, and cases that are both.
 """
 
 from __future__ import annotations
@@ -19,32 +19,34 @@ FloatArray = NDArray[np.float64]
 
 
 def rate_counts(predictions: ArrayLike, gold: ArrayLike, groups: ArrayLike, n_classes: int) -> FloatArray:
-    """Return of each case what it adds to the counts of its group.
+    """Return the contribution of each case to the counts of its group.
 
     Args:
-        predictions: predicted class of each case; ``n_classes`` or more is an answer that is no class, shape (n,).
+        predictions: predicted class of each case, shape (n,); ``n_classes`` or more is not a class.
         gold: gold class of each case, shape (n,).
-        groups: group of each case, 0 or 1; a case of any other is not counted, shape (n,).
+        groups: group of each case, 0 or 1, shape (n,); other groups are not counted.
         n_classes: number of classes K.
 
     Returns:
-        Right answers, cases of the class, and cases that are predicted as it, by group and class: shape (n, 3, 2, K).
+        Correct predictions, cases of the class, and cases predicted as the class, by group and class: shape (n, 3, 2, K).
 
     Example:
-        A man of class 0 is taken for class 1.
+        A man of class 0 is predicted as class 1.
 
         >>> rate_counts([1], [0], [1], 2)[0].tolist()
         [[[0.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]]
     """
-    said, true, group = (np.asarray(codes, dtype=np.int64) for codes in (predictions, gold, groups))
+    predicted, true, group = (np.asarray(codes, dtype=np.int64) for codes in (predictions, gold, groups))
     classes = np.arange(n_classes)
     in_group = (group[:, None] == np.arange(2))[:, :, None]
-    is_gold, is_said = (codes[:, None, None] == classes for codes in (true, said))
-    return np.stack([is_gold & is_said & in_group, is_gold & in_group, is_said & in_group], axis=1).astype(np.float64)
+    is_gold, is_predicted = (codes[:, None, None] == classes for codes in (true, predicted))
+    return np.stack([is_gold & is_predicted & in_group, is_gold & in_group, is_predicted & in_group], axis=1).astype(
+        np.float64
+    )
 
 
 def hits_and_trials_of(counts: ArrayLike, rate: Rate) -> tuple[FloatArray, FloatArray]:
-    """Return what a rate divides by what, from totals of :func:`rate_counts`.
+    """Return numerator and denominator of a rate, from totals of :func:`rate_counts`.
 
     Args:
         counts: shape (..., 3, 2, K).
@@ -54,7 +56,7 @@ def hits_and_trials_of(counts: ArrayLike, rate: Rate) -> tuple[FloatArray, Float
         Hits and trials, each of shape (..., 2, K).
 
     Example:
-        Of the women 3 of 4 and 1 of 2 are recognised, 4 and 2 are predicted.
+        Of the women, 3 of 4 in class 0 and 1 of 2 in class 1 are recognised; 4 and 2 are predicted.
 
         >>> hits, trials = hits_and_trials_of([[[3, 1], [2, 0]], [[4, 2], [4, 0]], [[4, 2], [2, 2]]], "false_positive")
         >>> hits[0].tolist(), trials[0].tolist()

@@ -1,4 +1,4 @@
-"""Score bias by occupation (lu2018): does a model score an occupation higher beside one gender than beside the other."""
+"""Score bias by occupation (lu2018): the difference of a model's scores of an occupation with male and with female words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-_BLOCK = 4_000_000  #: signs held at a time
+_BLOCK = 4_000_000  #: Signs in memory at a time.
 
 
 def score_bias(male: ArrayLike, female: ArrayLike) -> NDArray[np.float64]:
@@ -46,23 +46,23 @@ def signed_bias(bias: ArrayLike) -> float:
 def exchanged(
     differences: ArrayLike, of: ArrayLike, n: int, repeats: int, seed: int, block: int = _BLOCK
 ) -> NDArray[np.float64]:
-    """Add differences up by item after each was turned round or left at random: the null of two groups that are called alike.
+    """Sum differences by unit after random sign changes: the null distribution of a model that does not distinguish the groups.
 
-    Without bias it is chance which instance of a pair has the first group in it, and a difference is as likely to be -d as d.
+    Without bias, the groups of a pair of instances are exchangeable, so a difference of d is as likely as -d.
 
     Args:
-        differences: of each pair of instances, shape (m,) or (m, K): all K of a pair are turned together.
-        of: item of each pair, 0 to n - 1, shape (m,).
-        n: number of items.
+        differences: difference of each pair of instances, shape (m,) or (m, K); the K values of a pair share their sign.
+        of: unit of each pair, 0 to n - 1, shape (m,).
+        n: number of units.
         repeats: number of draws R.
-        seed: of the draws.
-        block: signs that are held at a time.
+        seed: seed of the draws.
+        block: signs in memory at a time.
 
     Returns:
         Sums, shape (R, n) or (R, n, K).
 
     Example:
-        Two pairs of one item, 1 and 2: the sum is 3, 1, -1 or -3.
+        Two pairs of one unit, 1 and 2: the sum is 3, 1, -1 or -3.
 
         >>> sorted(set(exchanged([1.0, 2.0], [0, 0], 1, repeats=50, seed=0)[:, 0].tolist()))
         [-3.0, -1.0, 1.0, 3.0]
@@ -82,13 +82,13 @@ def exchanged(
 
 
 def exchanged_biases(male: ArrayLike, female: ArrayLike, repeats: int, seed: int) -> NDArray[np.float64]:
-    """Return B(o) after the two groups were exchanged at random in each template of each occupation.
+    """Return B(o) after random exchanges of the two groups in each template of each occupation.
 
     Args:
         male: scores of the male instances, shape (occupations, templates).
         female: scores of the female instances, same shape.
         repeats: number of draws R.
-        seed: of the draws.
+        seed: seed of the draws.
 
     Returns:
         Shape (R, occupations).

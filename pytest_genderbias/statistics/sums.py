@@ -177,7 +177,7 @@ def perplexity_sums(log_probabilities: ArrayLike, counts: ArrayLike) -> ItemSums
 
 
 def f1_sums(labels: NDArray[np.str_], counts: ArrayLike, over: str) -> ItemSums:
-    """Return the sums of :func:`~pytest_genderbias.statistics.coreference.conll_f1`.
+    """Return the sums of :func:`~pytest_genderbias.statistics.coreference_scores.conll_f1`.
 
     Args:
         labels: names of the units, shape (n,).
@@ -189,7 +189,7 @@ def f1_sums(labels: NDArray[np.str_], counts: ArrayLike, over: str) -> ItemSums:
 
 
 def f1_gap_sums(labels: NDArray[np.str_], pro: ArrayLike, anti: ArrayLike, over: str) -> ItemSums:
-    """Return the sums of :func:`~pytest_genderbias.statistics.coreference.f1_gap`.
+    """Return the sums of :func:`~pytest_genderbias.statistics.coreference_scores.f1_gap`.
 
     ``pro`` and ``anti`` as there, partners in the same order, shape (n, metrics, 4).
 

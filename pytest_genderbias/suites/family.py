@@ -61,6 +61,7 @@ class Summary:
 
     ``count``: how much was counted, where cases do not say it (the tokens of a text). ``data``: digests of what the cases of the
     questions do not hold (who is in a file of predictions); measurements of other data are never compared.
+    ``unstored``: arrays from which sums of units are made, but which are not among the items.
     """
 
     values: dict[str, float | None]
@@ -71,6 +72,7 @@ class Summary:
     notes: list[str] = field(default_factory=list)
     count: int | None = None
     data: Mapping[str, str] = field(default_factory=dict)
+    unstored: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
 class Family(Protocol):
@@ -194,9 +196,19 @@ class Figures:
         items: dict[str, NDArray[Any]],
         notes: Sequence[str] = (),
         data: Mapping[str, str] | None = None,
+        unstored: Mapping[str, NDArray[Any]] | None = None,
     ) -> Summary:
         """Return the summary."""
-        return Summary(self.values, self.intervals, self.reasons, records, items, list(notes), data=data or {})
+        return Summary(
+            self.values,
+            self.intervals,
+            self.reasons,
+            records,
+            items,
+            list(notes),
+            data=data or {},
+            unstored=unstored or {},
+        )
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,12 @@ from pytest_genderbias.datasets.mentions import find_words, gender_of_pronoun, i
 from pytest_genderbias.datasets.winobias import read_winobias
 from pytest_genderbias.datasets.winogender import read_winogender
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.statistics.coreference import conll_f1, document_counts, likelier_profession, linked_profession
+from pytest_genderbias.statistics.coreference_scores import (
+    conll_f1,
+    document_counts,
+    likelier_profession,
+    linked_profession,
+)
 
 SIDES = [(kind, side) for kind in (1, 2) for side in ("pro", "anti")]
 

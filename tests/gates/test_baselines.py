@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +21,18 @@ from pytest_genderbias.gates.book import (
     book_path,
     entry_of,
     items_path,
+    load_stored,
     pack_items,
+    pack_measured,
     read_book,
     read_items,
+    to_write,
     write_entries,
 )
+from pytest_genderbias.statistics.inference.item_sums import mean_sums
+from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "verdicts" / "bias_baselines"
 
 TEST = """
 from pytest_genderbias import assert_no_regression
@@ -104,9 +113,9 @@ def test_a_baseline_is_sorted_and_stable(gated: pytest.Pytester) -> None:
     assert data["schema"] == 1
     (path,) = book(gated).parent.glob("test_gate.py.tiny-nli.*.npz")
     assert path.name.split(".")[-2] == data["entries"]["tiny-nli"]["items_sha256"][:8]
-    items = np.load(path, allow_pickle=False)
-    assert items["net_neutral"].shape == (3, 4)
-    assert items["n"].sum() == 264
+    sums = load_stored(path.read_bytes(), {}).item_sums("net_neutral")
+    assert sums.sums.shape == (3, 4, 2)
+    assert sums.by_unit().sums[:, 1].sum() == 264
 
 
 @pytest.mark.parametrize(
@@ -328,7 +337,8 @@ def test_no_two_names_share_a_file(tmp_path: Path) -> None:
     path = write_entries(tmp_path, "m", "t.py", {name: entry_of(name, one) for name, one in found.items()})
     for name, content in read_book(path).items():
         items = read_items(path, name, content)
-        assert items is not None and (items["net_neutral"] == found[name].items["net_neutral"]).all()
+        assert items is not None
+        assert items.item_sums("net_neutral").sums.tolist() == found[name].item_sums("net_neutral").sums.tolist()
 
 
 COMMAND = re.compile(r"to accept it: (pytest .*? --bias-update) --bias-reason=")
@@ -425,6 +435,63 @@ def test_items_are_bounded() -> None:
     rng = np.random.default_rng(0)
     assert pack_items({"x": rng.random(10)}) is not None
     assert pack_items({"x": rng.random(MOST_ITEM_BYTES)}) is None
+
+
+def test_an_item_file_holds_the_sums_of_every_statistic() -> None:
+    measurement = measure("lm-occupation", "demo-lm", limit=600, cache=None)
+    packed = pack_measured(measurement)
+    assert packed is not None
+    stored = load_stored(packed, {})
+    assert "bias" not in stored.items
+    for name, value in measurement.values.items():
+        sums = stored.item_sums(name)
+        assert sums.total == pytest.approx(value, rel=1e-12)
+        assert sums.sums.tobytes() == measurement.item_sums(name).sums.tobytes() and sums.templates is not None
+
+
+def test_raw_items_are_stored_where_their_sums_do_not_fit() -> None:
+    measurement = measure("nli-religion", Neutral(0.5), limit=100, cache=None)
+    many = np.random.default_rng(0).random(MOST_ITEM_BYTES // 4)
+    large = mean_sums(np.arange(len(many)).astype(str), many, np.ones(len(many)), "premise words")
+    packed = pack_measured(replace(measurement, sums=SumsByStatistic({"net_neutral": large})))
+    assert packed is not None
+    stored = load_stored(packed, measurement.signature)
+    assert set(stored.items) == set(measurement.items)
+    assert stored.item_sums("net_neutral").total == pytest.approx(0.5)
+
+
+def test_a_baseline_of_raw_items_is_judged_as_one_of_sums(tmp_path: Path) -> None:
+    """As versions before the sums wrote it; an update of what did not change leaves it as it is."""
+    for suite, measured, other in (
+        ("lm-occupation", "demo-lm", "demo-mlm"), ("nli-religion", Neutral(0.5), Neutral(0.4)), ("disco-terms", "demo-mlm", None),
+    ):  # fmt: skip
+        then = measure(suite, measured, limit=420, cache=None)
+        now = then if other is None else measure(suite, other, limit=420, cache=None)
+        entry = entry_of(suite, then)
+        raw = pack_items(then.items)
+        assert raw is not None and raw != entry.items
+        old = replace(entry, content={**entry.content, "items_sha256": hashlib.sha256(raw).hexdigest()}, items=raw)
+        judged = []
+        for folder, one in (("new", entry), ("old", old)):
+            path = write_entries(tmp_path / folder, "m", "t.py", {suite: one})
+            judged.append(Baseline(tmp_path / folder, "m", "t.py").judge(now, statistic=then.main))
+            content = read_book(path)[suite]
+            assert to_write(path, entry_of(suite, then), content) is None
+        new, before = (replace(judgement, text=judgement.text.replace("old", "new")) for judgement in judged)
+        assert new == before
+
+
+@pytest.mark.parametrize("book", sorted(EXAMPLES.glob("*/*.json")), ids=lambda path: path.name)
+def test_baselines_of_the_examples_give_their_values(book: Path) -> None:
+    for name, content in read_book(book).items():
+        stored = read_items(book, name, content)
+        assert stored is not None
+        if "restarts" in content["settings"]:
+            assert stored.items["restart.net_neutral"].mean() == pytest.approx(content["values"]["net_neutral"])
+            continue
+        for statistic, value in content["values"].items():
+            if value is not None:
+                assert stored.item_sums(statistic).total == pytest.approx(value, rel=1e-9)
 
 
 def test_a_baseline_error_is_an_oserror(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.comparison import comparison_notes, make_comparison_table
 from pytest_genderbias.reports.table import make_table
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
+from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.inference.paired import compare_items
 
 JOBS = ("nurse", "pilot", "cook", "baker", "miner", "judge", "tailor", "farmer", "dancer", "doctor")
@@ -241,7 +242,9 @@ def test_what_stopped_early_is_not_compared() -> None:
 
 def test_items_that_are_too_large_are_left_out_with_the_reason() -> None:
     a, b = classified("a", 1), classified("b", 2)
-    large = replace(b, items={**b.items, "more": np.random.default_rng(0).random(MOST_ITEM_BYTES)})
+    more = np.random.default_rng(0).random(MOST_ITEM_BYTES // 4)
+    sums = SumsByStatistic({b.main: mean_sums(np.arange(len(more)).astype(str), more, np.ones(len(more)), "words")})
+    large = replace(b, items={**b.items, "more": more}, sums=sums)
     rows, left_out = compare_models(sent(a, large), ["a", "b"])
     assert not rows
     assert [one.to_dict() for one in left_out] == [
@@ -374,7 +377,7 @@ def test_the_text_says_that_a_gate_cannot_regress() -> None:
 
 @pytest.mark.parametrize(("n", "part"), [(1000, "1,000 of 1,936,512"), (1_936_512, "all of them")])
 def test_what_is_compared_as_it_is_says_how_much_of_the_suite(n: int, part: str) -> None:
-    a, b = (replace(classified(name, 1), items={}, n=n) for name in "ab")
+    a, b = (replace(classified(name, 1), items={}, sums=SumsByStatistic({}), n=n) for name in "ab")
     judged = judge_no_worse(b, a)
     assert (judged.verdict, judged.over) == ("pass", f"the suite's cases, {part}")
     assert f"on the suite's own cases, {part}, and no other items" in judged.text
@@ -459,7 +462,7 @@ def test_reasons_are_said_once_with_all_their_suites() -> None:
 
 
 def test_a_sample_of_what_has_no_items_is_undecided() -> None:
-    a, b = (replace(classified(name, seed), items={}) for name, seed in (("a", 1), ("b", 2)))
+    a, b = (replace(classified(name, seed), items={}, sums=SumsByStatistic({})) for name, seed in (("a", 1), ("b", 2)))
     [row] = compare_models(sent(a, b), ["a", "b"])[0]
     assert (row.better, row.low, row.p) == ("undecided", None, None)
     assert row.method.endswith("and not all cases were scored")
@@ -647,7 +650,7 @@ def test_the_table_says_better_and_alike_in_words() -> None:
     assert shown(trained("b", *[0.5] * 5), trained("a", *[0.6] * 5)) == "worse by 0.1000, the same in every restart"
     low, high = (float(x) for x in shown(classified("b", 2), classified("a", 1, 0.1)).partition(", ")[2].split(" to "))
     assert 0 < low < high  # of what is better, not of a worsening
-    whole = [replace(m, items={}, n=m.n_total) for m in (a, b)]
+    whole = [replace(m, items={}, sums=SumsByStatistic({}), n=m.n_total) for m in (a, b)]
     assert shown(whole[1], whole[0]) == "worse by 0.0500, exact"
 
 

@@ -27,7 +27,8 @@ from pytest_genderbias.plugin.ledger import _merged
 from pytest_genderbias.plugin.session import bias_session
 from pytest_genderbias.reports.table import make_table
 from pytest_genderbias.statistics.inference.intervals import restart_interval
-from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
+from pytest_genderbias.statistics.inference.item_sums import mean_sums
+from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.suites.family import Family, Statistic
 from pytest_genderbias.suites.suite import load_suite
 
@@ -830,10 +831,10 @@ def test_seeds_where_nothing_is_trained(project: pytest.Pytester) -> None:
 
 def test_the_flag_leaves_an_option_alone_that_is_of_texts(project: pytest.Pytester) -> None:
     """``seeds`` of a corpus are generated texts; of a probe they are its restarts."""
-    session = bias_session(project.parseconfigure("--bias-seeds=5"))
-    assert session._settings_for(load_suite("probe-compression"), {})["seeds"] == 5
-    assert session._settings_for(load_suite("probe-compression"), {"seeds": 7})["seeds"] == 7
-    assert "seeds" not in session._settings_for(load_suite("corpus-cooccurrence"), {})
+    runner = bias_session(project.parseconfigure("--bias-seeds=5")).runner
+    assert runner._request(load_suite("probe-compression"), {}).options["seeds"] == 5
+    assert runner._request(load_suite("probe-compression"), {"seeds": 7}).options["seeds"] == 7
+    assert "seeds" not in runner._request(load_suite("corpus-cooccurrence"), {}).options
 
 
 def test_checkpoints_of_a_training(project: pytest.Pytester) -> None:
@@ -978,9 +979,10 @@ def test_a_case_that_rounding_tips_over_a_threshold_is_no_regression_of_the_same
             "tiny", "m", {"share": float(sums.sum() / counts.sum())}, {"share": None}, {"share": None}, {}, family.statistics, 2000, 2000,
             [], {"label": labels, "sums": sums, "counts": counts},
             {"settings": {}, "sample": {"n": 2000, "of": 2000}, "model": {"fingerprint": fingerprint}}, family,
+            sums=SumsByStatistic({"share": mean_sums(labels, sums, counts, "items")}),
         )  # fmt: skip
 
-    before = Before("baseline", {"share": 0.6}, measured(then, "a").items, fingerprint="a")
+    before = Before("baseline", {"share": 0.6}, measured(then, "a"), fingerprint="a")
     assert find_regression(measured(now, "a"), "share", before, 0.0).verdict == "pass"
     assert find_regression(measured(now, "b"), "share", before, 0.0).verdict == "inconclusive"
     assert find_regression(measured(then - 5, "a"), "share", before, 0.0).verdict == "regressed"
@@ -990,6 +992,3 @@ class ThresholdFamily(Family):
     """A share of cases above a threshold, item by item."""
 
     statistics: ClassVar[Any] = {"share": Statistic("lower", 1.0, "share")}
-
-    def item_sums(self, statistic: str, options: Any, items: Any) -> ItemSums:
-        return mean_sums(items["label"], items["sums"], items["counts"], "items")

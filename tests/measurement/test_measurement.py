@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,6 +18,13 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
+from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.suites.family import Family, Summary
+
+
+def sums_of(summary: Summary, family: Family, settings: dict[str, object]) -> SumsByStatistic:
+    arrays = {**summary.items, **summary.unstored}
+    return SumsByStatistic({name: partial(family.item_sums, name, settings, arrays) for name in family.statistics})
 
 
 def measurement_of(case: Answered) -> Measurement:
@@ -36,6 +44,7 @@ def measurement_of(case: Answered) -> Measurement:
         suite=case.suite.name, model="noise", values=summary.values, intervals=summary.intervals, bounds=bounds,
         reasons=summary.reasons, statistics=family.statistics, n=case.main.n, n_total=case.main.n_total, records=summary.records,
         items=summary.items, signature=signature, family=family, notes=tuple(summary.notes),
+        sums=sums_of(summary, family, signature["settings"]),
     )  # fmt: skip
 
 
@@ -61,6 +70,7 @@ def test_a_measurement_of_every_family_comes_back_from_json(
         assert after.items[key].dtype == array.dtype and after.items[key].tobytes() == array.tobytes()
     for statistic in before.values:
         assert after.sampled(statistic) == before.sampled(statistic)
+    assert list(after.sums) == list(before.sums)
 
 
 @pytest.mark.parametrize("limit", [None, 90])
@@ -119,8 +129,8 @@ def test_fewer_records_and_no_arrays_make_a_report() -> None:
     assert len(_SMALL.to_dict(records=1)["records"]) == len(_SMALL.worst(1)) < len(_SMALL.records)
     report = replace(_SMALL, records=[{"x": float("nan"), "y": np.float32(0.5)}]).to_dict(arrays=False)
     assert report["records"] == [{"x": None, "y": 0.5}]
-    assert report.keys() == _SMALL.to_dict().keys() - {"arrays"}
-    with pytest.raises(DataFileError, match="missing or unknown: arrays"):
+    assert report.keys() == _SMALL.to_dict().keys() - {"arrays", "sums"}
+    with pytest.raises(DataFileError, match="missing or unknown: arrays, sums"):
         Measurement.from_dict(report)
 
 

@@ -354,9 +354,12 @@ def rewrite(path, weights=None, **changes):
 
 
 SPOILT = {
-    "another model": (lambda path: rewrite(path, model="0" * 64), "was made for another model"),
-    "other data and seed": (lambda path: rewrite(path, data="0", seed=7), "was made for another data and seed"),
-    "an older definition": (lambda path: rewrite(path, definition="edge-probe/0"), "was made for another definition"),
+    "another model": (lambda path: rewrite(path, model="0" * 64), "was trained for another model"),
+    "other data and seed": (lambda path: rewrite(path, data="0", seed=7), "was trained for another data and seed"),
+    "an older definition": (
+        lambda path: rewrite(path, definition="edge-probe/0"),
+        "was trained for another definition",
+    ),
     "cut off": (lambda path: path.write_bytes(path.read_bytes()[:-100]), "is damaged"),
     "empty": (lambda path: path.write_bytes(b""), "is damaged"),
     "another number": (lambda path: rewrite(path, lambda w: w | {"output_bias": w["output_bias"] + 1}), "is damaged"),
@@ -378,7 +381,7 @@ def test_a_stale_or_damaged_head_is_never_used(tiny_model, training, tmp_path, t
     assert trained == [0, 0]
     assert probe.notes[0] == f"the edge-probing head {path} {why}: another was trained in its place"
     if what == "a folder":
-        assert "edge-probing head not kept" in probe.notes[1]
+        assert "edge-probing head not cached" in probe.notes[1]
     else:
         scorer(model, training, tmp_path)
         assert trained == [0, 0]
@@ -390,7 +393,7 @@ def test_without_a_cache_nothing_is_kept_and_a_cache_that_cannot_be_written_is_s
     (tmp_path / "file").write_text("")
     probe = scorer(model, training, tmp_path / "file")
     assert np.array_equal(probe.score(np.arange(2)), right)
-    assert probe.notes[0].startswith("edge-probing head not kept: ")
+    assert probe.notes[0].startswith("edge-probing head not cached: ")
 
 
 def test_training_pairs_that_the_model_does_not_read_so_far_are_left_out(tiny_model, training):
@@ -403,10 +406,8 @@ def test_training_pairs_that_the_model_does_not_read_so_far_are_left_out(tiny_mo
         return CoreferenceTraining("long", "long", TextCases(texts, spans, training.examples.facts))
 
     probe = scorer(tiny_model("bert"), with_long(4))
-    assert probe.notes[0] == "4 training pairs left out: the model does not read so far"
-    with pytest.raises(
-        DataFileError, match=r"long: .* reads only 112 of 256 pairs of mentions as far as the second one"
-    ):
+    assert probe.notes[0] == "4 training pairs left out: the model does not read that far"
+    with pytest.raises(DataFileError, match=r"long: .* reads both mentions in only 112 of 256 pairs"):
         scorer(tiny_model("bert"), with_long(144))
     far = TextCases([("very " * 80 + "the nurse saw a man and she left.",)], [((404, 409), (424, 427))])
     with pytest.raises(ModelError, match="the model reads no token of 'nurse'"):
@@ -420,7 +421,7 @@ def test_what_cannot_be_a_scorer(tiny_model, training, monkeypatch):
 
     with pytest.raises(NotApplicableError, match="object without hidden states"):
         scorer(wrap_object(Resolver()), training)
-    with pytest.raises(SettingError, match="needs something to train on"):
+    with pytest.raises(SettingError, match="needs training data"):
         scorer(tiny_model("bert"), None)
     monkeypatch.setattr(HiddenStates, "_hidden", lambda self, ids, mask: torch.full((*ids.shape, 16), torch.nan))
     with pytest.raises(ScoreError, match="NaN or infinite"):

@@ -160,7 +160,7 @@ def test_a_lock_of_a_file_that_is_gone_is_none(tmp_path: Path, monkeypatch: pyte
         assert free
     monkeypatch.setattr(OldLock, "removed", 99)
     with one.locked():
-        assert "others remove its folder again and again" in str(one.note)
+        assert "other processes keep removing its folder" in str(one.note)
 
 
 def test_reading_marks_an_entry_as_used(tmp_path: Path) -> None:
@@ -371,7 +371,7 @@ def test_an_entry_that_others_keep_removing_is_a_note(tmp_path: Path, monkeypatc
     with one.locked():
         one.write(0, np.zeros((3, 2, 1)))
     assert one.note is not None
-    assert "again and again" in one.note
+    assert "keep removing" in one.note
 
 
 def test_scores_of_another_version_are_another_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

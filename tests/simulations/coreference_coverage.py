@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import numpy as np
 from scipy import stats
 
-from pytest_genderbias.statistics import coreference
-from pytest_genderbias.statistics.coreference import conll_f1, document_counts, f1_gap_interval, f1_interval
+from pytest_genderbias.statistics import coreference_scores as coreference
+from pytest_genderbias.statistics.coreference_scores import conll_f1, document_counts, f1_gap_interval, f1_interval
 from pytest_genderbias.statistics.inference.intervals import restart_interval
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 

@@ -204,7 +204,7 @@ def test_the_probability_of_three_groups():
 
 @pytest.mark.parametrize(("pairs", "groups", "reason"), [
     ([[1, 1]], [1, 0], "no word of one of the groups"),
-    ([[0, 1]], [1, 1], "no word stands near words of both groups"),
+    ([[0, 1]], [1, 1], "no word co-occurs with words of both groups"),
     (np.zeros((0, 2)), [0, 0], "no word of one of the groups"),
 ])  # fmt: skip
 def test_no_score_without_both_groups(pairs, groups, reason):
@@ -213,7 +213,7 @@ def test_no_score_without_both_groups(pairs, groups, reason):
 
 
 def test_no_probability_where_nothing_stands_near():
-    with pytest.raises(UndefinedError, match="near"):
+    with pytest.raises(UndefinedError, match="co-occurs"):
         word_given_group([[0.0, 1.0]], [1, 1], [1])
 
 

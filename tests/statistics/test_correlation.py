@@ -58,9 +58,9 @@ def test_two_items_are_too_few(figure):
 @pytest.mark.parametrize("figure", [pearson, slope])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_a_figure_that_is_no_number_has_no_correlation(figure, bad):
-    with pytest.raises(UndefinedError, match="no finite number"):
+    with pytest.raises(UndefinedError, match="not a finite number"):
         figure([0, 1, 2], [0, bad, 3])
-    with pytest.raises(UndefinedError, match="no finite number"):
+    with pytest.raises(UndefinedError, match="not a finite number"):
         figure([0, bad, 3], [0, 1, 2])
 
 

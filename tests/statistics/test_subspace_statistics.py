@@ -125,7 +125,7 @@ def test_the_direction_of_a_pair_is_he_less_she_of_length_one():
 
 def test_words_that_point_the_same_way_have_no_direction():
     v = np.random.default_rng(2).normal(size=10)
-    with pytest.raises(UndefinedError, match="same way"):
+    with pytest.raises(UndefinedError, match="same direction"):
         pair_direction(v, 3 * v)
     with pytest.raises(UndefinedError, match="zero"):
         pair_direction(v, 0 * v)

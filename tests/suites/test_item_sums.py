@@ -2,6 +2,7 @@
 
 import io
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -28,9 +29,16 @@ from pytest_genderbias.statistics.group_gaps import (
 )
 from pytest_genderbias.statistics.inference.blocks import blocks_of, distinct
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, align, mean_sums
+from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.rate_counts import hits_and_trials_of, rate_counts
-from pytest_genderbias.statistics.sums import absolute_gap_sums, correlation_sums, gap_pearson_sums, slope_sums
+from pytest_genderbias.statistics.sums import (
+    absolute_gap_sums,
+    correlation_sums,
+    gap_pearson_sums,
+    slope_sums,
+    template_bias_sums,
+)
 from pytest_genderbias.suites.registry import FAMILIES
 
 
@@ -130,13 +138,13 @@ HAVE_ALL = {"disco", "nli", "lm-occupation", "sts", "coref-occupation", "coref-w
 
 
 def sums_of(found):
-    """Return the item_sums of each statistic that has a value and item_sums."""
+    """Return the sums, by unit, of each statistic that has a value and sums."""
     made = {}
     for statistic, value in found.summary.values.items():
         if value is None:
             continue
         try:
-            made[statistic] = found.item_sums(statistic)
+            made[statistic] = found.item_sums(statistic).by_unit()
         except UndefinedError:
             if found.family.name in HAVE_ALL and statistic not in WITHOUT:
                 raise
@@ -172,7 +180,7 @@ def test_what_a_baseline_stores_is_enough(case, name):
     with np.load(packed, allow_pickle=False) as file:
         items = dict(file)
     for statistic, item_sums in sums_of(found).items():
-        again = found.item_sums(statistic, items)
+        again = found.item_sums(statistic, items).by_unit()
         assert again.total == pytest.approx(item_sums.total, rel=1e-12, nan_ok=True)
         assert again.labels.tolist() == item_sums.labels.tolist()
         assert np.array_equal(again.sums, item_sums.sums)
@@ -272,7 +280,7 @@ def test_leaving_an_occupation_out_is_measuring_without_it(case):
         {"cases": replace(main, units=main.units[1:], values=main.values[1:])},
     )
     for statistic in ("aggregate_bias", "signed_bias"):
-        item_sums = found.item_sums(statistic)
+        item_sums = found.item_sums(statistic).by_unit()
         assert float(item_sums.value(item_sums.sums[1:].sum(axis=0))) == pytest.approx(rest.summary.values[statistic])
 
 
@@ -401,3 +409,103 @@ def test_fisher_of_many_tables_with_sizes_of_their_own():
         for row, n in zip(supplied, sizes, strict=True)
     ]
     assert fisher_exact(supplied, sizes) == pytest.approx(expected, rel=1e-8, abs=1e-300)
+
+
+# Stored and read again
+
+
+def through_a_file(arrays):
+    """Return arrays from the bytes of an .npz file that was written and read without pickle."""
+    packed = io.BytesIO()
+    np.savez_compressed(packed, **arrays)
+    packed.seek(0)
+    with np.load(packed, allow_pickle=False) as file:
+        return dict(file)
+
+
+def assert_same_sums(one, other):
+    """Equal bit for bit, with the same types."""
+    for a, b in ((one.labels, other.labels), (one.sums, other.sums), (one.templates, other.templates)):
+        assert (a is None) == (b is None)
+        assert a is None or (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
+    assert (one.combiner, one.over, one.columns) == (other.combiner, other.over, other.columns)
+    assert dict(one.parameters) == dict(other.parameters)
+    assert one.total == other.total or np.isnan([one.total, other.total]).all()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_sums_of_every_statistic_come_back_from_plain_arrays(case, name):
+    found = case(name)
+    by_statistic = SumsByStatistic({s: partial(found.item_sums, s) for s in found.family.statistics})
+    arrays = by_statistic.to_arrays()
+    assert not any(array.dtype.hasobject for array in arrays.values())
+    again = SumsByStatistic.from_arrays(through_a_file(arrays))
+    assert list(again) == list(by_statistic)
+    for statistic in found.family.statistics:
+        if statistic in again:
+            assert_same_sums(again[statistic], found.item_sums(statistic))
+            assert_same_sums(ItemSums.from_arrays(through_a_file(again[statistic].to_arrays())), again[statistic])
+        else:
+            reasons = []
+            for sums in (again, by_statistic):
+                with pytest.raises(UndefinedError) as error:
+                    sums[statistic]
+                reasons.append(str(error.value))
+            assert reasons[0] == reasons[1]
+
+
+def test_equal_arrays_are_stored_once_and_sparse_ones_as_positions():
+    labels, sums = np.arange(500).astype(str), np.zeros((500, 300), dtype=np.float32)
+    sums[::7, 3], sums[11, 299] = 1.5, -0.0
+    first = own_sums(labels, sums, lambda totals: totals[..., 3], "words")
+    arrays = SumsByStatistic({"a": first, "b": replace(first, sums=sums.copy()), "c": "too few"}).to_arrays()
+    assert sum(array.size for array in arrays.values()) < 1000
+    again = SumsByStatistic.from_arrays(through_a_file(arrays))
+    assert_same_sums(again["a"], first)
+    assert_same_sums(again["b"], first)
+    assert (list(again), len(again), "c" in again) == (["a", "b"], 2, False)
+    with pytest.raises(UndefinedError, match="too few"):
+        again["c"]
+    with pytest.raises(UndefinedError, match="no sums of d"):
+        again["d"]
+
+
+def test_other_arrays_hold_no_sums():
+    with pytest.raises(ValueError, match="expected an array"):
+        SumsByStatistic.from_arrays({"bias": np.ones(3)})
+    (index,) = SumsByStatistic({}).to_arrays().items()
+    later = {index[0]: np.asarray(str(index[1]).replace('"schema": 1', '"schema": 2'))}
+    with pytest.raises(ValueError, match="got 2"):
+        SumsByStatistic.from_arrays(later)
+
+
+# Templates
+
+
+@pytest.mark.parametrize(
+    ("name", "templates"), [("lm-occupation", "prefixes"), ("coref-occupation", "templates"), ("nli", "hypotheses")]
+)
+def test_units_are_crossed_with_templates(case, name, templates):
+    found = case(name)
+    statistic = next(iter(found.summary.values))
+    crossed = found.item_sums(statistic)
+    assert crossed.sums.ndim == 3 and crossed.sums.shape[:2] == (len(crossed.labels), len(crossed.templates)), templates
+    stored = found.item_sums(statistic, {k: v for k, v in found.summary.items.items() if k != "hypothesis"})
+    assert stored.templates is None
+    assert_same_sums(crossed.by_unit(), stored)
+    both = align(crossed, crossed)
+    assert both[0].templates.tolist() == crossed.templates.tolist()
+    for sides in (align(crossed, stored), align(stored, crossed)):
+        assert [side.templates for side in sides] == [None, None]
+        assert sides[0].total == sides[1].total == crossed.total
+    fewer = replace(crossed, sums=crossed.sums[:, 1:], templates=crossed.templates[1:])
+    assert [side.templates for side in align(crossed, fewer)] == [None, None]
+
+
+def test_templates_are_checked():
+    with pytest.raises(ValueError, match="a name for each template"):
+        template_bias_sums(["a", "b"], [[1.0, 2.0], [1.0, 2.0]], ["x"], absolute=True)
+    with pytest.raises(ValueError, match="needs templates"):
+        ItemSums(np.array(["a"]), np.ones((1, 1)), "mean_of_template_means", "words")
+    with pytest.raises(ValueError, match="takes no templates"):
+        ItemSums(np.array(["a"]), np.ones((1, 1, 2)), "mean", "words", templates=np.array(["x"]))

@@ -9,7 +9,7 @@ from support.answered_suites import CASES, Answered, NoisyCoreference, answered,
 
 from pytest_genderbias import load_suite
 from pytest_genderbias.statistics.contingency import relabellings
-from pytest_genderbias.statistics.coreference import exchanged_f1_gaps, f1_gap
+from pytest_genderbias.statistics.coreference_scores import exchanged_f1_gaps, f1_gap
 from pytest_genderbias.statistics.score_bias import exchanged, exchanged_biases
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.options import resolve_options

@@ -48,7 +48,8 @@ class Answered:
     def item_sums(self, statistic, items=None):
         """As a measurement does it: with the settings of its signature, where options of the display have no place."""
         settings = {name: value for name, value in self.options.items() if not self.family.options[name].display}
-        return self.family.item_sums(statistic, settings, self.summary.items if items is None else items)
+        arrays = {**self.summary.items, **self.summary.unstored} if items is None else items
+        return self.family.item_sums(statistic, settings, arrays)
 
     def with_values(self, values):
         """Return the same with other values of the main answer."""

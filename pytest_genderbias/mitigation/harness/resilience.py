@@ -13,8 +13,9 @@ from typing import Any
 
 from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
 from pytest_genderbias.folders import write_whole
+from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.callback import BiasCallback, Entry, read_history
-from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, MitigationRun, held_folder, opened, suite_settings
+from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, MitigationRun, held_folder, suite_settings
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.recipes.progress import show_steps
@@ -166,12 +167,13 @@ def resilience(
         ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`.
     """
     if isinstance(models, MitigationRun):
-        recipe = recipe or models.recipe
+        recipe = recipe or (models.recipe if isinstance(models.recipe, Recipe) else None)
         sides: dict[str, Model] = {
-            side: models.opener(models.models(side)[_place(models, seed)][0]) for side in (BEFORE, AFTER)
+            side: models.open(models.models(side)[_place(models, seed)][0]) for side in (BEFORE, AFTER)
         }
     else:
-        sides = {side: opened(model) for side, model in models.items()}
+        runner = Runner()
+        sides = {side: runner.open(model) for side, model in models.items()}
     if recipe is None or not sides:
         raise SettingError("resilience needs models and a recipe to tune them with; give recipe=...")
     if any(type(step) is not int or step < 0 for step in steps):

@@ -1,4 +1,4 @@
-"""``mitigate``: a model before a mitigation, after it, and its control, made under the same conditions."""
+"""``mitigate``: the models before a mitigation, after it, and of its control, made under the same conditions."""
 
 from __future__ import annotations
 
@@ -6,93 +6,89 @@ import hashlib
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
 
-from pytest_genderbias.errors import NotApplicableError, SettingError
+from pytest_genderbias.errors import SettingError
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.measurement.measure import measure
 from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.methods.base import Columns, Method
 from pytest_genderbias.models.fingerprint import known_by
-from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.recipes.progress import show_steps
-from pytest_genderbias.recipes.recipe import Performance, Recipe, Training
+from pytest_genderbias.recipes.recipe import Evaluator, Performance, Recipe, Row, SuiteSettingsRecipe, Training
 from pytest_genderbias.scoring.engine import Progress
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.suites.suite import Suite, load_suite
+from pytest_genderbias.suites.suite import Suite
 
 BEFORE, AFTER, CONTROL, RETRAINED = "before", "after", "control", "retrained"
 SEEDS = 3  #: restarts where a method trains
 CONTROLS = 8  #: random directions where nothing is trained (dev2019, tables 14 and 15)
-TRAINED_CONTROLS = 1  #: by seed, where each costs a training
-_VERSION = 1  #: of a run's folder; another one trains anew
+TRAINED_CONTROLS = 1  #: controls of a seed where each costs a training
+_VERSION = 1  #: of the folder of a training; a training of another version is repeated
 
-
-def opened(model: Any) -> Model:
-    """Return a model, loaded if it is a spec."""
-    return load_model(model) if isinstance(model, str) else model
+ModelOrSpec = str | Model  #: a loaded model, or the spec of one that is loaded when it is needed
+Side = ModelOrSpec | Sequence[ModelOrSpec]  #: one model for all seeds, or a model a seed
 
 
 @dataclass(frozen=True)
 class MitigationRun:
     """Models before a mitigation, after it, and of its control, one a seed.
 
-    :func:`mitigate` makes one; or give models that you trained yourself, each side a model, a spec for one, or one of them a seed.
+    :func:`mitigate` returns one. You can also construct it from models that you trained yourself.
 
     Attributes:
-        before: models before, shape (seeds,).
+        before: models before, one for all seeds or one a seed.
         after: models after, in the order of the same seeds.
-        control: for each seed its controls, shape (seeds, controls): with random directions in place of those of the method, or trained
+        control: controls of each seed, shape (seeds, controls): with random directions in place of those of the method, or trained
             without the method. Empty where ``before`` is the control: the same recipe without the method.
-        seeds: of the trainings, all different; ``(0,)`` where nothing is trained.
-        recipe: evaluates the models (accuracy, perplexity), and trains a new head for ``superficial``. One with ``suite_settings`` says
-            on what a suite is measured.
-        trained: whether the sides differ by a training, so that other seeds would give other figures.
-        what: method, recipe and control in words and settings, for tables and JSON.
-        seconds: wall time of what was trained or changed for ``after``.
-        folder: where its trainings are.
-        opener: loads a spec; by default as :func:`~pytest_genderbias.models.loading.load_model`.
-        measurer: measures, given a suite, a model and settings, as :func:`~pytest_genderbias.measurement.measure.measure` does, the default.
-        refuser: what is done where a suite that was asked for does not apply, instead of raising the error.
-        progress: shows further trainings: of new heads.
+        seeds: seeds of the trainings, all different; ``(0,)`` where nothing is trained.
+        recipe: evaluates the models (accuracy, perplexity), and trains a new head for ``superficial``. One with ``suite_settings`` sets
+            the texts on which suites measure its models.
+        trained: whether the sides differ by a training, so that other seeds would give other values.
+        what: method, recipe and control, with their settings, for tables and JSON.
+        seconds: wall time of making the models of ``after``.
+        folder: where the trainings are kept.
+        runner: loads and measures the models; one with default settings if left out.
+        name: name of the models in tables; by default each model has its own.
+        progress: shows further trainings, of new heads: ``True``, or a progress display of yours.
     """
 
-    before: Any
-    after: Any
-    control: Any = ()
+    before: Side
+    after: Side
+    control: ModelOrSpec | Sequence[Side] | None = ()
     seeds: Sequence[int] = ()
-    recipe: Recipe | None = None
+    recipe: Evaluator | None = None
     trained: bool = True
-    what: Mapping[str, Any] = field(default_factory=dict)
+    what: Mapping[str, object] = field(default_factory=dict)
     seconds: float = 0.0
     folder: Path | None = field(default=None, repr=False)
-    opener: Callable[[Any], Model] = field(default=opened, repr=False, compare=False)
-    measurer: Callable[..., Measurement] = field(default=measure, repr=False, compare=False)
-    refuser: Callable[[NotApplicableError], NoReturn] | None = field(default=None, repr=False, compare=False)
+    runner: Runner = field(default_factory=Runner, repr=False, compare=False)
+    name: str = field(default="", repr=False)
     progress: bool | Progress = field(default=False, repr=False, compare=False)
-    _keeps: Any = field(default=None, repr=False, compare=False)  # a temporary folder, which goes with the run
-    _scores: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    _workshop: object = field(default=None, repr=False, compare=False)  # keeps its temporary folder as long as the run
+    _measurements: dict[object, Measurement] = field(default_factory=dict, repr=False, compare=False)
+    _performances: dict[object, dict[str, Performance]] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Bring each side into shape, and refuse sides that do not fit each other."""
-        sides = {name: _listed(getattr(self, name)) for name in (BEFORE, AFTER)}
+        """Give each side one model a seed, and reject sides that do not match."""
+        sides = {BEFORE: _listed(self.before), AFTER: _listed(self.after)}
         count = max(1, *map(len, sides.values()))
-        for name, side in sides.items():
-            if len(side) not in (1, count):
+        for side, models in sides.items():
+            if len(models) not in (1, count):
                 raise SettingError(
-                    f"a run has {count} models on one side and {len(side)} {name}; give one of each a seed"
+                    f"a run has {count} models on one side and {len(models)} {side}; give one of each a seed"
                 )
-            object.__setattr__(self, name, side * (count // len(side)))
-        control = [] if self.control is None else [_listed(one) for one in _listed(self.control)]
+            object.__setattr__(self, side, models * (count // len(models)))
+        groups = [self.control] if isinstance(self.control, (str, Model)) else list(self.control or ())
+        control = [_listed(models) for models in groups]
         if len(set(map(len, control))) > 1 or not all(control):
             raise SettingError(
-                f"the seeds of a run have {', '.join(str(len(one)) for one in control)} controls; give as many for each, or none at all"
+                f"the seeds of a run have {', '.join(str(len(models)) for models in control)} controls; give as many for each, or none at all"
             )
         if control and len(control) not in (1, count):
             raise SettingError(
@@ -102,57 +98,56 @@ class MitigationRun:
         object.__setattr__(self, "seeds", tuple(self.seeds) or tuple(range(count)))
         if len(self.seeds) != count:
             raise SettingError(f"{len(self.seeds)} seeds were named for {count} models a side")
-        _refuse_repeated(self.seeds)
+        _reject_repeated(self.seeds)
 
-    def models(self, side: str) -> tuple[tuple[Any, ...], ...]:
+    def models(self, side: str) -> tuple[tuple[ModelOrSpec, ...], ...]:
         """Return the models of a side, ``before``, ``after`` or ``control``, by seed: shape (seeds, 1), or (seeds, controls)."""
         if side == CONTROL:
-            return tuple(map(tuple, self.control))
-        return tuple((one,) for one in getattr(self, side))
+            return tuple(tuple(_listed(models)) for models in self.control or ())  # type: ignore[union-attr]  # a sequence since __post_init__
+        return tuple((model,) for model in _listed(self.before if side == BEFORE else self.after))
 
-    def measure(self, side: str, suite: str | Suite, **settings: Any) -> list[list[Measurement]]:
-        """Measure a suite on every model of a side; what was measured once is kept. Arguments as :func:`~pytest_genderbias.measurement.measure.measure`.
+    def open(self, model: ModelOrSpec) -> Model:
+        """Return a model of the run, loaded if it is a spec, under the run's name."""
+        loaded = self.runner.open(model)
+        return replace(loaded, name=self.name) if self.name else loaded
 
-        Where the recipe says on what (``bios``: the texts that it holds out), that is the default.
+    def measure(self, side: str, suite: str | Suite, **settings: object) -> list[list[Measurement]]:
+        """Measure a suite on every model of a side, each once. Arguments as :func:`~pytest_genderbias.measurement.measure.measure`.
+
+        Texts that the recipe holds out for a suite (``bios``) are the default of its options.
         """
-        loaded = suite if isinstance(suite, Suite) else load_suite(suite)
-        chosen = {**suite_settings(self.recipe, loaded, self.folder, settings), **settings}
-        try:
-            return [[self._measured(one, loaded, chosen) for one in models] for models in self.models(side)]
-        except NotApplicableError as error:
-            if self.refuser is None:
-                raise
-            refused = error
-        self.refuser(refused)
+        loaded = suite if isinstance(suite, Suite) else self.runner.suite(suite)
+        options = {**suite_settings(self.recipe, loaded, self.folder, settings), **settings}
+        return [[self._measured(model, loaded, options) for model in models] for models in self.models(side)]
 
     def performance(self, side: str) -> list[list[dict[str, Performance]]]:
-        """Return how well every model of a side does the recipe's task, by name; kept once evaluated.
+        """Return how well every model of a side performs the recipe's task, by name; each model is evaluated once.
 
         Raises:
-            SettingError: the run has no recipe that could tell.
+            SettingError: the run has no recipe.
         """
         if self.recipe is None:
             raise SettingError(
                 "this run has no recipe, and nothing else says how well a model does its task; give recipe=..."
             )
-        return [[self._evaluated(one) for one in models] for models in self.models(side)]
+        return [[self._evaluated(self.recipe, model) for model in models] for models in self.models(side)]
 
-    def _measured(self, model: Any, suite: Suite, settings: Mapping[str, Any]) -> Measurement:
-        key = ("suite", _key(model), suite.digest, repr(sorted(settings.items(), key=str)))
-        if key not in self._scores:
-            self._scores[key] = self.measurer(suite, self.opener(model), **settings)
-        return self._scores[key]  # type: ignore[no-any-return]
+    def _measured(self, model: ModelOrSpec, suite: Suite, settings: Mapping[str, object]) -> Measurement:
+        key = (_key(model), suite.digest, repr(sorted(settings.items(), key=str)))
+        if key not in self._measurements:
+            self._measurements[key] = self.runner.measure_once(suite, self.open(model), settings)
+        return self._measurements[key]
 
-    def _evaluated(self, model: Any) -> dict[str, Performance]:
-        assert self.recipe is not None
-        key = ("performance", id(self.recipe), _key(model))
-        if key not in self._scores:
-            self._scores[key] = {found.name: found for found in self.recipe.evaluate(self.opener(model))}
-        return self._scores[key]  # type: ignore[no-any-return]
+    def _evaluated(self, recipe: Evaluator, model: ModelOrSpec) -> dict[str, Performance]:
+        key = (id(recipe), _key(model))
+        if key not in self._performances:
+            performances = recipe.evaluate(self.open(model))
+            self._performances[key] = {performance.name: performance for performance in performances}
+        return self._performances[key]
 
 
 def mitigate(
-    model: str | Model | None,
+    model: ModelOrSpec | None,
     method: Method,
     recipe: Recipe | None = None,
     *,
@@ -160,84 +155,92 @@ def mitigate(
     controls: int | None = None,
     folder: str | Path | None = None,
     progress: bool | Progress = False,
-    opener: Callable[[Any], Model] = opened,
+    runner: Runner | None = None,
+    name: str = "",
 ) -> MitigationRun:
-    """Apply a mitigation, with its control, and return the models before, after, and of the control.
+    """Apply a mitigation and its control, and return the models before, after, and of the control.
 
     Without a recipe, or where the method only changes a finished model, nothing more is trained than the recipe needs to make the task's
-    model, and that is shared. With a recipe that trains on (continued pre-training) ``before`` is the given model; with one that
-    makes the task (fine-tuning, a network from nothing) it is the one trained without the method. The control: random directions for a
-    projection; else the same recipe, data order and steps without the method; and for two-sided augmentation the same text twice.
+    model, and that training is shared. With a recipe that continues a training (continued pre-training) ``before`` is the given model; with
+    one that makes the task (fine-tuning, a network from nothing) it is the model trained without the method. The control is random
+    directions for a projection, the same text twice for two-sided augmentation, and else the same recipe, data order and steps without the
+    method.
 
     Args:
-        model: to start from: a model, a spec for one, or ``None`` for a recipe that makes its own network.
+        model: the model to start from, or its spec; ``None`` for a recipe that makes its own network.
         method: a mitigation, of :mod:`~pytest_genderbias.mitigation.methods`.
-        recipe: of :mod:`~pytest_genderbias.recipes`. Where neither it nor the method trains, it evaluates only.
-        seeds: how many restarts, or which; three where a training takes part in the comparison, else one.
-        controls: how many controls a seed; eight where they cost no training, else one.
-        folder: keeps every run, so that a run that was stopped goes on, and equal ones are shared; a temporary folder by default.
+        recipe: of :mod:`~pytest_genderbias.recipes`. Where neither it nor the method trains, it only evaluates.
+        seeds: number of restarts, or their seeds; three where a training takes part in the comparison, else one.
+        controls: controls of each seed; eight where they cost no training, else one.
+        folder: keeps every training, so that an interrupted one resumes, and equal ones are shared; a temporary folder by default.
         progress: show a bar for each training: the Trainer's own, or one of yours.
-        opener: loads a spec.
+        runner: loads and measures the models; one with default settings if left out.
+        name: name of the models in tables; by default each model has its own.
 
     Raises:
-        SettingError: nothing would be done, a number of seeds or controls below 1, or the method finds nothing to work on, as a direction
-            of words that the model does not know.
+        SettingError: neither method nor recipe does anything, a number of seeds or controls is below 1, or the method cannot be applied,
+            for example a direction of words that the model does not know.
         NotApplicableError, ModelError: as the recipe and the method.
     """
     if model is None and recipe is None:
         raise SettingError("there is no model to mitigate; give one, or a recipe that makes its own network")
-    base = opener(model) if model is not None else None
+    runner = runner or Runner()
+    base = None if model is None else runner.open(model)
     trains = recipe is not None and (recipe.makes_task or method.trains)
     if not trains and method.trains:
         raise SettingError(f"{method.name} takes part in a training; give mitigate() a recipe")
-    chosen = _chosen_seeds((SEEDS if trains else 1) if seeds is None else seeds)
+    restarts = _seeds_of((SEEDS if trains else 1) if seeds is None else seeds)
     if controls is not None and controls < 1:
         raise SettingError(f"controls is a whole number of at least 1, got {controls!r}")
     count = controls if controls is not None else TRAINED_CONTROLS if method.trains else CONTROLS
-    work = _Workshop(base, recipe, Path(folder) if folder is not None else None, progress, opener)
+    workshop = _Workshop(runner, base, recipe, Path(folder) if folder is not None else None, progress)
     try:
-        found = [_one_seed(work, method, seed, count, trains) for seed in chosen]
+        made = [_models_of_seed(workshop, method, seed, count, trains) for seed in restarts]
     except UndefinedError as reason:
         on = "" if base is None else f" on {base.name}"
         raise SettingError(f"{method.settings()['method']} cannot be done{on}: {reason}") from reason
     what = {
         "method": method.settings(),
         "recipe": None if recipe is None else {"recipe": recipe.name, **recipe.settings()},
-        "control": _control_in_words(method, recipe, trains),
-        "controls": count if found[0].control else 0,
+        "control": _control_in_words(method, trains),
+        "controls": count if made[0].control else 0,
     }
     return MitigationRun(
-        [one.before for one in found], [one.after for one in found], [one.control for one in found if one.control], chosen, recipe,
-        trains, what, sum(one.seconds for one in found), work.folder, opener, progress=progress, _keeps=work,
+        [models.before for models in made], [models.after for models in made], [models.control for models in made if models.control],
+        restarts, recipe, trains, what, sum(models.seconds for models in made), workshop.folder, runner, name, progress, _workshop=workshop,
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class _Sides:
-    before: Any
-    after: Any
-    control: list[Any]
+class _ModelsOfSeed:
+    before: ModelOrSpec
+    after: ModelOrSpec
+    control: list[ModelOrSpec]
     seconds: float
 
 
-def _one_seed(work: _Workshop, method: Method, seed: int, count: int, trains: bool) -> _Sides:
+def _models_of_seed(workshop: _Workshop, method: Method, seed: int, count: int, trains: bool) -> _ModelsOfSeed:
     """Make the models of one seed."""
-    recipe = work.recipe
+    recipe = workshop.recipe
     plain = Method()
     makes_task = recipe is not None and recipe.makes_task
-    before = work.made(plain, seed) if makes_task else work.base
+    before: ModelOrSpec | None = workshop.make(plain, seed) if makes_task else workshop.base
+    assert before is not None  # without a model there is a recipe that makes one
+
+    def make(applied: Method) -> ModelOrSpec:
+        return workshop.make(applied, seed) if trains else applied.after(workshop.runner.open(before), seed)
+
     start = time.perf_counter()
-    after = work.made(method, seed) if trains else method.after(work.opener(before), seed)
+    after = make(method)
     seconds = time.perf_counter() - start
     if method.control(0) is not None:
-        others = [method.control(repeat + seed * count) or plain for repeat in range(count)]
-        control = [work.made(one, seed) if trains else one.after(work.opener(before), seed) for one in others]
-    else:
-        control = [work.made(plain, seed)] if trains and not makes_task else []
-    return _Sides(before, after, control, seconds)
+        controls = [method.control(repeat + seed * count) or plain for repeat in range(count)]
+        return _ModelsOfSeed(before, after, [make(control) for control in controls], seconds)
+    control = [workshop.make(plain, seed)] if trains and not makes_task else []
+    return _ModelsOfSeed(before, after, control, seconds)
 
 
-def _control_in_words(method: Method, recipe: Recipe | None, trains: bool) -> str:
+def _control_in_words(method: Method, trains: bool) -> str:
     control = method.control(0)
     if control is not None:
         return control.control_in_words or control.name
@@ -250,68 +253,57 @@ class _Workshop:
     """Makes models by a recipe and a method, each once, in a folder that keeps them."""
 
     def __init__(
-        self,
-        base: Model | None,
-        recipe: Recipe | None,
-        folder: Path | None,
-        progress: bool | Progress,
-        opener: Callable[[Any], Model],
+        self, runner: Runner, base: Model | None, recipe: Recipe | None, folder: Path | None, progress: bool | Progress
     ) -> None:
-        self.base, self.recipe, self.progress, self.opener = base, recipe, progress, opener
-        self._given = folder
+        self.runner, self.base, self.recipe, self.progress = runner, base, recipe, progress
+        self._permanent_folder = folder
 
     @cached_property
     def folder(self) -> Path:
-        """Where runs are kept."""
-        if self._given is not None:
-            self._given.mkdir(parents=True, exist_ok=True)
-            return self._given
+        """Folder of the trainings: the caller's, or a temporary one that is removed with this object."""
+        if self._permanent_folder is not None:
+            self._permanent_folder.mkdir(parents=True, exist_ok=True)
+            return self._permanent_folder
         self._temporary = tempfile.TemporaryDirectory(prefix="genderbias-")
         return Path(self._temporary.name)
 
     @cached_property
-    def rows(self) -> list[Mapping[str, Any]]:
+    def rows(self) -> list[Row]:
         """The training data, read once."""
         assert self.recipe is not None
         return self.recipe.rows()
 
-    def made(self, method: Method, seed: int) -> Any:
-        """Return the model that the recipe and a method make: a spec, or a model where the method changes it at the end."""
+    def make(self, method: Method, seed: int) -> ModelOrSpec:
+        """Return the model of the recipe and a method: a spec, or a model where the method changes it after the training."""
         trained = self._trained(method, seed)
-        return method.after(self.opener(trained), seed) if method.changes("after") else trained
+        return method.after(self.runner.open(trained), seed) if method.changes("after") else trained
 
     def _trained(self, method: Method, seed: int) -> str:
-        """Train, unless an equal run is there, and return the folder of the model."""
+        """Train, unless an equal training is in the folder, and return the folder of the model."""
         recipe = self.recipe
         assert recipe is not None
-        told = method.settings() if method.trains else Method().settings()
+        used = method if method.trains else Method()
+        settings = used.settings()
         key = {
             "version": _VERSION,
             "model": self.base and known_by(self.base),
             "recipe": recipe.settings(),
-            "method": told,
+            "method": settings,
             "seed": seed,
         }
         text = json.dumps(key, sort_keys=True, default=str)
-        run = (
-            self.folder
-            / f"{recipe.name}-{told['method']}-{seed}-{hashlib.sha256(text.encode()).hexdigest()[:12]}".replace(
-                " & ", "+"
-            )
-        )
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        run = self.folder / f"{recipe.name}-{settings['method']}-{seed}-{digest}".replace(" & ", "+")
         with held_folder(run), ExitStack() as bars:
             if (run / "model").is_dir():
                 return str(run / "model")
             write_whole(run / "run.json", json.dumps(key, indent=1, sort_keys=True, default=str).encode())
             columns = Columns(recipe.columns, recipe.label, recipe.group)
             start = recipe.start(self.base, seed)
-            used = method if method.trains else Method()
-            hooks = used.hooks(
-                start
-            )  # of the model as it was: what is projected out of it can be learned from it no more
+            hooks = used.hooks(start)  # of the unchanged model: a direction cannot be learned once it is projected out
             changed = used.before(start, seed)
             rows = used.rows(self.rows, columns, seed)
-            label = f"{recipe.name} with {told['method']}, seed {seed}"
+            label = f"{recipe.name} with {settings['method']}, seed {seed}"
             bar = [show_steps(self.progress, label, bars)] if callable(self.progress) else []
             training = Training([*hooks.callbacks, *bar], hooks.around, progress=self.progress is True)
             recipe.train(changed, rows, seed, run, training)
@@ -320,7 +312,7 @@ class _Workshop:
 
 @contextmanager
 def held_folder(folder: Path) -> Iterator[None]:
-    """Hold a run's folder: another process waits, and then finds the model. One that was killed holds nothing."""
+    """Lock the folder of a training: another process waits, and then finds the model. A killed process leaves no lock."""
     from filelock import FileLock
 
     try:
@@ -335,30 +327,32 @@ def held_folder(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _key(model: Any) -> Any:
+def _key(model: ModelOrSpec) -> object:
     return model if isinstance(model, str) else (model.name, model.fingerprint or id(model))
 
 
-def _listed(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (list, tuple)) else [value]
+def _listed(side: Side) -> list[ModelOrSpec]:
+    return [side] if isinstance(side, (str, Model)) else list(side)
 
 
-def _chosen_seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
-    chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
-    if not chosen:
+def _seeds_of(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    if not numbers:
         raise SettingError(f"seeds is their number, 1 or more, or a list of them, got {seeds!r}")
-    _refuse_repeated(chosen)
-    return chosen
+    _reject_repeated(numbers)
+    return numbers
 
 
-def _refuse_repeated(seeds: Sequence[int]) -> None:
+def _reject_repeated(seeds: Sequence[int]) -> None:
     if len(set(seeds)) < len(seeds):  # the same training twice looks like a training that never varies
         raise SettingError(f"the seeds of a run should be different, got {', '.join(map(str, seeds))}")
 
 
-def suite_settings(recipe: Any, suite: Suite, folder: str | Path | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return on what a recipe wants a suite measured: none where it does not say, or where one of these settings is given."""
-    if folder is None or not hasattr(recipe, "suite_settings"):
+def suite_settings(
+    recipe: Evaluator | None, suite: Suite, folder: str | Path | None, settings: Mapping[str, object]
+) -> Mapping[str, object]:
+    """Return the options with which a suite measures models of a recipe; empty if the caller sets one of them."""
+    if folder is None or not isinstance(recipe, SuiteSettingsRecipe):
         return {}
-    wanted: Mapping[str, Any] = recipe.suite_settings(suite, folder)
-    return {} if set(wanted) & set(given) else wanted
+    options = recipe.suite_settings(suite, folder)
+    return {} if set(options) & set(settings) else options

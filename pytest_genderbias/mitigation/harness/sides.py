@@ -107,7 +107,7 @@ class Case:
     @property
     def restarts(self) -> bool:
         """Whether other restarts are asked about, and not other items."""
-        return self.run.trained and len(self.run.after) > 1
+        return self.run.trained and len(self.run.seeds) > 1
 
     def trouble(self) -> tuple[str, str] | None:
         """Return a verdict and why, where the models cannot be compared."""
@@ -150,7 +150,7 @@ def bias_left_by_item(case: Case, figures: Figures) -> Interval | None:
     try:
         found = [
             item_slope(figures.item_sums(BEFORE, i, 0), figures.item_sums(AFTER, i, 0), figures.neutral)
-            for i in range(len(case.run.after))
+            for i in range(len(case.run.seeds))
         ]
     except UndefinedError:
         return None

@@ -134,7 +134,7 @@ def judge_reduction(
     loaded = suite if isinstance(suite, Suite) else load_suite(suite)
     sides = (BEFORE, AFTER, *((CONTROL,) if run.control else ()))
     measured: Measured = {side: run.measure(side, loaded, **settings) for side in sides}
-    after = _as_one(run, measured[AFTER])
+    after = _mean_over_seeds(run, measured[AFTER])
     chosen = after.statistic(statistic)
     case = Case(run, loaded, measured, chosen, after)
     bound = ", ".join(
@@ -409,17 +409,17 @@ def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _as_one(run: MitigationRun, measured: Sequence[Sequence[Measurement]]) -> Measurement:
-    """Return the mean over seeds as one measurement, under a name that says what was done."""
-    models = [one for (one,) in measured]
-    found = models[0] if len(models) == 1 else combine_restarts(models, run.seeds)
-    method, recipe = (dict(run.what.get(key) or {}) for key in ("method", "recipe"))
-    if not method:
-        return found
-    plain = (
-        recipe.get("recipe", found.model) if found.model == "model" else found.model
-    )  # a training's folder says nothing
-    return replace(found, model=f"{plain} with {method['method']}")
+def _mean_over_seeds(run: MitigationRun, measured: Sequence[Sequence[Measurement]]) -> Measurement:
+    """Return the mean over seeds as one measurement, whose model is named after the method, too."""
+    measurements = [measurement for (measurement,) in measured]
+    mean = measurements[0] if len(measurements) == 1 else combine_restarts(measurements, run.seeds)
+    method, recipe = run.what.get("method"), run.what.get("recipe")
+    if not isinstance(method, Mapping):
+        return mean
+    model = mean.model
+    if model == "model" and isinstance(recipe, Mapping):  # the folder of a training, which says nothing
+        model = recipe.get("recipe", model)
+    return replace(mean, model=f"{model} with {method['method']}")
 
 
 def _checked(by: float, back: float, overshoot: float, budget: Mapping[str, float] | None) -> dict[str, float]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from pytest_genderbias.gates.judgement import approximate, format_number
 from pytest_genderbias.gates.regression import FLOAT_NOISE
-from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, MitigationRun
+from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, MitigationRun
 from pytest_genderbias.mitigation.harness.sides import Figures
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.paired import Difference, items_to_decide
@@ -22,22 +22,22 @@ def run_in_words(run: MitigationRun) -> list[str]:
     """Say how often a run was trained, as lines; nothing where nothing was."""
     if not run.trained:
         return []
-    if len(run.after) == 1:
+    if len(run.seeds) == 1:
         return [
             "  trained once: one restart says little of others, whose figures differ by more; three seeds or more judge over restarts"
         ]
     seeds = ", ".join(map(str, run.seeds))
-    fixed = len({id(one) if not isinstance(one, str) else one for one in run.before}) == 1
+    fixed = len({model if isinstance(model, str) else id(model) for (model,) in run.models(BEFORE)}) == 1
     return [
-        f"  trained {len(run.after)} times, seeds {seeds}" + ("; before is one model for all of them" if fixed else "")
+        f"  trained {len(run.seeds)} times, seeds {seeds}" + ("; before is one model for all of them" if fixed else "")
     ]
 
 
 def control_in_words(run: MitigationRun) -> str:
     """Say what the control is, and of how many the mean counts."""
-    count = max(len(group) for group in run.control)
+    count = max(len(models) for models in run.models(CONTROL))
     what = str(run.what.get("control", "given"))
-    return f"{what}, mean of {count}" + (" a seed" if len(run.after) > 1 else "") if count > 1 else what
+    return f"{what}, mean of {count}" + (" a seed" if len(run.seeds) > 1 else "") if count > 1 else what
 
 
 def share_in_words(found: Reduction, figures: Figures) -> str:

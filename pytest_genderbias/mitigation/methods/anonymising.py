@@ -1,4 +1,4 @@
-"""Anonymising: persons, and if wanted organisations and places, become placeholders (Zhao et al. 2018, as orgad2022 use it)."""
+"""Anonymising: names of persons, and optionally of organisations and places, become placeholders (Zhao et al. 2018, orgad2022)."""
 
 from __future__ import annotations
 
@@ -10,23 +10,25 @@ from itertools import islice
 from typing import ClassVar, NamedTuple
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.mitigation.methods.base import Columns, Method, Row
+from pytest_genderbias.mitigation.methods.base import Columns, Method, texts_of
 from pytest_genderbias.mitigation.methods.scrubbing import gender_words
-from pytest_genderbias.mitigation.words.grammar import begins_sentence, load_pipeline
+from pytest_genderbias.mitigation.words.grammar import begins_sentence
 from pytest_genderbias.mitigation.words.matching import replace_spans
 from pytest_genderbias.mitigation.words.pairs import read_names
 from pytest_genderbias.mitigation.words.person_names import NAME_SUFFIXES, name_parts, ordinary_names
+from pytest_genderbias.mitigation.words.spacy_pipeline import DEFAULT_PIPELINE, load_pipeline
+from pytest_genderbias.recipes.recipe import Row
 from pytest_genderbias.text.wordlist import load_wordlist
 
 KINDS = ("person", "org", "place")
 RULES, SPACY = "rules", "spacy"
 PLACEHOLDER = "[{kind}]"
-#: A named entity: where it stands, and what kind it is of.
+#: A named entity: its start, its end and its kind.
 Entity = tuple[int, int, str]
-#: Finds the entities of texts one by one, in order; several at a time, so that a model can work in batches.
+#: Finds the entities of each text, in order. It takes several texts at a time, so that a model can work in batches.
 FindEntities = Callable[[Sequence[str]], Iterable[Sequence[Entity]]]
 
-_CHUNK = 256  #: texts that are held at once
+_CHUNK = 256  #: number of texts in memory at a time
 _KIND_OF_LABEL = {"PERSON": "person", "ORG": "org", "GPE": "place", "LOC": "place", "FAC": "place"}
 
 
@@ -42,25 +44,26 @@ def anonymise(
 
     Args:
         text: any text.
-        finder: what finds them: :func:`rule_entities` (the default; persons alone), or :func:`spacy_entities`.
-        kinds: which are replaced: ``person``, ``org``, ``place``.
-        placeholder: ``{kind}`` in it is PERSON, ORG or PLACE, ``{number}`` counts the entities of a kind in the text, so that
-            the same person has the same placeholder: ``[{kind}{number}]``, ``E{number}`` (Zhao et al.), or ``_``. Of two mentions, one
-            of which has all words of the other, the shorter one is of the first person that it may be.
-        own: the full name of the person whom the text is about, each part of which is replaced wherever it has a capital.
+        finder: the function that finds the entities: :func:`rule_entities` (the default; persons only), or the result of
+            :func:`spacy_entities`.
+        kinds: the kinds to replace: ``person``, ``org``, ``place``.
+        placeholder: the replacement. ``{kind}`` in it becomes PERSON, ORG or PLACE, and ``{number}`` numbers the entities of a kind
+            in the text, so that the same person has the same placeholder: ``[{kind}{number}]``, ``E{number}`` (Zhao et al.), or ``_``.
+            A mention whose words are all part of an earlier mention, or the other way round, counts as the same entity; if
+            several fit, the first.
+        own: the full name of the person whom the text is about; each part of it is replaced wherever it has a capital.
 
     Raises:
-        SettingError: another kind, or one that the rules do not find; a placeholder with another field; it is no text.
+        SettingError: an unknown kind, or one that the rules do not find; a placeholder with another field; ``text`` is not a text.
 
     >>> anonymise("Mary Hall's son met Dr. Bay. Hall left Grace.")
     "[PERSON]'s son met Dr. [PERSON]. [PERSON] left [PERSON]."
     >>> anonymise("Mary Hall's son met Dr. Bay. Hall left Grace.", placeholder="E{number}")
     "E1's son met Dr. E2. E1 left E3."
     """
-    (found,) = _anonymised(
-        [text], [own], finder, _checked(kinds, placeholder, finder in (None, rule_entities)), placeholder
-    )
-    return found
+    checked = _checked(kinds, placeholder, finder in (None, rule_entities))
+    (anonymised,) = _anonymised([text], [own], finder, checked, placeholder)
+    return anonymised
 
 
 def anonymise_texts(
@@ -70,13 +73,13 @@ def anonymise_texts(
     kinds: Sequence[str] = ("person",),
     placeholder: str = PLACEHOLDER,
 ) -> Iterator[str]:
-    """Yield each text anonymised, in memory that does not grow with their number; all arguments as :func:`anonymise`.
+    """Yield each text anonymised, in constant memory; the arguments are those of :func:`anonymise`.
 
     >>> list(anonymise_texts(["Mary sings.", "It rains."]))
     ['[PERSON] sings.', 'It rains.']
     """
     if isinstance(texts, str):
-        raise SettingError(f"expected many texts, got one: {texts!r:.60}; put it in a list")
+        raise SettingError(f"expected several texts, got one: {texts!r:.60}; put it in a list")
     checked = _checked(kinds, placeholder, finder in (None, rule_entities))
 
     def stream() -> Iterator[str]:
@@ -88,28 +91,30 @@ def anonymise_texts(
 
 
 def rule_entities(texts: Sequence[str]) -> Iterator[list[Entity]]:
-    """Find persons by lists of names and by capitals: no model.
+    """Find persons by lists of names and by capitals, without a model.
 
-    A person is a run of words with capitals (initials, "de", "van" and "Jr." among them) in which a first name stands (``names-us``),
-    from there on; or that follows a title ("Dr.") or the word for a person ("her husband", "attorney"); or that has an initial inside; or
-    before "who", "(born", "said" and the like. After that, each single word of these names is the person. No person is a run with
-    a word such as "University", nor after "San", "Fort"; and first names that are ordinary words, where a sentence begins with
-    them, months, or places (``ordinary-names``), are none alone.
+    Candidates are runs of words with capitals, including initials, particles ("de", "van") and "Jr.". A run is a person from its
+    first first name on (``names-us``). It is also a person if it follows a title ("Dr.") or a word for a person ("her husband",
+    "attorney"), if it contains an initial, or if "who", "(born", "said" or the like follows. Each single word of these names then
+    counts as the person elsewhere in the text. A run with a word such as "University", or after "San" or "Fort", is not a person.
+    A single first name is not a person if it is also a month or a place, or an ordinary word at the beginning of a sentence
+    (``ordinary-names``).
 
-    Accuracy: of the 2,000 names that are tagged in the first 1,000 passages of GAP's development part, 55 % are found whole (by spaCy's
-    en_core_web_sm: 69 %). About 95 % of what is found is a person: 79 % of 3,464 finds are persons for spaCy, too, and 40 of 50
-    others were, read one by one. What it misses is mostly surnames alone: in the ``wiki_career`` biographies, whose excerpts
-    seldom have the full name, 25 % of the mentions of the person are found (54 %), and all but a few where ``own`` says the name.
+    Accuracy: the rules find 55 % of the 2,000 names tagged in the first 1,000 passages of GAP's development part as a whole (spaCy's
+    en_core_web_sm: 69 %). About 95 % of the results are persons: spaCy agrees on 79 % of 3,464 results, and of the others 40 of
+    50 that were read one by one were persons. Most misses are surnames alone: in the ``wiki_career`` biographies, whose
+    excerpts seldom contain the full name, the rules find 25 % of the mentions of the person (spaCy: 54 %), and nearly all
+    of them if ``own`` gives the name.
     """
     return map(_persons, texts)
 
 
-def spacy_entities(model: str = "en_core_web_sm", batch_size: int = 64) -> FindEntities:
-    """Load spaCy, and return what finds persons, organisations and places by its named entities.
+def spacy_entities(model: str = DEFAULT_PIPELINE, batch_size: int = 64) -> FindEntities:
+    """Load spaCy, and return a function that finds persons, organisations and places by its named entities.
 
     Args:
         model: the name of an installed pipeline, as for :func:`~pytest_genderbias.mitigation.words.grammar.spacy_grammar`.
-        batch_size: how many texts spaCy takes at a time.
+        batch_size: number of texts that spaCy processes at a time.
 
     Raises:
         SettingError: spaCy or the model is not installed.
@@ -127,10 +132,10 @@ def spacy_entities(model: str = "en_core_web_sm", batch_size: int = 64) -> FindE
 
 @dataclass(frozen=True)
 class Anonymising(Method):
-    """Make the named entities of the training texts placeholders (Zhao et al. 2018, orgad2022), labels kept.
+    """Replace the named entities of the training texts by placeholders; labels stay (Zhao et al. 2018, orgad2022).
 
-    ``entities``: ``rules`` (persons alone) or ``spacy``. ``kinds`` and ``placeholder`` as :func:`anonymise`; numbers count in each text
-    of a row alone. ``own_name``: the column with the name of the person whom a row is about, if there is one.
+    ``entities`` is ``rules`` (persons only) or ``spacy``. ``kinds`` and ``placeholder`` are those of :func:`anonymise`; numbers start
+    anew in each text of a row. ``own_name`` is the column with the name of the person whom a row is about, if there is one.
     ``Anonymising() & CounterfactualAugmentation()`` is orgad2022's CA with anonymisation.
     """
 
@@ -141,7 +146,7 @@ class Anonymising(Method):
     own_name: str = "name"
 
     def __post_init__(self) -> None:
-        """Refuse settings that there are not."""
+        """Reject unknown settings."""
         if self.entities not in (RULES, SPACY):
             raise SettingError(f"entities should be {RULES} or {SPACY}, got {self.entities!r}")
         _checked(self.kinds, self.placeholder, self.entities == RULES)
@@ -151,22 +156,26 @@ class Anonymising(Method):
         finder = spacy_entities() if self.entities == SPACY else rule_entities
         names = [row.get(self.own_name) for row in rows]
         own = [name if isinstance(name, str) else "" for name in names]
-        texts = {
-            column: _anonymised([row[column] for row in rows], own, finder, frozenset(self.kinds), self.placeholder)
-            for column in columns.texts
-        }
-        return [{**row, **{column: texts[column][i] for column in columns.texts}} for i, row in enumerate(rows)]
+        texts = [texts_of(row, columns.texts, number) for number, row in enumerate(rows)]
+        anonymised = [
+            _anonymised([row[i] for row in texts], own, finder, frozenset(self.kinds), self.placeholder)
+            for i in range(len(columns.texts))
+        ]
+        return [
+            {**row, **{column: column_texts[i] for column, column_texts in zip(columns.texts, anonymised, strict=True)}}
+            for i, row in enumerate(rows)
+        ]
 
 
 def _checked(kinds: Sequence[str], placeholder: str, by_rules: bool) -> frozenset[str]:
     if isinstance(kinds, str) or not kinds or not set(kinds) <= set(KINDS):
         raise SettingError(f"kinds should be some of {', '.join(KINDS)}, got {kinds!r}")
     if by_rules and set(kinds) != {"person"}:
-        raise SettingError("the rules find persons alone; organisations and places need spaCy")
+        raise SettingError("the rules find persons only; for organisations and places use spaCy")
     try:
         placeholder.format(kind="", number="")
     except (LookupError, ValueError):
-        raise SettingError(f"a placeholder may have {{kind}} and {{number}}, got {placeholder!r}") from None
+        raise SettingError(f"the placeholder may contain {{kind}} and {{number}}, got {placeholder!r}") from None
     return frozenset(kinds)
 
 
@@ -176,35 +185,35 @@ def _anonymised(
     for text in texts:
         if not isinstance(text, str):
             raise SettingError(f"expected a text, got {text!r:.60}; leave it out, or make it a text")
-    found = []
+    anonymised = []
     for text, name, entities in zip(texts, own, (finder or rule_entities)(texts), strict=True):
-        wanted = _with_own(text, name, [entity for entity in entities if entity[2] in kinds], kinds)
-        found.append(replace_spans(text, _placeholders(text, wanted, placeholder)))
-    return found
+        replaced = _with_own(text, name, [entity for entity in entities if entity[2] in kinds], kinds)
+        anonymised.append(replace_spans(text, _placeholders(text, replaced, placeholder)))
+    return anonymised
 
 
 def _with_own(text: str, name: str, entities: list[Entity], kinds: frozenset[str]) -> list[Entity]:
-    """Add the mentions of a name whose parts are known, where no other entity is."""
+    """Add the mentions of the parts of a known name that do not overlap with another entity."""
     parts = set(name_parts(name))
     if not parts or "person" not in kinds:
         return entities
-    spans = [(start, end) for run in _runs(text) for start, end in _known(text, run, parts)]
+    spans = [(start, end) for run in _runs(text) for start, end in _mentions(run, parts)]
     free = [(s, e, "person") for s, e in spans if not any(a < e and s < b for a, b, _ in entities)]
     return sorted(entities + free)
 
 
 def _placeholders(text: str, entities: Sequence[Entity], placeholder: str) -> list[tuple[int, int, str]]:
-    known: dict[str, list[set[str]]] = {}
-    found = []
+    words_of: dict[str, list[set[str]]] = {}
+    placeholders = []
     for start, end, kind in entities:
         words = set(re.findall(r"\w\w+", text[start:end].lower())) or {text[start:end].lower()}
-        others = known.setdefault(kind, [])
+        others = words_of.setdefault(kind, [])
         number = next((i for i, other in enumerate(others) if words <= other or other <= words), len(others))
         if number == len(others):
             others.append(set())
         others[number] |= words
-        found.append((start, end, placeholder.format(kind=kind.upper(), number=number + 1)))
-    return found
+        placeholders.append((start, end, placeholder.format(kind=kind.upper(), number=number + 1)))
+    return placeholders
 
 
 def _without_genitive(mention: str, start: int, kind: str) -> Entity:
@@ -234,7 +243,7 @@ _NO_PERSON = frozenset(
     | {"Act", "Party", "Army", "Navy", "Times", "Tribune", "News", "Magazine", "Journal", "Series", "Studios", "Group"}
     | {"Inc", "Ltd", "Corp", "Tech", "War", "Democrats", "Republicans"}
 )  # fmt: skip
-#: The same, but for after a first name: Carnegie Hall, but Mary Hall.
+#: Likewise, except after a first name: Carnegie Hall, but Mary Hall.
 _SURNAMES_TOO = frozenset(
     {"Hall", "Park", "Bay", "Lake", "House", "Day", "Post", "Church", "Street", "Hills", "Bridge", "Court"}
 )
@@ -251,7 +260,7 @@ class _Token(NamedTuple):
 
 
 def _runs(text: str) -> Iterator[list[_Token]]:
-    """Yield the longest runs of words with capitals in a text; particles stand only between two."""
+    """Yield the longest runs of words with capitals in a text; particles occur only between two of them."""
     run: list[_Token] = []
     last = 0
     for match in _TOKEN.finditer(text):
@@ -294,20 +303,19 @@ def _persons(text: str) -> list[Entity]:
         token.word for mention in named for token in mention if len(token.word) > 1 and token.word not in _PARTICLES
     }
     words -= NAME_SUFFIXES | ordinary_names("word") | ordinary_names("place") | _TITLES
-    found: list[Entity] = []
+    entities: list[Entity] = []
     for run, mention in zip(runs, named, strict=True):
         if mention:
             end = mention[-1].end
-            found.append(
-                (mention[0].start, end + (text[end : end + 1] == "." and mention[-1].word in {"Jr", "Sr"}), "person")
-            )
+            end += text[end : end + 1] == "." and mention[-1].word in {"Jr", "Sr"}
+            entities.append((mention[0].start, end, "person"))
         elif words and not _is_no_person(run):
-            found += [(start, end, "person") for start, end in _known(text, run, words)]
-    return found
+            entities += [(start, end, "person") for start, end in _mentions(run, words)]
+    return entities
 
 
-def _known(text: str, run: list[_Token], words: set[str]) -> Iterator[tuple[int, int]]:
-    """Yield where words of a known name stand in a run, neighbours together."""
+def _mentions(run: list[_Token], words: set[str]) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the words of known names in a run; adjacent words are one span."""
     start = end = -1
     for token in run:
         if token.word in words or (start >= 0 and len(token.word) == 1):
@@ -321,14 +329,13 @@ def _known(text: str, run: list[_Token], words: set[str]) -> Iterator[tuple[int,
 
 def _is_no_person(run: list[_Token]) -> bool:
     first = run[0].word
-    surely = first in _first_names() and first not in ordinary_names("word") | ordinary_names("month") | ordinary_names(
-        "place"
-    )
-    return any(token.word in _NO_PERSON or (not surely and token.word in _SURNAMES_TOO) for token in run[1:])
+    ordinary = ordinary_names("word") | ordinary_names("month") | ordinary_names("place")
+    is_name = first in _first_names() and first not in ordinary
+    return any(token.word in _NO_PERSON or (not is_name and token.word in _SURNAMES_TOO) for token in run[1:])
 
 
 def _named(text: str, run: list[_Token]) -> list[_Token]:
-    """Return the part of a run that is a person's name by itself, or nothing."""
+    """Return the part of a run that is a person's name on its own evidence, or an empty list."""
     first = 0
     while first < len(run) and run[first].word.lower() in _stop_words() and not _is_first_name(run[first]):
         first += 1
@@ -348,9 +355,10 @@ def _named(text: str, run: list[_Token]) -> list[_Token]:
     before = re.search(r"([a-z]+),?[ \t]+\Z", text[max(0, rest[0].start - 25) : rest[0].start])
     has_initial = any(len(token.word) == 1 for token in rest[1:-1])
     followed = len(rest) < 4 and bool(_PERSON_AFTER.match(text, rest[-1].end))
-    told = before is not None and before[1] in _person_words() and "," not in before[0]
-    plain = len(rest) > 1 or not (begins_sentence(text, rest[0].start) or rest[0].word.endswith("s"))  # Jews who
-    return rest if plain and len(rest[0].word) > 1 and (has_initial or followed or told) else []
+    after_person_word = before is not None and before[1] in _person_words() and "," not in before[0]
+    plausible = len(rest) > 1 or not (begins_sentence(text, rest[0].start) or rest[0].word.endswith("s"))  # Jews who
+    is_person = has_initial or followed or after_person_word
+    return rest if plausible and len(rest[0].word) > 1 and is_person else []
 
 
 def _goes_on(rest: list[_Token], i: int) -> bool:
@@ -362,7 +370,7 @@ def _is_first_name(token: _Token) -> bool:
 
 
 def _is_other(text: str, token: _Token, alone: bool) -> bool:
-    """Tell whether a first name that stands alone, or last in its run, is rather a word, a month or a place."""
+    """Return whether a first name that is alone or last in its run is more likely a word, a month or a place."""
     if token.word in ordinary_names("word"):
         return not alone or begins_sentence(text, token.start) or text.startswith(" of ", token.end)
     return token.word in ordinary_names("month") or token.word in ordinary_names("place")
@@ -380,7 +388,7 @@ def _stop_words() -> frozenset[str]:
 
 @cache
 def _person_words() -> frozenset[str]:
-    """Return words for one person, after which a name follows: husband, attorney."""
+    """Return words for a person that a name may follow: husband, attorney."""
     lists = ("dev2019-occupations", "winogender-occupations", "winobias-occupations", "lu2018-occupations")
     named = {entry.word for name in lists for entry in load_wordlist(name).entries}
     return frozenset(named | gender_words() | {"actor", "host", "friend", "colleague", "partner", "cousin", "character"}) - {"he", "she", "his", "her", "him", "hers", "male", "female"}  # fmt: skip

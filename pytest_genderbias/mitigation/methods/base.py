@@ -1,26 +1,58 @@
-"""What a mitigation method is to the harness: what it does to data, to a model before, during and after training, and its control."""
+"""The base class of mitigation methods, and the data that it exchanges with the harness.
+
+A method may change the training data, a model before, during and after training, and it may have a control of its own.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.models.model import Model
+from pytest_genderbias.recipes.recipe import Row
 
-Row = Mapping[str, Any]
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, TrainerCallback
+
+#: The functions of a method that a subclass may override.
+Step = Literal["rows", "before", "hooks", "after", "control"]
 
 
-def cell_of(row: Row, column: str, number: int) -> Any:
-    """Return what a row has in a column; ``number`` is its place among the rows, from 0.
+def cell_of(row: Row, column: str, number: int) -> Hashable:
+    """Return the class or the group of a row; ``number`` is the index of the row, from 0, for the message.
 
     Raises:
-        SettingError: it has no such column.
+        SettingError: the row has no such column, or holds a list there.
     """
+    value = _value(row, column, number)
+    if not isinstance(value, Hashable):
+        raise SettingError(f"row {number + 1}: expected a single value in column {column!r}, got {value!r:.60}")
+    return value
+
+
+def texts_of(row: Row, columns: Sequence[str], number: int) -> tuple[str, ...]:
+    """Return the texts of a row in some columns; ``number`` is the index of the row, from 0, for the message.
+
+    Raises:
+        SettingError: the row lacks a column, or a value is not a text.
+    """
+    texts = []
+    for column in columns:
+        value = _value(row, column, number)
+        if not isinstance(value, str):
+            raise SettingError(
+                f"row {number + 1}: expected a text in column {column!r}, got {value!r:.60}; leave the row out, or make it a text"
+            )
+        texts.append(value)
+    return tuple(texts)
+
+
+def _value(row: Row, column: str, number: int) -> object:
     if column not in row:
         raise SettingError(f"row {number + 1} has no column {column!r}; it has {', '.join(map(str, row))}")
     return row[column]
@@ -34,7 +66,11 @@ def check_count(name: str, value: int) -> None:
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a row a data method may change (``texts``), and which say the class and the person's gender, if any do."""
+    """The columns of training rows that a data method needs.
+
+    ``texts`` are the columns whose texts it may change. ``label`` is the column of the class and ``group`` that of the
+    person's gender; each is ``None`` if the rows have no such column.
+    """
 
     texts: tuple[str, ...]
     label: str | None = None
@@ -43,117 +79,129 @@ class Columns:
 
 @dataclass(frozen=True)
 class Hooks:
-    """What a method does while a network is trained: callbacks of the Trainer, and a context manager given the network."""
+    """What a method does while a network is trained.
 
-    callbacks: Sequence[Any] = ()
-    around: Callable[[Any], AbstractContextManager[Any]] = nullcontext
+    ``callbacks`` are passed to transformers' Trainer. ``around`` returns a context manager, in which the network is trained.
+    """
+
+    callbacks: Sequence[TrainerCallback] = ()
+    around: Callable[[PreTrainedModel], AbstractContextManager[object]] = nullcontext
 
 
 @dataclass(frozen=True)
 class Method:
-    """A mitigation. Its fields are its settings; this one does nothing, and a subclass overrides what it does.
+    """A mitigation. Its dataclass fields are its settings. This base class changes nothing; subclasses override its functions.
 
-    ``name`` is what YAML and tables call it, and with the fields what a run is known by: one that does another thing needs another. Any method runs with any recipe whose data or models it can take; ``a & b`` does both, a first.
+    YAML files and tables use ``name``. The name and the fields identify the runs of a method, so each subclass needs a name
+    of its own. A method runs with any recipe whose data and models it accepts. ``a & b`` applies both, ``a`` first.
     """
 
     name: ClassVar[str] = "none"
-    control_in_words: ClassVar[str] = ""  #: what its control does, in the text of a verdict; by default the name
+    control_in_words: ClassVar[str] = (
+        ""  #: what the control does, for the text of a verdict; if empty, ``name`` is used
+    )
 
-    def __init_subclass__(cls, **given: Any) -> None:
-        """Refuse a method without a name of its own: its runs would be those of no method."""
-        super().__init_subclass__(**given)
+    def __init_subclass__(cls, **options: object) -> None:
+        """Reject a subclass without a name of its own: its runs would be mistaken for those of no method."""
+        super().__init_subclass__(**options)
         if cls.name == Method.name:
             raise SettingError(f"the method {cls.__name__} needs a name of its own: name: ClassVar[str] = ...")
 
-    def settings(self) -> dict[str, Any]:
-        """Return the name and every field, as JSON values: equal settings do the same. Of a file, its name and what is in it count."""
-        told = {"method": self.name, **asdict(self)}
-        files = {key: path for key, value in told.items() if (path := _file(value)) is not None}
+    def settings(self) -> dict[str, object]:
+        """Return the name and all fields as JSON values; equal settings give the same result.
+
+        A field that is the path of a file is represented by the name and a hash of the content of the file.
+        """
+        values: dict[str, object] = {"method": self.name, **asdict(self)}
+        files = {key: path for key, value in values.items() if (path := _existing_file(value)) is not None}
         if files:
-            told |= {key: path.name for key, path in files.items()}
-            told["files"] = {key: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for key, path in files.items()}
-        return told
+            values |= {key: path.name for key, path in files.items()}
+            values["files"] = {key: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for key, path in files.items()}
+        return values
 
     def rows(self, rows: Sequence[Row], columns: Columns, seed: int) -> Sequence[Row]:
-        """Return the training data, changed; the rows that were given stay as they are."""
+        """Return the changed training data; the argument stays as it is."""
         return rows
 
     def before(self, model: Model, seed: int) -> Model:
-        """Return the model, changed before it is trained; the one that was given stays as it is."""
+        """Return the model, changed before it is trained; the argument stays as it is."""
         return model
 
     def hooks(self, model: Model) -> Hooks:
-        """Return what is done during training, given the model as it is before :meth:`before`."""
+        """Return what happens during training; ``model`` is the model before :meth:`before`."""
         return Hooks()
 
     def after(self, model: Model, seed: int) -> Model:
-        """Return the model, changed after training, or where nothing is trained."""
+        """Return the model, changed after training, or changed alone if nothing is trained."""
         return model
 
     def control(self, repeat: int) -> Method | None:
-        """Return the repeat-th control, as random directions for a projection; ``None``: the same recipe without the method."""
+        """Return the control number ``repeat``, such as random directions for a projection.
+
+        ``None`` means that the control is the same recipe without the method.
+        """
         return None
 
-    def changes(self, what: str) -> bool:
-        """Tell whether the method overrides ``rows``, ``before``, ``hooks``, ``after`` or ``control``."""
-        return getattr(type(self), what) is not getattr(Method, what)
+    def changes(self, step: Step) -> bool:
+        """Return whether the class of the method overrides ``rows``, ``before``, ``hooks``, ``after`` or ``control``."""
+        return next(kind for kind in type(self).__mro__ if step in vars(kind)) is not Method
 
     @property
     def trains(self) -> bool:
-        """Whether it does something before or during training, so that a training is part of what it does."""
-        return any(map(self.changes, ("rows", "before", "hooks")))
+        """Whether the method acts before or during training, so that it needs a recipe that trains."""
+        return self.changes("rows") or self.changes("before") or self.changes("hooks")
 
     def __and__(self, other: Method) -> Method:
-        """Return both, one after the other."""
+        """Return a method that applies this one and then the other."""
         return Together((*_parts(self), *_parts(other)))
 
 
 @dataclass(frozen=True)
 class Together(Method):
-    """Several methods, one after the other, in everything that they do."""
+    """Several methods, applied one after the other at each step."""
 
     name: ClassVar[str] = "together"
     methods: tuple[Method, ...] = ()
 
-    def settings(self) -> dict[str, Any]:
-        """Return the settings of each."""
+    def settings(self) -> dict[str, object]:
+        """Return the settings of each method."""
         return {"method": " & ".join(m.name for m in self.methods), "methods": [m.settings() for m in self.methods]}
 
     def rows(self, rows: Sequence[Row], columns: Columns, seed: int) -> Sequence[Row]:
-        """Change the data by each."""
+        """Change the data by each method."""
         for method in self.methods:
             rows = method.rows(rows, columns, seed)
         return rows
 
     def before(self, model: Model, seed: int) -> Model:
-        """Change the model by each."""
+        """Change the model by each method before training."""
         for method in self.methods:
             model = method.before(model, seed)
         return model
 
     def hooks(self, model: Model) -> Hooks:
-        """Do what each does."""
-        found = [method.hooks(model) for method in self.methods]
-        return Hooks(tuple(c for h in found for c in h.callbacks), _nested([h.around for h in found]))
+        """Combine the hooks of the methods."""
+        hooks = [method.hooks(model) for method in self.methods]
+        return Hooks(tuple(callback for h in hooks for callback in h.callbacks), _nested([h.around for h in hooks]))
 
     def after(self, model: Model, seed: int) -> Model:
-        """Change the model by each."""
+        """Change the model by each method after training."""
         for method in self.methods:
             model = method.after(model, seed)
         return model
 
     def control(self, repeat: int) -> Method | None:
-        """Return the controls of those that have one, together; ``None`` if none has."""
-        found = [control for method in self.methods if (control := method.control(repeat)) is not None]
-        return replace(self, methods=tuple(found)) if found else None
+        """Combine the controls of the methods that have one; return ``None`` if no method has one."""
+        controls = [control for method in self.methods if (control := method.control(repeat)) is not None]
+        return replace(self, methods=tuple(controls)) if controls else None
 
-    def changes(self, what: str) -> bool:
-        """Tell whether one of them does."""
-        return any(method.changes(what) for method in self.methods)
+    def changes(self, step: Step) -> bool:
+        """Return whether at least one of the methods overrides the step."""
+        return any(method.changes(step) for method in self.methods)
 
 
-def _file(value: Any) -> Path | None:
-    """Return the path of a list of the user's own, if a setting is one."""
+def _existing_file(value: object) -> Path | None:
+    """Return the path if a setting is the path of an existing file with a suffix."""
     path = Path(value).expanduser() if isinstance(value, str) and Path(value).suffix else None
     return path if path is not None and path.is_file() else None
 
@@ -163,15 +211,13 @@ def _parts(method: Method) -> tuple[Method, ...]:
 
 
 def _nested(
-    arounds: Sequence[Callable[[Any], AbstractContextManager[Any]]],
-) -> Callable[[Any], AbstractContextManager[Any]]:
-    from contextlib import ExitStack, contextmanager
-
+    arounds: Sequence[Callable[[PreTrainedModel], AbstractContextManager[object]]],
+) -> Callable[[PreTrainedModel], AbstractContextManager[object]]:
     @contextmanager
-    def around(network: Any) -> Any:
+    def around(network: PreTrainedModel) -> Iterator[PreTrainedModel]:
         with ExitStack() as stack:
-            for one in arounds:
-                stack.enter_context(one(network))
+            for enter in arounds:
+                stack.enter_context(enter(network))
             yield network
 
     return around

@@ -1,13 +1,15 @@
-"""Counterfactual data augmentation: every gendered word becomes its partner, all at once (Lu et al. 2018, section 4; webster2020, 5.2).
+"""Counterfactual data augmentation: all gendered words of a text are swapped for their partners (Lu et al. 2018, section 4; webster2020, 5.2).
 
-- ``naive``: each word takes its default partner (her: his; him, his: her).
-- ``grammatical``: not where the word is in a coreference cluster, or without clusters in a noun phrase, with a proper noun ("Queen
-  Elizabeth"); and her becomes him or his, his becomes her or hers, as the sentence has it.
+There are two interventions:
 
-Everything else stays: other words, white space, punctuation, and how a word is written (he, He, HE; other mixtures are no word of the
-list). ``'s`` and ``'ll`` are left where they are (she's: he's; man's: woman's). A word with hyphens is swapped whole where the list
-has it (father-in-law), else part by part (ex-wife: ex-husband; man-made: woman-made). Addresses (``@``, ``://``, ``www.``) and words
-with digits or ``_`` inside are left alone. All streams are read once, a few texts at a time.
+- ``naive`` swaps each word for its default partner (her: his; him, his: her).
+- ``grammatical`` leaves a word that shares a coreference cluster, or without clusters a noun phrase, with a proper noun ("Queen
+  Elizabeth"). It swaps her for him or his, and his for her or hers, by part of speech.
+
+Everything else stays: other words, white space, punctuation and capitals (he, He, HE; other mixtures are not matched). ``'s`` and
+``'ll`` stay (she's: he's; man's: woman's). A compound with hyphens is swapped as a whole if it is listed (father-in-law), otherwise
+part by part (ex-wife: ex-husband; man-made: woman-made). Addresses (``@``, ``://``, ``www.``) and words with digits or ``_`` inside
+stay. All streams are read once, a few texts at a time.
 """
 
 from __future__ import annotations
@@ -16,13 +18,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from pytest_genderbias.datasets.conll import Document
 from pytest_genderbias.datasets.corpora import has_documents
 from pytest_genderbias.datasets.files import OnBroken, place, read_lines, read_objects, refuse
 from pytest_genderbias.errors import DataFileError, SettingError
-from pytest_genderbias.mitigation.methods.base import Columns, Method, Row
+from pytest_genderbias.mitigation.methods.base import Columns, Method, texts_of
 from pytest_genderbias.mitigation.methods.swapping import (
     INTERVENTIONS,
     AugmentationSummary,
@@ -34,15 +36,17 @@ from pytest_genderbias.mitigation.methods.swapping import (
 )
 from pytest_genderbias.mitigation.words.grammar import Analyse, cluster_grammar, rule_grammar, spacy_grammar
 from pytest_genderbias.mitigation.words.pairs import NAME_PARTNERS, NamePartners, name_partners, read_names, read_pairs
+from pytest_genderbias.recipes.recipe import Row
 
 SIDES = ("one", "two")
-#: How often a text without counterfactual comes out.
+#: How often a text without a counterfactual is written.
 NEUTRAL = {"once": 1, "twice": 2, "drop": 0}
 Label = TypeVar("Label")
 Texts = TypeVar("Texts", str, tuple[str, ...])
 Item = TypeVar("Item")
+Source = TypeVar("Source")
 
-_CHUNK = 256  #: texts that are held at once
+_CHUNK = 256  #: number of texts in memory at a time
 
 
 def swap(
@@ -54,26 +58,26 @@ def swap(
     grammar: Analyse = rule_grammar,
     summary: AugmentationSummary | None = None,
 ) -> str:
-    """Return the counterfactual of a text: the text itself where nothing is swapped.
+    """Return the counterfactual of a text, or the text itself if nothing is swapped.
 
-    Swapping twice gives the text back wherever the pairs are one to one (:attr:`~pytest_genderbias.mitigation.words.pairs.Pairs.one_to_one`).
+    Swapping twice restores the text if the pairs are one to one (:attr:`~pytest_genderbias.mitigation.words.pairs.Pairs.one_to_one`).
 
     Args:
         text: any text, of any length.
-        pairs: the words: a packaged list (``lu2018-pairs``: the 124 pairs of the paper and the pronouns that it lacks;
+        pairs: the words to swap: a packaged list (``lu2018-pairs``: the 124 pairs of the paper and the pronouns that it lacks;
             ``zhao2018-pairs``: webster2020's), a file (see :func:`~pytest_genderbias.mitigation.words.pairs.read_pairs`), or the pairs;
-            none, ``()``, where names alone are swapped.
+            ``()`` to swap names only.
         intervention: ``naive`` or ``grammatical``.
-        names: partners of first names, of :func:`~pytest_genderbias.mitigation.words.pairs.name_partners`. Where the grammatical
-            intervention gives a proper noun a name of the other group ("Queen Elizabeth": "King James"), the words with it are
-            swapped as well.
-        grammar: what analyses texts for the grammatical intervention: rules, or
+        names: partners of first names, from :func:`~pytest_genderbias.mitigation.words.pairs.name_partners`. If the grammatical
+            intervention replaces a proper noun by a name of the other group ("Queen Elizabeth": "King James"), the words with it
+            are swapped as well.
+        grammar: the analysis of texts for the grammatical intervention: rules, or the result of
             :func:`~pytest_genderbias.mitigation.words.grammar.spacy_grammar`.
-        summary: is counted up.
+        summary: counts to update.
 
     Raises:
-        SettingError: another intervention; pairs that cannot be swapped.
-        DataFileError: a file of pairs that cannot be swapped, with file and line.
+        SettingError: an unknown intervention; pairs that cannot be swapped.
+        DataFileError: a file of pairs that cannot be swapped; the message names file and line.
 
     >>> swap("He thinks she knows; she, her mother's friend, told him.")
     "She thinks he knows; he, his father's friend, told her."
@@ -96,18 +100,19 @@ def augment(
 ) -> Iterator[str]:
     """Yield texts and their counterfactuals, one after the other, in the order of the texts.
 
-    A text is what may be swapped alone: give sentences where sentences are wanted. Memory does not grow with their number.
+    Each text is swapped by itself: to augment sentence by sentence, pass sentences. Memory does not grow with the number of texts.
 
     Args:
         texts: any iterable; it is read once.
-        pairs: as :func:`swap`, like ``intervention``, ``names``, ``grammar`` and ``summary``.
-        sides: ``two``: each text, and its counterfactual after it; ``one``: the counterfactuals only (webster2020, 5.2: stronger, but
-            it may turn the bias round).
-        neutral: what becomes of a text without counterfactual, where nothing is swapped: ``once``, ``drop``, or ``twice`` (lu2018's
-            definition 4 copies every instance). By default once if two-sided, dropped if one-sided; ``AugmentationSummary.dropped`` counts.
+        pairs: see :func:`swap`, also for ``intervention``, ``names``, ``grammar`` and ``summary``.
+        sides: ``two``: each text and its counterfactual after it; ``one``: the counterfactuals only (webster2020, 5.2: stronger, but
+            it may reverse the bias).
+        neutral: how often to write a text in which nothing is swapped: ``once``, ``drop`` (never), or ``twice`` (lu2018's
+            definition 4 copies every instance). The default is ``once`` if two-sided and ``drop`` if one-sided;
+            ``AugmentationSummary.dropped`` counts dropped texts.
 
     Raises:
-        SettingError: a setting that there is not, or (while reading) an item that is no text.
+        SettingError: an unknown setting, or (while reading) an item that is not a text.
         DataFileError: a file of pairs that cannot be swapped.
 
     >>> list(augment(["He sings.", "It rains."]))
@@ -121,7 +126,7 @@ def augment(
     def counterparts(chunk: Sequence[str]) -> Iterator[tuple[str, bool]]:
         return ((other, other != text) for text, other in zip(chunk, swap_all(chunk), strict=True))
 
-    return _sided(texts, counterparts, sides, neutral, summary)
+    return _sided(texts, counterparts, sides, neutral, summary, _unchanged)
 
 
 def augment_labelled(
@@ -135,23 +140,23 @@ def augment_labelled(
     neutral: str | None = None,
     summary: AugmentationSummary | None = None,
 ) -> Iterator[tuple[Texts, Label]]:
-    """Yield rows (text, label) and their counterfactuals, each with the label of its row (lu2018: the truth stays as it is).
+    """Yield rows (text, label) and their counterfactuals with the same label (lu2018: the ground truth does not change).
 
-    Where the text is a tuple of texts, such as premise and hypothesis, all of them are swapped together.
+    If the text is a tuple of texts, such as premise and hypothesis, all of them are swapped together.
 
     Args:
         rows: pairs of a text, or a tuple of texts, and a label of any kind.
-        pairs: this and all others as :func:`augment`.
-        sides: as :func:`augment`.
-        intervention: as :func:`swap`.
-        names: as :func:`swap`.
-        grammar: as :func:`swap`.
-        neutral: as :func:`augment`.
-        summary: is counted up, a row as one text.
+        pairs: see :func:`swap`.
+        sides: see :func:`augment`.
+        intervention: see :func:`swap`.
+        names: see :func:`swap`.
+        grammar: see :func:`swap`.
+        neutral: see :func:`augment`.
+        summary: counts to update; a row counts as one text.
 
     Raises:
-        SettingError: as :func:`augment`.
-        DataFileError: as :func:`augment`.
+        SettingError: see :func:`augment`.
+        DataFileError: see :func:`augment`.
 
     >>> list(augment_labelled([("He sings.", 1), ("It rains.", 0)]))
     [('He sings.', 1), ('She sings.', 1), ('It rains.', 0)]
@@ -166,10 +171,10 @@ def augment_labelled(
             swap_all([text for texts, _ in chunk for text in ((texts,) if isinstance(texts, str) else texts)])
         )
         for texts, label in chunk:
-            other: Any = next(swapped) if isinstance(texts, str) else tuple(islice(swapped, len(texts)))
+            other = _next_like(texts, swapped)
             yield (other, label), other != texts
 
-    return _sided(rows, counterparts, sides, neutral, summary)
+    return _sided(rows, counterparts, sides, neutral, summary, _unchanged)
 
 
 def augment_documents(
@@ -182,21 +187,22 @@ def augment_documents(
     neutral: str | None = None,
     summary: AugmentationSummary | None = None,
 ) -> Iterator[Document]:
-    """Yield documents with coreference clusters, and their counterfactuals: as many tokens, the same clusters (lu2018, section 4).
+    """Yield documents with coreference clusters, and counterfactuals with as many tokens and the same clusters (lu2018, section 4).
 
     Args:
-        documents: of :func:`~pytest_genderbias.datasets.conll.read_conll`, alone or each with the part of speech of its tokens.
-        pairs: as :func:`augment`, like ``sides``, ``names``, ``neutral`` and ``summary``.
-        sides: as :func:`augment`.
-        intervention: ``grammatical`` (lu2018's for coreference; by :func:`~pytest_genderbias.mitigation.words.grammar.cluster_grammar`) or
-            ``naive``.
-        names: as :func:`swap`.
-        neutral: as :func:`augment`.
-        summary: is counted up, a document as one text.
+        documents: documents from :func:`~pytest_genderbias.datasets.conll.read_conll`, or tuples of a document and the parts of speech of
+            its tokens.
+        pairs: see :func:`swap`.
+        sides: see :func:`augment`.
+        intervention: ``grammatical`` (lu2018's for coreference; uses
+            :func:`~pytest_genderbias.mitigation.words.grammar.cluster_grammar`) or ``naive``.
+        names: see :func:`swap`.
+        neutral: see :func:`augment`.
+        summary: counts to update; a document counts as one text.
 
     Raises:
-        SettingError: as :func:`augment`; there are not as many tags as tokens.
-        DataFileError: as :func:`augment`.
+        SettingError: see :func:`augment`; the numbers of tags and tokens of a document differ.
+        DataFileError: see :func:`augment`.
 
     >>> text = "Ann said she met her brother ."
     >>> spans = ((0, 3), (4, 8), (9, 12), (13, 16), (17, 20), (21, 28), (29, 30))
@@ -214,24 +220,24 @@ def augment_documents(
             other = swap_document(document, replacements(document.text, table, grammar, summary))
             yield other, other is not document
 
-    def originals(document: Document | tuple[Document, Sequence[str]]) -> Document:
-        return document[0] if isinstance(document, tuple) else document
+    def original(item: Document | tuple[Document, Sequence[str]]) -> Document:
+        return item[0] if isinstance(item, tuple) else item
 
-    return _sided(documents, counterparts, sides, neutral, summary, originals)
+    return _sided(documents, counterparts, sides, neutral, summary, original)
 
 
 def read_texts(path: str | Path, *, column: str = "text", on_broken: OnBroken = refuse) -> Iterator[str]:
-    """Yield the texts of a corpus, in memory that does not grow with it: one a line; lines without text are passed over.
+    """Yield the texts of a corpus, one per line, in constant memory; empty lines are skipped.
 
     Args:
-        path: a text (UTF-8), or JSON lines if its name ends in ``.jsonl``; each also with ``.gz``.
-        column: where JSON lines have the text, or a list of sentences, each of which is yielded.
-        on_broken: is called with the error of each line that cannot be read, and reading goes on (``summary.note_broken``,
+        path: a text file (UTF-8), or JSON lines if the name ends in ``.jsonl``; either may be compressed (``.gz``).
+        column: the key in JSON lines of the text, or of a list of sentences, each of which is yielded.
+        on_broken: called with the error of each line that cannot be read, after which reading continues (``summary.note_broken``,
             ``errors.append``, ``warnings.warn``). By default the first broken line raises.
 
     Raises:
-        DataFileError: there is no such file, or it is cut off; without ``on_broken``, a line that is not UTF-8, not valid JSON, or
-            has no text; the message begins with file and line.
+        DataFileError: the file does not exist or is truncated; without ``on_broken``, a line is not UTF-8, not valid JSON, or
+            has no text. The message begins with file and line.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -246,8 +252,9 @@ def read_texts(path: str | Path, *, column: str = "text", on_broken: OnBroken = 
         return
     for number, row in read_objects(path, on_broken=on_broken):
         value = row.get(column)
-        texts: list[Any] = value if isinstance(value, list) else [value]
-        if texts and all(isinstance(text, str) for text in texts):
+        values: list[object] = value if isinstance(value, list) else [value]
+        texts = [text for text in values if isinstance(text, str)]
+        if texts and len(texts) == len(values):
             yield from (text for text in texts if text.strip())
         else:
             on_broken(
@@ -257,36 +264,49 @@ def read_texts(path: str | Path, *, column: str = "text", on_broken: OnBroken = 
             )
 
 
-def chosen_neutral(sides: str, neutral: str | None) -> str:
-    """Return what is done with texts in which nothing is swapped: by default they are kept ``once``, or dropped if one-sided.
+def resolve_neutral(sides: str, neutral: str | None) -> str:
+    """Return how often texts in which nothing is swapped are written: by default ``once``, or ``drop`` if one-sided.
 
     Raises:
-        SettingError: there is no such setting, or not with this one of sides.
+        SettingError: an unknown setting, or one that does not go with ``sides``.
 
-    >>> chosen_neutral("one", None)
+    >>> resolve_neutral("one", None)
     'drop'
     """
     if sides not in SIDES:
-        raise SettingError(f"sides is one of {', '.join(SIDES)}; got {sides!r}")
+        raise SettingError(f"sides should be one of {', '.join(SIDES)}, got {sides!r}")
     if neutral is None:
         return "once" if sides == "two" else "drop"
     if neutral not in NEUTRAL or (neutral == "twice" and sides == "one"):
-        raise SettingError(f"neutral is one of {', '.join(NEUTRAL)}, twice only with two sides; got {neutral!r}")
+        raise SettingError(
+            f"neutral should be one of {', '.join(NEUTRAL)}, and twice only with two sides; got {neutral!r}"
+        )
     return neutral
 
 
+def _next_like(texts: Texts, swapped: Iterator[str]) -> Texts:
+    """Return the next swapped text, or a tuple of as many as there are in ``texts``."""
+    if isinstance(texts, str):
+        return next(swapped)
+    return tuple(islice(swapped, len(texts)))
+
+
+def _unchanged(item: Item) -> Item:
+    return item
+
+
 def _sided(
-    items: Iterable[Any],
-    counterparts: Callable[[Sequence[Any]], Iterable[tuple[Item, bool]]],
+    items: Iterable[Source],
+    counterparts: Callable[[Sequence[Source]], Iterable[tuple[Item, bool]]],
     sides: str,
     neutral: str | None,
     summary: AugmentationSummary,
-    original: Callable[[Any], Item] = lambda item: item,
+    original: Callable[[Source], Item],
 ) -> Iterator[Item]:
-    """Check the settings now, and yield originals and counterfactuals when they are asked for."""
+    """Check the settings at once, and return an iterator over originals and counterfactuals."""
     if isinstance(items, str):
-        raise SettingError(f"expected many texts, got one: {items!r:.60}; put it in a list")
-    neutral = chosen_neutral(sides, neutral)
+        raise SettingError(f"expected several texts, got one: {items!r:.60}; put it in a list")
+    neutral = resolve_neutral(sides, neutral)
 
     def stream() -> Iterator[Item]:
         iterator = iter(items)
@@ -305,11 +325,12 @@ def _sided(
 
 @dataclass(frozen=True)
 class CounterfactualAugmentation(Method):
-    """Counterfactual data augmentation of the training texts, labels kept (lu2018 section 4, webster2020 section 5.2).
+    """Counterfactual data augmentation of the training texts; labels stay (lu2018 section 4, webster2020 section 5.2).
 
-    ``pairs``, ``intervention``, ``sides`` and ``neutral`` as in :func:`~pytest_genderbias.mitigation.methods.counterfactual.augment`. ``names``:
-    partners of first names, ``same``, ``other`` or ``random``; none by default. ``grammar``: ``rules`` or ``spacy``, for the
-    grammatical intervention. ``copies`` is the control of the two-sided one: each text a second time in place of its counterfactual.
+    ``pairs``, ``intervention``, ``sides`` and ``neutral`` are those of :func:`augment`. ``names`` is the gender of the partners of
+    first names: ``same``, ``other`` or ``random``; by default names stay. ``grammar`` is ``rules`` or ``spacy``, for the
+    grammatical intervention. ``copies`` is the control of two-sided augmentation: a copy of each text in place of its
+    counterfactual.
     """
 
     name: ClassVar[str] = "cda"
@@ -324,26 +345,28 @@ class CounterfactualAugmentation(Method):
     control_in_words: ClassVar[str] = "the same recipe with each swapped text twice"
 
     def __post_init__(self) -> None:
-        """Refuse settings that there are not."""
+        """Reject unknown settings."""
         if self.grammar not in ("rules", "spacy"):
             raise SettingError(f"grammar should be rules or spacy, got {self.grammar!r}")
         if self.names is not None and self.names not in NAME_PARTNERS:
             raise SettingError(f"names should be one of {', '.join(NAME_PARTNERS)}, got {self.names!r}")
         if self.intervention not in INTERVENTIONS:
             raise SettingError(f"intervention should be one of {', '.join(INTERVENTIONS)}, got {self.intervention!r}")
-        chosen_neutral(self.sides, self.neutral)
+        resolve_neutral(self.sides, self.neutral)
         read_pairs(self.pairs)
 
     def rows(self, rows: Sequence[Row], columns: Columns, seed: int) -> list[Row]:
-        """Add the counterfactual of each row, or put it in its place."""
+        """Add the counterfactual of each row, or replace the row by it."""
         partners = None if self.names is None else name_partners(read_names(), self.names, seed=seed)
-        told = [(tuple(row[column] for column in columns.texts), row) for row in rows]
-        found = augment_labelled(
-            told, self.pairs, sides=self.sides, intervention=self.intervention, names=partners,
+        labelled = [(texts_of(row, columns.texts, number), row) for number, row in enumerate(rows)]
+        augmented = augment_labelled(
+            labelled, self.pairs, sides=self.sides, intervention=self.intervention, names=partners,
             grammar=spacy_grammar() if self.grammar == "spacy" else rule_grammar, neutral=self.neutral,
         )  # fmt: skip
-        return [row if self.copies else {**row, **dict(zip(columns.texts, texts, strict=True))} for texts, row in found]
+        return [
+            row if self.copies else {**row, **dict(zip(columns.texts, texts, strict=True))} for texts, row in augmented
+        ]
 
     def control(self, repeat: int) -> Method | None:
-        """Return the same text twice, if it is two-sided."""
+        """Return the method that copies texts instead of swapping, if it is two-sided."""
         return replace(self, copies=True) if self.sides == "two" else None

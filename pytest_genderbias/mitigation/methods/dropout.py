@@ -1,26 +1,29 @@
-"""Raised dropout while a language model is trained on (webster2020, section 5.1)."""
+"""Raised dropout while a language model is trained (webster2020, section 5.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.mitigation.methods.base import Hooks, Method
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
+
 BERT_RATES = (0.10, 0.15, 0.20)  #: of attention and of hidden dropout, each, in the paper's search; BERT itself has .10
 BERT_BEST = (0.15, 0.20)  #: attention and hidden rate of table 4
 ALBERT_RATES = (0.01, 0.05, 0.10)  #: the public ALBERT models have 0
 ALBERT_BEST = (0.05, 0.05)  #: of table 5
 
-#: What configs call the rates: BERT and most encoders; DistilBERT; GPT-2; ModernBERT; word-level LSTMs.
+#: Names of the rates in configs: BERT and most encoders; DistilBERT; GPT-2; ModernBERT; word-level LSTMs.
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "attention": ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop", "attn_dropout"),
     "hidden": (
@@ -28,7 +31,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
         "embedding_dropout", "mlp_dropout",
     ),
 }  # fmt: skip
-#: Rates that no config has, by which what a field sets can be told in a network that is made of it.
+#: Rates that occur in no config: in a network made with them, they show which modules a field sets.
 _MARKS = {"attention": 0.3141592, "hidden": 0.2718281}
 #: A value of a module: its name among the network's modules, and the attribute.
 Place = tuple[str, str]
@@ -36,10 +39,11 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True)
 class Dropout(Method):
-    """Other dropout rates while a network is trained, and its own again afterwards (webster2020, section 5.1).
+    """Other dropout rates while a network is trained; afterwards its own rates apply again (webster2020, section 5.1).
 
-    ``attention``: of attention weights; ``hidden``: of hidden states, embeddings included. ``None`` leaves those as they are. The defaults are
-    the paper's best for BERT; :func:`dropout_grid` has its searches. The control is the same recipe with the network's own rates.
+    ``attention`` is the rate for attention weights, ``hidden`` that for hidden states, embeddings included. ``None`` leaves a
+    rate unchanged. The defaults are the paper's best for BERT; :func:`dropout_grid` gives the methods of its search. The
+    control is the same recipe with the network's own rates.
     """
 
     name: ClassVar[str] = "dropout"
@@ -47,12 +51,12 @@ class Dropout(Method):
     hidden: float | None = BERT_BEST[1]
 
     def __post_init__(self) -> None:
-        """Refuse rates that there are not."""
-        for what, rate in self._rates.items():
+        """Reject rates that are out of range."""
+        for kind, rate in self._rates.items():
             if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < 1:
-                raise SettingError(f"the rate of {what} dropout should be from 0 up to, but not, 1, got {rate!r}")
+                raise SettingError(f"the rate of {kind} dropout should be 0 or more and below 1, got {rate!r}")
         if not self._rates:
-            raise SettingError("give a rate of attention or of hidden dropout")
+            raise SettingError("set the rate of attention dropout, of hidden dropout, or both")
 
     def hooks(self, model: Model) -> Hooks:
         """Set the rates while the network is trained.
@@ -61,19 +65,19 @@ class Dropout(Method):
             NotApplicableError: the model has no such dropout.
         """
         if not isinstance(model.backend, Checkpoint):
-            raise NotApplicableError(f"{model.name} is no network, so it has no dropout")
-        for what in self._rates:
-            dropout_places(model.backend.network, what)
+            raise NotApplicableError(f"{model.name} is not a network, so it has no dropout")
+        for kind in self._rates:
+            dropout_places(model.backend.network, kind)
         return Hooks(around=partial(raised_dropout, rates=self._rates))
 
     @property
     def _rates(self) -> dict[str, float]:
-        given = {"attention": self.attention, "hidden": self.hidden}
-        return {what: rate for what, rate in given.items() if rate is not None}
+        rates = {"attention": self.attention, "hidden": self.hidden}
+        return {kind: rate for kind, rate in rates.items() if rate is not None}
 
 
 def dropout_grid(rates: tuple[float, ...] = BERT_RATES) -> tuple[Dropout, ...]:
-    """Return the methods of a search over both rates.
+    """Return the methods of a grid search over both rates.
 
     >>> [(method.attention, method.hidden) for method in dropout_grid()[:4]], len(dropout_grid())
     ([(0.1, 0.1), (0.1, 0.15), (0.1, 0.2), (0.15, 0.1)], 9)
@@ -82,71 +86,68 @@ def dropout_grid(rates: tuple[float, ...] = BERT_RATES) -> tuple[Dropout, ...]:
 
 
 @contextmanager
-def raised_dropout(network: Any, rates: Mapping[str, float]) -> Iterator[Any]:
-    """Set the dropout rates of a network, in its modules and its config, and put the old ones back at the end.
+def raised_dropout(network: PreTrainedModel, rates: Mapping[str, float]) -> Iterator[PreTrainedModel]:
+    """Set the dropout rates of a network, in its modules and its config, and restore the old ones at the end.
 
     Args:
-        network: a transformers network; it is changed in place, while the context lasts.
-        rates: ``attention``, ``hidden``, or both.
+        network: a transformers network; it is changed in place while the context lasts.
+        rates: the rates by kind: ``attention``, ``hidden``, or both.
 
     Raises:
         NotApplicableError: the network has no such dropout.
     """
-    before: list[tuple[Any, str, Any]] = []
-    try:
-        for what, rate in rates.items():
-            for name in _fields(network.config, what):
-                before.append((network.config, name, getattr(network.config, name)))
+    with ExitStack() as undo:
+        for kind, rate in rates.items():
+            for name, value in _fields(network.config, kind).items():
+                undo.callback(setattr, network.config, name, value)
                 setattr(network.config, name, rate)
-            for module, name in dropout_places(network, what):
-                before.append(_set_rate(network, module, name, rate))
+            for module, name in dropout_places(network, kind):
+                _set_rate(network, module, name, rate, undo)
         yield network
-    finally:
-        for owner, name, value in reversed(before):
-            setattr(owner, name, value)
 
 
-def dropout_places(network: Any, what: str) -> list[Place]:
-    """Return where a network has its rates of ``attention`` or ``hidden`` dropout: modules, and attributes that attention functions read.
+def dropout_places(network: PreTrainedModel, kind: str) -> list[Place]:
+    """Return where a network keeps its rates of ``attention`` or ``hidden`` dropout: modules and attributes.
 
-    Which they are is seen in a network without weights, of the same class, that is made with rates of no other meaning.
+    The places are read from a network of the same class without weights, which is made with marked rates.
 
     Raises:
-        NotApplicableError: nowhere.
+        NotApplicableError: there is no such place.
     """
     import torch
 
     config = deepcopy(network.config)
-    for name in _fields(config, what):
-        setattr(config, name, _MARKS[what])
+    for name in _fields(config, kind):
+        setattr(config, name, _MARKS[kind])
     with quiet_transformers(), torch.device("meta"):
         marked = type(network)(config)
-    found = [
+    places = [
         (module, name)
         for module, owner in marked.named_modules()
         for name, value in vars(owner).items()
-        if isinstance(value, float) and value == _MARKS[what]
+        if isinstance(value, float) and value == _MARKS[kind]
     ]
-    if not found:
-        raise NotApplicableError(f"{type(network).__name__} has no {what} dropout whose rate could be raised")
-    return found
+    if not places:
+        raise NotApplicableError(f"{type(network).__name__} has no {kind} dropout whose rate could be raised")
+    return places
 
 
-def _fields(config: Any, what: str) -> list[str]:
-    """Return the fields of a config that hold rates of a kind; none where a rate is not a number of its own."""
-    return [name for name in FIELDS[what] if isinstance(getattr(config, name, None), (int, float))]
+def _fields(config: PreTrainedConfig, kind: str) -> dict[str, float]:
+    """Return the fields of a config that hold a rate of a kind as a number, with their values."""
+    values = {name: getattr(config, name, None) for name in FIELDS[kind]}
+    return {name: value for name, value in values.items() if isinstance(value, (int, float))}
 
 
-def _set_rate(network: Any, module: str, name: str, rate: float) -> tuple[Any, str, Any]:
-    """Set the rate of a module, and return what undoes it: an object, an attribute, and its value."""
+def _set_rate(network: PreTrainedModel, module: str, name: str, rate: float, undo: ExitStack) -> None:
+    """Set the rate of a module, and register in ``undo`` how to restore it."""
     import torch
 
     owner = network.get_submodule(module)
-    if hasattr(owner, name):
-        before = getattr(owner, name)
+    if name in vars(owner):
+        undo.callback(setattr, owner, name, vars(owner)[name])
         setattr(owner, name, rate)
-        return owner, name, before
-    # Where a rate of 0 has left no module, as in ModernBERT.
+        return
+    # If the rate was 0, the network may have no dropout module here, as in ModernBERT.
     parent, _, child = module.rpartition(".")
+    undo.callback(setattr, network.get_submodule(parent), child, owner)
     setattr(network.get_submodule(parent), child, torch.nn.Dropout(rate))
-    return network.get_submodule(parent), child, owner

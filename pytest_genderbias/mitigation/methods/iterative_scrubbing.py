@@ -1,22 +1,26 @@
-"""Iterative scrubbing: a classifier finds, round by round, the words that tell gender, and they are scrubbed (orgad2022, appendix C)."""
+"""Iterative scrubbing: in each round a classifier finds the words that predict gender best, and they are scrubbed (orgad2022, appendix C)."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import NotApplicableError, SettingError
-from pytest_genderbias.mitigation.methods.base import Columns, Method, Row, cell_of
+from pytest_genderbias.mitigation.methods.base import Columns, Method, cell_of, texts_of
 from pytest_genderbias.mitigation.methods.nullspace import draw_held_out, logistic_weights
 from pytest_genderbias.mitigation.methods.scrubbing import MASK
 from pytest_genderbias.mitigation.words.matching import find_words, replace_spans
+from pytest_genderbias.recipes.recipe import Row
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.linear_probe import predicted
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 _ZERO = 1e-5  #: a weight that is smaller than this share of the largest is rounding
 Texts = TypeVar("Texts", str, tuple[str, ...])
@@ -24,25 +28,34 @@ Texts = TypeVar("Texts", str, tuple[str, ...])
 
 @dataclass(frozen=True)
 class Rounds:
-    """What the rounds of iterative scrubbing took out.
+    """The rounds of one iterative scrubbing.
 
-    ``words``: of each round, the words by group, the most telling first. ``accuracies``: of a fresh classifier on held-out texts after
-    each round, from 0 rounds on (0 to 1; neutral: ``majority``, the share of the held-out texts with the training part's most
-    frequent group, which a classifier that reads nothing reaches).
+    ``words`` are the words scrubbed in each round by group, those with the largest weights first. ``accuracies`` are those of a new
+    classifier on held-out texts before the first round and after each round (0 to 1; neutral: ``majority``). ``majority`` is the
+    share of the held-out texts with the training part's most frequent group, the accuracy of a classifier that ignores the texts.
     """
 
-    words: tuple[Mapping[Any, tuple[str, ...]], ...]
+    words: tuple[Mapping[Hashable, tuple[str, ...]], ...]
     accuracies: tuple[float, ...]
     majority: float
 
+    @property
+    def all_words(self) -> frozenset[str]:
+        """The words of all rounds and groups."""
+        return frozenset(word for by_group in self.words for words in by_group.values() for word in words)
+
 
 @dataclass(frozen=True)
-class IterativeScrub:
-    """The scrubbed ``texts``; the ``rounds`` of each class, or under ``None`` those over all; why each class in ``left`` stayed as it was."""
+class IterativeScrub(Generic[Texts]):
+    """The result of iterative scrubbing.
 
-    texts: tuple[Any, ...]
-    rounds: Mapping[Any, Rounds]
-    left: Mapping[Any, str]
+    ``texts`` are the scrubbed texts. ``rounds`` holds the rounds of each class, or under ``None`` those over all texts. ``left``
+    gives for each class that was left as it is the reason.
+    """
+
+    texts: tuple[Texts, ...]
+    rounds: Mapping[Hashable, Rounds]
+    left: Mapping[Hashable, str]
 
 
 def iterative_scrub(
@@ -58,61 +71,62 @@ def iterative_scrub(
     ridge: float = 1.0,
     seed: int = 0,
     mask: str = MASK,
-) -> IterativeScrub:
-    """Scrub, round by round, the words from which a classifier tells the group best (orgad2022, appendix C, tables 9 and 10).
+) -> IterativeScrub[Texts]:
+    """Scrub, round by round, the words from which a classifier predicts the group best (orgad2022, appendix C, tables 9 and 10).
 
-    Each round fits a logistic regression on the counts of words, and scrubs the words with the largest weights towards each group, in
-    all texts. Words are those of :func:`scrub`, in lower case, of letters alone. The paper's texts were scrubbed before.
+    Each round fits a logistic regression on word counts, and scrubs the words with the largest weights towards each group in all
+    texts. Words are those of :func:`~pytest_genderbias.mitigation.methods.scrubbing.scrub`, in lower case and of letters only. The
+    paper's texts were scrubbed of names and gender words first.
 
     Args:
-        texts: texts, or tuples of texts that belong together; those of a tuple are counted, and scrubbed, as one.
-        groups: the person's gender in each.
-        classes: the profession of each, where each profession is to have its own classifier and words (table 10).
-        rounds: at most so many.
-        words_per_group: how many words of each group a round scrubs (the paper's n).
-        min_texts: a word counts that is in so many of the texts that the classifier is fitted on.
-        until_majority: stop as soon as the held-out accuracy is no better than the majority's share.
-        held_out: share of the texts, at random and by group, that accuracies are of.
-        ridge: weight of half the squared length of the weights beside the summed cross entropy (scikit-learn's 1 / C).
-        seed: of that draw; the classifier itself depends on none.
-        mask: what takes the words' places.
+        texts: texts, or tuples of texts that belong together; a tuple is counted and scrubbed like one text.
+        groups: the person's gender in each text.
+        classes: the profession in each text, to give each profession its own classifier and words (table 10).
+        rounds: the largest number of rounds.
+        words_per_group: the number of words of each group that a round scrubs (the paper's n).
+        min_texts: the number of training texts in which a word must occur to be counted.
+        until_majority: stop as soon as the held-out accuracy is not above the share of the majority.
+        held_out: the share of the texts, drawn at random within each group, on which accuracies are measured.
+        ridge: weight of half the squared norm of the weights beside the summed cross entropy (scikit-learn's 1 / C).
+        seed: seed of that draw; the classifier itself uses no random numbers.
+        mask: the replacement.
 
     Raises:
-        UndefinedError: without classes: one group only, or fewer than two texts of one. With classes such a class is ``left``.
-        SettingError: not as many texts as groups or classes; settings that cannot be.
+        UndefinedError: without classes: there is one group only, or a group has fewer than two texts. A class with this problem
+            is ``left`` as it is.
+        SettingError: the numbers of texts, groups and classes differ; a setting is out of range.
 
     >>> texts = ["a keen nurse", "a nurse, keen", "the nurse", "a keen coder", "one coder", "Coder here"]
-    >>> found = iterative_scrub(texts, "FFFMMM", rounds=1, words_per_group=1, min_texts=1, until_majority=False)
-    >>> found.rounds[None].words, found.texts[1], found.texts[5]
+    >>> result = iterative_scrub(texts, "FFFMMM", rounds=1, words_per_group=1, min_texts=1, until_majority=False)
+    >>> result.rounds[None].words, result.texts[1], result.texts[5]
     (({'F': ('nurse',), 'M': ('coder',)},), 'a _, keen', '_ here')
     """
     limit = _Limit(rounds, words_per_group, min_texts, until_majority, held_out, ridge)
     if len(groups) != len(texts) or (classes is not None and len(classes) != len(texts)):
-        raise SettingError(f"expected a group, and a class if any, of each of the {len(texts)} texts")
+        raise SettingError(f"expected one group, and one class if classes are used, for each of the {len(texts)} texts")
     counts, vocabulary = _count_words(texts)
-    found: dict[Any, Rounds] = {}
-    left: dict[Any, str] = {}
-    scrubbed: list[Any] = list(texts)
+    rounds_of: dict[Hashable, Rounds] = {}
+    left: dict[Hashable, str] = {}
+    scrubbed = list(texts)
     for kind, rows in _rows_by_class(classes, len(texts)).items():
         try:
-            found[kind] = _read_out(counts[rows], vocabulary, [groups[row] for row in rows], limit, seed)
+            rounds_of[kind] = _find_words(counts[rows], vocabulary, [groups[row] for row in rows], limit, seed)
         except UndefinedError as reason:
             if classes is None:
                 raise
             left[kind] = str(reason)
             continue
-        chosen = _Letters({word for by_group in found[kind].words for words in by_group.values() for word in words})
         for row in rows:
-            scrubbed[row] = _masked(texts[row], chosen, mask)
-    return IterativeScrub(tuple(scrubbed), found, left)
+            scrubbed[row] = _masked(texts[row], rounds_of[kind].all_words, mask)
+    return IterativeScrub(tuple(scrubbed), rounds_of, left)
 
 
 @dataclass(frozen=True)
 class IterativeScrubbing(Method):
-    """Scrub what else tells gender, round by round (orgad2022, appendix C): ``Scrubbing() & IterativeScrubbing()`` is the paper's.
+    """Scrub further words that predict gender, round by round (orgad2022, appendix C).
 
-    ``by_class``: each class by itself (table 10); classes that have too few rows of a group stay as they are. Other settings as
-    :func:`iterative_scrub`.
+    The paper's method is ``Scrubbing() & IterativeScrubbing()``. ``by_class`` treats each class by itself (table 10); classes with
+    too few rows of a group stay as they are. The other settings are those of :func:`iterative_scrub`.
     """
 
     name: ClassVar[str] = "iterative-scrubbing"
@@ -125,14 +139,14 @@ class IterativeScrubbing(Method):
     ridge: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse settings that there are not."""
+        """Reject settings that are out of range."""
         _Limit(self.rounds, self.words_per_group, self.min_texts, self.until_majority, self.held_out, self.ridge)
 
     def rows(self, rows: Sequence[Row], columns: Columns, seed: int) -> list[Row]:
         """Scrub the texts of each row.
 
         Raises:
-            NotApplicableError: the rows have no column of the group, or of the class where that is asked for.
+            NotApplicableError: the rows have no column of the group, or no column of the class although ``by_class`` is set.
         """
         if columns.group is None:
             raise NotApplicableError(
@@ -142,41 +156,42 @@ class IterativeScrubbing(Method):
             raise NotApplicableError(
                 "iterative scrubbing by_class needs a class, but the training data have no column of it"
             )
-        found = iterative_scrub(
-            [tuple(row[column] for column in columns.texts) for row in rows],
+        label = columns.label if self.by_class else None
+        result = iterative_scrub(
+            [texts_of(row, columns.texts, i) for i, row in enumerate(rows)],
             [cell_of(row, columns.group, i) for i, row in enumerate(rows)],
-            [cell_of(row, columns.label, i) for i, row in enumerate(rows)] if self.by_class and columns.label is not None else None,
+            None if label is None else [cell_of(row, label, i) for i, row in enumerate(rows)],
             rounds=self.rounds, words_per_group=self.words_per_group, min_texts=self.min_texts,
             until_majority=self.until_majority, held_out=self.held_out, ridge=self.ridge, seed=seed,
         )  # fmt: skip
         return [
             {**row, **dict(zip(columns.texts, texts, strict=True))}
-            for row, texts in zip(rows, found.texts, strict=True)
+            for row, texts in zip(rows, result.texts, strict=True)
         ]
 
 
-class _Letters:
-    """The words of letters alone, all or some; a container for :func:`find_words`, in which lower and upper case are one."""
+class _LetterWords:
+    """Words of letters only, all or some: a container for :func:`find_words` that ignores case."""
 
-    def __init__(self, chosen: set[str] | None = None) -> None:
-        self.chosen = chosen
+    def __init__(self, words: frozenset[str] | None = None) -> None:
+        self.words = words
 
     def __contains__(self, word: object) -> bool:
-        return isinstance(word, str) and word.isalpha() and (self.chosen is None or word.lower() in self.chosen)
+        return isinstance(word, str) and word.isalpha() and (self.words is None or word.lower() in self.words)
 
 
-def _masked(texts: Texts, chosen: _Letters, mask: str) -> Any:
+def _masked(texts: Texts, words: frozenset[str], mask: str) -> Texts:
     if not isinstance(texts, str):
-        return tuple(_masked(text, chosen, mask) for text in texts)
-    return replace_spans(texts, [(start, end, mask) for start, end in find_words(texts, chosen)])
+        return tuple(_masked(text, words, mask) for text in texts)
+    return replace_spans(texts, [(start, end, mask) for start, end in find_words(texts, _LetterWords(words))])
 
 
-def _count_words(texts: Sequence[str | tuple[str, ...]]) -> tuple[Any, list[str]]:
-    """Return the counts of words, sparse (texts, words), and the words in alphabetical order."""
+def _count_words(texts: Sequence[str] | Sequence[tuple[str, ...]]) -> tuple[csr_matrix[np.float64], list[str]]:
+    """Return the word counts as a sparse matrix (texts, words), and the words in alphabetical order."""
     from scipy.sparse import csr_matrix
 
     number: dict[str, int] = {}
-    columns, ends, letters = array("i"), array("q", [0]), _Letters()
+    columns, ends, letters = array("i"), array("q", [0]), _LetterWords()
     for text in texts:
         for part in (text,) if isinstance(text, str) else text:
             columns.extend(number.setdefault(part[a:b].lower(), len(number)) for a, b in find_words(part, letters))
@@ -190,10 +205,10 @@ def _count_words(texts: Sequence[str | tuple[str, ...]]) -> tuple[Any, list[str]
     return counts, vocabulary
 
 
-def _rows_by_class(classes: Sequence[Hashable] | None, n: int) -> dict[Any, list[int]]:
+def _rows_by_class(classes: Sequence[Hashable] | None, n: int) -> dict[Hashable, list[int]]:
     if classes is None:
         return {None: list(range(n))}
-    rows: dict[Any, list[int]] = {}
+    rows: dict[Hashable, list[int]] = {}
     for row, kind in enumerate(classes):
         rows.setdefault(kind, []).append(row)
     return rows
@@ -209,17 +224,20 @@ class _Limit:
     ridge: float
 
     def __post_init__(self) -> None:
-        for name in ("rounds", "words_per_group", "min_texts"):
-            if getattr(self, name) < 1:
-                raise SettingError(f"{name} should be 1 or more, got {getattr(self, name)!r}")
+        counts = {"rounds": self.rounds, "words_per_group": self.words_per_group, "min_texts": self.min_texts}
+        for name, count in counts.items():
+            if count < 1:
+                raise SettingError(f"{name} should be 1 or more, got {count!r}")
         if not 0 < self.held_out < 1:
-            raise SettingError(f"held_out is a share above 0 and below 1, got {self.held_out!r}")
+            raise SettingError(f"held_out should be a share above 0 and below 1, got {self.held_out!r}")
         if not 0 < self.ridge < float("inf"):
             raise SettingError(f"ridge should be a number above 0, got {self.ridge!r}")
 
 
-def _read_out(counts: Any, vocabulary: list[str], groups: Sequence[Hashable], limit: _Limit, seed: int) -> Rounds:
-    """Find the words that tell the group, round by round, given the sparse counts (texts, words)."""
+def _find_words(
+    counts: csr_matrix[np.float64], vocabulary: list[str], groups: Sequence[Hashable], limit: _Limit, seed: int
+) -> Rounds:
+    """Find the words that predict the group, round by round, from the sparse counts (texts, words)."""
     kinds = sorted(set(groups), key=str)
     y = np.array([kinds.index(group) for group in groups], dtype=np.int64)
     if len(kinds) < 2:
@@ -229,7 +247,7 @@ def _read_out(counts: Any, vocabulary: list[str], groups: Sequence[Hashable], li
     test = draw_held_out(y, limit.held_out, np.random.default_rng(seed))
     majority = float((y[test] == np.bincount(y[~test]).argmax()).mean())
     left = np.flatnonzero(counts[~test].getnnz(axis=0) >= limit.min_texts)
-    words: list[Mapping[Any, tuple[str, ...]]] = []
+    words: list[Mapping[Hashable, tuple[str, ...]]] = []
     accuracies: list[float] = []
     while True:
         table = counts[:, left]
@@ -237,20 +255,20 @@ def _read_out(counts: Any, vocabulary: list[str], groups: Sequence[Hashable], li
         accuracies.append(float((predicted(table[test] @ weights.T + bias) == y[test]).mean()))
         if len(words) == limit.rounds or (limit.until_majority and accuracies[-1] <= majority):
             break
-        best = _most_telling(weights, limit.words_per_group)
-        gone = np.unique(np.concatenate(best))
-        if not len(gone):
+        best = _largest_weights(weights, limit.words_per_group)
+        scrubbed = np.unique(np.concatenate(best))
+        if not len(scrubbed):
             break
         words.append(
-            {kind: tuple(vocabulary[i] for i in left[chosen]) for kind, chosen in zip(kinds, best, strict=True)}
+            {kind: tuple(vocabulary[i] for i in left[columns]) for kind, columns in zip(kinds, best, strict=True)}
         )
-        left = np.delete(left, gone)
+        left = np.delete(left, scrubbed)
     return Rounds(tuple(words), tuple(accuracies), majority)
 
 
-def _most_telling(weights: NDArray[np.float64], n: int) -> list[NDArray[np.int64]]:
-    """Return the columns with the n largest weights towards each label, none that is rounding; ties by column."""
+def _largest_weights(weights: NDArray[np.float64], n: int) -> list[NDArray[np.int64]]:
+    """Return the columns with the n largest weights towards each label, without rounding errors; ties in order of columns."""
     towards = np.vstack([-weights, weights]) if len(weights) == 1 else weights
     least = _ZERO * np.abs(weights).max(initial=0.0)
     best = [(row, np.argsort(-row, kind="stable")[:n]) for row in towards]
-    return [chosen[row[chosen] > least] for row, chosen in best]
+    return [columns[row[columns] > least] for row, columns in best]

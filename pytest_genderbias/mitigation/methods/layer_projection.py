@@ -1,47 +1,51 @@
-"""Projection of hidden layers (dev2019): hooks take a subspace out of what a layer gives to the next.
+"""Projection of hidden layers (dev2019): forward hooks remove a subspace from the output of a layer.
 
-What returns a model leaves the one that it was given as it is.
+Functions that return a model do not change the model that they take.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
-from pytest_genderbias.mitigation.words.directions import basis_digest, check_basis
+from pytest_genderbias.mitigation.methods.embedding_weights import input_weight
+from pytest_genderbias.mitigation.words.directions import FloatArray, basis_digest, check_basis
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.saving import HOOKED, described
 
-Place = tuple[str, int]  #: a module's name, and which of its calls in one forward pass
+if TYPE_CHECKING:
+    import torch
+    from torch.utils.hooks import RemovableHandle
+    from transformers import PreTrainedModel
+
+Place = tuple[str, int]  #: the name of a module, and the number of its call within one forward pass, from 0
 
 
 def project_layers(model: Model, bases: Mapping[int, ArrayLike]) -> Model:
-    """Return a model that projects the output of hidden layers, each with a basis of its own, and that ``measure`` takes as any other.
+    """Return a model that projects the output of hidden layers, each with its own basis; ``measure`` accepts it like any other.
 
-    The hooks sit on a copy of the modules that shares its weights with ``model``: the one that was given gives its own scores as before,
-    and to remove the projection is to drop the copy. It does not survive saving: a hook is no weight, and
-    :func:`~pytest_genderbias.models.saving.save_model` refuses it. Save the bases instead.
+    The hooks are on a copy of the modules, which shares its weights with ``model``; ``model`` itself keeps its scores. A hook is
+    not part of a checkpoint, so :func:`~pytest_genderbias.models.saving.save_model` rejects the model; save the bases instead.
 
     Args:
         model: a network.
-        bases: by number of layer, as transformers numbers hidden states (0: output of the embedding layer, L: what the
-            head reads); from :func:`~pytest_genderbias.mitigation.words.directions.layer_bases`.
+        bases: the basis of each layer, by number as in transformers' hidden states (0: the output of the embedding layer, L: the
+            input of the head); see :func:`~pytest_genderbias.mitigation.words.directions.layer_bases`.
 
     Raises:
-        SettingError: a basis is not orthonormal, or for another size.
-        ModelError: a layer is not there, or is the output of no module that a hook can change.
-        NotApplicableError: the model is no network.
+        SettingError: a basis is not orthonormal, or has another size.
+        ModelError: there is no such layer, or it is not the output of a module that a hook can change.
+        NotApplicableError: the model is not a network.
     """
     if not isinstance(model.backend, Checkpoint):
-        raise NotApplicableError(f"{model.name} has no layers; project its vectors")
+        raise NotApplicableError(f"{model.name} has no layers; project its vectors with project_embeddings")
     original = model.backend.network
     shared = {id(tensor): tensor for tensor in [*original.parameters(), *original.buffers()]}
     network = deepcopy(original, shared)
@@ -54,21 +58,22 @@ def project_layers(model: Model, bases: Mapping[int, ArrayLike]) -> Model:
 
 
 @contextmanager
-def projecting_layers(network: Any, bases: Mapping[int, ArrayLike]) -> Iterator[Any]:
-    """Project the output of hidden layers of a transformers network inside a ``with`` block, for training with it, say.
+def projecting_layers(network: PreTrainedModel, bases: Mapping[int, ArrayLike]) -> Iterator[PreTrainedModel]:
+    """Project the output of a network's hidden layers inside a ``with`` block, for example during training.
 
-    Gradients run through the projection. The hooks are gone after the block, whatever happens in it, and a checkpoint that is saved inside it
-    lacks them. To measure, use :func:`project_layers`: a model keeps its fingerprint in here, and the score cache would be misled.
+    Gradients flow through the projection. The hooks are removed at the end of the block, also after an error; a checkpoint that is
+    saved inside it does not contain them. Do not measure inside the block: the fingerprint of a model does not change in it, so the
+    score cache would mix up the scores. Use :func:`project_layers` to measure.
 
     Args:
         network: a transformers network.
-        bases: as in :func:`project_layers`.
+        bases: see :func:`project_layers`.
 
     Yields:
         The network.
 
     Raises:
-        SettingError, ModelError: as :func:`project_layers`.
+        SettingError, ModelError: see :func:`project_layers`.
     """
     handles = _hook_layers(network, bases)
     try:
@@ -76,75 +81,78 @@ def projecting_layers(network: Any, bases: Mapping[int, ArrayLike]) -> Iterator[
     finally:
         for handle, module in handles:
             handle.remove()
-            if hasattr(module, HOOKED):
-                delattr(module, HOOKED)
+            vars(module).pop(HOOKED, None)
 
 
-def layer_places(network: Any) -> list[Place | None]:
-    """Return which call of which module gives each hidden state: L + 1 places, ``None`` where a hook can change none that does.
+def layer_places(network: PreTrainedModel) -> list[Place | None]:
+    """Return which call of which module produces each hidden state: L + 1 places, ``None`` if no hook can change the state.
 
-    Found by passing a few tokens, so that it holds for architectures that share a layer (ALBERT calls one module L times), have a norm
-    behind the last (GPT-2, Llama), or map their embeddings (ELECTRA): of the modules whose output is the hidden state the outermost
-    whose change is seen there, and by the layer above.
+    The places are found by a forward pass over a few tokens. So the result holds for architectures that share a layer (ALBERT
+    calls one module L times), apply a norm after the last one (GPT-2, Llama), or map their embeddings (ELECTRA). Of the modules
+    whose output equals the hidden state, it is the outermost one whose change reaches the hidden state and the next layer.
     """
-    if getattr(network.config, "is_encoder_decoder", False):
+    if network.config.is_encoder_decoder:
         raise ModelError(
-            f"{type(network).__name__} has an encoder and a decoder; hidden layers of such are not projected"
+            f"{type(network).__name__} has an encoder and a decoder; its hidden layers cannot be projected, only its input embeddings"
         )
-    states, found = _equal_outputs(network)
+    states, places_of_layers = _equal_outputs(network)
     return [
         next((place for place in places if _is_seen(network, place, layer, states)), None)
-        for layer, places in enumerate(found)
+        for layer, places in enumerate(places_of_layers)
     ]
 
 
-def _few_tokens(network: Any) -> Any:
+def _base_of(network: PreTrainedModel) -> PreTrainedModel:
+    return cast("PreTrainedModel", network.base_model)
+
+
+def _few_tokens(network: PreTrainedModel) -> Sequence[torch.Tensor]:
     """Return all hidden states of a few tokens, without dropout."""
     import torch
 
-    base, training = network.base_model, network.training
-    ids = torch.arange(6, 12, device=base.device)[None] % base.get_input_embeddings().weight.shape[0]
+    base, training = _base_of(network), network.training
+    ids = torch.arange(6, 12, device=base.device)[None] % len(input_weight(base))
     try:
-        network.eval()
+        network.eval()  # type: ignore[no-untyped-call]
         with torch.no_grad():
-            return base(input_ids=ids, output_hidden_states=True).hidden_states
+            states: Sequence[torch.Tensor] = base(input_ids=ids, output_hidden_states=True).hidden_states
+            return states
     finally:
         network.train(training)
 
 
-def _equal_outputs(network: Any) -> tuple[Any, list[list[Place]]]:
-    """Return the hidden states, and for each the calls whose output is equal to it, the outermost first."""
+def _equal_outputs(network: PreTrainedModel) -> tuple[Sequence[torch.Tensor], list[list[Place]]]:
+    """Return the hidden states, and for each one the calls with an equal output, the outermost first."""
     import torch
 
-    seen: list[tuple[Place, Any]] = []
+    outputs: list[tuple[Place, torch.Tensor]] = []
     count = _CallCount()
-
-    def record(name: str) -> Any:
-        def hook(module: Any, args: Any, output: Any) -> None:
-            call, state = count.next(name), _state(output)
-            if state is not None:
-                seen.append(((name, call), state.clone()))
-
-        return hook
 
     with ExitStack() as stack:
         for name, module in network.base_model.named_modules():
             if name:
-                stack.callback(module.register_forward_hook(record(name)).remove)
+
+                def record(module: torch.nn.Module, args: object, output: object, name: str = name) -> None:
+                    call, state = count.next(name), _state(output)
+                    if state is not None:
+                        outputs.append(((name, call), state.clone()))
+
+                stack.callback(module.register_forward_hook(record).remove)
         states = _few_tokens(network)
-    found = [[place for place, output in seen if torch.equal(output, state)] for state in states]
-    return states, [sorted(places, key=lambda place: place[0].count(".")) for places in found]
+    equal = [[place for place, output in outputs if torch.equal(output, state)] for state in states]
+    return states, [sorted(places, key=lambda place: place[0].count(".")) for places in equal]
 
 
-def _is_seen(network: Any, place: Place, layer: int, before: Any) -> bool:
-    """Tell whether zeros in place of a module's output become the hidden state, and change the next one."""
+def _is_seen(network: PreTrainedModel, place: Place, layer: int, before: Sequence[torch.Tensor]) -> bool:
+    """Return whether zeros in place of a module's output become the hidden state, and change the next one."""
     import torch
 
     name, call = place
     count = _CallCount()
 
-    def erase(module: Any, args: Any, output: Any) -> Any:
-        return _with_state(output, 0.0 * _state(output)) if count.next(name) == call else output
+    def erase(module: torch.nn.Module, args: object, output: object) -> object:
+        state = _state(output)
+        return _with_state(output, 0.0 * state) if count.next(name) == call and state is not None else output
 
     handle = network.base_model.get_submodule(name).register_forward_hook(erase, prepend=True)
     try:
@@ -156,34 +164,38 @@ def _is_seen(network: Any, place: Place, layer: int, before: Any) -> bool:
     return layer + 1 == len(after) or not torch.equal(after[layer + 1], before[layer + 1])
 
 
-def _hook_layers(network: Any, bases: Mapping[int, ArrayLike]) -> list[tuple[Any, Any]]:
+def _hook_layers(
+    network: PreTrainedModel, bases: Mapping[int, ArrayLike]
+) -> list[tuple[RemovableHandle, torch.nn.Module]]:
     places = layer_places(network)
     width = network.config.get_text_config().hidden_size
-    by_module: dict[str, dict[int, Any]] = {}
+    by_module: dict[str, dict[int, FloatArray]] = {}
     for layer, basis in bases.items():
         if type(layer) is not int or not 0 <= layer < len(places):
-            raise ModelError(f"layer {layer!r} is not there; the model has layers 0 (embeddings) to {len(places) - 1}")
+            raise ModelError(f"there is no layer {layer!r}; the model has layers 0 (embeddings) to {len(places) - 1}")
         place = places[layer]
         if place is None:
-            raise ModelError(f"layer {layer} of {type(network).__name__} is the output of no module that can be hooked")
+            raise ModelError(
+                f"layer {layer} of {type(network).__name__} is not the output of a module that a hook can change"
+            )
         by_module.setdefault(place[0], {})[place[1]] = check_basis(basis, width)
     base, count = network.base_model, _CallCount()
     handles = [(base.register_forward_pre_hook(count.start), base)]
     for name, by_call in by_module.items():
         module = base.get_submodule(name)
-        # Before every other hook: those that collect hidden states should see what the next layer reads.
-        handles.append((module.register_forward_hook(_Projection(name, by_call, count), prepend=True), module))
+        # Before all other hooks: those that collect hidden states should see the input of the next layer.
+        handles.append((module.register_forward_hook(_ProjectionHook(name, by_call, count), prepend=True), module))
         setattr(module, HOOKED, True)
     return handles
 
 
 class _CallCount:
-    """How often each module was called in this forward pass."""
+    """Number of calls of each module in the current forward pass."""
 
     def __init__(self) -> None:
         self.calls: dict[str, int] = {}
 
-    def start(self, module: Any, args: Any) -> None:
+    def start(self, module: torch.nn.Module, args: object) -> None:
         """Begin a forward pass."""
         self.calls = {}
 
@@ -193,18 +205,20 @@ class _CallCount:
         return self.calls[name]
 
 
-class _Projection:
-    """A forward hook that projects the output of some calls of a module, on whatever device and in whatever format it is."""
+class _ProjectionHook:
+    """A forward hook that projects the output of some calls of a module, on any device and in any number format."""
 
-    def __init__(self, name: str, by_call: Mapping[int, NDArray[np.float64]], count: _CallCount) -> None:
+    def __init__(self, name: str, by_call: Mapping[int, FloatArray], count: _CallCount) -> None:
         self._name, self._by_call, self._count = name, by_call, count
-        self._bases: dict[tuple[int, str], Any] = {}
+        self._bases: dict[tuple[int, str], torch.Tensor] = {}
 
-    def __call__(self, module: Any, args: Any, output: Any) -> Any:
+    def __call__(self, module: torch.nn.Module, args: object, output: object) -> object:
         call = self._count.next(self._name)
         if call not in self._by_call:
             return output
         state = _state(output)
+        if state is None:
+            raise ModelError(f"the output of {self._name} holds no hidden state, so it cannot be projected")
         key = (call, f"{state.device} {state.dtype}")
         if key not in self._bases:
             import torch
@@ -214,7 +228,7 @@ class _Projection:
         return _with_state(output, state - (state @ b) @ b.T)
 
 
-def _state(output: Any) -> Any:
+def _state(output: object) -> torch.Tensor | None:
     """Return the hidden state in a module's output, if there is one."""
     import torch
 
@@ -222,5 +236,5 @@ def _state(output: Any) -> Any:
     return first if isinstance(first, torch.Tensor) and first.is_floating_point() else None
 
 
-def _with_state(output: Any, state: Any) -> Any:
+def _with_state(output: object, state: torch.Tensor) -> object:
     return (state, *output[1:]) if isinstance(output, tuple) else state

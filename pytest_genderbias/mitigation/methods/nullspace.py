@@ -1,9 +1,9 @@
-"""Iterative nullspace projection (Ravfogel et al. 2020, INLP): what a linear classifier can read is taken out, again and again."""
+"""Iterative nullspace projection (Ravfogel et al. 2020, INLP): repeatedly remove the directions that a linear classifier uses."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,20 +17,23 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.linear_probe import cross_entropy, predicted
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-_ZERO = 1e-8  #: a direction that is shorter than this share of the first is rounding
+_ZERO = 1e-8  #: a direction that is shorter than this share of the first is a rounding error
 
 
 @dataclass(frozen=True)
 class Nullspace:
-    """What was taken out, and what a classifier could read on the way.
+    """The removed subspace, and the accuracy of classifiers after each round.
 
-    ``basis`` (dim, rank): orthonormal, for :mod:`~pytest_genderbias.mitigation.methods.projection`; rank 0 where nothing could be read.
-    ``accuracies``: of a fresh classifier on held-out examples after each round, from 0 rounds on. ``control``: the same with
-    labels shuffled once, after as many rounds. ``majority``: share of the held-out examples with the training part's most frequent label,
-    which a classifier that reads nothing reaches.
+    ``basis`` has shape (dim, rank) and is orthonormal, for :mod:`~pytest_genderbias.mitigation.methods.projection`; the rank is 0 if
+    no label could be predicted. ``accuracies`` are those of a new classifier on held-out examples before the first round and after
+    each round. ``control`` is the same with labels shuffled once, after as many rounds. ``majority`` is the share of the held-out
+    examples with the training part's most frequent label, the accuracy of a classifier that ignores the features.
     """
 
     basis: FloatArray
@@ -40,7 +43,7 @@ class Nullspace:
 
     @property
     def rank(self) -> int:
-        """How many dimensions were removed."""
+        """Number of removed dimensions."""
         return int(self.basis.shape[1])
 
     @property
@@ -59,35 +62,37 @@ def iterative_nullspace(
     held_out: float = 0.25,
     seed: int = 0,
 ) -> Nullspace:
-    """Find the subspace from which linear classifiers read a label, a classifier a round (Ravfogel et al. 2020, algorithm 1).
+    """Find the subspace from which linear classifiers predict a label, one classifier per round (Ravfogel et al. 2020, algorithm 1).
 
-    Each round fits a logistic regression on what is left of the features, and adds the span of its weights to the subspace:
-    one dimension for two labels, K - 1 for K. The subspace is the sum of all of them, so that one projection
-    takes out what the rounds took out one by one.
+    Each round fits a logistic regression on the remaining part of the features, and adds the span of its weights to the subspace:
+    one dimension for two labels, K - 1 for K labels. The subspace is the sum of these spans, so one projection removes everything
+    that the rounds removed one by one.
 
     Args:
-        features: vectors of words or texts, shape (n, dim); not centred, for a bias goes with the weights.
-        labels: the label of each, shape (n,), as gender.
-        rounds: at most so many.
-        until_majority: stop as soon as the held-out accuracy is no better than the majority's share; otherwise ``rounds`` in any case.
-        ridge: weight of half the squared length of the weights beside the summed cross entropy (scikit-learn's 1 / C).
-        held_out: share of the examples, at random and by label, that accuracies are of; classifiers never see them.
-        seed: of that draw and of the control's shuffle.
+        features: vectors of words or texts, shape (n, dim). They need not be centred, since the classifiers have a bias term.
+        labels: the label of each vector, such as gender, shape (n,).
+        rounds: the largest number of rounds.
+        until_majority: stop as soon as the held-out accuracy is not above the majority's share; otherwise run all ``rounds``.
+        ridge: weight of half the squared norm of the weights beside the summed cross entropy (scikit-learn's 1 / C).
+        held_out: share of the examples, drawn at random within each label, on which accuracies are measured; no classifier is
+            fitted on them.
+        seed: seed of that draw and of the control's shuffle.
 
     Returns:
-        The subspace, accuracies by round (0 to 1; neutral: the majority's share), and the control's. A control that stays well
-        above the majority's share says that there are too few examples for what is read.
+        The subspace, the accuracies by round (0 to 1; neutral: the majority's share), and those of the control. If the control stays
+        well above the majority's share, there are too few examples.
 
     Raises:
-        UndefinedError: fewer than two labels, fewer than two examples of one (one to fit, one to hold out), or a feature that is not finite.
-        SettingError: shapes or settings that cannot be.
+        UndefinedError: there are fewer than two labels, a label has fewer than two examples (one to fit, one to hold out), or a
+            feature is not finite.
+        SettingError: a shape does not fit, or a setting is out of range.
 
     Example:
-        The label is the sign of the first of three numbers: after one round it cannot be read any more.
+        The label is the sign of the first of three numbers: after one round it cannot be predicted any more.
 
         >>> x = np.random.default_rng(0).standard_normal((400, 3))
-        >>> found = iterative_nullspace(x, x[:, 0] > 0, rounds=1)
-        >>> found.rank, bool(abs(found.basis[0, 0]) > 0.99), found.accuracies[0] > 0.95, found.accuracies[1] < 0.6
+        >>> removed = iterative_nullspace(x, x[:, 0] > 0, rounds=1)
+        >>> removed.rank, bool(abs(removed.basis[0, 0]) > 0.99), removed.accuracies[0] > 0.95, removed.accuracies[1] < 0.6
         (1, True, True, True)
     """
     x, y = np.asarray(features, dtype=np.float64), np.unique(np.asarray(labels), return_inverse=True)[1]
@@ -100,18 +105,20 @@ def iterative_nullspace(
     return Nullspace(basis, accuracies, control, majority)
 
 
-def logistic_weights(features: Any, labels: ArrayLike, ridge: float = 1.0) -> tuple[FloatArray, FloatArray]:
-    """Fit a logistic regression: the weights that minimise the summed cross entropy plus ridge / 2 times their squared length.
+def logistic_weights(
+    features: ArrayLike | csr_matrix[np.float64], labels: ArrayLike, ridge: float = 1.0
+) -> tuple[FloatArray, FloatArray]:
+    """Fit a logistic regression: minimise the summed cross entropy plus ridge / 2 times the squared norm of the weights.
 
-    The minimum is one, so it does not depend on a seed or on the order of the examples. The bias is not penalised.
+    The minimum is unique, so it does not depend on a seed or on the order of the examples. The bias is not penalised.
 
     Args:
-        features: shape (n, dim): an array, or a sparse matrix of SciPy, which stays sparse.
-        labels: numbers 0 to K - 1, shape (n,).
-        ridge: above 0.
+        features: an array, or a sparse matrix of SciPy, which stays sparse; shape (n, dim).
+        labels: integers from 0 to K - 1, shape (n,).
+        ridge: weight of the penalty, above 0.
 
     Returns:
-        Weights (C, dim) and biases (C,): C is K, or 1 where K = 2 (log odds of label 1).
+        Weights (C, dim) and biases (C,). C is K, or 1 if K = 2 (log odds of label 1).
 
     >>> weights, bias = logistic_weights([[-1.0], [1.0]], [0, 1])
     >>> weights.round(3), bool(abs(bias[0]) < 1e-3)  # w = 2 / (1 + exp(w))
@@ -120,7 +127,7 @@ def logistic_weights(features: Any, labels: ArrayLike, ridge: float = 1.0) -> tu
     from scipy.optimize import minimize
     from scipy.sparse import issparse
 
-    x: Any = features if issparse(features) else np.asarray(features, dtype=np.float64)
+    x = features if issparse(features) else np.asarray(features, dtype=np.float64)
     y = np.asarray(labels, dtype=np.int64)
     n_labels = int(y.max()) + 1
     columns = 1 if n_labels == 2 else n_labels
@@ -139,10 +146,8 @@ def logistic_weights(features: Any, labels: ArrayLike, ridge: float = 1.0) -> tu
         return float(total.sum() + 0.5 * ridge * (weights**2).sum()), gradient.ravel()
 
     start = np.zeros(columns * (x.shape[1] + 1))
-    found: Any = minimize(
-        loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-6}
-    )
-    table = np.asarray(found.x, dtype=np.float64).reshape(columns, -1)
+    minimum = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-6})
+    table = np.asarray(minimum.x, dtype=np.float64).reshape(columns, -1)
     return table[:, :-1], table[:, -1]
 
 
@@ -163,7 +168,7 @@ def _check(x: FloatArray, y: IntArray, rounds: int, held_out: float, ridge: floa
 
 
 def draw_held_out(y: IntArray, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Draw the examples that are held out: of each label its share, at least one and not all.
+    """Draw the held-out examples: a share of each label, at least one example and not all.
 
     >>> draw_held_out(np.array([0, 0, 0, 0, 1, 1]), 0.25, np.random.default_rng(0)).sum()
     np.int64(2)
@@ -188,7 +193,7 @@ def _rounds(
         accuracies.append(float((predicted(logits) == y[test]).mean()))
         if len(accuracies) > rounds or accuracies[-1] <= enough or basis.shape[1] == x.shape[1]:
             return basis, tuple(accuracies)
-        # Twice, for what rounding leaves of the directions that are gone already.
+        # Twice, to remove the rounding errors along directions that are in the basis already.
         fresh = weights - (weights @ basis) @ basis.T
         fresh -= (fresh @ basis) @ basis.T
         values, rows = np.linalg.svd(fresh, full_matrices=False)[1:]
@@ -201,9 +206,10 @@ def _rounds(
 
 @dataclass(frozen=True)
 class NullspaceProjection(Method):
-    """Iterative nullspace projection of the input embeddings (Ravfogel et al. 2020): what tells the words of ``pairs`` apart is taken out.
+    """Iterative nullspace projection of the input embeddings (Ravfogel et al. 2020).
 
-    ``rounds``: classifiers, at most. The control projects random directions, as many.
+    It removes the directions from which classifiers tell the first words of ``pairs`` from the second ones. ``rounds`` is the largest
+    number of classifiers. The control projects as many random directions; ``random`` is its seed.
     """
 
     name: ClassVar[str] = "inlp"
@@ -214,20 +220,22 @@ class NullspaceProjection(Method):
     control_in_words: ClassVar[str] = "as many random directions"
 
     def __post_init__(self) -> None:
-        """Refuse settings that there are not."""
+        """Reject unknown settings."""
         check_count("rounds", self.rounds)
         read_pairs(self.pairs)
 
     def after(self, model: Model, seed: int) -> Model:
-        """Project the finished model."""
+        """Project the trained model."""
         pairs = [pair for pair in distinct_pairs(self.pairs) if has_vectors(model, *pair)]
         words = [word for pair in pairs for word in pair]
-        found = iterative_nullspace(
-            vectors_of(model, words), np.tile([0, 1], len(pairs)), rounds=self.rounds, seed=seed
-        )
-        basis = found.basis if self.random is None else random_bases(model.input_width, found.rank, 1, self.random)[0]
-        return project_embeddings(model, basis) if found.rank else model
+        labels = np.tile([0, 1], len(pairs))
+        removed = iterative_nullspace(vectors_of(model, words), labels, rounds=self.rounds, seed=seed)
+        if not removed.rank:
+            return model
+        if self.random is None:
+            return project_embeddings(model, removed.basis)
+        return project_embeddings(model, random_bases(model.input_width, removed.rank, 1, self.random)[0])
 
     def control(self, repeat: int) -> Method | None:
-        """Return as many random directions."""
+        """Return the method that projects as many random directions."""
         return replace(self, random=repeat)

@@ -1,61 +1,72 @@
-"""The embedding regulariser of bordia2019: the loss grows with what other words have in the gender subspace."""
+"""The embedding regulariser of bordia2019: a loss term that penalises the part of other words in the gender subspace."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.methods.base import Hooks, Method
+from pytest_genderbias.mitigation.methods.embedding_weights import input_weight, output_weight
 from pytest_genderbias.mitigation.words.directions import Pair
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs, read_pairs
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 MATRICES = ("input", "output", "both")
-_CLOSE = (
-    1e-6  #: squared singular values this near each other, over the first, have no order that one could differentiate
-)
+#: If two squared singular values differ by less than this share of the first, their order has no derivative.
+_CLOSE = 1e-6
+
+
+class _HasLoss(Protocol):
+    """The output of a network that computes its loss."""
+
+    loss: torch.Tensor | None
 
 
 def bias_loss(
-    embeddings: Any,
+    embeddings: torch.Tensor,
     pairs: ArrayLike,
     strength: float = 1.0,
     share: float = 0.5,
     normalised: bool = False,
     through_subspace: bool = True,
-) -> Any:
-    """Return lambda ||N B||_F^2, the regularisation loss of bordia2019 (section 3.4), as a tensor that has a gradient.
+) -> torch.Tensor:
+    """Return lambda ||N B||_F^2, the regularisation loss of bordia2019 (section 3.4), as a tensor with a gradient.
 
-    C stacks (u - v) / 2 over the defining pairs; its singular value decomposition gives B, the first k right singular vectors that hold
-    ``share`` of the variance (the squared singular values); N holds the embeddings of all words that are in no pair. 0 where no other
-    word has any part in the subspace; grows with the number of words and with the square of their length.
+    C stacks (u - v) / 2 over the defining pairs. B consists of the first k right singular vectors of C, where k is the smallest number
+    that covers ``share`` of the variance (the squared singular values). N holds the embeddings of all words outside the pairs. The
+    loss is 0 if no other word has a part in the subspace; it grows with the number of words and with the square of their length.
 
     Args:
         embeddings: a tensor (vocabulary, dim); half precision is computed in single.
         pairs: rows of the defining pairs, shape (n, 2).
         strength: lambda; the paper tries 0.001 to 1.
-        share: of the variance that B holds, above 0, up to 1.
-        normalised: divide each row by its length first, as the reference code does.
-        through_subspace: let the gradient take into account that B moves with the embeddings of the pairs (the loss is a function of both);
-            otherwise B is a constant of each step. The value is the same.
+        share: share of the variance that B covers, above 0 and at most 1.
+        normalised: divide each row by its length first, like the reference code.
+        through_subspace: let the gradient include that B changes with the embeddings of the pairs (the loss is a function of both);
+            otherwise B is a constant in each step. The value of the loss is the same.
 
     Returns:
         A scalar tensor, 0 or more.
 
     Raises:
-        SettingError: ``share`` is out of range, or a number is not a row.
-        UndefinedError: no pair; no other word; the words of each pair have the same vector; a number is not finite.
+        SettingError: ``share`` is out of range, or ``pairs`` contains an invalid row.
+        UndefinedError: there is no pair, or no other word; the words of each pair have equal vectors; an embedding of a pair is
+            not finite.
 
     Example:
-        The pair differs along the first axis only, where the other word has 3: 3 * 3 = 9.
+        The pair differs along the first axis only; the other word has the coordinate 3 there: 3 * 3 = 9.
 
         >>> import torch
         >>> bias_loss(torch.tensor([[1.0, 5.0], [-1.0, 5.0], [3.0, 4.0]]), [[0, 1]])
@@ -87,15 +98,15 @@ def make_regulariser(
     normalised: bool = False,
     matrices: str = "input",
     through_subspace: bool = True,
-) -> Any:
-    """Return :func:`bias_loss` as a ``torch.nn.Module`` that is called with a network or with a matrix of embeddings.
+) -> torch.nn.Module:
+    """Return :func:`bias_loss` as a ``torch.nn.Module`` that takes a network or an embedding matrix.
 
-    Called with a transformers network it takes the input embeddings, the output ones, or the sum over both; a matrix that is shared
-    counts once. In a loop of your own: ``loss = loss + regulariser(model)``; in a Trainer: :func:`regularising`. It has no
-    parameters, so it changes no checkpoint.
+    For a transformers network it returns the loss of the input embeddings, of the output embeddings, or the sum of both; tied
+    embeddings count once. In a training loop of your own, write ``loss = loss + regulariser(model)``; with a Trainer, use
+    :func:`regularising`. The module has no parameters, so it does not change checkpoints.
 
     Args:
-        pairs: rows of the defining pairs, shape (n, 2); :func:`defining_rows` finds them.
+        pairs: rows of the defining pairs, shape (n, 2), from :func:`defining_rows`.
         strength: see :func:`bias_loss`.
         share: see :func:`bias_loss`.
         normalised: see :func:`bias_loss`.
@@ -103,60 +114,59 @@ def make_regulariser(
         through_subspace: see :func:`bias_loss`.
 
     Raises:
-        SettingError: ``matrices`` is none of these.
+        SettingError: ``matrices`` has another value.
     """
     import torch
 
     if matrices not in MATRICES:
         raise SettingError(f"matrices should be one of {', '.join(MATRICES)}, got {matrices!r}")
-    how: dict[str, Any] = {
-        "strength": strength,
-        "share": share,
-        "normalised": normalised,
-        "through_subspace": through_subspace,
-    }
+    loss_of = partial(
+        bias_loss, strength=strength, share=share, normalised=normalised, through_subspace=through_subspace
+    )
 
     class EmbeddingRegulariser(torch.nn.Module):
-        """Adds up the loss of the matrices that are chosen."""
+        """Adds up the losses of the embedding matrices."""
 
-        def forward(self, model: Any) -> Any:
+        def forward(self, model: PreTrainedModel | torch.Tensor) -> torch.Tensor:
             """Return the loss of a network's embeddings, or of a matrix."""
             if isinstance(model, torch.Tensor):
-                return bias_loss(model, pairs, **how)
-            chosen = {"input": model.get_input_embeddings, "output": model.get_output_embeddings}
-            layers = [get() for name, get in chosen.items() if matrices in (name, "both")]
-            if None in layers:
-                raise SettingError(f"{type(model).__name__} has no output embeddings; choose matrices='input'")
-            weights = {id(layer.weight): layer.weight for layer in layers}
-            return sum(bias_loss(weight, pairs, **how) for weight in weights.values())
+                return loss_of(model, pairs)
+            first, *others = _weights(model, matrices)
+            total = loss_of(first, pairs)
+            for weight in others:
+                total = total + loss_of(weight, pairs)
+            return total
 
         def extra_repr(self) -> str:
-            """Say what it does."""
-            return f"pairs={len(np.asarray(pairs))}, matrices={matrices!r}, " + ", ".join(
-                f"{k}={v!r}" for k, v in how.items()
-            )
+            """Return the settings for the representation of the module."""
+            settings = ", ".join(f"{key}={value!r}" for key, value in loss_of.keywords.items())
+            return f"pairs={len(np.asarray(pairs))}, matrices={matrices!r}, {settings}"
 
     return EmbeddingRegulariser()
 
 
 @contextmanager
-def regularising(network: Any, regulariser: Any, accumulation_steps: int = 1) -> Iterator[Any]:
-    """Add a regulariser to the loss that a network returns in training, inside a ``with`` block: for any Trainer.
+def regularising(
+    network: PreTrainedModel, regulariser: Callable[[PreTrainedModel], torch.Tensor], accumulation_steps: int = 1
+) -> Iterator[PreTrainedModel]:
+    """Add a regulariser to the training loss that a network returns, inside a ``with`` block; works with any Trainer.
 
-    The network's own ``loss`` is added to, so nothing of the Trainer is replaced; a Trainer that computes another one (label
-    smoothing, ``compute_loss_func``) does not see it. Losses in evaluation mode, and with them the perplexity, stay as they are.
+    The term is added to the network's own ``loss``, so no part of the Trainer is replaced. A Trainer that computes its loss itself
+    (label smoothing, ``compute_loss_func``) does not include it. Losses in evaluation mode, and so the perplexity, do not change.
 
     Args:
         network: a transformers network.
-        regulariser: called with the network, gives a scalar, as :func:`make_regulariser` returns.
-        accumulation_steps: the Trainer's ``gradient_accumulation_steps``, if it adds up gradients over batches instead of averaging
-            them (transformers' does for networks that take ``num_items_in_batch``): the term is divided by it.
+        regulariser: a function of the network that returns a scalar, such as :func:`make_regulariser` returns.
+        accumulation_steps: the Trainer's ``gradient_accumulation_steps`` if it sums gradients over batches instead of averaging
+            them (as transformers' Trainer does for networks that take ``num_items_in_batch``); the term is divided by it.
 
     Yields:
         The network.
     """
 
-    def add(module: Any, args: Any, output: Any) -> Any:
+    def add(
+        module: PreTrainedModel, args: object, output: tuple[torch.Tensor, ...] | _HasLoss
+    ) -> tuple[torch.Tensor, ...] | _HasLoss:
         if not module.training:
             return output
         if isinstance(output, tuple):
@@ -172,12 +182,13 @@ def regularising(network: Any, regulariser: Any, accumulation_steps: int = 1) ->
         handle.remove()
 
 
-def defining_rows(vocabulary: Any, pairs: Sequence[Pair]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return the rows of the pairs of which both words are in a vocabulary, shape (n, 2): a pair counts only then (section 3.4).
+def defining_rows(vocabulary: Mapping[str, int] | PreTrainedTokenizerBase, pairs: Sequence[Pair]) -> NDArray[np.int64]:
+    """Return the rows of the pairs whose words are both in a vocabulary, shape (n, 2); other pairs are left out (section 3.4).
 
     Args:
-        vocabulary: a mapping from words to rows, or a tokenizer: a word of several pieces is in none, and is read behind a space.
-        pairs: as ``[("man", "woman")]``; a word may stand in several.
+        vocabulary: a mapping from words to rows, or a tokenizer. With a tokenizer, words are read after a space, and a word of
+            several tokens is not in the vocabulary.
+        pairs: pairs such as ``[("man", "woman")]``; a word may be in several.
 
     Raises:
         UndefinedError: no pair is left.
@@ -187,25 +198,37 @@ def defining_rows(vocabulary: Any, pairs: Sequence[Pair]) -> np.ndarray[Any, np.
     """
 
     def row(word: str) -> int | None:
-        if not callable(vocabulary):
-            return vocabulary.get(word)  # type: ignore[no-any-return]
-        ids = vocabulary(f" {word}", add_special_tokens=False)["input_ids"]
+        if isinstance(vocabulary, Mapping):
+            return vocabulary.get(word)
+        ids: list[int] = vocabulary(f" {word}", add_special_tokens=False)["input_ids"]
         return ids[0] if len(ids) == 1 and ids[0] != vocabulary.unk_token_id else None
 
-    found = [(row(first), row(second)) for first, second in pairs]
-    kept = list(dict.fromkeys(pair for pair in found if None not in pair and pair[0] != pair[1]))
-    if not kept:
-        raise UndefinedError(f"of {len(found)} pairs none has both words in the vocabulary")
-    return np.array(kept, dtype=np.int64)
+    rows = [(row(first), row(second)) for first, second in pairs]
+    complete = list(dict.fromkeys(pair for pair in rows if None not in pair and pair[0] != pair[1]))
+    if not complete:
+        raise UndefinedError(f"none of {len(rows)} pairs has both words in the vocabulary")
+    return np.array(complete, dtype=np.int64)
 
 
-def _rows(pairs: ArrayLike, size: int, share: float) -> tuple[Any, Any]:
-    """Return the pairs, and all rows that are in none of them."""
+def _weights(network: PreTrainedModel, matrices: str) -> list[torch.Tensor]:
+    """Return the weights of the input embeddings, of the output embeddings, or of both; tied embeddings once."""
+    weights = [input_weight(network)] if matrices in ("input", "both") else []
+    if matrices in ("output", "both"):
+        weight = output_weight(network)
+        if weight is None:
+            raise SettingError(f"{type(network).__name__} has no output embeddings; use matrices='input'")
+        if not any(weight is other for other in weights):
+            weights.append(weight)
+    return weights
+
+
+def _rows(pairs: ArrayLike, size: int, share: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows of the pairs, shape (n, 2), and all other rows."""
     rows = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
     if not 0 < share <= 1:
         raise SettingError(f"share should be above 0 and at most 1, got {share}")
     if not len(rows):
-        raise UndefinedError("no defining pair")
+        raise UndefinedError("there is no defining pair")
     if rows.min() < 0 or rows.max() >= size:
         raise SettingError(f"the rows of pairs should be 0 to {size - 1}, got {rows.min()} to {rows.max()}")
     others = np.setdiff1d(np.arange(size), rows)
@@ -214,8 +237,8 @@ def _rows(pairs: ArrayLike, size: int, share: float) -> tuple[Any, Any]:
     return rows, others
 
 
-def _subspace(c: Any, share: float) -> tuple[Any, Any, int]:
-    """Return squared singular values (r,), right singular vectors (dim, r), and how many of them hold the share."""
+def _subspace(c: torch.Tensor, share: float) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """Return squared singular values (r,), right singular vectors (dim, r), and the number of them that covers the share."""
     import torch
 
     if not bool(torch.isfinite(c).all()):
@@ -224,16 +247,16 @@ def _subspace(c: Any, share: float) -> tuple[Any, Any, int]:
     squares = values.square()
     held = squares.cumsum(0)
     if float(held[-1]) == 0.0:
-        raise UndefinedError("the words of each defining pair have the same vector")
+        raise UndefinedError("the words of each defining pair have equal vectors")
     k = 1 + int((held < share * held[-1] * (1 - _CLOSE)).sum())
     return squares, rows.T, k
 
 
-def _pull(n: Any, squares: Any, v: Any, k: int) -> Any:
+def _pull(n: torch.Tensor, squares: torch.Tensor, v: torch.Tensor, k: int) -> torch.Tensor:
     """Return the symmetric matrix X with d tr(B B^T G) = tr(X d(C^T C)), where G = N^T N: how the loss follows the subspace.
 
-    First-order perturbation of the projector on the first k eigenvectors of C^T C; the eigenvalues outside of C's rows are 0. Pairs of
-    eigenvalues without a gap have no derivative and are left out.
+    This is the first-order perturbation of the projector on the first k eigenvectors of C^T C; the eigenvalues outside the rows of C
+    are 0. Pairs of eigenvalues without a gap have no derivative and are left out.
     """
     import torch
 
@@ -252,10 +275,10 @@ def _pull(n: Any, squares: Any, v: Any, k: int) -> Any:
 
 @dataclass(frozen=True)
 class Regularisation(Method):
-    """The loss term of bordia2019 on the embeddings, strength lambda, in every step. The control is the same recipe without it.
+    """The loss term of bordia2019 on the embeddings in each step. The control is the same recipe without it.
 
-    ``pairs`` are the defining pairs; those whose words are both single tokens of the vocabulary count. Others as
-    :func:`~pytest_genderbias.mitigation.methods.regularisation.bias_loss`.
+    ``pairs`` are the defining pairs; only pairs whose words are both single tokens of the vocabulary count. ``matrices`` is that of
+    :func:`make_regulariser`; the other settings are those of :func:`bias_loss`.
     """
 
     name: ClassVar[str] = "regularisation"
@@ -266,7 +289,7 @@ class Regularisation(Method):
     matrices: str = "input"
 
     def __post_init__(self) -> None:
-        """Refuse settings that there are not."""
+        """Reject settings that are out of range."""
         if not 0 <= self.strength < float("inf"):
             raise SettingError(f"strength should be a number of 0 or more, got {self.strength!r}")
         if not 0 < self.share <= 1:
@@ -276,7 +299,7 @@ class Regularisation(Method):
         read_pairs(self.pairs)
 
     def hooks(self, model: Model) -> Hooks:
-        """Add the term to the loss."""
+        """Add the term to the training loss."""
         rows = defining_rows(model.backend.tokenizer, distinct_pairs(self.pairs))
         regulariser = make_regulariser(rows, self.strength, self.share, self.normalised, self.matrices)
         return Hooks(around=partial(regularising, regulariser=regulariser))

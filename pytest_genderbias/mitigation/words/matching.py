@@ -1,4 +1,4 @@
-"""Where the words of a list stand in a text: one look-up a word, and the same word boundaries for every method that changes texts."""
+"""Finding and replacing listed words in a text, with the same word boundaries for all methods that change texts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pytest_genderbias.errors import SettingError
 
 _WORD = re.compile(r"[\w\u0300-\u036f]+(?:[-'’][\w\u0300-\u036f]+)*")
 _JOINT = re.compile(r"([-'’])")
-_EDGES = ".,;:!?()[]\"'`“”‘’…-–—"  #: most of what stands beside a word without a space
+_EDGES = ".,;:!?()[]\"'`“”‘’…-–—"  #: most characters that adjoin a word without a space
 _ADDRESS = re.compile(r"@|://|\bwww\.")
 _BLACK = re.compile(r"\S+")
 
 
 def reach_of(words: Iterable[str]) -> int:
-    """Return how many parts and joints the longest compound has.
+    """Return the number of parts and joints of the longest compound.
 
     >>> reach_of(["wife", "father-in-law"])
     5
@@ -25,45 +25,46 @@ def reach_of(words: Iterable[str]) -> int:
 
 
 def find_words(text: str, forms: Container[str], reach: int = 1) -> list[Span]:
-    """Return where words of a list stand in a text, in order: (start, end) of each, as :data:`str` counts.
+    """Return the spans (start, end) of listed words in a text, in order.
 
-    Nearly all words are looked up as they stand between spaces, which is fast. ``'s`` and ``'ll`` are no part of a word. A compound
-    with hyphens is found whole where the list has it, else part by part. Addresses and words with digits or ``_`` inside have none.
+    Most words are looked up between spaces, which is fast. ``'s`` and ``'ll`` are not part of a word. A compound with hyphens is
+    matched as a whole if it is listed, otherwise part by part. Nothing is matched in addresses and in words with digits or ``_``
+    inside.
 
     Args:
         text: any text.
-        forms: the words in every case that they are written in.
-        reach: :func:`reach_of` them.
+        forms: the words, in each case in which they may be written.
+        reach: the result of :func:`reach_of` for the words.
 
     Raises:
-        SettingError: it is no text.
+        SettingError: ``text`` is not a text.
 
     >>> find_words("(She'll see her ex-wife.)", {"She", "her", "wife"})
     [(1, 4), (12, 15), (19, 23)]
     """
-    start, found = 0, []
+    start, spans = 0, []
     if not isinstance(text, str):
         raise SettingError(f"expected a text, got {text!r:.60}; leave it out, or make it a text")
     for word in text.split(" "):
         if word in forms:
-            found.append((start, start + len(word)))
+            spans.append((start, start + len(word)))
         elif not word.isalpha():
             core = word.strip(_EDGES)
             if core in forms:
                 first = start + word.index(core)
-                found.append((first, first + len(core)))
+                spans.append((first, first + len(core)))
             elif core and not core.isalpha():
-                found += _found_within(word, start, forms, reach)
+                spans += _matches_within(word, start, forms, reach)
         start += len(word) + 1
-    return found
+    return spans
 
 
-def _found_within(piece: str, offset: int, forms: Container[str], reach: int) -> Iterator[Span]:
-    """Find them in what has punctuation, digits or other white space in it."""
+def _matches_within(piece: str, offset: int, forms: Container[str], reach: int) -> Iterator[Span]:
+    """Yield the spans of listed words in a piece of text with punctuation, digits or other white space."""
     if _ADDRESS.search(piece):
-        if len(parts := list(_BLACK.finditer(piece))) > 1:  # others stand on other lines
+        if len(parts := list(_BLACK.finditer(piece))) > 1:  # other pieces are on other lines
             for part in parts:
-                yield from _found_within(part[0], offset + part.start(), forms, reach)
+                yield from _matches_within(part[0], offset + part.start(), forms, reach)
         return
     for match in _WORD.finditer(piece):
         word = match[0].strip("_")
@@ -71,11 +72,11 @@ def _found_within(piece: str, offset: int, forms: Container[str], reach: int) ->
         if word in forms:
             yield start, start + len(word)
         elif _JOINT.search(word):
-            yield from _found_in_compound(_JOINT.split(word), start, forms, reach)
+            yield from _matches_in_compound(_JOINT.split(word), start, forms, reach)
 
 
-def _found_in_compound(parts: list[str], start: int, forms: Container[str], reach: int) -> Iterator[Span]:
-    """Find the longest words of the list among the parts, from the left; every second part is a hyphen or apostrophe."""
+def _matches_in_compound(parts: list[str], start: int, forms: Container[str], reach: int) -> Iterator[Span]:
+    """Yield the spans of the longest listed words among the parts, from the left; every second part is a hyphen or apostrophe."""
     i = 0
     while i < len(parts):
         if i and parts[i - 1] != "-":  # O'Neil, she'll
@@ -94,7 +95,7 @@ def _found_in_compound(parts: list[str], start: int, forms: Container[str], reac
 
 
 def replace_spans(text: str, replacements: Sequence[tuple[int, int, str]]) -> str:
-    """Return a text with each span (start, end, new) replaced; they come in order and do not overlap.
+    """Return a text with each span (start, end, new) replaced; the spans must be in order and must not overlap.
 
     >>> replace_spans("She sings.", [(0, 3, "He")])
     'He sings.'

@@ -1,8 +1,8 @@
-"""Pairs of words and of first names that counterfactual data augmentation swaps: read, checked, and in every case they are written in.
+"""Pairs of words and of first names for counterfactual data augmentation: reading, checking, and their forms in each case.
 
-A word has one partner. Where a list gives it two (her: him, his), the list says which is the default and which one another part of
-speech takes; a word in two pairs, a cycle of words, or a word that is its own partner is refused, since a swap could not tell what
-to do, nor be undone.
+A word has one partner. If a list gives it two (her: him, his), the list declares the default and the partner for another part of
+speech. A word in two pairs, a cycle of words, or a word that is its own partner is rejected, because a swap would be ambiguous and
+could not be undone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pytest_genderbias.datasets.files import place, read_lines
 from pytest_genderbias.errors import BiasError, DataFileError, SettingError
 from pytest_genderbias.text.wordlist import Entry, WordList, load_wordlist
 
-#: What a pronoun is in its sentence: "met her", "her hat", "it is hers".
+#: The roles of a pronoun in its sentence: "met her", "her hat", "it is hers".
 PARTS = ("object", "possessive", "independent")
 NAME_PARTNERS = ("same", "other", "random")
 
@@ -28,10 +28,10 @@ class Pairs:
     """A checked list of pairs.
 
     Attributes:
-        name: what the list is called.
+        name: the name of the list.
         partner: the default partner of each word, both in lower case and without the point of an abbreviation ("mr").
-        by_part: of a word with several partners, the partner by what the word is in its sentence (see :data:`PARTS`).
-        forms: the partner of each word as it is written: ``he``, ``He``, ``HE``; in compounds also ``Mother-In-Law``.
+        by_part: for words with several partners, the partner by the role of the word in its sentence (see :data:`PARTS`).
+        forms: the partner of each word in each case: ``he``, ``He``, ``HE``; for compounds also ``Mother-In-Law``.
     """
 
     name: str
@@ -40,13 +40,13 @@ class Pairs:
     forms: Mapping[str, str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Write every word in every case."""
+        """Compute the forms."""
         forms = {f: p for word, partner in self.partner.items() for f, p in written_forms(word, partner)}
         object.__setattr__(self, "forms", forms)
 
     @property
     def one_to_one(self) -> frozenset[str]:
-        """The words that swapping twice brings back.
+        """The words that are restored by swapping twice.
 
         >>> sorted(pairs_of([("he", "she")]).one_to_one)
         ['he', 'she']
@@ -56,12 +56,12 @@ class Pairs:
 
 @dataclass(frozen=True, eq=False)
 class NamePartners:
-    """First names and the names that take their places, as they are written: with a capital, or all in capitals.
+    """First names and the names that replace them, with a capital and in capitals throughout.
 
     Attributes:
-        partner: the partner of each name; twice swapped is the name itself.
-        changed: the names whose partner is of another group.
-        unmatched: the names for which there was none left; they stay.
+        partner: the partner of each name; the partner of the partner is the name itself.
+        changed: the names whose partner belongs to another group.
+        unmatched: the names without a partner, which stay.
     """
 
     partner: Mapping[str, str]
@@ -73,13 +73,14 @@ def read_pairs(source: str | Path) -> Pairs:
     r"""Read a list of pairs, and check that it can be swapped.
 
     Args:
-        source: a packaged word list with two groups (``lu2018-pairs``, ``zhao2018-pairs``, ...); a path that ends in ``.yaml``, of
-            the same format; or any other path: two words a line, parted by a tab or by spaces, ``#`` before a remark.
+        source: the name of a packaged word list with two groups (``lu2018-pairs``, ``zhao2018-pairs``, ...); the path of a ``.yaml`` file
+            in the same format; or the path of another file with two words per line, separated by a tab or spaces, and comments
+            after ``#``.
 
     Raises:
-        DataFileError: a word has no partner, or is its own; stands in two pairs that do not agree; has several partners of
-            which none is declared as the default, or one is declared that is not among them; is no single word.
-        UnknownNameError: no packaged list has that name.
+        DataFileError: a word has no partner, is its own partner, is in two pairs that disagree, or is not a single word; it has
+            several partners without a declared default, or the declared one is not among them.
+        UnknownNameError: there is no packaged list with this name.
 
     >>> lu2018 = read_pairs("lu2018-pairs")
     >>> lu2018.partner["actress"], lu2018.partner["her"], lu2018.by_part["her"]["object"], lu2018.forms["Her"]
@@ -94,33 +95,33 @@ def read_pairs(source: str | Path) -> Pairs:
 
 
 def distinct_pairs(name: str) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of a packaged list or a file, first the first group's word, each pair once.
+    """Return the pairs of a packaged list or a file, each pair once, in the order of the list.
 
     >>> distinct_pairs("bordia2019-penn-treebank")[0]
     ('actor', 'actress')
     """
     partner = read_pairs(name).partner
     seen: set[str] = set()
-    found = []
+    pairs = []
     for word, other in partner.items():
         if word not in seen and other not in seen and partner.get(other) == word:
-            found.append((word, other))
+            pairs.append((word, other))
             seen |= {word, other}
-    return tuple(found)
+    return tuple(pairs)
 
 
 def pairs_of(pairs: Iterable[tuple[str, str]], name: str = "pairs") -> Pairs:
     """Make a list of pairs from words.
 
     Raises:
-        SettingError: as :func:`read_pairs` refuses a file.
+        SettingError: the pairs break a rule of :func:`read_pairs`.
 
     >>> pairs_of([("he", "she"), ("Mr.", "Mrs.")]).partner
     {'he': 'she', 'she': 'he', 'mr': 'mrs', 'mrs': 'mr'}
     >>> pairs_of([("he", "she"), ("she", "it")])
     Traceback (most recent call last):
     ...
-    pytest_genderbias.errors.SettingError: pair 2: 'she' has two partners, 'he' (pair 1) and 'it'; a word may stand in one pair, or a word list declares both with default and by_pos
+    pytest_genderbias.errors.SettingError: pair 2: 'she' has two partners, 'he' (pair 1) and 'it'; a word may be in one pair only, unless a word list declares both partners with default and by_pos
     """
     return _checked(name, ((f"pair {n}", a, b) for n, (a, b) in enumerate(pairs, 1)), SettingError)
 
@@ -128,41 +129,42 @@ def pairs_of(pairs: Iterable[tuple[str, str]], name: str = "pairs") -> Pairs:
 def name_partners(
     names: Iterable[tuple[str, str]], how: str = "other", *, match: str = "frequency", seed: int = 0
 ) -> NamePartners:
-    """Give each first name a partner: of its own group, of the other, or of either (webster2020, section 5.2 and table 6).
+    """Assign each first name a partner of its own group, of the other, or of either (webster2020, section 5.2 and table 6).
 
-    Partners are mutual, so swapping twice gives the text back. The paper does not say how a partner is chosen within a group; here
-    it is, by default, the name next to it in frequency (Hall Maudslay et al. 2019 match by frequency, too), so that a rare name
-    does not become a frequent one. Names left over, where a group is larger or odd, stay as they are (``unmatched``).
+    Partners are mutual, so swapping twice restores the text. The paper does not define the partner within a group. Here it is by
+    default the name with the next frequency, so that a rare name does not become a frequent one (Hall Maudslay et al. 2019 also match
+    by frequency). If a group is larger or its size is odd, the remaining names stay (``unmatched``).
 
     Args:
-        names: (name, group), the most frequent of each group first.
-        how: ``same``: neighbours of a group (1st and 2nd, 3rd and 4th, ...). ``other``: the n-th of one group and the n-th of the
-            other. ``random``: of two neighbours and the two of the same ranks in the other group, a coin says whether they
-            are paired within the groups or across: a partner is of either gender with probability 1/2.
-        match: ``frequency``, or ``seed``: each group is shuffled first.
-        seed: of the shuffle and the coins.
+        names: pairs (name, group), the most frequent name of each group first.
+        how: ``same`` pairs neighbours in a group (1st and 2nd, 3rd and 4th, ...). ``other`` pairs the n-th name of one group with the
+            n-th of the other. ``random`` takes two neighbours and the two names of the same ranks in the other group, and pairs them
+            within or across the groups with probability 1/2 each.
+        match: ``frequency``; or ``seed`` to shuffle each group first.
+        seed: seed of the shuffle and of the random pairing.
 
     Raises:
-        SettingError: another ``how`` or ``match``; a name stands twice; the groups are not two (``same`` takes any number).
+        SettingError: another ``how`` or ``match``; a name is listed in two groups; there are not two groups (``same`` takes any
+            number of groups).
 
     >>> names = [("Mary", "female"), ("Elizabeth", "female"), ("James", "male"), ("John", "male")]
     >>> name_partners(names, "other").partner["Mary"], name_partners(names, "same").partner["Mary"]
     ('James', 'Elizabeth')
     """
     if how not in NAME_PARTNERS:
-        raise SettingError(f"names are swapped for one of {', '.join(NAME_PARTNERS)}; got {how!r}")
+        raise SettingError(f"the partners of names should be one of {', '.join(NAME_PARTNERS)}, got {how!r}")
     if match not in ("frequency", "seed"):
-        raise SettingError(f"names are matched by frequency or seed; got {match!r}")
+        raise SettingError(f"match should be frequency or seed, got {match!r}")
     group: dict[str, str] = {}
-    for name, of in names:
-        if group.setdefault(name, of) != of or not name.strip():
-            raise SettingError(f"the name {name!r} is empty or stands in two groups, {group[name]!r} and {of!r}")
+    for name, label in names:
+        if group.setdefault(name, label) != label or not name.strip():
+            raise SettingError(f"the name {name!r} is empty or is listed in two groups, {group[name]!r} and {label!r}")
     generator = np.random.default_rng(seed)
     ranked = {g: [n for n in group if group[n] == g] for g in dict.fromkeys(group.values())}
     if match == "seed":
         ranked = {g: [members[i] for i in generator.permutation(len(members))] for g, members in ranked.items()}
     if how != "same" and len(ranked) != 2:
-        raise SettingError(f"names of two groups are swapped for {how!r} ones; got {', '.join(ranked) or 'no names'}")
+        raise SettingError(f"{how!r} partners need names of two groups, got {', '.join(ranked) or 'no names'}")
     couples = list(_couples(list(ranked.values()), how, generator))
     partner = {x: y for a, b in couples for x, y in ((a, b), (b, a))}
     written = {f: p for name, other in partner.items() for f, p in ((name, other), (name.upper(), other.upper()))}
@@ -171,25 +173,25 @@ def name_partners(
 
 
 def read_names(wordlist: str = "names-us") -> list[tuple[str, str]]:
-    """Return the (name, group) of a word list, the most frequent first, for :func:`name_partners`.
+    """Return the pairs (name, group) of a word list, the most frequent first, for :func:`name_partners`.
 
     Raises:
-        DataFileError: the list breaks a rule, or a name has no group.
-        UnknownNameError: there is no such list.
+        DataFileError: the list is invalid, or a name has no group.
+        UnknownNameError: there is no list with this name.
 
     >>> read_names()[:2]
     [('James', 'male'), ('John', 'male')]
     """
-    found = load_wordlist(wordlist)
-    for entry in found.entries:
+    names = load_wordlist(wordlist)
+    for entry in names.entries:
         if not isinstance(entry.attributes.get("group"), str):
-            raise DataFileError(f"{place(found.path, entry.line)}: expected a group for the name {entry.word!r}")
-    by_count = sorted(found.entries, key=lambda e: -e.attributes.get("count", 0))
+            raise DataFileError(f"{place(names.path, entry.line)}: expected a group for the name {entry.word!r}")
+    by_count = sorted(names.entries, key=lambda e: -e.attributes.get("count", 0))
     return [(e.word, e.attributes["group"]) for e in by_count]
 
 
 def in_case_of(written: str, word: str) -> str:
-    """Return a word as another is written: all in capitals, with a capital, or in lower case.
+    """Return a word in the case of another: in capitals, with a capital, or in lower case.
 
     >>> in_case_of("HER", "him"), in_case_of("Her", "him"), in_case_of("her", "him")
     ('HIM', 'Him', 'him')
@@ -227,10 +229,10 @@ def _of_wordlist(words: WordList) -> Pairs:
         partner = entry.attributes.get("partner")
         if not isinstance(partner, str):
             raise DataFileError(
-                f"{where}: {entry.word!r} has no one partner; a list that is swapped has two groups, and pairs of them"
+                f"{where}: {entry.word!r} has no single partner; expected a list with two groups, and pairs of their words"
             )
         if group_of.get(partner) in (None, entry.attributes["group"]):
-            raise DataFileError(f"{where}: the partner {partner!r} of {entry.word!r} is no word of the other group")
+            raise DataFileError(f"{where}: the partner {partner!r} of {entry.word!r} is not a word of the other group")
         parts = _parts(entry, where, group_of)
         word = _plain(entry.word, partner, where, DataFileError)
         target = _plain(partner, entry.word, where, DataFileError)
@@ -248,12 +250,12 @@ def _parts(entry: Entry, where: str, group_of: Mapping[str, object]) -> dict[str
         return {}
     if not isinstance(parts, dict) or len(parts) != 2 or "possessive" not in parts or not set(parts) <= set(PARTS):
         raise DataFileError(
-            f"{where}: by_pos of {entry.word!r} gives the partner as a possessive, and as an object or an independent; got {parts!r}"
+            f"{where}: by_pos of {entry.word!r} should give the partner as possessive, and as object or independent, got {parts!r}"
         )
     for partner in parts.values():
         if group_of.get(partner) in (None, entry.attributes["group"]):
             raise DataFileError(
-                f"{where}: by_pos of {entry.word!r} has {partner!r}, which is no word of the other group"
+                f"{where}: by_pos of {entry.word!r} has {partner!r}, which is not a word of the other group"
             )
     return {part: partner.lower() for part, partner in parts.items()}
 
@@ -270,7 +272,7 @@ def _of_lines(path: Path) -> Pairs:
 
     pairs = _checked(path.stem, items(), DataFileError)
     if not pairs.partner:
-        raise DataFileError(f"{path}:1: expected two words a line, got none")
+        raise DataFileError(f"{path}:1: expected two words per line, but the file has none")
     return pairs
 
 
@@ -287,13 +289,13 @@ def _checked(name: str, items: Iterable[tuple[str, str, str]], error: type[BiasE
 
 def _two_partners(where: str, word: str, partner: str, known: tuple[str, str]) -> str:
     return (
-        f"{where}: {word!r} has two partners, {known[0]!r} ({known[1]}) and {partner!r}; a word may stand in one pair, or a word list "
-        "declares both with default and by_pos"
+        f"{where}: {word!r} has two partners, {known[0]!r} ({known[1]}) and {partner!r}; a word may be in one pair only, unless a "
+        "word list declares both partners with default and by_pos"
     )
 
 
 def _plain(word: str, partner: str, where: str, error: type[BiasError]) -> str:
-    """Return a word in lower case, without the point that it has in common with its partner."""
+    """Return a word in lower case, without a final point if its partner has one, too."""
     plain, other = word.strip().lower().replace("’", "'"), partner.strip().lower().replace("’", "'")
     if plain == other:
         raise error(f"{where}: {word!r} is its own partner")
@@ -305,7 +307,7 @@ def _plain(word: str, partner: str, where: str, error: type[BiasError]) -> str:
 
 
 def written_forms(word: str, partner: str) -> Iterator[tuple[str, str]]:
-    """Yield a word and its partner in every case: he, He, HE; of compounds also Mother-In-Law and Mother-in-Law.
+    """Yield a word and its partner in each case: he, He, HE; for compounds also Mother-In-Law and Mother-in-Law.
 
     >>> list(written_forms("he", "she"))
     [('he', 'she'), ('He', 'She'), ('HE', 'SHE')]
@@ -314,7 +316,7 @@ def written_forms(word: str, partner: str) -> Iterator[tuple[str, str]]:
     if "-" in word:
         cases += [_title_parts, lambda text: _title_parts(text, small=("in", "of"))]
     for case in cases:
-        if case(word).lower() == word:  # some letters have no capital of their own
+        if case(word).lower() == word:  # some letters have no capital
             yield case(word), case(partner)
 
 

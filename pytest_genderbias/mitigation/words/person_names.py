@@ -13,25 +13,25 @@ NAME_SUFFIXES = frozenset({"Jr", "Sr", "II", "III", "IV"})
 
 
 def first_names(name: str) -> tuple[str, ...]:
-    """Return the first names in a person's full name: all but the last part, or what stands before a particle; the one part there is.
+    """Return the first names in a person's full name: the parts before a particle, else all but the last, or the only part.
 
-    What stands in brackets, initials, "Jr." and words such as "The" are none.
+    Text in brackets, initials, "Jr." and words such as "The" are left out.
 
     >>> first_names("Jim Norton (comedian)"), first_names("Mary Anne van Dyke"), first_names("George W. Bush, Jr."), first_names("Cher")
     (('Jim',), ('Mary', 'Anne'), ('George',), ('Cher',))
     """
     parts = _split_name(name)
     particle = next((i for i, part in enumerate(parts) if i and part[0].islower()), None)
-    return _named(parts[:particle] if particle else parts[: max(1, len(parts) - 1)])
+    return _only_names(parts[:particle] if particle else parts[: max(1, len(parts) - 1)])
 
 
 def name_parts(name: str) -> tuple[str, ...]:
-    """Return first names and surnames in a person's full name.
+    """Return the first names and surnames in a person's full name.
 
     >>> name_parts("Mary Anne van Dyke (singer)"), name_parts("George W. Bush, Jr.")
     (('Mary', 'Anne', 'Dyke'), ('George', 'Bush'))
     """
-    return _named(_split_name(name))
+    return _only_names(_split_name(name))
 
 
 @cache
@@ -49,12 +49,12 @@ def _split_name(name: str) -> list[str]:
     return [part for part in parts if part and part not in NAME_SUFFIXES]
 
 
-def _named(parts: Iterable[str]) -> tuple[str, ...]:
+def _only_names(parts: Iterable[str]) -> tuple[str, ...]:
     return tuple(part for part in parts if len(part) > 1 and part[0].isupper() and part.lower() not in _no_names())
 
 
 @cache
 def _no_names() -> frozenset[str]:
-    """Return words in lower case that are no one's name, though a name may have them: "The Rock"."""
+    """Return words in lower case that may be part of a full name but are not a name: "The Rock"."""
     stop_words = {entry.word for entry in load_wordlist("stop-words").entries}
     return frozenset(stop_words - {name.lower() for name, _ in read_names()})

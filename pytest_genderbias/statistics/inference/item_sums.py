@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +103,25 @@ class ItemSums:
         """The statistic over all units."""
         flat = self.by_unit()
         return float(flat.value(flat.sums.sum(axis=0, dtype=np.float64)))
+
+    def to_arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return everything as arrays of numbers and texts, which need no pickle: ``about`` holds JSON.
+
+        >>> sorted(mean_sums(np.array(["a"]), np.array([3.0]), np.array([2]), "letters").to_arrays())
+        ['about', 'labels', 'sums']
+        """
+        about = {"combiner": self.combiner, "over": self.over, "parameters": dict(self.parameters)}
+        arrays = {"labels": self.labels, "sums": self.sums, "about": np.asarray(json.dumps(about))}
+        if self.columns is not None:
+            arrays["columns"] = np.asarray(self.columns, dtype=np.str_)
+        return arrays if self.templates is None else {**arrays, "templates": self.templates}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> ItemSums:
+        """Return the sums that :meth:`to_arrays` wrote, bit for bit."""
+        about = json.loads(str(arrays["about"]))
+        columns = tuple(arrays["columns"].tolist()) if "columns" in arrays else None
+        return cls(arrays["labels"], arrays["sums"], **about, columns=columns, templates=arrays.get("templates"))
 
 
 def align(then: ItemSums, now: ItemSums) -> tuple[ItemSums, ItemSums]:

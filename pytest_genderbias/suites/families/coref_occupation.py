@@ -21,7 +21,7 @@ from pytest_genderbias.statistics.score_bias import (
     score_bias,
     signed_bias,
 )
-from pytest_genderbias.statistics.sums import score_bias_sums, take_arrays
+from pytest_genderbias.statistics.sums import score_bias_sums, take_arrays, template_bias_sums
 from pytest_genderbias.suites.cases import Answer, Question, Spans, TextCases
 from pytest_genderbias.suites.families.shared.coreference import (
     NEEDS,
@@ -140,12 +140,21 @@ class CorefOccupation(Family):
         ]
         notes = [scorer_note(answer.cases), "raw scores: to be compared within one model, its mitigated forms included"]
         items = {"occupation": np.asarray(labels), "bias": bias}
-        return figures.summary(sorted(records, key=lambda r: (-abs(r["bias"]), r["occupation"])), items, notes)
+        by_template = {
+            "template": np.asarray([text for text, _ in body.templates]),
+            "template_difference": scores[:, :, 0] - scores[:, :, 1],
+        }
+        records.sort(key=lambda r: (-abs(r["bias"]), r["occupation"]))
+        return figures.summary(records, items, notes, unstored=by_template)
 
     def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
-        """Return bias, or its absolute value, by occupation."""
+        """Return the differences by occupation and template, or the bias by occupation where a baseline has only that."""
+        absolute = statistic == "aggregate_bias"
+        if "template_difference" in items:
+            labels, differences, templates = take_arrays(items, "occupation", "template_difference", "template")
+            return template_bias_sums(labels, differences, templates, absolute)
         occupation, bias = take_arrays(items, "occupation", "bias")
-        return score_bias_sums(occupation, bias, absolute=statistic == "aggregate_bias")
+        return score_bias_sums(occupation, bias, absolute=absolute)
 
     def null(
         self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.winobias import WinoBiasSentence, read_winobias
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.statistics.block_tables import gap_figure
-from pytest_genderbias.statistics.coreference import (
+from pytest_genderbias.statistics.coreference_scores import (
     conll_f1,
     exchanged_f1_gaps,
     f1_gap,

@@ -19,7 +19,7 @@ from pytest_genderbias.statistics.score_bias import (
     score_bias,
     signed_bias,
 )
-from pytest_genderbias.statistics.sums import score_bias_sums, take_arrays
+from pytest_genderbias.statistics.sums import score_bias_sums, take_arrays, template_bias_sums
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.family import (
     Context,
@@ -139,12 +139,20 @@ class LmOccupation(Family):
             {k: "the occupations that vary are too few among those scored" for k, i in intervals.items() if i is None},
             sorted(records, key=lambda r: (-abs(r["bias"]), r["occupation"])),
             {"occupation": np.asarray(labels), "bias": bias, "by_prefix": by_prefix.astype(np.float32)},
+            unstored={
+                "template": np.asarray([prefix[body.groups[0]][0] for prefix in body.prefixes]),
+                "template_difference": by_prefix[:, :, 0] - by_prefix[:, :, 1],
+            },
         )
 
     def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
-        """Return bias, or its absolute value, by occupation."""
+        """Return the differences by occupation and template, or the bias by occupation where a baseline has only that."""
+        absolute = statistic == "aggregate_bias"
+        if "template_difference" in items:
+            labels, differences, templates = take_arrays(items, "occupation", "template_difference", "template")
+            return template_bias_sums(labels, differences, templates, absolute)
         occupation, bias = take_arrays(items, "occupation", "bias")
-        return score_bias_sums(occupation, bias, absolute=statistic == "aggregate_bias")
+        return score_bias_sums(occupation, bias, absolute=absolute)
 
     def null(
         self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int

@@ -30,7 +30,7 @@ from pytest_genderbias.statistics.neutrality import (
     neutral_is_largest,
     threshold,
 )
-from pytest_genderbias.statistics.sums import take_arrays
+from pytest_genderbias.statistics.sums import take_arrays, template_sums
 from pytest_genderbias.suites.cases import Answer, IntArray, Question, TextCases
 from pytest_genderbias.suites.family import (
     Context,
@@ -227,7 +227,7 @@ class Nli(Family):
         return np.clip(np.asarray(_Counts(answer.values[:, 0, :]).columns[statistic], dtype=np.float64), 0.0, 1.0)
 
     def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
-        """Return sums by premise word, or of the accuracy by block of consecutive pairs."""
+        """Return sums by premise and hypothesis word, or of the accuracy by block of consecutive pairs."""
         if statistic == "accuracy":
             labels, right, n = take_arrays(items, "accuracy_pairs", "accuracy_right", "accuracy_n")
             return mean_sums(labels, right, n, "blocks of sentence pairs")
@@ -235,6 +235,8 @@ class Nli(Family):
         if statistic in _TAUS and options["unit"] == "word_pair":
             (neutral,) = take_arrays(items, "net_neutral")
             sums, n = (n > 0) & (neutral / np.maximum(n, 1) > _TAUS[statistic]), n > 0
+        if "hypothesis" in items:
+            return template_sums(premise, items["hypothesis"], sums, n, "premise words")
         return mean_sums(distinct(premise), sums.sum(axis=1), n.sum(axis=1), "premise words")
 
 

@@ -13,6 +13,7 @@ import torch
 from support.tiny_checkpoints import save_checkpoint
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.run import CONTROLS, MitigationRun, mitigate
 from pytest_genderbias.mitigation.methods.base import Columns, Hooks, Method
 from pytest_genderbias.mitigation.methods.counterfactual import CounterfactualAugmentation
@@ -287,10 +288,11 @@ def test_each_recipe_evaluates_for_itself(base):
 def test_the_recipe_says_on_what_a_suite_is_measured_unless_the_user_does(base, tmp_path):
     asked = []
 
-    def measurer(suite, model, **settings):
-        asked.append(settings)
+    class Asked(Runner):
+        def measure_once(self, suite, model, settings=None):
+            asked.append(settings)
 
-    run = MitigationRun(base, base, recipe=Scaled(), folder=tmp_path, measurer=measurer)
+    run = MitigationRun(base, base, recipe=Scaled(), folder=tmp_path, runner=Asked())
     run.measure("after", "lm-occupation", limit=3)
     run.measure("after", "lm-occupation", texts="mine")
     replace(run, folder=None).measure("after", "lm-occupation")
@@ -310,11 +312,12 @@ def test_nothing_to_do_is_refused(base):
 def test_each_side_is_measured_once(base, monkeypatch):
     asked = []
 
-    def measurer(suite, model, **settings):
-        asked.append((suite.name, model.fingerprint, settings))
-        return model.fingerprint
+    class Asked(Runner):
+        def measure_once(self, suite, model, settings=None):
+            asked.append((suite.name, model.fingerprint, settings))
+            return model.fingerprint
 
-    run = MitigationRun(base, base, measurer=measurer)
+    run = MitigationRun(base, base, runner=Asked())
     assert (
         run.measure("before", "lm-occupation", limit=3)
         == [[base.fingerprint]]

@@ -91,7 +91,7 @@ def test_classes_are_drawn_one_by_one():
 def test_a_class_without_a_group_stays_and_is_named():
     rows = table(["aF", "aF", "aM", "bF", "bF"])
     summary = BalanceSummary()
-    with pytest.warns(UserWarning, match=r"1 of 2 classes stay unbalanced, as they lack a group: b"):
+    with pytest.warns(UserWarning, match=r"1 of 2 classes stay unbalanced, because they lack a group: b"):
         found = balance(rows, "job", "sex", summary=summary)
     assert cells_of(found) == {("a", "F"): 1, ("a", "M"): 1, ("b", "F"): 2}
     assert summary.left == ["b"]

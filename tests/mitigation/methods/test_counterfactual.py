@@ -200,7 +200,7 @@ HEAD = "list: own\ntitle: t\nsource: s\nlicence: l\nlanguage: en\ngroups: [male,
         ("  - [Boy, girl]\n  - [boy, lass]\n", 9, "two partners"),
         ("  - {male: [him, his], female: her}\n", 8, "several partners"),
         ("  - {male: [him, his], female: her, default: {her: hers}}\n", 8, "several partners"),
-        ("  - {male: him, female: her, default: {him: his}}\n", 8, "no word of the other group"),
+        ("  - {male: him, female: her, default: {him: his}}\n", 8, "not a word of the other group"),
         ("  - {male: [him, his], female: her, default: {her: his}, by_pos: {her: {object: him}}}\n", 8, "by_pos"),
         ("  - {male: [him, his], female: her, default: {her: his}, by_pos: {her: {object: he, possessive: his}}}\n", 8, "by_pos"),
         ("  - [he, she]\n  - [police man, police woman]\n", 9, "one word"),
@@ -236,7 +236,7 @@ def test_pairs_that_cannot_be_swapped(pairs):
 
 
 def test_lists_without_pairs_are_refused():
-    with pytest.raises(DataFileError, match="no one partner"):
+    with pytest.raises(DataFileError, match="no single partner"):
         swap("he", "names-us")
 
 

@@ -10,15 +10,15 @@ import pytest
 from pytest_genderbias.errors import BiasError, DataFileError, SettingError
 from pytest_genderbias.mitigation import make_method
 from pytest_genderbias.mitigation.methods.base import Columns, Method
-from pytest_genderbias.mitigation.methods.registry import METHODS
+from pytest_genderbias.mitigation.methods.registry import METHODS, RECIPES
 
 
 @pytest.mark.parametrize(
     ("name", "wrong", "said"),
     [
         ("cda", {"intervention": "clever"}, "intervention should be one of naive, grammatical"),
-        ("cda", {"sides": "three"}, "sides is one of one, two"),
-        ("cda", {"neutral": "thrice"}, "neutral is one of"),
+        ("cda", {"sides": "three"}, "sides should be one of one, two"),
+        ("cda", {"neutral": "thrice"}, "neutral should be one of"),
         ("cda", {"sides": "one", "neutral": "twice"}, "twice only with two sides"),
         ("cda", {"pairs": "no-pairs"}, "no-pairs"),
         ("projection", {"components": 0}, "components should be a whole number of at least 1, got 0"),
@@ -39,7 +39,7 @@ from pytest_genderbias.mitigation.methods.registry import METHODS
         ("scrubbing", {"words": "no-words"}, "no-words"),
         ("scrubbing", {"names": "no-names"}, "no-names"),
         ("iterative-scrubbing", {"rounds": 0}, "rounds should be 1 or more, got 0"),
-        ("iterative-scrubbing", {"held_out": 1.0}, "held_out is a share above 0 and below 1"),
+        ("iterative-scrubbing", {"held_out": 1.0}, "held_out should be a share above 0 and below 1"),
         ("iterative-scrubbing", {"ridge": 0}, "ridge should be"),
     ],
 )
@@ -67,6 +67,35 @@ def test_a_method_of_ones_own_needs_a_name_or_its_runs_were_those_of_no_method()
         class Mine(Method):
             def rows(self, rows, columns, seed):  # type: ignore[no-untyped-def]
                 return rows[:1]
+
+
+@pytest.mark.parametrize("name", [*METHODS, *RECIPES])
+def test_the_registry_names_each_class_by_its_own_name(name: str) -> None:
+    assert {**METHODS, **RECIPES}[name]().name == name
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_with_a_control_of_its_own_describes_it(name: str) -> None:
+    """The harness reads a declared attribute, which a subclass inherits, and no attribute that may be missing."""
+    method = make_method(name)
+    assert bool(method.control_in_words) == (method.control(0) is not None)
+    assert Method().control_in_words == ""
+
+
+@pytest.mark.parametrize("name", ["cda", "scrubbing", "iterative-scrubbing", "anonymising"])
+def test_a_text_that_is_none_is_named_with_its_row(name: str) -> None:
+    rows = [{"text": "one", "group": "F"}, {"text": None, "group": "M"}]
+    with pytest.raises(SettingError, match="row 2: expected a text in column 'text', got None"):
+        make_method(name).rows(rows, Columns(("text",), None, "group"), 0)
+    with pytest.raises(SettingError, match="row 1 has no column 'words'; it has text, group"):
+        make_method(name).rows(rows, Columns(("words",), None, "group"), 0)
+
+
+@pytest.mark.parametrize("name", ["balancing", "iterative-scrubbing"])
+def test_a_group_that_is_a_list_is_refused(name: str) -> None:
+    rows = [{"text": "one", "label": 0, "group": ["F", "M"]}]
+    with pytest.raises(SettingError, match="row 1: expected a single value in column 'group'"):
+        make_method(name).rows(rows, Columns(("text",), "label", "group"), 0)
 
 
 @pytest.mark.parametrize("name", ["balancing", "iterative-scrubbing"])

@@ -120,10 +120,10 @@ def test_random_bases_are_orthonormal_seeded_and_uniform():
 @pytest.mark.parametrize(
     ("basis", "said"),
     [
-        ([1.0, 1.0], "off by 1"),
-        ([[1.0, 0.6], [0.0, 0.8]], "off by 0.6"),
+        ([1.0, 1.0], "identity by 1;"),
+        ([[1.0, 0.6], [0.0, 0.8]], "identity by 0.6;"),
         ([1.0, 0.0, 0.0], "shape"),
-        ([np.nan, 0.0], "off by nan"),
+        ([np.nan, 0.0], "identity by nan;"),
         (np.zeros((2, 0)), "shape"),
     ],
 )
@@ -504,7 +504,7 @@ def test_layers_are_chosen_by_name_or_number(tiny_model):
     for wrong in ("some", [7], [], [True]):
         with pytest.raises(SettingError, match="should be 'all', 'upper' or numbers from 0 to 3"):
             layer_bases(model, wrong, pairs=HE_SHE)
-    with pytest.raises(ModelError, match="layer 9 is not there"):
+    with pytest.raises(ModelError, match="there is no layer 9"):
         project_layers(model, {9: random_bases(16)[0]})
     with pytest.raises(SettingError, match="shape"):
         project_layers(model, {1: random_bases(8)[0]})

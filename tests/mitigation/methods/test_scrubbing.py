@@ -111,7 +111,7 @@ def test_counts():
 
 
 def test_one_text_in_place_of_many_and_what_is_no_text_are_refused():
-    with pytest.raises(SettingError, match="expected many texts"):
+    with pytest.raises(SettingError, match="expected several texts"):
         scrub_texts("He sings.")
     with pytest.raises(SettingError, match="expected a text, got None"):
         list(scrub_texts([None]))

@@ -13,7 +13,7 @@ from pytest_genderbias import load_suite, measure
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.mentions import gender_of_pronoun, words_of
 from pytest_genderbias.errors import DataFileError, NotApplicableError, ScoreError, SettingError
-from pytest_genderbias.statistics.coreference import f1_gap, f1_gap_interval, f1_interval, pair_counts
+from pytest_genderbias.statistics.coreference_scores import f1_gap, f1_gap_interval, f1_interval, pair_counts
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.families.shared.coreference import likelihoods
 from pytest_genderbias.text.wordlist import load_wordlist

@@ -148,7 +148,7 @@ def test_words_need_as_many_co_occurrences_as_asked(tmp_path):
     assert {r["word"] for r in slices(measured(path, min_count=3), "most male")} == {"sews", "saws"}
     none = measured(path, min_count=9)
     assert none.values["mu"] is none.values["mu_infinite"] is None
-    assert none.reasons["mu"] == "no word stands near words of both groups"
+    assert none.reasons["mu"] == "no word co-occurs with words of both groups"
 
 
 def test_case_may_be_folded(tmp_path):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.coreference_output import CoreferenceOutput, is_linked, outputs_for, scores_with_pronoun
 from pytest_genderbias.datasets.mentions import Span, words_of
 from pytest_genderbias.errors import NotApplicableError, ScoreError
-from pytest_genderbias.statistics.coreference import (
+from pytest_genderbias.statistics.coreference_scores import (
     document_counts,
     likelier_profession,
     linked_profession,

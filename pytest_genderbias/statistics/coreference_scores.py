@@ -1,7 +1,7 @@
-"""Coreference scores: MUC, B-cubed and CEAF-phi4 of clusters, F1 of pairs, and the profession that a pronoun is linked with.
+"""Coreference scores: MUC, B-cubed and CEAF-phi4 of clusters, F1 of pairs, and the profession that a pronoun is linked to.
 
-Every score is a ratio of sums over documents. The sums of one document are *counts*; a corpus, or a bootstrap resample of
-it, adds counts up and divides once, so that no alignment is ever computed twice.
+Every score is a ratio of sums over documents. The *counts* of a document are computed once; a corpus, or a bootstrap resample
+of it, adds them up and divides.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ METRICS = ("muc", "b_cubed", "ceaf_phi4")
 #: The scores of :func:`scores_of`, in its order.
 SCORES = ("precision", "recall", "f1")
 
-_RESAMPLES = 1999  #: so that the 50th and the 1950th of the sorted resamples bound 95 %
-_SEED = 1999  #: the interval of a measurement is always the same
-_LEAST_DRAWN = 60
+_RESAMPLES = 1999  #: With this number, the 50th and the 1950th of the sorted resamples bound 95 %.
+_SEED = 1999  #: Fixed, so that the interval of a measurement is reproducible.
+_LEAST_DRAWN = 60  #: The smallest sample with an interval.
 
 
 def document_counts(key: Clusters, response: Clusters) -> FloatArray:
@@ -41,22 +41,22 @@ def document_counts(key: Clusters, response: Clusters) -> FloatArray:
     - CEAF-phi4 (Luo 2005) counts clusters. Both numerators: the sum of 2 o / (abs(K) + abs(R)) over the pairs of the best
       one-to-one alignment; denominators: the clusters of the response and of the key.
 
-    As in the official scorer (Pradhan et al. 2014, version 8.01), mentions match exactly, a mention that only one side has
-    is not mended in any way, and a cluster of one mention counts like any other: it adds nothing to MUC, but a mention to
-    B-cubed and a cluster to CEAF. Leave such clusters out where the key has none by convention, as in OntoNotes.
+    As in the official scorer (Pradhan et al. 2014, version 8.01), mentions match exactly, and mentions of only one side are
+    not adjusted. A cluster of one mention counts like any other: it adds nothing to MUC, but a mention to B-cubed and a cluster
+    to CEAF. Leave such clusters out if the key has none by convention, as in OntoNotes.
 
     Args:
-        key: the right clusters, each a collection of mentions, for instance spans (start, end).
-        response: the clusters of the system; either may be empty.
+        key: the gold clusters, each a collection of mentions, for example spans (start, end); may be empty.
+        response: the clusters of the system; may be empty.
 
     Returns:
-        Shape (3, 4): by metric of ``METRICS`` the numerator and denominator of precision, then those of recall.
+        Shape (3, 4): for each metric of ``METRICS``, numerator and denominator of precision, then of recall.
 
     Raises:
-        ValueError: a cluster is empty, or a mention stands twice on one side. (The official scorer keeps the first.)
+        ValueError: an empty cluster, or a duplicate mention on one side. (The official scorer keeps the first.)
 
     Example:
-        Key {a b c}, response {a b} {c d}: of two links, ab is found; overlaps 2 and 1; the best pair has 2 * 2 / (3 + 2).
+        Key {a b c}, response {a b} {c d}: one of two links is right; overlaps 2 and 1; the best pair has 2 * 2 / (3 + 2).
 
         >>> document_counts(["abc"], ["ab", "cd"]).round(3).tolist()
         [[1.0, 2.0, 1.0, 2.0], [2.5, 4.0, 1.667, 3.0], [0.8, 2.0, 0.8, 1.0]]
@@ -86,24 +86,24 @@ def document_counts(key: Clusters, response: Clusters) -> FloatArray:
 
 
 def _memberships(clusters: Clusters, side: str) -> tuple[dict[Hashable, int], FloatArray]:
-    """Return the number of the cluster that each mention is in, and the sizes of the clusters."""
+    """Return the cluster number of each mention, and the sizes of the clusters."""
     sizes = np.array([len(cluster) for cluster in clusters], dtype=np.float64)
     if not sizes.all():
         raise ValueError(f"an empty cluster in the {side}")
     member = {mention: number for number, cluster in enumerate(clusters) for mention in cluster}
     if len(member) != sizes.sum():
-        raise ValueError(f"a mention stands twice in the clusters of the {side}")
+        raise ValueError(f"duplicate mention in the clusters of the {side}")
     return member, sizes
 
 
 def scores_of(counts: ArrayLike) -> FloatArray:
-    """Return precision, recall and their harmonic mean F1 from counts that are summed over documents.
+    """Return precision, recall and their harmonic mean F1 from counts summed over documents.
 
     Args:
         counts: numerator and denominator of precision, then of recall, shape (..., 4).
 
     Returns:
-        Shape (..., 3), in the order of ``SCORES``: each 0 to 1, lower is worse. F1 is 0 where both others are 0.
+        Shape (..., 3), in the order of ``SCORES``: 0 to 1, lower is worse. F1 is 0 if precision and recall are 0.
 
     Raises:
         UndefinedError: a denominator is 0. (The official scorer prints 0 there.)
@@ -114,7 +114,7 @@ def scores_of(counts: ArrayLike) -> FloatArray:
     sums = np.asarray(counts, dtype=np.float64)
     for column, name, side in ((1, "precision", "response"), (3, "recall", "key")):
         if not sums[..., column].all():
-            raise UndefinedError(f"{name} divides by 0: there is nothing in the {side} for it to count")
+            raise UndefinedError(f"{name} divides by 0: the {side} has nothing to count")
     precision, recall = sums[..., 0] / sums[..., 1], sums[..., 2] / sums[..., 3]
     total = precision + recall
     f1 = 2 * precision * recall / np.where(total > 0, total, 1.0)
@@ -125,7 +125,7 @@ def conll_f1(counts: ArrayLike) -> FloatArray:
     """Return the mean F1 of MUC, B-cubed and CEAF-phi4, the score of the CoNLL-2012 shared task (Pradhan et al. 2012).
 
     Args:
-        counts: those of :func:`document_counts`, summed over documents, shape (..., 3, 4).
+        counts: :func:`document_counts`, summed over documents, shape (..., 3, 4).
 
     Returns:
         Shape (...): 0 to 1, lower is worse.
@@ -143,41 +143,40 @@ def conll_f1(counts: ArrayLike) -> FloatArray:
 
 
 def pair_counts(gold: ArrayLike, linked: ArrayLike) -> FloatArray:
-    """Return the counts of pair classification by sentence: is this candidate linked with this pronoun.
+    """Return the counts of pair classification for each sentence: is a candidate linked to the pronoun?
 
     Args:
-        gold: whether they belong together, true or false, shape (..., C) for C candidates a sentence.
+        gold: whether each of C candidates corefers with the pronoun, booleans, shape (..., C).
         linked: whether the system links them, same shape.
 
     Returns:
-        Shape (..., 4), for :func:`scores_of`: pairs rightly linked and pairs linked, pairs rightly linked and pairs that
-        belong together.
+        Shape (..., 4), for :func:`scores_of`: correctly linked pairs and linked pairs, correctly linked pairs and gold pairs.
 
     >>> pair_counts([[True, False], [True, False]], [[True, True], [False, True]]).tolist()
     [[1.0, 2.0, 1.0, 1.0], [0.0, 1.0, 0.0, 1.0]]
     """
-    right, found = np.asarray(gold, dtype=bool), np.asarray(linked, dtype=bool)
-    if right.shape != found.shape:
-        raise ValueError(f"gold has shape {right.shape}, linked has {found.shape}")
-    hits = (right & found).sum(axis=-1)
-    return np.stack([hits, found.sum(axis=-1), hits, right.sum(axis=-1)], axis=-1).astype(np.float64)
+    right, links = np.asarray(gold, dtype=bool), np.asarray(linked, dtype=bool)
+    if right.shape != links.shape:
+        raise ValueError(f"expected gold and linked of equal shapes, got {right.shape} and {links.shape}")
+    hits = (right & links).sum(axis=-1)
+    return np.stack([hits, links.sum(axis=-1), hits, right.sum(axis=-1)], axis=-1).astype(np.float64)
 
 
 def f1_pair(gold: ArrayLike, linked: ArrayLike) -> FloatArray:
     """Return precision, recall and F1 of pair classification, over all sentences.
 
     Args:
-        gold: whether candidate and pronoun belong together, shape (n, C).
+        gold: whether each candidate corefers with the pronoun, shape (n, C).
         linked: whether the system links them, same shape.
 
     Returns:
-        Shape (3,), in the order of ``SCORES``: each 0 to 1, lower is worse.
+        Shape (3,), in the order of ``SCORES``: 0 to 1, lower is worse.
 
     Raises:
-        UndefinedError: no pair is linked, or none belongs together.
+        UndefinedError: no pair is linked, or there is no gold pair.
 
     Example:
-        One of three links is right, one of two right pairs is linked.
+        One of three links is right, and one of two gold pairs is linked.
 
         >>> f1_pair([[True, False], [True, False]], [[True, True], [False, True]]).round(3).tolist()
         [0.333, 0.5, 0.4]
@@ -186,13 +185,13 @@ def f1_pair(gold: ArrayLike, linked: ArrayLike) -> FloatArray:
 
 
 def linked_profession(links: ArrayLike) -> NDArray[np.int64]:
-    """Return which candidate profession is linked with the pronoun, for a system that clusters (orgad2022, A.4.2).
+    """Return the candidate profession that a clustering system links to the pronoun (orgad2022, A.4.2).
 
     Args:
         links: whether each candidate is in one cluster with the pronoun, shape (n, C).
 
     Returns:
-        Shape (n,): the number of the only candidate that is linked, -1 where none or several are.
+        Shape (n,): the number of the linked candidate, or -1 if none or several are linked.
 
     >>> linked_profession([[False, True], [False, False], [True, True]]).tolist()
     [1, -1, -1]
@@ -202,13 +201,13 @@ def linked_profession(links: ArrayLike) -> NDArray[np.int64]:
 
 
 def likelier_profession(scores: ArrayLike) -> NDArray[np.int64]:
-    """Return which candidate profession has the higher score with the pronoun, for a system that scores pairs.
+    """Return the candidate profession with the highest score, for a system that scores pairs.
 
     Args:
-        scores: score of each candidate, shape (n, C); -inf for one that the system did not consider.
+        scores: score of each candidate with the pronoun, shape (n, C); -inf for a candidate that was not considered.
 
     Returns:
-        Shape (n,): the number of the candidate with the highest score, -1 where two share it.
+        Shape (n,): the number of the candidate with the highest score, or -1 for a tie.
 
     >>> likelier_profession([[-1.5, 2.0], [0.5, 0.5], [1.0, float("-inf")]]).tolist()
     [1, -1, 0]
@@ -221,14 +220,14 @@ def likelier_profession(scores: ArrayLike) -> NDArray[np.int64]:
 
 
 def f1_gap(pro: ArrayLike, anti: ArrayLike) -> float:
-    """Return the F1 on sentences for the stereotype minus that on sentences against it (Zhao et al. 2018; orgad2022).
+    """Return the F1 on pro-stereotypical sentences minus that on anti-stereotypical ones (Zhao et al. 2018; orgad2022).
 
-    F1 is the mean over metrics, of each the F1 of all sentences together.
+    F1 is the mean over metrics of the F1 of all sentences together.
 
     Args:
-        pro: counts of sentences for the stereotype, shape (n, metrics, 4): :func:`document_counts`, or :func:`pair_counts` as
-            the only metric.
-        anti: those of sentences against it, shape (m, metrics, 4).
+        pro: counts of the pro-stereotypical sentences, shape (n, metrics, 4): :func:`document_counts`, or :func:`pair_counts`
+            as the only metric.
+        anti: counts of the anti-stereotypical sentences, shape (m, metrics, 4).
 
     Returns:
         -1 to 1; away from 0 is worse, 0 is neutral.
@@ -237,7 +236,7 @@ def f1_gap(pro: ArrayLike, anti: ArrayLike) -> float:
         UndefinedError: a denominator is 0.
 
     Example:
-        Both pairs right against one of two.
+        Two of two pairs are right on one side, one of two on the other.
 
         >>> f1_gap([[[1, 1, 1, 1]], [[1, 1, 1, 1]]], [[[1, 1, 1, 1]], [[0, 1, 0, 1]]])
         0.5
@@ -250,66 +249,69 @@ def f1_gap(pro: ArrayLike, anti: ArrayLike) -> float:
 def f1_gap_interval(pro: ArrayLike, anti: ArrayLike, over: str, level: float = 0.95) -> Interval | None:
     """Return the interval of :func:`f1_gap` for other pairs of sentences of the same kind.
 
-    Two intervals, and the wider of them on each side. Student's t on the error by the infinitesimal jackknife (Efron 1982, The
-    Jackknife, section 6.3), which is too short where few pairs differ, and all in one direction. Bootstrap-t (Davison and
-    Hinkley 1997, section 5.2.2), each of 1,999 resamples of pairs with its own error, which is too short where few pairs
-    differ, and in both directions. A pair is a sentence for the stereotype and the one against it. The random numbers are
-    fixed, and the order of the pairs does not matter. Measured coverage stands in ``docs/coverage-coreference.md``.
+    A pair is a pro-stereotypical sentence with its anti-stereotypical partner. Each bound is the wider one of two intervals:
+
+    - Student's t with the error by the infinitesimal jackknife (Efron 1982, The Jackknife, section 6.3), which is too short if
+      few pairs differ, all in one direction;
+    - bootstrap-t (Davison and Hinkley 1997, section 5.2.2), over 1,999 resamples of pairs, each with its own error, which is
+      too short if few pairs differ, in both directions.
+
+    The seed is fixed, and the order of the pairs has no influence. ``docs/coverage-coreference.md`` lists the measured coverage.
 
     Args:
         pro: as in :func:`f1_gap`, shape (n, metrics, 4).
         anti: the partners, in the same order, same shape.
-        over: what a pair is, for tables.
+        over: the name of the pairs, for tables.
         level: confidence level.
 
     Returns:
-        The interval, cut at -1 and 1, or ``None`` where all pairs say the same.
+        The interval, cut at -1 and 1, or None if all pairs have the same influence.
 
     Raises:
-        UndefinedError: fewer than 60 pairs, or so few that differ that a bound of the resamples is infinite; a denominator is 0.
+        UndefinedError: fewer than 60 pairs, too few pairs that differ for a finite bound, or a denominator is 0.
     """
     from scipy import stats
 
     counts = np.stack([np.asarray(pro), np.asarray(anti)], axis=1).astype(np.float64)
-    found = _bootstrap_t(counts, np.array([1.0, -1.0]), over, level)
-    if found is None:
+    estimate = _bootstrap_t(counts, np.array([1.0, -1.0]), over, level)
+    if estimate is None:
         return None
-    value, error, low, high = found
+    value, error, low, high = estimate
     reach = float(stats.t.ppf((1 + level) / 2, len(counts) - 1)) * error
     low, high = max(min(low, value - reach), -1.0), min(max(high, value + reach), 1.0)
     return Interval(low, high, level, over, "the wider of bootstrap-t and Student's t", len(counts))
 
 
 def f1_interval(counts: ArrayLike, over: str, level: float = 0.95) -> Interval | None:
-    """Return the interval of :func:`conll_f1` of sums: the bootstrap-t of :func:`f1_gap_interval` alone, cut at 0 and 1.
+    """Return the interval of :func:`conll_f1`: only the bootstrap-t of :func:`f1_gap_interval`, cut at 0 and 1.
 
     Args:
-        counts: of the things that are drawn, shape (n, metrics, 4).
-        over: what is drawn, for tables.
+        counts: counts of the sampled units, shape (n, metrics, 4).
+        over: the name of the units, for tables.
         level: confidence level.
 
     Raises:
         UndefinedError: as :func:`f1_gap_interval`.
     """
     table = np.asarray(counts, dtype=np.float64)[:, None]
-    found = _bootstrap_t(table, np.ones(1), over, level)
-    if found is None:
+    estimate = _bootstrap_t(table, np.ones(1), over, level)
+    if estimate is None:
         return None
-    *_, low, high = found
+    *_, low, high = estimate
     return Interval(max(low, 0.0), min(high, 1.0), level, over, "bootstrap-t", len(table))
 
 
 def _bootstrap_t(
     counts: FloatArray, signs: FloatArray, over: str, level: float
 ) -> tuple[float, float, float, float] | None:
-    """Return the signed sum of the sides' F1, its error and its bounds, from counts of shape (n, sides, metrics, 4).
+    """Return the signed sum of the F1 of the sides, its error and its bounds, from counts of shape (n, sides, metrics, 4).
 
-    Equal rows are drawn together, as so many of one kind: a suite of hundreds of pairs has few kinds.
+    Resamples count distinct rows, of which a suite with hundreds of pairs has few.
     """
     n = len(counts)
     if n < _LEAST_DRAWN:
         raise UndefinedError(f"{n} are too few for an interval, {_LEAST_DRAWN} are needed")
-    conll_f1(counts.sum(axis=0))  # raises what is wrong with a denominator
+    conll_f1(counts.sum(axis=0))  # raises UndefinedError if a denominator is 0
     flat, times = np.unique(counts.reshape(n, -1), axis=0, return_counts=True)
     rows = flat.reshape(-1, *counts.shape[1:])
     (value,), (error,) = _signed_f1(rows, times[None].astype(np.float64), signs)
@@ -320,7 +322,9 @@ def _bootstrap_t(
     with np.errstate(divide="ignore", invalid="ignore"):
         t = (values - value) / np.where(errors > 1e-9 * error, errors, 0.0)
     cut = round((_RESAMPLES + 1) * (1 - level) / 2)
-    largest = np.sort(np.where(np.isnan(t), np.inf, t))[_RESAMPLES - cut]  # without a value: far away, on either side
+    largest = np.sort(np.where(np.isnan(t), np.inf, t))[
+        _RESAMPLES - cut
+    ]  # an undefined resample is infinitely far away
     smallest = np.sort(np.where(np.isnan(t), -np.inf, t))[cut - 1]
     if not (np.isfinite(largest) and np.isfinite(smallest)):
         raise UndefinedError(f"too few of the {n} {over} differ for an interval")
@@ -328,25 +332,25 @@ def _bootstrap_t(
 
 
 def _signed_f1(rows: FloatArray, times: FloatArray, signs: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the signed sum of the sides' F1 and its error by the infinitesimal jackknife, where rows occur so many times.
+    """Return the signed sum of the F1 of the sides and its error by the infinitesimal jackknife, for weighted rows.
 
     Args:
-        rows: counts, shape (kinds, sides, metrics, 4).
-        times: how often each occurs, shape (resamples, kinds), each time the same number in all.
-        signs: of the sides, shape (sides,).
+        rows: counts of the distinct rows, shape (kinds, sides, metrics, 4).
+        times: the number of times that each row occurs, shape (resamples, kinds), with equal totals.
+        signs: sign of each side, shape (sides,).
 
     Returns:
-        Each of shape (resamples,); NaN where a denominator is 0.
+        Both of shape (resamples,); NaN if a denominator is 0.
     """
     kinds, n = len(rows), times[0].sum()
     totals = (times @ rows.reshape(kinds, -1)).reshape(-1, *rows.shape[1:])
-    hits, found, recalled, gold = np.moveaxis(totals, -1, 0)
+    hits, predicted, recalled, gold = np.moveaxis(totals, -1, 0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        precision, recall = hits / found, recalled / gold
+        precision, recall = hits / predicted, recalled / gold
         both = np.where(precision + recall == 0, 1.0, precision + recall)
         weights = signs[:, None] / rows.shape[2]
         value = (2 * precision * recall / both * weights).sum(axis=(-1, -2))
-        by_precision, by_recall = 2 * np.square(recall / both) / found, 2 * np.square(precision / both) / gold
+        by_precision, by_recall = 2 * np.square(recall / both) / predicted, 2 * np.square(precision / both) / gold
         slopes = np.stack([by_precision, -by_precision * precision, by_recall, -by_recall * recall], axis=-1)
         influence = (slopes * weights[..., None]).reshape(len(times), -1) @ rows.reshape(kinds, -1).T
     centred = influence - (times * influence).sum(axis=1, keepdims=True) / n
@@ -354,9 +358,9 @@ def _signed_f1(rows: FloatArray, times: FloatArray, signs: FloatArray) -> tuple[
 
 
 def exchanged_f1_gaps(pro: ArrayLike, anti: ArrayLike, repeats: int, seed: int) -> FloatArray:
-    """Return :func:`f1_gap` after the partners of each pair were exchanged at random: shape (repeats,).
+    """Return :func:`f1_gap` after random exchanges of the partners of each pair, shape (repeats,).
 
-    NaN where a denominator is 0.
+    NaN if a denominator is 0.
 
     >>> sorted(set(exchanged_f1_gaps([[[1, 1, 1, 1]]], [[[0, 1, 0, 1]]], repeats=50, seed=0).tolist()))
     [-1.0, 1.0]

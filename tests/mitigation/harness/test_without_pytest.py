@@ -1,0 +1,98 @@
+"""Everything that a run does works without pytest: restarts, and a mitigation with its verdict."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_genderbias.errors import SettingError
+from pytest_genderbias.measurement.runner import Runner, RunSettings
+from pytest_genderbias.mitigation import make_method
+from pytest_genderbias.mitigation.harness import mitigation_runner as module
+from pytest_genderbias.mitigation.harness.mitigation_runner import MitigationRunner
+
+PROGRAM = """
+import json, sys
+from pytest_genderbias import measure
+from pytest_genderbias.measurement.runner import Runner, RunSettings
+from pytest_genderbias.mitigation import judge_reduction, make_method
+from pytest_genderbias.mitigation.harness.mitigation_runner import MitigationRunner
+from pytest_genderbias.models.loading import load_model
+
+model, folder = load_model("demo-lm"), sys.argv[1]
+for seed in range(3):
+    model.backend.network.get_input_embeddings().weight.data.mul_(1 + 0.01 * seed)
+    model.backend.network.save_pretrained(f"{folder}/seed-{seed}")
+    model.backend.tokenizer.save_pretrained(f"{folder}/seed-{seed}")
+restarts = measure("lm-occupation", f"m={folder}/seed-{{seed}}", seeds=3, cache=None, limit=80)
+
+runner = Runner(score=RunSettings(cache=None))
+mitigations = MitigationRunner(runner)
+projection = make_method("projection")
+run = mitigations.mitigate("demo-lm", projection, controls=2)
+assert mitigations.mitigate("demo-lm", projection, controls=2) is run
+judgement = judge_reduction(run, "lm-occupation", by=0.0)
+assert judge_reduction(run, "lm-occupation", by=0.0) == judgement
+print(json.dumps({
+    "restarts": restarts.restarts, "notes": list(restarts.notes), "verdict": judgement.verdict, "model": judgement.model,
+    "pytest": sorted(name for name in sys.modules if name.partition(".")[0] in ("pytest", "_pytest")),
+}))
+"""
+
+
+def test_restarts_and_a_mitigation_need_no_pytest(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["pytest"] == []
+    assert result["restarts"] == 3 and result["notes"] == ["mean over 3 restarts, seeds 0, 1, 2"]
+    assert result["verdict"] in ("reduced", "not reduced", "inconclusive", "over-corrected")
+    assert result["model"] == "demo-lm with projection"
+
+
+def uncached() -> Runner:
+    return Runner(score=RunSettings(cache=None, limit=40))
+
+
+def test_a_mitigation_is_done_once_while_its_model_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, real = [], module.mitigate
+    monkeypatch.setattr(module, "mitigate", lambda *a, **k: calls.append(k["controls"]) or real(*a, **k))
+    runner, method = uncached(), make_method("projection")
+    mitigations = MitigationRunner(runner)
+    run = mitigations.mitigate("mine=demo-lm", method, controls=1)
+    assert MitigationRunner(runner).mitigate("mine=demo-lm", make_method("projection"), controls=1) is run
+    assert mitigations.mitigate("mine=demo-lm", method, controls=2) is not run
+    assert calls == [1, 2]
+    (measurement,), *_ = run.measure("after", "lm-occupation")
+    assert measurement.model == "mine" and measurement.n == 40, "named and measured as the run says"
+    runner.release()
+    assert mitigations.mitigate("mine=demo-lm", method, controls=1) is not run
+    assert calls == [1, 2, 1]
+
+
+def test_an_error_is_raised_again_and_nothing_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def mitigate(*arguments, **settings):
+        calls.append(1)
+        raise SettingError("this method cannot be done")
+
+    monkeypatch.setattr(module, "mitigate", mitigate)
+    mitigations = MitigationRunner(uncached())
+    for _ in range(2):
+        with pytest.raises(SettingError, match="this method cannot be done"):
+            mitigations.mitigate("demo-lm", make_method("projection"))
+    assert calls == [1]
+
+
+def test_a_mitigation_starts_from_one_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "seed-0").mkdir()
+    (tmp_path / "seed-0" / "config.json").write_text("{}")
+    with pytest.raises(SettingError, match="a mitigation starts from one; name one of them"):
+        MitigationRunner(uncached()).mitigate(f"m={tmp_path}/seed-{{seed}}", make_method("projection"))

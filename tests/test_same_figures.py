@@ -1,0 +1,58 @@
+"""The figures of the demo models are those that were recorded before the package was rearranged."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+RECORDED = ROOT / "tests" / "support" / "demo_figures.json"
+TOLERANCE = 1e-5  # other processors and thread counts sum in another order
+
+
+@pytest.fixture(scope="module")
+def same_figures() -> Any:
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        import same_figures
+    finally:
+        sys.path.pop(0)
+    return same_figures
+
+
+def test_the_demo_models_give_the_recorded_figures(same_figures: Any) -> None:
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
+    assert len(recorded) == 3 * 28
+    measured = same_figures.main_figures(same_figures.record(None, limit=200, null=20))
+    leaves = list(same_figures.differences(recorded, measured, tolerance=TOLERANCE))
+    assert sum(kind == "same" for kind, *_ in leaves) > 1000
+    assert [leaf for leaf in leaves if leaf[0] == "figure"] == []
+
+
+def test_a_difference_is_found(same_figures: Any) -> None:
+    old = {"values": {"a": 0.5, "b": 1.0}, "whole_suite": {"a": {"low": 0.1, "method": "old words"}}, "records": [1, 2]}
+    new = {
+        "values": {"a": 0.5, "b": 1.0 + 1e-15 * 3},
+        "bounds": {"a": {"low": 0.1, "method": "new"}},
+        "records": [1, 2],
+    }
+    kinds = {path: kind for kind, path, _, _ in same_figures.differences(old, new)}
+    assert kinds[" / values / b"] == "figure"
+    assert kinds[" / bounds / a / method"] == "text"
+    assert sorted(kinds.values()) == ["figure", "same", "same", "same", "same", "text"]
+    assert all(kind != "figure" for kind, *_ in same_figures.differences(old, new, tolerance=1e-9))
+    for other in ({**new, "records": [1]}, {**new, "records": [1, 2.0]}, {"values": new["values"]}):
+        assert any(kind == "figure" for kind, *_ in same_figures.differences(old, other, tolerance=1e-9))
+
+
+def test_the_script_compares_two_files(same_figures: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changed = json.loads(RECORDED.read_text(encoding="utf-8"))
+    changed["lm-occupation on demo-lm"]["values"]["signed_bias"] *= 1.001
+    (tmp_path / "new.json").write_text(json.dumps(changed))
+    assert same_figures.compare(RECORDED, RECORDED, texts=False) == 0
+    assert same_figures.compare(RECORDED, tmp_path / "new.json", texts=False) == 1
+    assert "lm-occupation on demo-lm / values / signed_bias" in capsys.readouterr().out
