@@ -15,7 +15,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import restarts_of
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
 from pytest_genderbias.statistics.inference.sequences import cases_to_decide
-from pytest_genderbias.suites.family import Statistic
+from pytest_genderbias.suites.statistic import Statistic
 
 
 @dataclass(frozen=True)

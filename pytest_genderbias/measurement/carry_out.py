@@ -23,8 +23,8 @@ from pytest_genderbias.statistics.inference.null import Null, summarise_null
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, TextCases
-from pytest_genderbias.suites.family import Summary
 from pytest_genderbias.suites.suite import Suite
+from pytest_genderbias.suites.summary import Summary
 
 #: For each gated statistic: is it decided, if its value over the whole suite lies between these bounds?
 Until = Mapping[str, Callable[[float, float], bool]]

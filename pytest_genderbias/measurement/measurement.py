@@ -24,8 +24,10 @@ from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
-from pytest_genderbias.suites.family import Family, Record, Statistic
+from pytest_genderbias.suites.family import Family
 from pytest_genderbias.suites.registry import FAMILIES
+from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.summary import Record
 
 SUITE_CASES = "the suite's cases"  #: what bounds on a sample are over
 ALL_CASES = f"{SUITE_CASES}, all of them"  #: what bounds are over where every case was scored

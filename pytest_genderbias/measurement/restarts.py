@@ -13,7 +13,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
-from pytest_genderbias.suites.family import Record
+from pytest_genderbias.suites.summary import Record
 
 RESTART = "restart."  #: items of a measurement over restarts are its values, under this and the statistic's name
 _NO_SUMS = "the values of its restarts are compared, and not its units"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +29,8 @@ from pytest_genderbias.reports.table import make_table
 from pytest_genderbias.statistics.inference.intervals import restart_interval
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
-from pytest_genderbias.suites.family import Family, Statistic
+from pytest_genderbias.suites.registry import FAMILIES
+from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import load_suite
 
 PERSON_WORDS = "nurse pilot cook baker lawyer dentist miner poet judge butcher painter singer guard chef coach actor clerk doctor farmer sailor"
@@ -974,9 +975,9 @@ def test_a_case_that_rounding_tips_over_a_threshold_is_no_regression_of_the_same
     then, now = np.full(40, 30.0), np.r_[29.0, np.full(39, 30.0)]
 
     def measured(sums: Any, fingerprint: str) -> Measurement:
-        family = ThresholdFamily()
+        family, statistics = FAMILIES["nli"], {"share": Statistic("lower", 1.0, "share")}
         return Measurement(
-            "tiny", "m", {"share": float(sums.sum() / counts.sum())}, {"share": None}, {"share": None}, {}, family.statistics, 2000, 2000,
+            "tiny", "m", {"share": float(sums.sum() / counts.sum())}, {"share": None}, {"share": None}, {}, statistics, 2000, 2000,
             [], {"label": labels, "sums": sums, "counts": counts},
             {"settings": {}, "sample": {"n": 2000, "of": 2000}, "model": {"fingerprint": fingerprint}}, family,
             sums=SumsByStatistic({"share": mean_sums(labels, sums, counts, "items")}),
@@ -986,9 +987,3 @@ def test_a_case_that_rounding_tips_over_a_threshold_is_no_regression_of_the_same
     assert find_regression(measured(now, "a"), "share", before, 0.0).verdict == "pass"
     assert find_regression(measured(now, "b"), "share", before, 0.0).verdict == "inconclusive"
     assert find_regression(measured(then - 5, "a"), "share", before, 0.0).verdict == "regressed"
-
-
-class ThresholdFamily(Family):
-    """A share of cases above a threshold, item by item."""
-
-    statistics: ClassVar[Any] = {"share": Statistic("lower", 1.0, "share")}

@@ -19,7 +19,8 @@ from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
-from pytest_genderbias.suites.family import Family, Summary
+from pytest_genderbias.suites.family import Family
+from pytest_genderbias.suites.summary import Summary
 
 
 def sums_of(summary: Summary, family: Family, settings: dict[str, object]) -> SumsByStatistic:

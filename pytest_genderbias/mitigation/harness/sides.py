@@ -24,7 +24,7 @@ from pytest_genderbias.statistics.inference.reduction import (
     item_slope,
 )
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.suites.family import Statistic
+from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite
 
 Measured = dict[str, list[list[Measurement]]]  #: by side, seed and model

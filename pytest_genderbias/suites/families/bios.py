@@ -50,9 +50,11 @@ from pytest_genderbias.suites.families.shared.persons import (
     some_of,
     stored_persons,
 )
-from pytest_genderbias.suites.family import Context, Family, Figures, Record, Statistic, Summary
+from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, table, text
 from pytest_genderbias.suites.query import ClassProbabilities, StoredPredictions
+from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap
 
 _RATES: Mapping[str, Rate] = {"tpr": "true_positive", "fpr": "false_positive", "precision": "precision"}
@@ -152,7 +154,7 @@ class Bios(Family):
         persons, left_out = _persons(options, answer)
         chosen, unbalanced = _balanced(persons, options, seed)
         tables, everybody, shares = persons.tables(chosen), persons.tables(), persons.shares()
-        figures = Figures(self.statistics)
+        figures = SummaryBuilder(self.statistics)
         for name in _RATES:
             _take_gaps(figures, name, tables, everybody, shares, groups)
         _take_distances(figures, tables)
@@ -270,11 +272,16 @@ def _share_of_classes(persons: Persons) -> FloatArray:
     return np.asarray([known.get(c, np.nan) for c in range(len(persons.labels))])
 
 
-# Figures --------------------------------------------------------------------------------------------------------------
+# SummaryBuilder --------------------------------------------------------------------------------------------------------------
 
 
 def _take_gaps(
-    figures: Figures, name: str, tables: IntArray, everybody: IntArray, shares: Mapping[int, float], groups: Groups
+    figures: SummaryBuilder,
+    name: str,
+    tables: IntArray,
+    everybody: IntArray,
+    shares: Mapping[int, float],
+    groups: Groups,
 ) -> None:
     """Take sum and r of the gaps in the balanced data, and their slope in all."""
     rate = _RATES[name]
@@ -297,7 +304,7 @@ def _take_gaps(
     )
 
 
-def _take_distances(figures: Figures, tables: IntArray) -> None:
+def _take_distances(figures: SummaryBuilder, tables: IntArray) -> None:
     """Take sums and gaps of the distances."""
     for name, measure in MEASURES.items():
         figures.take(
@@ -315,7 +322,7 @@ def _distance(
     return summary(measure(tables))
 
 
-def _take_accuracy(figures: Figures, tables: IntArray) -> None:
+def _take_accuracy(figures: SummaryBuilder, tables: IntArray) -> None:
     n, right = int(tables.sum()), int(np.trace(tables.sum(axis=0)))
     by_person = np.repeat([1.0, 0.0], [right, n - right])
     figures.take(

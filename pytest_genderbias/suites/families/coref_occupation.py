@@ -31,19 +31,11 @@ from pytest_genderbias.suites.families.shared.coreference import (
     scorer_facts,
     scorer_note,
 )
-from pytest_genderbias.suites.family import (
-    Context,
-    Family,
-    Figures,
-    Record,
-    SlotWords,
-    Statistic,
-    Summary,
-    read_groups,
-    read_slot,
-    read_template,
-)
+from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option
+from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
+from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece, Word, piece_texts
 
@@ -118,7 +110,7 @@ class CorefOccupation(Family):
         bias = score_bias(scores[:, :, 0], scores[:, :, 1])
         labels = [word.label for word in body.occupation.words()]
         labels, ones = [labels[unit] for unit in answer.units], np.ones(len(bias))
-        figures = Figures(self.statistics)
+        figures = SummaryBuilder(self.statistics)
         few = "the occupations that vary are too few among those scored"
         figures.take(
             "aggregate_bias",

@@ -51,18 +51,12 @@ from pytest_genderbias.suites.families.shared.coreference import (
     scorer_note,
     verdicts_of,
 )
-from pytest_genderbias.suites.family import (
-    Context,
-    Family,
-    Figures,
-    Record,
-    SlotWords,
-    Statistic,
-    Summary,
-    read_slot,
-)
+from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import CoreferenceScores, StoredPredictions
+from pytest_genderbias.suites.slots import SlotWords, read_slot
+from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap, take
 from pytest_genderbias.text.wordlist import load_wordlist
 
@@ -144,7 +138,7 @@ class CorefWinobias(Family):
         cases: TextCases = answer.cases
         facts, verdicts = _facts(answer), verdicts_of(answer)
         pro, anti = _sides(verdicts)
-        figures = Figures(self.statistics)
+        figures = SummaryBuilder(self.statistics)
         figures.take(
             "f1_gap",
             lambda: f1_gap(pro, anti),
@@ -326,7 +320,7 @@ def _gaps(tables: NDArray[np.int64], rate: Rate) -> ClassGaps | str:
         return str(error)
 
 
-def _take_gaps(figures: Figures, key: str, gaps: ClassGaps | str, shares: Mapping[int, float]) -> None:
+def _take_gaps(figures: SummaryBuilder, key: str, gaps: ClassGaps | str, shares: Mapping[int, float]) -> None:
     total, r = f"{key}_gap_sum", f"{key}_gap_pearson"
     if isinstance(gaps, str):
         figures.miss(gaps, total, r)

@@ -39,9 +39,11 @@ from pytest_genderbias.suites.families.shared.coreference import (
     scorer_note,
     verdicts_of,
 )
-from pytest_genderbias.suites.family import Context, Family, Figures, Record, Statistic, Summary
+from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import CoreferenceScores, StoredPredictions
+from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap
 
 _SHE_HE = ("female", "male")
@@ -112,7 +114,7 @@ class CorefWinogender(Family):
         }
         share = np.zeros(len(names))
         share[which] = facts["women_share"] / 100
-        figures = Figures(self.statistics)
+        figures = SummaryBuilder(self.statistics)
         _take_figures(figures, tables, share)
         notes = [scorer_note(cases), f"likelihood: {how}"]
         if verdicts.clusters:
@@ -217,7 +219,7 @@ def _by_occupation(
     )
 
 
-def _take_figures(figures: Figures, tables: Mapping[str, _Table], share: NDArray[np.float64]) -> None:
+def _take_figures(figures: SummaryBuilder, tables: Mapping[str, _Table], share: NDArray[np.float64]) -> None:
     female, male = tables["female"], tables["male"]
     seen = female.n > 0
     x, y = share[seen], female.mean_likelihood[seen]

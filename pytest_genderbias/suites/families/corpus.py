@@ -32,9 +32,12 @@ from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import perplexity_sums, take_arrays, word_bias_sums, word_slope_sums
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
 from pytest_genderbias.suites.families.shared.counting import EXCERPT_WORDS, FIXED, INFINITE, Body, Counted, Counting
-from pytest_genderbias.suites.family import Context, Family, Figures, Statistic, Summary, read_groups
+from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag, one_of, share, text, whole
 from pytest_genderbias.suites.query import BesideText, BlockLogLikelihood, GeneratedTokens, StoredText
+from pytest_genderbias.suites.slots import read_groups
+from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 from pytest_genderbias.text.wordlist import Entry, load_wordlist
 
@@ -149,7 +152,7 @@ class Corpus(Family):
         else:
             found = counting.files([answers["text"].content.path])
         training = counting.files(beside) if beside else None
-        figures = Figures(self.statistics)
+        figures = SummaryBuilder(self.statistics)
         for context in (FIXED, INFINITE):
             _take_bias(figures, context, found)
             _take_beta(figures, context, found, training, options, "texts" in answers)
@@ -273,7 +276,7 @@ def _perplexity_question(options: Mapping[str, Any], context: Context) -> dict[s
     return {"perplexity": Question(cases, BlockLogLikelihood(), whole=True)}
 
 
-def _take_bias(figures: Figures, context: str, found: Counted) -> None:
+def _take_bias(figures: SummaryBuilder, context: str, found: Counted) -> None:
     keys = f"mu{context}", f"sigma{context}"
     if context in found.reasons:
         figures.miss(found.reasons[context], *keys)
@@ -284,7 +287,7 @@ def _take_bias(figures: Figures, context: str, found: Counted) -> None:
 
 
 def _take_beta(
-    figures: Figures,
+    figures: SummaryBuilder,
     context: str,
     found: Counted,
     training: Counted | None,
@@ -310,7 +313,7 @@ def _take_beta(
         )
 
 
-def _take_perplexity(figures: Figures, answer: Answer | None, is_generated: bool) -> list[str]:
+def _take_perplexity(figures: SummaryBuilder, answer: Answer | None, is_generated: bool) -> list[str]:
     if answer is None:
         where = f"name a text with the option evaluation, or {_EVALUATION} with --bias-data (docs/data.md)"
         figures.miss(where if is_generated else "a text foretells nothing; a language model has one", "perplexity")

@@ -23,20 +23,13 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.sums import significant_fill_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, IntArray, Question
-from pytest_genderbias.suites.family import (
-    Context,
-    Family,
-    Record,
-    SlotWords,
-    Statistic,
-    Summary,
-    read_groups,
-    read_slot,
-    read_template,
-)
+from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, letters, one_of, share, whole
 from pytest_genderbias.suites.query import TopFills
+from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
+from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece
 

@@ -21,20 +21,13 @@ from pytest_genderbias.statistics.score_bias import (
 )
 from pytest_genderbias.statistics.sums import score_bias_sums, take_arrays, template_bias_sums
 from pytest_genderbias.suites.cases import Answer, Question
-from pytest_genderbias.suites.family import (
-    Context,
-    Family,
-    Record,
-    SlotWords,
-    Statistic,
-    Summary,
-    read_groups,
-    read_slot,
-    read_template,
-)
+from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag
 from pytest_genderbias.suites.query import SlotLogProbability
+from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
+from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece
 

@@ -32,19 +32,13 @@ from pytest_genderbias.statistics.neutrality import (
 )
 from pytest_genderbias.statistics.sums import take_arrays, template_sums
 from pytest_genderbias.suites.cases import Answer, IntArray, Question, TextCases
-from pytest_genderbias.suites.family import (
-    Context,
-    Family,
-    Record,
-    SlotWords,
-    Statistic,
-    Summary,
-    read_slot,
-    read_template,
-)
+from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag, one_of, whole
 from pytest_genderbias.suites.query import PairProbabilities, VerbalisedProbabilities
+from pytest_genderbias.suites.slots import SlotWords, read_slot, read_template
 from pytest_genderbias.suites.space import Axis, CaseSpace, Template
+from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take
 from pytest_genderbias.text.template import Piece, slots_of
 

@@ -26,9 +26,11 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.preference import TIE, choices, flipped_means, mean_difference, stereotype_share
 from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer, Question, Spans, TextCases
-from pytest_genderbias.suites.family import Context, Family, Figures, Record, Statistic, Summary
+from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, one_of, table, whole
 from pytest_genderbias.suites.query import PseudoLogLikelihood
+from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap
 
 #: The data sets, and the group of each that is taken unless another is asked for.
@@ -116,7 +118,7 @@ class PairsPll(Family):
         tokens = answer.values[:, :, 1]
         kept, difference, facts = _compared(answer)
         units, judged = answer.units[kept], facts["stereotypical"]
-        figures = Figures(self.statistics)
+        figures = SummaryBuilder(self.statistics)
         d, cluster = difference[judged], facts["cluster"][judged]
         over = str(facts["over"][0]) if len(units) else "pairs"
         figures.take(

@@ -20,9 +20,11 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
 from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUMNS, read_texts
-from pytest_genderbias.suites.family import Context, Family, Figures, Record, Statistic, Summary
+from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag, one_of, table, whole
 from pytest_genderbias.suites.query import NETWORKS, TextVectors
+from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap, take
 from pytest_genderbias.text.wordlist import load_wordlist
 
@@ -139,7 +141,7 @@ class Probe(Family):
             "compression_shuffled": lambda: online_code(vectors, _control(labels, groups, seed), **how),
             "compression_random_encoder": lambda: online_code(untrained, labels, **how),
         }
-        figures, records = Figures(self.statistics), []
+        figures, records = SummaryBuilder(self.statistics), []
         items: dict[str, NDArray[Any]] = {}
         for key, code in codes.items():
             found = _take(figures, key, code)
@@ -189,7 +191,7 @@ class Probe(Family):
         return dict(zip(("compression", "accuracy"), found, strict=True))
 
 
-def _take(figures: Figures, key: str, code: Callable[[], OnlineCode]) -> OnlineCode | None:
+def _take(figures: SummaryBuilder, key: str, code: Callable[[], OnlineCode]) -> OnlineCode | None:
     try:
         found = code()
     except UndefinedError as error:
@@ -200,7 +202,7 @@ def _take(figures: Figures, key: str, code: Callable[[], OnlineCode]) -> OnlineC
     return found
 
 
-def _take_accuracy(figures: Figures, code: OnlineCode | None) -> None:
+def _take_accuracy(figures: SummaryBuilder, code: OnlineCode | None) -> None:
     if code is None:
         figures.miss(figures.reasons["compression"], "accuracy")
     else:

@@ -32,21 +32,13 @@ from pytest_genderbias.statistics.inference.item_sums import (
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import correlation_sums, slope_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, IntArray, Question, TextCases
-from pytest_genderbias.suites.family import (
-    Context,
-    Family,
-    Figures,
-    Record,
-    SlotWords,
-    Statistic,
-    Summary,
-    read_groups,
-    read_slot,
-    read_template,
-)
+from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import PairSimilarity
+from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
+from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece, Word, parse_template
 
@@ -144,7 +136,7 @@ class Sts(Family):
         n = np.bincount(profession, minlength=len(seen))
         by_group = np.stack([np.bincount(profession, scores.values[:, g, 0], len(seen)) / n for g in (0, 1)], axis=1)
         bias = by_group[:, 0] - by_group[:, 1]
-        figures = Figures(self.statistics)
+        figures = SummaryBuilder(self.statistics)
         figures.take(
             "pearson_r",
             lambda: pearson(share, bias),
@@ -246,7 +238,7 @@ def _template(text: str) -> Template:
     return Template((person, profession))
 
 
-def _take_accuracy(figures: Figures, answer: Answer | None) -> None:
+def _take_accuracy(figures: SummaryBuilder, answer: Answer | None) -> None:
     if answer is None:
         figures.miss("the STS-B dev set is not there: name its folder with --bias-data (docs/data.md)", "accuracy")
         return

@@ -25,9 +25,12 @@ from pytest_genderbias.statistics.subspace import (
 )
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.families.shared.words import bare_words, have_vectors, layer, missing_note
-from pytest_genderbias.suites.family import Context, Family, Figures, Record, SlotWords, Statistic, Summary, read_slot
+from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag
 from pytest_genderbias.suites.query import NETWORKS, TextVectors
+from pytest_genderbias.suites.slots import SlotWords, read_slot
+from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 
 FloatArray = NDArray[np.float64]
@@ -104,7 +107,7 @@ class Subspace(Family):
         """Return the ratios, the cosine, and each word's place along the first component."""
         words, vectors = _all_words(body), _vectors(body, answers["cases"])
         notes = missing_note({"words": [word for word in words if word not in vectors]}, len(words), "no vector")
-        figures = Figures(self.statistics)
+        figures = SummaryBuilder(self.statistics)
         try:
             full = _component(body.words, vectors, options)
         except UndefinedError as error:

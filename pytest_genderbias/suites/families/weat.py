@@ -27,9 +27,12 @@ from pytest_genderbias.statistics.subspace import unit_vectors
 from pytest_genderbias.statistics.sums import effect_size_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
 from pytest_genderbias.suites.families.shared.words import bare_words, have_vectors, layer, missing_note
-from pytest_genderbias.suites.family import Context, Family, Figures, Record, SlotWords, Statistic, Summary, read_slot
+from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag, text, whole
 from pytest_genderbias.suites.query import NETWORKS, TextVectors
+from pytest_genderbias.suites.slots import SlotWords, read_slot
+from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap, take
 
 FloatArray = NDArray[np.float64]
@@ -145,7 +148,7 @@ class Weat(_Associations):
     def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
         """Return the effect size, its permutation p, and the association of each target word."""
         vectors = _vectors(body, answers["cases"])
-        figures = Figures(self.statistics)
+        figures = SummaryBuilder(self.statistics)
         sets, notes = _known(body.roles(options["exchanged"]), vectors, "no vector")
         try:
             s = _associations(sets, vectors)
@@ -259,7 +262,7 @@ class Ceat(_Associations):
     def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
         """Return the combined effect size, both p values, and the mean association of each target word."""
         vectors = _by_context(body, answers["cases"])
-        figures = Figures(self.statistics)
+        figures = SummaryBuilder(self.statistics)
         sets, notes = _known(body.roles(options["exchanged"]), vectors, "no context")
         two_sided = not options["one_sided"]
         try:

@@ -16,7 +16,7 @@ from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, PLAIN, Performance, Training
 from pytest_genderbias.recipes.trainer import run_trainer
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
-from pytest_genderbias.suites.family import Statistic
+from pytest_genderbias.suites.statistic import Statistic
 
 SUITE, LIMIT = "lm-occupation", 64
 MAIN = f"{SUITE}/aggregate_bias"

@@ -34,7 +34,7 @@ from pytest_genderbias.statistics.cooccurrence_counts import (
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval
 from pytest_genderbias.statistics.inference.blocks import block_of
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.suites.family import Record
+from pytest_genderbias.suites.summary import Record
 from pytest_genderbias.text.wordlist import Entry
 
 FloatArray = NDArray[np.float64]

@@ -1,0 +1,108 @@
+"""Read the slots, templates and groups of suite files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pytest_genderbias.errors import DataFileError, UnknownNameError
+from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take
+from pytest_genderbias.text.template import BLANK, Piece, Word, parse_template, slots_of
+from pytest_genderbias.text.wordlist import Entry, load_wordlist
+
+
+@dataclass(frozen=True)
+class SlotWords:
+    """The words of a slot, as the suite file chose them from a word list."""
+
+    entries: tuple[Entry, ...]
+    form: str
+
+    def words(self, as_printed: bool = False) -> tuple[Word, ...]:
+        """Return the fillers; ``as_printed`` takes the paper's own form where ours differs."""
+        return tuple(self._word(entry, as_printed) for entry in self.entries)
+
+    def _word(self, entry: Entry, as_printed: bool) -> Word:
+        text, article = entry.word, entry.attributes.get("article")
+        if as_printed:
+            text = entry.attributes.get("printed", text)
+            article = entry.attributes.get("printed_article", article)
+        return Word.of(self.form.replace("{word}", text), article, text)
+
+    def content(self) -> list[Any]:
+        """Return words and attributes for the digest."""
+        return [self.form, *([e.word, dict(e.attributes)] for e in self.entries)]
+
+
+def read_slot(data: LocatedMap, key: str, beside: Path) -> SlotWords:
+    """Read ``key: {list: NAME-or-path, where: {attribute: value}, form: "the {word}"}``.
+
+    ``list`` may name several lists; every entry then answers to ``{list: NAME}`` in ``where`` and ``combine``.
+    ``where: {word: [...]}`` takes words by name.
+    """
+    what = f"slot {key!r}"
+    spec = take(data, key, LocatedMap, "the suite")
+    refuse_unknown(spec, ("list", "where", "form"), what)
+    where = take(spec, "where", LocatedMap, what, default={})
+    form = take(spec, "form", str, what, default="{word}")
+    if form.count("{word}") != 1:
+        raise DataFileError(
+            f"{spec.file}:{spec.lines['form']}: 'form' of {what} should hold {{word}} once, got {form!r}"
+        )
+    names = take(spec, "list", (str, LocatedList), what)
+    entries: dict[str, Entry] = {}
+    for name in [names] if isinstance(names, str) else names:
+        for entry in _entries_of(name, beside, spec):
+            if entry.word in entries:
+                raise DataFileError(
+                    f"{spec.file}:{spec.lines['list']}: {entry.word!r} stands in two of the lists of {what}"
+                )
+            if entry.matches(where):
+                entries[entry.word] = entry
+    if not entries:
+        raise DataFileError(f"{spec.file}:{spec.line}: {what} is empty: no word of the list has {dict(where)}")
+    named = where.get("word", ())
+    if absent := [word for word in ([named] if isinstance(named, str) else named) if word not in entries]:
+        raise DataFileError(
+            f"{spec.file}:{spec.lines['where']}: {what} asks for {', '.join(map(repr, absent))}, which the list lacks"
+        )
+    return SlotWords(tuple(entries.values()), form)
+
+
+def _entries_of(name: str, beside: Path, spec: LocatedMap) -> list[Entry]:
+    try:
+        words = load_wordlist(name, beside)
+    except UnknownNameError as error:
+        raise DataFileError(f"{spec.file}:{spec.lines['list']}: {error}") from None
+    return [replace(entry, attributes={**entry.attributes, "list": words.name}) for entry in words.entries]
+
+
+def read_template(text: Any, file: str, line: int, slots: set[str], blank: bool = False) -> tuple[Piece, ...]:
+    """Parse one template and check that it uses just the slots it should."""
+    if not isinstance(text, str) or not text.strip():
+        raise DataFileError(f"{file}:{line}: expected a template (a text with slots in braces), got {text!r}")
+    pieces = parse_template(text)
+    unknown, missing = slots_of(pieces) - slots, slots - slots_of(pieces)
+    fixed = "".join(piece.text for piece in pieces)
+    if unknown or missing or "{" in fixed or "}" in fixed:
+        wanted = ", ".join(f"{{{slot}}}" for slot in sorted(slots))
+        raise DataFileError(f"{file}:{line}: template {text!r} should use the slots {wanted} and no other")
+    blanks = sum(piece.slot == BLANK for piece in pieces)
+    if blanks != int(blank):
+        raise DataFileError(
+            f"{file}:{line}: template {text!r} should have {'one' if blank else 'no'} {{blank}}, has {blanks}"
+        )
+    return pieces
+
+
+def read_groups(data: LocatedMap, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    """Read ``groups``: at least two distinct labels."""
+    if default is not None and "groups" not in data:
+        return default
+    groups = take(data, "groups", LocatedList, "the suite")
+    if len(groups) < 2 or len(set(groups)) != len(groups) or not all(isinstance(g, str) for g in groups):
+        raise DataFileError(
+            f"{data.file}:{data.lines['groups']}: 'groups' should be two or more different labels, got {list(groups)}"
+        )
+    return tuple(groups)
