@@ -7,7 +7,7 @@ from html import escape
 from typing import NoReturn
 
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.suites.family import Statistic
+from pytest_genderbias.suites.statistic import Statistic
 
 _WORSE = {"higher": "higher is worse", "lower": "lower is worse", "away": "away from it is worse"}
 _HEADERS = ("statistic", "value", "interval", "neutral", "meaning")
