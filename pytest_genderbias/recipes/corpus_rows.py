@@ -1,4 +1,4 @@
-"""Sentences of a corpus as the rows of a training, and as text that no training sees."""
+"""Sentences of a corpus, split into rows for training and held-out passages."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.recipes.checks import check_share, check_whole
 from pytest_genderbias.recipes.recipe import Row
 
-_PASSAGES = 10  #: passages that are held out, at least about so many
-_SMALLEST, _LARGEST = 50, 2000  #: words of a passage
-_WHOLE = 3  #: a document that is longer than so many passages is cut
-_SHOWN = 5  #: warnings about broken lines
+_PASSAGES = 10  #: approximate minimum number of held-out passages
+_SMALLEST, _LARGEST = 50, 2000  #: minimum and maximum target length of a passage, in words
+_WHOLE = 3  #: documents longer than this many passages are split
+_SHOWN = 5  #: maximum number of warnings about broken lines
 
 
 class SentenceRows(NamedTuple):
-    """Rows with a ``text``, a sentence: those to train on (with their ``place`` in the corpus), those held out (``passage``), a digest."""
+    """Sentences (``text``) for training with their ``place`` in the corpus, held-out sentences with their ``passage``, and a digest."""
 
     training: list[Row]
     held_out: list[Row]
@@ -33,26 +33,26 @@ class SentenceRows(NamedTuple):
 def read_sentence_rows(
     corpus: str, data: str | None = None, max_tokens: int | None = None, held_out: float = 0.1
 ) -> SentenceRows:
-    """Return the sentences of a corpus, some of its passages held out.
+    """Read the sentences of a corpus, and hold some of its passages out.
 
-    A passage is a document, or several short ones, or a part of a long one: 50 to 2,000 words at least, so that about ten or more are
-    held out, spread evenly over the corpus. The same corpus and settings always give the same rows. Texts stay as they are
-    written: Brown and WikiText-2 have spaces around punctuation, and the latter ``<unk>`` for rare words.
+    A passage is a document, several short documents, or a part of a long one. Its target length is 50 to 2,000 words, so that about ten or
+    more passages are held out, spread evenly over the corpus. The same corpus and settings always give the same rows. Texts are not
+    normalised: Brown and WikiText-2 have spaces around punctuation, and the latter has ``<unk>`` for rare words.
 
     Args:
         corpus: a data set (``brown``, ``wikitext2/valid``, ``war_and_peace``, ``state_union`` ...), or the path of a text, of JSON lines with
             ``text`` or ``sentences``, or of a folder of them (see :mod:`~pytest_genderbias.datasets.corpora`).
-        data: the folder of the user's data sets; not for a path.
-        max_tokens: words (by white space) that are read, at most about so many: reading ends with a sentence; ``None``: all.
-        held_out: the share of the passages that is held out, above 0 and below 1.
+        data: folder of the user's data sets; not used for a path.
+        max_tokens: approximate maximum number of words (split at white space), in whole sentences; ``None``: all.
+        held_out: share of the passages that is held out, above 0 and below 1.
 
     Warns:
-        UserWarning: a line cannot be read; the message begins with file and line, and reading goes on.
+        UserWarning: a line cannot be read and is skipped; the message begins with file and line.
 
     Raises:
         MissingDataError: the data set is not there.
-        DataFileError: there is no such file, or it has too few words to hold any out.
-        SettingError: a setting has another value.
+        DataFileError: the file does not exist, or has too few words to hold any out.
+        SettingError: a setting has an invalid value.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -69,11 +69,11 @@ def read_sentence_rows(
     sentences, documents = _read(files, max_tokens)
     words = np.asarray([len(sentence.split()) for sentence in sentences], dtype=np.int64)
     passage = _passages(words, np.asarray(documents, dtype=np.int64), held_out)
-    kept = _held_out(int(passage[-1]) + 1 if len(passage) else 0, held_out, corpus)
+    held_out_passages = _held_out(int(passage[-1]) + 1 if len(passage) else 0, held_out, corpus)
     training: list[Row] = []
     apart: list[Row] = []
     for place, (sentence, number) in enumerate(zip(sentences, passage.tolist(), strict=True)):
-        if number in kept:
+        if number in held_out_passages:
             apart.append({"text": sentence, "passage": number})
         else:
             training.append({"text": sentence, "place": place})
@@ -89,10 +89,10 @@ def _files(corpus: str, data: str | None) -> tuple[Path, ...]:
 
 
 def _read(files: tuple[Path, ...], most: int | None) -> tuple[list[str], list[int]]:
-    """Return sentences, and the document of each; warn of lines that cannot be read."""
+    """Return the sentences and the document of each. Warns of lines that cannot be read."""
     broken = 0
 
-    def tell(error: DataFileError) -> None:
+    def warn(error: DataFileError) -> None:
         nonlocal broken
         broken += 1
         if broken <= _SHOWN:
@@ -100,14 +100,14 @@ def _read(files: tuple[Path, ...], most: int | None) -> tuple[list[str], list[in
 
     sentences: list[str] = []
     documents: list[int] = []
-    found = first = 0
+    words = first = 0
     for file in files:
-        for document, sentence in read_document_sentences(file, tell):
-            if sentence.strip() and (most is None or found < most):
+        for document, sentence in read_document_sentences(file, warn):
+            if sentence.strip() and (most is None or words < most):
                 sentences.append(sentence.strip())
                 documents.append(first + document)
-                found += len(sentence.split())
-            elif most is not None and found >= most:
+                words += len(sentence.split())
+            elif most is not None and words >= most:
                 break
         first = documents[-1] + 1 if documents else 0
     if broken > _SHOWN:
@@ -116,7 +116,7 @@ def _read(files: tuple[Path, ...], most: int | None) -> tuple[list[str], list[in
 
 
 def _passages(words: NDArray[np.int64], documents: NDArray[np.int64], share: float) -> NDArray[np.int64]:
-    """Return the passage of each sentence, from 0. It ends when it is long enough, with a document unless that is very long."""
+    """Return the passage number of each sentence, from 0. A passage that is long enough ends with a document, unless that is very long."""
     size = min(max(int(words.sum() * share / _PASSAGES), _SMALLEST), _LARGEST)
     long = np.bincount(documents, words, minlength=1) > _WHOLE * size
     passage = np.zeros(len(words), dtype=np.int64)
@@ -130,7 +130,7 @@ def _passages(words: NDArray[np.int64], documents: NDArray[np.int64], share: flo
 
 
 def _held_out(n: int, share: float, corpus: str) -> frozenset[int]:
-    """Return which of n passages are held out, spread evenly."""
+    """Return the numbers of the held-out passages among n, spread evenly."""
     count = max(1, round(n * share))
     if count >= n:
         raise DataFileError(f"{corpus}: too few words to hold some out: {n} passages of {_SMALLEST} words or more")

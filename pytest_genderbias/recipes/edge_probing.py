@@ -7,7 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from pytest_genderbias.models.roles import COREFERENCE_SCORER, Role
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
-from pytest_genderbias.recipes.heads import refuse_hooks, seeded
+from pytest_genderbias.recipes.heads import no_checkpoint, refuse_hooks, seeded
 from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, Performance, Recipe, Row, Training
 from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer
 from pytest_genderbias.scoring.edge_probe import features_of, head_of
@@ -30,25 +30,30 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.families.shared.coreference_training import CoreferenceTraining, coreference_training
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from pytest_genderbias.models.networks.edge_probing import EdgeProbingModel
+
 _SAVED_EVERY = 500  #: steps
 _PIECES = ("before", "first", "between", "second", "after")
 
 
 @dataclass(frozen=True)
 class EdgeProbing(Recipe):
-    """An edge-probing head on the frozen vectors of two mentions, as that of the ``coref-*`` suites, kept with its encoder in one checkpoint.
+    """An edge-probing head on the frozen vectors of two mentions, like that of the ``coref-*`` suites, saved with its encoder.
 
-    The trained model is a coreference scorer: ``measure("coref-winogender", model)`` asks for no other data. The encoder is frozen, so that
-    its vectors of the mentions are made once, before the first step, and the Trainer reads these, standardised.
+    The trained model is a coreference scorer: ``measure("coref-winogender", model)`` needs no other data. The encoder is frozen. Its vectors
+    of the mentions are computed once, before the first step, and the Trainer reads them standardised.
 
-    Rows are texts in five pieces, so that data methods can change the words and the mentions stay known: before the mention that
-    comes first, that mention, what is between, the other one, what is after. Grammatical rules see each piece by itself. Pairs of
-    mentions of which one lies in the other are left out.
+    A row is a text in five pieces, so that data methods can change words without losing the mentions: the text before the first mention,
+    the first mention, the text between, the second mention, and the text after it. Grammatical rules see each piece separately. Pairs
+    with a mention inside the other are left out.
 
-    ``training``: ``gap``, ``winobias`` (choose other data than those of the suite) or a path of CoNLL files. ``held_out``: the share of
-    documents that no training sees, by a draw that no seed changes; ``f1`` is on these. ``max_rows``: at most so many pairs. ``epochs``
-    may be a part of one. ``learning_rate``: of AdamW; it falls linearly. ``arguments``: of ``transformers.TrainingArguments``; they go before
-    the settings.
+    ``training``: ``gap``, ``winobias`` (choose other data than those of the suite) or a path of CoNLL files. ``held_out``: share of the
+    documents for ``f1``, which are never trained on; the draw does not depend on the seed. ``max_rows``: maximum number of pairs.
+    ``epochs``: may be fractional. ``learning_rate``: initial rate of AdamW, which falls linearly. ``arguments``: arguments of
+    ``transformers.TrainingArguments``, which override the settings.
     """
 
     name: ClassVar[str] = "edge-probe"
@@ -63,10 +68,10 @@ class EdgeProbing(Recipe):
     epochs: float = 10.0
     batch_size: int = 32
     learning_rate: float = 2e-4
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
+        """Reject invalid settings."""
         check_arguments(self.arguments)
         check_share("held_out", self.held_out)
         if self.max_rows is not None:
@@ -76,42 +81,41 @@ class EdgeProbing(Recipe):
         check_positive("learning_rate", self.learning_rate)
 
     def settings(self) -> dict[str, object]:
-        """Return the settings, and the digest of the pairs in place of where they are."""
-        own = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("data", "training")}
-        return {**own, "arguments": dict(self.arguments), "digest": self._training.digest[:16]}
+        """Return the settings, with a digest of the pairs in place of their source."""
+        settings = {f.name: vars(self)[f.name] for f in fields(self) if f.name not in ("data", "training")}
+        return {**settings, "arguments": dict(self.arguments), "digest": self._training.digest[:16]}
 
     def rows(self) -> list[Row]:
-        """Return the pairs to train on, the first ones of the file."""
+        """Return the training pairs, in the order of the file."""
         return self._parts[0][: self.max_rows]
 
     def start(self, model: Model | None, seed: int) -> Model:
-        """Return a copy of a network's encoder with a head from the seed; a head of this kind is kept.
+        """Return a copy of a network's encoder with a head that is initialised from the seed; an edge-probing head is kept.
 
         Raises:
-            NotApplicableError: the model is no checkpoint, or has an encoder and a decoder.
+            NotApplicableError: the model is not a checkpoint, or has both an encoder and a decoder.
         """
         if model is None or not isinstance(model.backend, Checkpoint):
-            given = "no model was given" if model is None else f"{model.name} is none"
-            raise NotApplicableError(f"a head is trained on a transformers checkpoint, and {given}")
+            raise NotApplicableError(no_checkpoint(model))
         refuse_hooks(model)
-        if getattr(model.backend.network.config, "is_encoder_decoder", False):
+        if model.backend.network.config.is_encoder_decoder:
             raise NotApplicableError(f"{model.name} has an encoder and a decoder; a head is trained on an encoder")
         network = copied(model.backend.network) if _has_head(model) else _probing(model, seed)
         backend = replace(model.backend, network=network, pooling=None)
-        told = {key: value for key, value in model.details.items() if key not in ("pooling", "max_length")}
-        details = {**told, "architecture": type(network).__name__}
+        details = {key: value for key, value in model.details.items() if key not in ("pooling", "max_length")}
+        details = {**details, "architecture": type(network).__name__}
         fingerprint = fingerprint_network(network, fingerprint_tokenizer(backend.tokenizer), {})
         role = Role(COREFERENCE_SCORER, "a coreference scorer")
         return replace(model, role=role, fingerprint=fingerprint, details=details, backend=backend)
 
     def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
-        """Train the head of what :meth:`start` returned and return ``folder/model``; the encoder stays as it is, whatever ``freeze`` says.
+        """Train the head of a model that :meth:`start` returned, and return ``folder/model``. The encoder is frozen for any ``freeze``.
 
         Raises:
             NotApplicableError: the model lacks the head, or ``accelerate`` is not installed.
-            DataFileError: the model reads none of the texts as far as their mentions.
-            ScoreError: its vectors are not finite.
-            SettingError: there is no row, or no room for the files.
+            DataFileError: the model does not read both mentions in any text.
+            ScoreError: the vectors are not finite.
+            SettingError: there are no rows, or the files cannot be written.
         """
         require_train()
         self._require_head(model)
@@ -122,11 +126,11 @@ class EdgeProbing(Recipe):
         cases = _cases(rows)
         read, features = features_of(model, cases)
         if not len(read):
-            raise DataFileError(f"{model.name} reads none of {len(rows)} pairs of mentions as far as the second one")
+            raise DataFileError(f"{model.name} does not read both mentions in any of {len(rows)} pairs")
         network = copied(model.backend.network)
         if training.new_head:
             seeded(seed, network.renew_head)
-        if training.new_head or not network.config.head:  # one that was trained reads vectors as it learned to
+        if training.new_head or not network.config.head:  # a trained head keeps the standardisation of its training
             network.standardise(features)
         network.config.head = {"pairs": len(read)}
         arguments = {
@@ -134,27 +138,27 @@ class EdgeProbing(Recipe):
             "lr_scheduler_type": "linear", "save_strategy": "steps", "save_steps": _SAVED_EVERY, **self.arguments,
         }  # fmt: skip
         return run_trainer(
-            network, model.backend.tokenizer, _Pairs(features, cases.facts["label"][read]), _collate, folder, seed, arguments,
+            network, model.backend.tokenizer, _PairVectors(features, cases.facts["label"][read]), _collate, folder, seed, arguments,
             replace(training, freeze=ENCODER),
         )  # fmt: skip
 
     def evaluate(self, model: Model) -> list[Performance]:
-        """Return F1 of "they corefer", at probability .5, of pairs in documents held out; its items are the documents.
+        """Return F1 of "they corefer", at probability .5, over the pairs in held-out documents; its units are the documents.
 
         Raises:
             NotApplicableError: the model lacks the head.
-            UndefinedError: no pair corefers, and none is said to.
+            UndefinedError: no pair corefers, and none is predicted to.
         """
         self._require_head(model)
         cases = _cases(self._parts[1])
         read, features = features_of(model, cases)
-        said = head_of(model.backend.network).probabilities(features) > 0.5
+        linked = head_of(model.backend.network).probabilities(features) > 0.5
         corefer, documents = cases.facts["label"][read], cases.facts["document"][read]
         labels, number = np.unique(documents, return_inverse=True)
-        right = 2.0 * (said & corefer)
-        either = said.astype(np.float64) + corefer
+        right = 2.0 * (linked & corefer)
+        either = linked.astype(np.float64) + corefer
         if not either.any():
-            raise UndefinedError("no pair corefers, and none is said to")
+            raise UndefinedError("no pair corefers, and none is predicted to")
         item_sums = mean_sums(
             labels.astype(np.str_), np.bincount(number, right), np.bincount(number, either), "documents"
         )
@@ -163,7 +167,7 @@ class EdgeProbing(Recipe):
     def _require_head(self, model: Model) -> None:
         if not _has_head(model):
             raise NotApplicableError(
-                f"{model.name} is {model.role.text} without an edge-probing head; start() gives it one"
+                f"{model.name} is {model.role.text} without an edge-probing head; start() adds one"
             )
 
     @cached_property
@@ -172,23 +176,23 @@ class EdgeProbing(Recipe):
 
     @cached_property
     def _parts(self) -> tuple[list[Row], list[Row]]:
-        """The rows to train on, and those held out."""
+        """The training rows and the held-out rows."""
         examples = self._training.examples
         documents = examples.facts["document"]
         count = int(documents.max()) + 1
-        kept_out = np.random.default_rng(0).permutation(count) < max(1, round(self.held_out * count))
+        is_out = np.random.default_rng(0).permutation(count) < max(1, round(self.held_out * count))
         parts: tuple[list[Row], list[Row]] = ([], [])
         for (text,), spans, label, document in zip(
             examples.texts, examples.spans, examples.facts["label"], documents, strict=True
         ):
             row = _row(text, spans, bool(label), int(document))
             if row is not None:
-                parts[int(kept_out[document])].append(row)
+                parts[int(is_out[document])].append(row)
         return parts
 
 
-class _Pairs(Sequence[Mapping[str, Any]]):
-    """The vectors of pairs of mentions, and whether they corefer, as the examples of a Trainer."""
+class _PairVectors:
+    """The vectors of pairs of mentions and their labels, as examples of a Trainer."""
 
     def __init__(self, features: FloatArray, corefer: NDArray[np.bool_]) -> None:
         self._features, self._corefer = features, corefer
@@ -197,19 +201,20 @@ class _Pairs(Sequence[Mapping[str, Any]]):
         """Return the number of pairs."""
         return len(self._corefer)
 
-    def __getitem__(self, i: Any) -> Any:
-        """Return a pair."""
+    def __getitem__(self, i: int) -> dict[str, FloatArray | np.int64]:
+        """Return the features and the label of a pair."""
         return {"pairs": self._features[i], "labels": np.int64(self._corefer[i])}
 
 
-def _collate(pairs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _collate(pairs: Sequence[Mapping[str, FloatArray | np.int64]]) -> dict[str, Tensor]:
+    """Return a batch of pairs."""
     import torch
 
-    return {name: torch.from_numpy(np.stack([one[name] for one in pairs])) for name in pairs[0]}
+    return {name: torch.from_numpy(np.stack([np.asarray(pair[name]) for pair in pairs])) for name in pairs[0]}
 
 
 def _row(text: str, spans: Sequence[tuple[int, int]], label: bool, document: int) -> Row | None:
-    """Return a pair as a row; nothing where one mention lies in the other."""
+    """Return a pair as a row, or ``None`` if a mention lies inside the other."""
     (a, b), (c, d) = sorted(spans)
     if c < b:
         return None
@@ -219,7 +224,7 @@ def _row(text: str, spans: Sequence[tuple[int, int]], label: bool, document: int
 
 
 def _cases(rows: Sequence[Row]) -> TextCases:
-    """Return rows as texts with two spans, in the order that their mentions had."""
+    """Return rows as texts with two spans, in the original order of the mentions."""
     texts, spans = [], []
     for row in rows:
         pieces = [str(row[name]) for name in _PIECES]
@@ -235,22 +240,23 @@ def _cases(rows: Sequence[Row]) -> TextCases:
 
 
 def _has_head(model: Model) -> bool:
-    return type(getattr(model.backend, "network", None)).__name__ == "EdgeProbingModel"
+    return isinstance(model.backend, Checkpoint) and type(model.backend.network).__name__ == "EdgeProbingModel"
 
 
-def _probing(model: Model, seed: int) -> Any:
-    """Return the encoder of a network with a head from the seed."""
+def _probing(model: Model, seed: int) -> EdgeProbingModel:
+    """Return the encoder of a network with a head that is initialised from the seed."""
     from pytest_genderbias.models.networks.edge_probing import EdgeProbingConfig, EdgeProbingModel, register
 
     register()
     body = model.backend.network.base_model
     with quiet_transformers():
         network: Any = seeded(seed, lambda: EdgeProbingModel(EdgeProbingConfig(encoder=deepcopy(body.config))))
-    found = network.encoder.load_state_dict(body.state_dict(), strict=False)
-    foreign = [name for name in (*found.missing_keys, *found.unexpected_keys) if not name.startswith("pooler.")]
-    if foreign:
+    keys = network.encoder.load_state_dict(body.state_dict(), strict=False)
+    different = [name for name in (*keys.missing_keys, *keys.unexpected_keys) if not name.startswith("pooler.")]
+    if different:
         raise ModelError(
-            f"the encoder of {model.name} is not what transformers makes of its config: {foreign[0]} is in one of them only"
+            f"the encoder of {model.name} differs from what transformers makes of its config: {different[0]} is in one of them only"
         )
     network.config.architectures = [type(network).__name__]
-    return network.to(device=body.device, dtype=body.dtype).eval()
+    probe: EdgeProbingModel = network.to(device=body.device, dtype=body.dtype).eval()
+    return probe

@@ -1,31 +1,40 @@
-"""Tokenised rows as a Trainer takes them, in an order that an interrupted training can go on in."""
+"""Tokenised rows as examples of a Trainer, in an order that is known before the training, so that it can be resumed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
 _TOKENISED_AT_ONCE = 4096
-_MEGABATCH = 50  #: batches whose rows are sorted by length, as transformers has it
+_MEGABATCH = 50  #: number of batches whose rows are sorted by length together, as in transformers
 
 
 class TokenisedRows:
-    """Rows of token ids with a label, in arrays: a hundred bytes a row of SNLI. ``order``: which row comes when."""
+    """Rows of token ids with a label, in arrays (a hundred bytes for a row of SNLI). ``order``: row numbers in the order of training."""
 
     def __init__(
-        self, tokenizer: Any, columns: Sequence[Sequence[str]], labels: Sequence[Any], max_length: int
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        columns: Sequence[Sequence[str]],
+        labels: Sequence[int | float],
+        max_length: int,
     ) -> None:
         self._labels = labels
         parts: dict[str, list[NDArray[np.int32]]] = {}
         lengths: list[int] = []
         for start in range(0, len(labels), _TOKENISED_AT_ONCE):
-            some = [list(column[start : start + _TOKENISED_AT_ONCE]) for column in columns]
-            found = tokenizer(*some, truncation=True, max_length=max_length, return_attention_mask=False, verbose=False)
-            lengths += map(len, found["input_ids"])
-            for name, rows in found.items():
+            texts = [list(column[start : start + _TOKENISED_AT_ONCE]) for column in columns]
+            output = tokenizer(
+                *texts, truncation=True, max_length=max_length, return_attention_mask=False, verbose=False
+            )
+            lengths += map(len, output["input_ids"])
+            for name, rows in output.items():
                 parts.setdefault(name, []).extend(np.asarray(row, dtype=np.int32) for row in rows)
         self._parts = {name: np.concatenate(rows) for name, rows in parts.items()}
         self.lengths = np.asarray(lengths, dtype=np.int64)
@@ -33,34 +42,34 @@ class TokenisedRows:
         self.order: NDArray[np.int64] = np.arange(len(labels), dtype=np.int64)
 
     def __len__(self) -> int:
-        """Return how many rows are to come, all epochs together."""
+        """Return the number of rows of all epochs."""
         return len(self.order)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        """Return the row that comes at a place."""
+    def __getitem__(self, index: int) -> dict[str, object]:
+        """Return the row at a place in the order."""
         row = self.order[index]
         span = slice(self._starts[row], self._starts[row + 1])
         return {name: part[span].tolist() for name, part in self._parts.items()} | {"labels": self._labels[row]}
 
 
 def order_by_length(lengths: ArrayLike, batch_size: int, epochs: float, seed: int) -> NDArray[np.int64]:
-    """Return the order of rows over all epochs, in batches of like length, the batches shuffled. Shape (ceil(rows * epochs),).
+    """Return the order of rows over all epochs, in shuffled batches of rows of similar length: shape (ceil(rows * epochs),).
 
-    transformers' sampler that groups by length draws each epoch's order from the generator that dropout draws from, so that a training
-    that is interrupted after the first epoch would go on with other batches; and its batches come longest first. Here the order is
-    known before the first step. Rows that fill no batch at the end of an epoch begin the next one.
+    The sampler of transformers that groups by length draws each epoch's order from the same generator as dropout, so that a training
+    which is interrupted after the first epoch resumes with other batches; and its batches come longest first. Here the order is
+    known before the first step. Rows that do not fill a batch at the end of an epoch begin the next one.
 
     Args:
         lengths: tokens of each row, shape (rows,).
         batch_size: rows of a batch.
-        epochs: how often each row comes; of a part of an epoch, some rows.
-        seed: of the shuffles.
+        epochs: number of epochs; a fraction of an epoch has some of the rows.
+        seed: seed of the shuffles.
 
     >>> sorted(order_by_length([3, 1, 2], 2, 1, seed=0).tolist()), len(order_by_length([3, 1, 2], 2, 1.5, seed=0))
     ([0, 1, 2], 5)
     """
     sizes = np.asarray(lengths)
-    found: list[NDArray[np.int64]] = []
+    order: list[NDArray[np.int64]] = []
     left = np.zeros(0, dtype=np.int64)
     for epoch in range(int(np.ceil(epochs))):
         rng = np.random.default_rng([seed, epoch])
@@ -70,7 +79,7 @@ def order_by_length(lengths: ArrayLike, batch_size: int, epochs: float, seed: in
         rows, left = rows[:whole], rows[whole:]
         many = [rows[at : at + _MEGABATCH * batch_size] for at in range(0, whole, _MEGABATCH * batch_size)]
         batches = [
-            batch for some in many for batch in some[np.argsort(sizes[some], kind="stable")].reshape(-1, batch_size)
+            batch for group in many for batch in group[np.argsort(sizes[group], kind="stable")].reshape(-1, batch_size)
         ]
-        found += [batches[i] for i in rng.permutation(len(batches))]
-    return np.concatenate([*found, left])
+        order += [batches[i] for i in rng.permutation(len(batches))]
+    return np.concatenate([*order, left])

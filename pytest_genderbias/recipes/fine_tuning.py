@@ -1,4 +1,4 @@
-"""Recipes that fine-tune an encoder: natural language inference, sentence similarity, and labelled texts such as biographies."""
+"""Recipes that fine-tune an encoder for natural language inference, sentence similarity, or labelled texts such as biographies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from pytest_genderbias.datasets.folder import DATA_SETS, DataFolder, MissingData
 from pytest_genderbias.datasets.inference import LABELS, read_inference
 from pytest_genderbias.datasets.similarity import read_similarity
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
+from pytest_genderbias.models.config import labels_of
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import NLI_CLASSIFIER, TEXT_CLASSIFIER
 from pytest_genderbias.models.saving import copied
@@ -44,22 +45,25 @@ from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, read_
 from pytest_genderbias.suites.query import ClassProbabilities, PairProbabilities, PairSimilarity, Query
 from pytest_genderbias.suites.suite import Suite
 
-#: Learning rates by the size of the hidden states, from the largest, and that of a head on a frozen encoder (orgad2022, appendix).
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+#: Learning rates by the minimum hidden size, and the rate for a head on a frozen encoder (orgad2022, appendix).
 LEARNING_RATES = ((768, 3e-5), (256, 1e-4), (0, 3e-4))
 HEAD_LEARNING_RATE = 1e-3
-_WARM_UP = 0.06  #: of all steps
+_WARM_UP = 0.06  #: share of all steps
 _SAVED_EVERY = 200  #: steps
-_BY_LENGTH = "group_by_length"  #: done here (:func:`order_by_length`), so that an interrupted training can go on
+_BY_LENGTH = "group_by_length"  #: done here (:func:`order_by_length`), so that an interrupted training can be resumed
 
 
 @dataclass(frozen=True)
 class FineTuning(Recipe):
-    """What the recipes have in common. Fields are settings.
+    """What the recipes have in common. The fields are settings.
 
-    ``data``: folder of the data sets. ``training`` and ``evaluation``: labelled files in place of the data set's. ``max_rows`` and
-    ``max_evaluation``: at most so many of either. ``epochs`` may be a part of one. ``learning_rate``: by default 3e-5, 1e-4 for hidden states
-    below 768 and 3e-4 below 256; 1e-3 where the encoder is frozen. It falls linearly, after 6 % of the steps. ``max_length``: tokens
-    that a row is cut to in training. ``arguments``: of ``transformers.TrainingArguments``; they go before the settings.
+    ``data``: folder of the data sets. ``training`` and ``evaluation``: labelled files instead of the data set's. ``max_rows`` and
+    ``max_evaluation``: maximum numbers of rows. ``epochs``: may be fractional. ``learning_rate``: by default 3e-5, 1e-4 for hidden sizes
+    below 768 and 3e-4 below 256; 1e-3 with a frozen encoder. After a warm-up of 6 % of the steps it falls linearly. ``max_length``: maximum
+    number of tokens of a row in training. ``arguments``: arguments of ``transformers.TrainingArguments``, which override the settings.
     """
 
     name: ClassVar[str]
@@ -76,13 +80,13 @@ class FineTuning(Recipe):
     batch_size: int = 32
     learning_rate: float | None = None
     max_length: int = 128
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
+        """Reject invalid settings."""
         check_arguments(self.arguments)
         for name, least in (("max_rows", 1), ("max_evaluation", 1), ("batch_size", 1), ("max_length", 8)):
-            value = getattr(self, name)
+            value = vars(self)[name]
             if value is not None or name in ("batch_size", "max_length"):
                 check_whole(name, value, least)
         check_positive("epochs", self.epochs)
@@ -90,10 +94,10 @@ class FineTuning(Recipe):
             check_positive("learning_rate", self.learning_rate)
 
     def settings(self) -> dict[str, object]:
-        """Return the settings, and digests of the files in place of their names."""
-        own = {one.name: getattr(self, one.name) for one in fields(self)}
-        told = {key: value for key, value in own.items() if key not in ("data", "training", "evaluation")}
-        return {**told, "arguments": dict(self.arguments), "files": dict(self._digests)}
+        """Return the settings, with digests of the files in place of their names."""
+        names = [f.name for f in fields(self) if f.name not in ("data", "training", "evaluation")]
+        settings = {name: vars(self)[name] for name in names}
+        return {**settings, "arguments": dict(self.arguments), "files": dict(self._digests)}
 
     @property
     @abstractmethod
@@ -103,25 +107,25 @@ class FineTuning(Recipe):
     @property
     @abstractmethod
     def files(self) -> dict[str, tuple[Path, ...]]:
-        """The files that are read, by what they are for."""
+        """The files that are read, by purpose (``training``, ``evaluation``)."""
 
     def start(self, model: Model | None, seed: int) -> Model:
-        """Return a copy of a checkpoint with a head for the labels, from the seed; a head for the same labels is kept.
+        """Return a copy of a checkpoint with a head for the labels, initialised from the seed; a head for the same labels is kept.
 
         Raises:
-            NotApplicableError: the model is no checkpoint whose architecture has a sequence classifier.
+            NotApplicableError: the model is not a checkpoint, or its architecture has no sequence classifier.
         """
         return with_head(model, self.labels, seed)
 
     def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
         """Train a copy of a model that :meth:`start` returned, or of a trained one, and return ``folder/model``.
 
-        The order of the rows is known from the seed and their lengths. A frozen encoder is the network up to its pooler.
+        The seed and the lengths of the rows determine their order. A frozen encoder is the network below its pooler.
 
         Raises:
             NotApplicableError: ``accelerate`` is not installed, or the model lacks the head.
             ModelError: the loss became NaN or infinite.
-            SettingError: there is no room for the files, or no row.
+            SettingError: the files cannot be written, or there are no rows.
         """
         require_train()
         if (folder / "model").is_dir():
@@ -132,7 +136,7 @@ class FineTuning(Recipe):
         tokenizer = model.backend.tokenizer
         longest = min(self.max_length, model.backend.max_length or self.max_length)
         columns = [[str(row[name]) for row in rows] for name in self.columns]
-        examples: Any = TokenisedRows(tokenizer, columns, self._targets(network, rows), longest)
+        examples = TokenisedRows(tokenizer, columns, self._targets(network, rows), longest)
         arguments = self._arguments(model, training)
         if self.arguments.get("train_sampling_strategy", _BY_LENGTH) == _BY_LENGTH:
             batch = arguments["per_device_train_batch_size"]
@@ -146,30 +150,31 @@ class FineTuning(Recipe):
             network, tokenizer, examples, DataCollatorWithPadding(tokenizer), folder, seed, arguments, training
         )
 
-    def _network(self, model: Model, seed: int, training: Training) -> Any:
-        """Return the copy that is trained."""
+    def _network(self, model: Model, seed: int, training: Training) -> PreTrainedModel:
+        """Return the copy of the network that is trained."""
         if not isinstance(model.backend, Checkpoint) or not has_labels(model, self.labels):
             raise NotApplicableError(
                 f"{model.name} is {model.role.text}; the recipe {self.name} trains a classifier of {', '.join(self.labels[:8])}: give it "
                 "to start() first"
             )
         refuse_hooks(model)
-        network = copied(model.backend.network)
+        network: PreTrainedModel = copied(model.backend.network)
         network.config.problem_type = REGRESSION if network.config.num_labels == 1 else CLASSIFICATION
         if training.new_head:
             renew_head(network, seed)
         return network
 
-    def _targets(self, network: Any, rows: Sequence[Row]) -> list[Any]:
-        """Return what the network should say of each row: the number of its label."""
-        number = {str(name).casefold(): int(i) for i, name in network.config.id2label.items()}
+    def _targets(self, network: PreTrainedModel, rows: Sequence[Row]) -> Sequence[int | float]:
+        """Return the target output of each row: the number of its label."""
+        number = {name.casefold(): i for i, name in enumerate(labels_of(network.config))}
         named = [str(row[self.label]) for row in rows]  # type: ignore[index]
         if unknown := sorted({name for name in named if name.casefold() not in number}):
-            outputs = ", ".join(map(str, network.config.id2label.values()))
+            outputs = ", ".join(labels_of(network.config))
             raise SettingError(f"no output of the network is called {unknown[0]!r}; there are {outputs}")
         return [number[name.casefold()] for name in named]
 
     def _arguments(self, model: Model, training: Training) -> dict[str, Any]:
+        """Return the arguments of the Trainer: the settings, which ``arguments`` overrides."""
         rate = self.learning_rate or _learning_rate(model.width, training.freeze == ENCODER)
         return {
             "num_train_epochs": self.epochs, "per_device_train_batch_size": self.batch_size, "learning_rate": rate,
@@ -184,11 +189,11 @@ class FineTuning(Recipe):
             for name, paths in self.files.items()
         }
 
-    def _file(self, given: str | None, data_set: str, split: str | None) -> tuple[Path, ...]:
-        """Return the file that the user gave, or that of a data set."""
-        if given is None:
+    def _file(self, file: str | None, data_set: str, split: str | None) -> tuple[Path, ...]:
+        """Return the given file, or those of a data set."""
+        if file is None:
             return DataFolder(None if self.data is None else own_path(self.data)).find_all(data_set, split)
-        path = own_path(given)
+        path = own_path(file)
         if not path.is_file():
             raise DataFileError(f"{path}: no such file")
         return (path,)
@@ -196,7 +201,7 @@ class FineTuning(Recipe):
 
 @dataclass(frozen=True)
 class InferenceTuning(FineTuning):
-    """Natural language inference: SNLI, or a labelled file of its form. ``accuracy`` is on SNLI test, or dev where that is not there."""
+    """Natural language inference: SNLI, or a labelled file of its form. ``accuracy`` is on SNLI test, or on dev if test is missing."""
 
     name: ClassVar[str] = "nli"
     columns: ClassVar[tuple[str, ...]] = ("premise", "hypothesis")
@@ -216,26 +221,28 @@ class InferenceTuning(FineTuning):
         }
 
     def rows(self) -> list[Row]:
-        """Return labelled pairs, the first ones of the file."""
+        """Return the labelled pairs, in the order of the file."""
         return _inference_rows(self.files["training"], self.max_rows)
 
     def evaluate(self, model: Model) -> list[Performance]:
-        """Return the share of pairs that are labelled right, by block of consecutive pairs.
+        """Return the share of pairs with a correct label; its units are blocks of consecutive pairs.
 
         Raises:
-            NotApplicableError: the model is no NLI classifier.
+            NotApplicableError: the model is not an NLI classifier.
         """
         if model.role.kind != NLI_CLASSIFIER:
-            raise NotApplicableError(f"{model.name} is {model.role.text}; accuracy is an NLI classifier's")
+            raise NotApplicableError(f"{model.name} is {model.role.text}; accuracy needs an NLI classifier")
         rows = _inference_rows(self.files["evaluation"], self.max_evaluation)
-        found = _answered(model, [(row["premise"], row["hypothesis"]) for row in rows], PairProbabilities(), self.name)
+        probabilities = _answered(
+            model, [(row["premise"], row["hypothesis"]) for row in rows], PairProbabilities(), self.name
+        )
         gold = np.asarray([LABELS.index(row["label"]) for row in rows])
-        return [_accuracy(found.argmax(axis=1) == gold, "sentence pairs", "pairs")]
+        return [_accuracy(probabilities.argmax(axis=1) == gold, "sentence pairs", "pairs")]
 
 
 @dataclass(frozen=True)
 class SimilarityTuning(FineTuning):
-    """Similarity of sentences on the scale of the STS Benchmark, 0 to 5, by regression. ``pearson_r`` is on STS-B dev."""
+    """Regression of the similarity of sentences on the scale of the STS Benchmark, 0 to 5. ``pearson_r`` is on STS-B dev."""
 
     name: ClassVar[str] = "similarity"
     columns: ClassVar[tuple[str, ...]] = ("sentence1", "sentence2")
@@ -254,40 +261,40 @@ class SimilarityTuning(FineTuning):
         }
 
     def rows(self) -> list[Row]:
-        """Return scored pairs, the first ones of the file."""
+        """Return the scored pairs, in the order of the file."""
         return _similarity_rows(self.files["training"], self.max_rows)
 
     def evaluate(self, model: Model) -> list[Performance]:
-        """Return Pearson's r of scores with gold scores, by block of consecutive pairs; an encoder's scores are cosines.
+        """Return Pearson's r of scores and gold scores; its units are blocks of consecutive pairs. Scores of an encoder are cosines.
 
         Raises:
-            UndefinedError: the model gives all pairs the same score.
+            UndefinedError: all pairs have the same score.
         """
         rows = _similarity_rows(self.files["evaluation"], self.max_evaluation)
         pairs = [(row["sentence1"], row["sentence2"]) for row in rows]
-        found = _answered(model, pairs, PairSimilarity(), self.name)[:, 0]
+        scores = _answered(model, pairs, PairSimilarity(), self.name)[:, 0]
         gold = np.asarray([row["label"] for row in rows])
         labels, block = blocks_of(len(rows), "pairs")
-        by_block = np.stack([np.bincount(block, sums) for sums in product_sums(gold, found).T], axis=1).astype(
+        by_block = np.stack([np.bincount(block, sums) for sums in product_sums(gold, scores).T], axis=1).astype(
             np.float64
         )
         item_sums = ItemSums(labels, by_block, "pearson", "blocks of sentence pairs")
-        return [Performance("pearson_r", "lower", pearson(gold, found), item_sums)]
+        return [Performance("pearson_r", "lower", pearson(gold, scores), item_sums)]
 
-    def _targets(self, network: Any, rows: Sequence[Row]) -> list[Any]:
+    def _targets(self, network: PreTrainedModel, rows: Sequence[Row]) -> Sequence[float]:
         return [float(row["label"]) for row in rows]
 
 
 @dataclass(frozen=True)
 class ClassifierTuning(FineTuning, SuiteSettingsRecipe):
-    """Classification of texts whose persons have a gender: biographies, or a labelled file (docs/data.md). ``accuracy`` is on texts held out.
+    """Classification of texts about persons with a gender: biographies, or a labelled file (docs/data.md). ``accuracy`` is on held-out texts.
 
-    ``held_out``: the share of each label and gender that is never trained on, by a draw that no seed changes; none where
-    ``evaluation`` names a file. ``taken_out``: ``(label, gender, share)``: the training part loses this share of their rows, so that there
-    is an imbalance to mend. Groups are ``female`` and ``male``, or what the file has. A file without the column ``group`` trains, but
-    there is nothing to balance or to measure by group.
+    ``held_out``: share of each label and gender that is never trained on, unless ``evaluation`` names a file; the draw does not depend on
+    the seed. ``taken_out``: entries ``(label, gender, share)``: this share of their rows is removed from the training part, for an
+    imbalance that a mitigation can correct. Groups are ``female`` and ``male``, or those of the file. A file without the column ``group``
+    can be trained on, but neither balanced nor measured by group.
 
-    The suite ``bios`` is measured on what was held out, with shares of women as in training (:meth:`suite_settings`).
+    The suite ``bios`` is measured on the held-out texts, with the shares of women in the training part (:meth:`suite_settings`).
     """
 
     name: ClassVar[str] = "classification"
@@ -301,17 +308,20 @@ class ClassifierTuning(FineTuning, SuiteSettingsRecipe):
     group_column: str = "group"
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense; see whether a file has groups."""
+        """Reject invalid settings, and set ``group`` to ``None`` for a file without groups."""
         super().__post_init__()
         if self.data_set not in BIOGRAPHIES:
             raise SettingError(f"data_set should be one of {', '.join(BIOGRAPHIES)}, got {self.data_set!r}")
         check_share("held_out", self.held_out)
-        for one in self.taken_out:
+        for entry in self.taken_out:
             if not (
-                isinstance(one, (tuple, list)) and len(one) == 3 and type(one[2]) in (int, float) and 0 < one[2] <= 1
+                isinstance(entry, (tuple, list))
+                and len(entry) == 3
+                and type(entry[2]) in (int, float)
+                and 0 < entry[2] <= 1
             ):
                 raise SettingError(
-                    f"taken_out should have entries of label, group and a share above 0, up to 1, got {one!r}"
+                    f"taken_out should have entries of label, group and a share above 0, up to 1, got {entry!r}"
                 )
         if self.training is not None and not self._has_groups(self.files["training"][0]):
             object.__setattr__(self, "group", None)
@@ -321,66 +331,66 @@ class ClassifierTuning(FineTuning, SuiteSettingsRecipe):
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels of both parts, in alphabetical order."""
-        found = tuple(sorted({row["label"] for part in self._parts for row in part}))
-        if len(found) < 2:
+        labels = tuple(sorted({row["label"] for part in self._parts for row in part}))
+        if len(labels) < 2:
             raise DataFileError(
-                f"{self.files['training'][0]}: a classifier needs two labels, there is only {found[0]!r}"
+                f"{self.files['training'][0]}: a classifier needs two labels, there is only {labels[0]!r}"
             )
-        spelt = {label.casefold(): label for label in reversed(found)}
-        for label in found:
+        spelt = {label.casefold(): label for label in reversed(labels)}
+        for label in labels:
             if (other := spelt[label.casefold()]) != label:
                 raise DataFileError(
-                    f"{self.files['training'][0]}: the labels {other!r} and {label!r} differ by case alone; write them alike, or call one "
-                    "something else"
+                    f"{self.files['training'][0]}: the labels {other!r} and {label!r} differ by case only; write them alike, or rename "
+                    "one of them"
                 )
-        return found
+        return labels
 
     @property
     def files(self) -> dict[str, tuple[Path, ...]]:
-        """The files of training and, if one was given, of evaluation."""
+        """The files of training, and of evaluation if set."""
         split = "train" if self._has_training_split() else None
-        found = {"training": self._file(self.training, self.data_set, split)}
-        return found if self.evaluation is None else {**found, "evaluation": self._file(self.evaluation, "", None)}
+        files = {"training": self._file(self.training, self.data_set, split)}
+        return files if self.evaluation is None else {**files, "evaluation": self._file(self.evaluation, "", None)}
 
     def rows(self) -> list[Row]:
-        """Return the training part: what is not held out, without what is taken out."""
+        """Return the training part, without the rows that are held out or taken out."""
         return list(self._parts[0])
 
     def held_out_file(self, folder: str | Path) -> Path:
-        """Write the texts that are held out as JSON lines, which the suite ``bios`` reads (option ``texts``), and return the file."""
+        """Write the held-out texts as JSON lines for the option ``texts`` of the suite ``bios``, and return the file."""
         return self._written(folder, "held-out", self._parts[1])
 
     def training_file(self, folder: str | Path) -> Path:
-        """Write the training part as it is without a mitigation (option ``training`` of ``bios``: the shares of women), and return the file."""
+        """Write the unmitigated training part for the option ``training`` of ``bios`` (shares of women), and return the file."""
         return self._written(folder, "training", self._parts[0])
 
     def suite_settings(self, suite: Suite, folder: str | Path) -> dict[str, object]:
-        """Return the settings with which a suite is measured on texts that were not trained on, written to a folder: of ``bios``."""
+        """Return the options with which ``bios`` measures held-out texts, written to a folder; empty for other suites."""
         if suite.family.name != "bios":
             return {}
         return {"texts": str(self.held_out_file(folder)), "training": str(self.training_file(folder))}
 
     def evaluate(self, model: Model) -> list[Performance]:
-        """Return the share of held-out texts whose label is predicted, by block of consecutive texts.
+        """Return the share of held-out texts with a correct label; its units are blocks of consecutive texts.
 
         Raises:
-            NotApplicableError: the model is no classifier of these labels.
+            NotApplicableError: the model does not classify these labels.
         """
         present = [label.casefold() for label in model.role.labels]
         if model.role.kind not in (TEXT_CLASSIFIER, NLI_CLASSIFIER) or {y.casefold() for y in self.labels} - set(
             present
         ):
             raise NotApplicableError(
-                f"{model.name} is {model.role.text}; accuracy is that of a classifier of {', '.join(self.labels[:8])}"
+                f"{model.name} is {model.role.text}; accuracy needs a classifier of {', '.join(self.labels[:8])}"
             )
         rows = some_rows(self._parts[1], self.max_evaluation)
-        found = _answered(model, [(row["text"],) for row in rows], ClassProbabilities(), self.name)
+        probabilities = _answered(model, [(row["text"],) for row in rows], ClassProbabilities(), self.name)
         gold = np.asarray([present.index(row["label"].casefold()) for row in rows])
-        return [_accuracy(found.argmax(axis=1) == gold, "texts", "texts")]
+        return [_accuracy(probabilities.argmax(axis=1) == gold, "texts", "texts")]
 
     @cached_property
     def _parts(self) -> tuple[list[Row], list[Row]]:
-        """The part for training and the part held out."""
+        """The training part and the held-out part."""
         files = self.files
         rows = self._read(files["training"])
         if "evaluation" in files:
@@ -389,7 +399,7 @@ class ClassifierTuning(FineTuning, SuiteSettingsRecipe):
             train, out = hold_out(rows, ("label", *([self.group] if self.group else [])), self.held_out)
             if not out:
                 raise DataFileError(
-                    f"{files['training'][0]}: too few rows of each label and group to hold {self.held_out} of them out; name a file as evaluation"
+                    f"{files['training'][0]}: too few rows of each label and group to hold {self.held_out} of them out; set evaluation to a file"
                 )
         if self.taken_out:
             train = take_out(train, self.taken_out, "label", "gender")
@@ -400,27 +410,27 @@ class ClassifierTuning(FineTuning, SuiteSettingsRecipe):
         return [row for path in paths for row in self._rows_of(path, f"{path.name}:" if several else "")]
 
     def _rows_of(self, path: Path, prefix: str) -> Iterator[Row]:
-        """Yield the rows of a table; the file's name stands before their ids where there are several."""
+        """Yield the rows of a table, with a prefix before their ids."""
         if not self._has_groups(path):
             columns = (self.text_column, self.label_column)
             for number, row in enumerate(read_rows(path, columns), start=1):
                 text, label = read_text(path, row, columns[0]), read_name(path, row, columns[1])
                 yield {"id": f"{prefix}{number}", "text": text, "label": label}
             return
-        options = {name: getattr(self, name) for name in ("text_column", "label_column", "group_column")}
-        read = read_table(path, options, any_group=True)
-        for one, text, label, group, name in zip(
-            read.ids, read.texts, read.labels, read.groups, read.names, strict=True
+        options = {name: vars(self)[name] for name in ("text_column", "label_column", "group_column")}
+        table = read_table(path, options, any_group=True)
+        for row_id, text, label, group, name in zip(
+            table.ids, table.texts, table.labels, table.groups, table.names, strict=True
         ):
-            found = {"id": prefix + one, "text": text, "label": label, "gender": group}
-            yield {**found, "name": name} if name else found
+            fields_of_row = {"id": prefix + row_id, "text": text, "label": label, "gender": group}
+            yield {**fields_of_row, "name": name} if name else fields_of_row
 
     def _has_groups(self, path: Path) -> bool:
         present = column_names(path)
         return self.group_column in present or "profession" in present
 
     def _has_training_split(self) -> bool:
-        """Tell whether a data set has a training split that is there."""
+        """Return whether the data set has a training split on disk."""
         if self.training is not None or "train" not in DATA_SETS[self.data_set].splits:
             return False
         try:
@@ -430,20 +440,22 @@ class ClassifierTuning(FineTuning, SuiteSettingsRecipe):
         return True
 
     def _written(self, folder: str | Path, what: str, rows: Sequence[Row]) -> Path:
-        """Write rows for the suite, under a name that changes with them."""
-        told = [{("group" if key == "gender" else key): value for key, value in row.items()} for row in rows]
-        digest = hashlib.sha256(repr(told).encode()).hexdigest()[:12]
-        return write_rows(Path(folder) / f"{what}-{digest}.jsonl", told)
+        """Write rows for the suite to a file whose name has their digest."""
+        content = [{("group" if key == "gender" else key): value for key, value in row.items()} for row in rows]
+        digest = hashlib.sha256(repr(content).encode()).hexdigest()[:12]
+        return write_rows(Path(folder) / f"{what}-{digest}.jsonl", content)
 
 
 @contextmanager
-def _training_pooler(network: Any, around: Callable[[Any], AbstractContextManager[Any]]) -> Iterator[Any]:
-    """Train the pooler with the head: in RoBERTa both are the head, in BERT one lies in the body that is frozen."""
+def _training_pooler(
+    network: PreTrainedModel, around: Callable[[PreTrainedModel], AbstractContextManager[object]]
+) -> Iterator[object]:
+    """Train the pooler with the head: in RoBERTa it is part of the head, in BERT it belongs to the frozen body."""
     for name, parameter in network.base_model.named_parameters():
         if name.startswith("pooler."):
             parameter.requires_grad_(True)
-    with around(network) as found:
-        yield found
+    with around(network) as entered:
+        yield entered
 
 
 def _learning_rate(width: int, frozen: bool) -> float:
@@ -451,30 +463,31 @@ def _learning_rate(width: int, frozen: bool) -> float:
 
 
 def _inference_rows(paths: Sequence[Path], most: int | None) -> list[Row]:
-    found: list[Row] = []
-    for one in map(read_inference, paths):
-        columns = zip(one.premises, one.hypotheses, one.labels, strict=True)
-        found += [{"premise": first, "hypothesis": second, "label": label} for first, second, label in columns]
-    return found[:most]
+    rows: list[Row] = []
+    for pairs in map(read_inference, paths):
+        columns = zip(pairs.premises, pairs.hypotheses, pairs.labels, strict=True)
+        rows += [{"premise": first, "hypothesis": second, "label": label} for first, second, label in columns]
+    return rows[:most]
 
 
 def _similarity_rows(paths: Sequence[Path], most: int | None) -> list[Row]:
-    found: list[Row] = []
-    for one in map(read_similarity, paths):
-        columns = zip(one.sentences1, one.sentences2, one.scores.tolist(), strict=True)
-        found += [{"sentence1": first, "sentence2": second, "label": score} for first, second, score in columns]
-    return found[:most]
+    rows: list[Row] = []
+    for pairs in map(read_similarity, paths):
+        columns = zip(pairs.sentences1, pairs.sentences2, pairs.scores.tolist(), strict=True)
+        rows += [{"sentence1": first, "sentence2": second, "label": score} for first, second, score in columns]
+    return rows[:most]
 
 
-def _answered(model: Model, texts: Sequence[tuple[str, ...]], query: Query, label: str) -> NDArray[Any]:
-    """Return what a model answers to texts, in their order, shape (texts, outputs)."""
+def _answered(model: Model, texts: Sequence[tuple[str, ...]], query: Query, label: str) -> NDArray[np.floating]:
+    """Return the answers of a model for texts, in their order: shape (texts, outputs)."""
     cases = TextCases(texts)
-    found, _ = answer(Question(cases, query, whole=True), model, cases.digest(), ScoreSettings(), label)
-    return found.in_order()
+    scores, _ = answer(Question(cases, query, whole=True), model, cases.digest(), ScoreSettings(), label)
+    ordered: NDArray[np.floating] = scores.in_order()
+    return ordered
 
 
 def _accuracy(right: NDArray[np.bool_], over: str, what: str) -> Performance:
-    """Return the share of examples that are right, by block of consecutive ones."""
+    """Return the share of correct examples; its units are blocks of consecutive examples."""
     labels, block = blocks_of(len(right), what)
     item_sums = mean_sums(labels, np.bincount(block, right), np.bincount(block), f"blocks of {over}")
     return Performance("accuracy", "lower", float(right.mean()), item_sums)

@@ -1,4 +1,4 @@
-"""Labelled texts in two parts, one of which no training sees; and an imbalance made on purpose in the other."""
+"""Split labelled texts into a training part and a held-out part, and create an imbalance in the training part on purpose."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pytest_genderbias.errors import SettingError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.recipes.recipe import Row
 
-_SPLIT, _TAKEN_OUT, _SAMPLE = 0, 1, 2  #: what a draw is for; the seed of a training has no part in it
+_SPLIT, _TAKEN_OUT, _SAMPLE = 0, 1, 2  #: seeds of the draws, which do not depend on the seed of a training
 TakenOut = tuple[tuple[str, str, float], ...]
 
 
 def hold_out(rows: Sequence[Row], keys: Sequence[str], share: float) -> tuple[list[Row], list[Row]]:
-    """Return rows in two parts, the second of which holds a share of each cell of labels and groups.
+    """Split rows into two parts; the second has a share of the rows of each cell of labels and groups.
 
-    The draw is always the same. A cell has at least one row in the first part.
+    The draw is always the same. Each cell has at least one row in the first part.
 
     Args:
-        rows: in any order, which both parts keep.
-        keys: the columns whose values make a cell.
-        share: from 0 up to, but not, 1.
+        rows: in any order, which both parts preserve.
+        keys: columns whose values define a cell.
+        share: share of the second part, at least 0 and below 1.
 
     >>> rows = [{"label": label} for label in "aaaabb"]
     >>> [[row["label"] for row in part] for part in hold_out(rows, ["label"], 0.5)]
@@ -38,20 +38,20 @@ def hold_out(rows: Sequence[Row], keys: Sequence[str], share: float) -> tuple[li
 
 
 def take_out(rows: Sequence[Row], what: TakenOut, label: str, group: str) -> list[Row]:
-    """Return the rows without a share of those of a label and a group: an imbalance of known size. The draw is always the same.
+    """Remove a share of the rows of some labels and groups, for an imbalance of known size. The draw is always the same.
 
     Args:
-        rows: in any order, which is kept.
-        what: of label, group and the share of their rows that goes, above 0, up to 1.
-        label: the column of labels.
-        group: the column of groups.
+        rows: in any order, which is preserved.
+        what: entries of a label, a group and the share of their rows that is removed, above 0, up to 1.
+        label: column of the labels.
+        group: column of the groups.
 
     Raises:
-        SettingError: there is no row of a label and a group, or they stand twice.
+        SettingError: an entry has no rows, or a label and group occur twice.
     """
     rng = np.random.default_rng(_TAKEN_OUT)
     cells = _cells(rows, (label, group))
-    if len({one[:2] for one in what}) < len(what):
+    if len({(name, member) for name, member, _ in what}) < len(what):
         raise SettingError("taken_out names a label and a group twice")
     out: set[int] = set()
     for name, member, share in sorted(what):
@@ -66,24 +66,24 @@ def take_out(rows: Sequence[Row], what: TakenOut, label: str, group: str) -> lis
 
 
 def some_rows(rows: Sequence[Row], most: int | None) -> list[Row]:
-    """Return so many rows at most, drawn from all, in their order; the draw is always the same."""
+    """Return at most ``most`` rows, drawn from all, in their order. The draw is always the same."""
     if most is None or most >= len(rows):
         return list(rows)
-    chosen = np.sort(np.random.default_rng(_SAMPLE).permutation(len(rows))[:most])
-    return [rows[i] for i in chosen]
+    sample = np.sort(np.random.default_rng(_SAMPLE).permutation(len(rows))[:most])
+    return [rows[i] for i in sample]
 
 
 def write_rows(path: Path, rows: Sequence[Row]) -> Path:
-    """Write rows as JSON lines, whole or not at all, and return the path."""
+    """Write rows as JSON lines in one step, so that the file is never incomplete, and return the path."""
     write_whole(path, "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows).encode())
     return path
 
 
 def _cells(rows: Sequence[Row], keys: Sequence[str]) -> dict[tuple[str, ...], list[int]]:
-    found: dict[tuple[str, ...], list[int]] = {}
+    cells: dict[tuple[str, ...], list[int]] = {}
     for i, row in enumerate(rows):
-        found.setdefault(tuple(row[key] for key in keys), []).append(i)
-    return found
+        cells.setdefault(tuple(row[key] for key in keys), []).append(i)
+    return cells
 
 
 def _drawn(rng: np.random.Generator, cell: Sequence[int], count: int) -> set[int]:

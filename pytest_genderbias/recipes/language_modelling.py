@@ -1,16 +1,16 @@
-"""Recipes that train a masked or a causal LM on: on a corpus, of which some passages are held out for its perplexity."""
+"""Recipes for continued pre-training of a masked or causal LM on a corpus, evaluated by the perplexity of held-out passages."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from pytest_genderbias.recipes.checks import check_positive, check_share, check_
 from pytest_genderbias.recipes.corpus_rows import SentenceRows, read_sentence_rows
 from pytest_genderbias.recipes.heads import refuse_hooks
 from pytest_genderbias.recipes.recipe import PLAIN, Performance, Recipe, Row, Training
-from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer
+from pytest_genderbias.recipes.trainer import Collator, check_arguments, require_train, run_trainer
 from pytest_genderbias.recipes.vocabulary_head import UNLABELLED, head_at_labels, renew_vocabulary_head
 from pytest_genderbias.scoring.block_likelihood import BlockLikelihood
 from pytest_genderbias.scoring.network import Batches
@@ -36,18 +36,23 @@ from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import perplexity_sums
 from pytest_genderbias.suites.cases import TextCases
 
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 Ids = NDArray[np.int32]
+Around: TypeAlias = "Callable[[PreTrainedModel], AbstractContextManager[object]]"
 
 _SETTINGS = {
     "per_device_train_batch_size": "batch_size", "num_train_epochs": "epochs or steps", "learning_rate": "learning_rate",
-    "warmup_steps": "warmup", "train_sampling_strategy": "none: the order of the data is the recipe's",
+    "warmup_steps": "warmup", "train_sampling_strategy": "none: the recipe sets the order of the data",
     "remove_unused_columns": "none",
 }  # fmt: skip
 _AT_ONCE = 1024  #: sentences that are tokenised at once
-_PART_WORDS = 200  #: of a part of a held-out passage
+_PART_WORDS = 200  #: words in a part of a held-out passage
 _PARTS_AT_ONCE = 64
-_EVALUATED = 0.15  #: share of the tokens that are masked when a masked LM is evaluated
-_PATTERN = 20  #: seed of the one pattern of masks
+_EVALUATED = 0.15  #: share of the tokens that are masked to evaluate a masked LM
+_PATTERN = 20  #: seed of the fixed pattern of masks
 
 
 @dataclass(frozen=True)
@@ -71,14 +76,15 @@ class _Pretraining(Recipe):
     batch_size: int = 32
     learning_rate: float = 5e-5
     warmup: float = 0.1
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse settings that there are not."""
+        """Reject invalid settings."""
+        settings = vars(self)
         for name in ("max_length", "batch_size", *(["steps"] if self.steps is not None else [])):
-            check_whole(name, getattr(self, name), 8 if name == "max_length" else 1)
+            check_whole(name, settings[name], 8 if name == "max_length" else 1)
         for name in ("epochs", "learning_rate"):
-            check_positive(name, getattr(self, name))
+            check_positive(name, settings[name])
         check_share("warmup", self.warmup, zero=True)
         check_share("held_out", self.held_out)
         if self.max_tokens is not None:
@@ -89,35 +95,37 @@ class _Pretraining(Recipe):
         check_arguments(self.arguments)
 
     def settings(self) -> dict[str, object]:
-        """Return all settings but the folder of the data, and the digest of the corpus."""
-        told = asdict(self) | {"arguments": dict(self.arguments), "digest": self._corpus.digest}
-        del told["data"]
+        """Return all settings except the folder of the data, and the digest of the corpus."""
+        settings = asdict(self) | {"arguments": dict(self.arguments), "digest": self._corpus.digest}
+        del settings["data"]
         if data_set_of(self.corpus, DATA_SETS) is None:
-            told["corpus"] = Path(self.corpus).name
-        return told
+            settings["corpus"] = Path(self.corpus).name
+        return settings
 
     def rows(self) -> list[Row]:
-        """Return the sentences to train on, each with its ``place`` in the corpus."""
+        """Return the training sentences, each with its ``place`` in the corpus."""
         return list(self._corpus.training)
 
     def start(self, model: Model | None, seed: int) -> Model:
-        """Return a copy of the model, which has its head."""
+        """Return a copy of the model, whose head is kept."""
         checkpoint = self._checkpoint(model)
         assert model is not None
         refuse_hooks(model)
         return replace(model, backend=replace(checkpoint, network=copied(checkpoint.network)))
 
     def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
-        """Train on; as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`.
+        """Continue the training; see :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`.
 
-        Sentences follow each other in blocks of ``max_length`` tokens, so that nothing is padded. Where rows share a ``place``, as a
-        sentence and its counterfactual do, the second ones have blocks of their own: beside each other the one would tell
-        the masked words of the other.
+        Sentences are concatenated in blocks of ``max_length`` tokens, without padding. If rows share a ``place``, as a sentence and its
+        counterfactual do, the second ones are in separate blocks: within one block, a sentence would reveal the masked words of its
+        counterfactual.
         """
         require_train()
         checkpoint = self._checkpoint(model)
         blocks = self._blocks(checkpoint, rows)
-        accumulated = self.batch_size * int(self.arguments.get("gradient_accumulation_steps", 1))
+        accumulation = self.arguments.get("gradient_accumulation_steps", 1)
+        assert isinstance(accumulation, int), "checked by __post_init__"
+        accumulated = self.batch_size * accumulation
         steps = self.steps if training.max_steps is None else training.max_steps
         count = int(np.ceil(len(blocks) * self.epochs)) if steps is None else steps * accumulated
         network = copied(checkpoint.network)
@@ -127,9 +135,8 @@ class _Pretraining(Recipe):
             "per_device_train_batch_size": self.batch_size, "num_train_epochs": 1, "learning_rate": self.learning_rate,
             "warmup_steps": self.warmup, "train_sampling_strategy": "sequential", "remove_unused_columns": False,
         }  # fmt: skip
-        examples: Any = _Schedule(blocks, count, seed)
         return run_trainer(
-            network, checkpoint.tokenizer, examples, self._collator(checkpoint.tokenizer, seed), folder, seed, arguments,
+            network, checkpoint.tokenizer, _Schedule(blocks, count, seed), self._collator(checkpoint.tokenizer, seed), folder, seed, arguments,
             replace(training, around=_both(training.around, self._around)),
         )  # fmt: skip
 
@@ -147,38 +154,38 @@ class _Pretraining(Recipe):
         return min(self.max_length, checkpoint.max_length or self.max_length)
 
     def _blocks(self, checkpoint: Checkpoint, rows: Sequence[Row]) -> Ids:
-        """Return the blocks of all streams of rows, shape (blocks, tokens). What is left over at the end is left out."""
-        found = [self._cut(checkpoint, texts) for texts in _streams(rows)]
-        width = max((len(block) for blocks in found for block in blocks), default=0)
-        whole = [block for blocks in found for block in blocks if len(block) == width]
+        """Return the blocks of all streams of rows, without the incomplete ones at their ends: shape (blocks, tokens)."""
+        streams = [self._cut(checkpoint, texts) for texts in _streams(rows)]
+        width = max((len(block) for blocks in streams for block in blocks), default=0)
+        whole = [block for blocks in streams for block in blocks if len(block) == width]
         if not whole:
             raise DataFileError(f"{self.corpus}: no text to train on")
         return np.stack(whole)
 
     @abstractmethod
     def _cut(self, checkpoint: Checkpoint, texts: Sequence[str]) -> list[Ids]:
-        """Return consecutive sentences in blocks, as the model reads them; the last may be shorter."""
+        """Return consecutive sentences in blocks, with special tokens; the last block may be shorter."""
 
     @abstractmethod
-    def _collator(self, tokenizer: Any, seed: int) -> Any:
-        """Return what makes batches."""
+    def _collator(self, tokenizer: PreTrainedTokenizerBase, seed: int) -> Collator:
+        """Return the function that makes batches."""
 
     @abstractmethod
-    def _around(self, network: Any) -> AbstractContextManager[Any]:
-        """Return what is around a training."""
+    def _around(self, network: PreTrainedModel) -> AbstractContextManager[object]:
+        """Return a context manager that is entered during the training."""
 
 
 @dataclass(frozen=True)
 class MaskedPretraining(_Pretraining):
-    """Masked language modelling on a corpus, 80 % of the chosen tokens masked, 10 % replaced and 10 % left (Devlin et al. 2019).
+    """Masked language modelling on a corpus: of the selected tokens, 80 % are masked, 10 % replaced and 10 % kept (Devlin et al. 2019).
 
-    Evaluated by its perplexity at masked tokens, exp of their mean loss, and by how many it gets right, on passages that are held out:
-    15 % of their tokens are masked, all by the mask token, and always the same ones for one tokenizer. Such a perplexity is
-    given both sides, and by token; it cannot be compared with a causal LM's, nor with another vocabulary's.
+    The evaluation is the perplexity at masked tokens (exp of their mean loss) and the accuracy at them, on held-out passages: 15 % of
+    their tokens are replaced by the mask token, always the same ones for a tokenizer. This perplexity is per token and conditional on
+    both sides, so it is not comparable with that of causal LMs or of other vocabularies.
 
-    ``corpus``, ``data``, ``max_tokens``, ``held_out``: as :func:`~pytest_genderbias.recipes.corpus_rows.read_sentence_rows`. ``max_length``:
-    tokens of a block. ``steps``, or else ``epochs``. ``warmup``: share of the steps. ``mask_probability``: share of the tokens that are chosen.
-    ``arguments``: others of ``transformers.TrainingArguments``.
+    ``corpus``, ``data``, ``max_tokens``, ``held_out``: see :func:`~pytest_genderbias.recipes.corpus_rows.read_sentence_rows`. ``max_length``:
+    tokens in a block. ``steps``: number of steps; ``None``: see ``epochs``. ``warmup``: share of the steps. ``mask_probability``: share of
+    the tokens that are selected. ``arguments``: other arguments of ``transformers.TrainingArguments``.
     """
 
     name: ClassVar[str] = "masked-lm"
@@ -187,12 +194,12 @@ class MaskedPretraining(_Pretraining):
     mask_probability: float = 0.15
 
     def __post_init__(self) -> None:
-        """Refuse settings that there are not."""
+        """Reject invalid settings."""
         super().__post_init__()
         check_share("mask_probability", self.mask_probability)
 
     def evaluate(self, model: Model) -> list[Performance]:
-        """Return ``perplexity`` at masked tokens, and ``accuracy``, over the held-out passages."""
+        """Return ``perplexity`` and ``accuracy`` at masked tokens of the held-out passages."""
         checkpoint = self._checkpoint(model)
         blocks = [block for texts in _passages(self._corpus.held_out) for block in self._cut(checkpoint, texts)]
         loss, right, count = _masked_scores(checkpoint, blocks)
@@ -212,29 +219,29 @@ class MaskedPretraining(_Pretraining):
         stream = np.concatenate([np.zeros(0, dtype=np.int32), *sentences])
         size = self._longest(checkpoint) - len(first) - len(last)
         cut = (stream[at : at + size] for at in range(0, len(stream), size))
-        # A block that ends with a sentence has its separator already.
+        # A block that ends with a sentence already has the separator.
         return [np.concatenate([first, block, last if len(block) == size else last[:0]]) for block in cut]
 
-    def _collator(self, tokenizer: Any, seed: int) -> Any:
+    def _collator(self, tokenizer: PreTrainedTokenizerBase, seed: int) -> Collator:
         return _Masking(tokenizer, self.mask_probability, seed)
 
-    def _around(self, network: Any) -> AbstractContextManager[Any]:
+    def _around(self, network: PreTrainedModel) -> AbstractContextManager[object]:
         return head_at_labels(network)
 
 
 @dataclass(frozen=True)
 class CausalPretraining(_Pretraining):
-    """Causal language modelling on a corpus, evaluated by its perplexity by word on passages that are held out.
+    """Causal language modelling on a corpus, evaluated by the perplexity per word of held-out passages.
 
-    Words are told apart as :mod:`~pytest_genderbias.datasets.corpora` does, so the figure can be compared between tokenizers. Settings as
-    :class:`MaskedPretraining`, without ``mask_probability``.
+    Words are counted as in :mod:`~pytest_genderbias.datasets.corpora`, so the perplexity is comparable between tokenizers. The settings are
+    those of :class:`MaskedPretraining`, without ``mask_probability``.
     """
 
     name: ClassVar[str] = "causal-lm"
     role: ClassVar[str] = CAUSAL_LM
 
     def evaluate(self, model: Model) -> list[Performance]:
-        """Return ``perplexity`` by word over the held-out passages, in parts of some 200 words."""
+        """Return ``perplexity`` per word of the held-out passages, whose units are parts of about 200 words."""
         self._checkpoint(model)
         parts = [(part,) for texts in _passages(self._corpus.held_out) for part in _parts(texts)]
         split = TOKENISERS[text_tokens(" \n".join(part for (part,) in parts[:20]))]
@@ -252,19 +259,26 @@ class CausalPretraining(_Pretraining):
         size = self._longest(checkpoint) - 1
         return [np.concatenate([first, stream[at : at + size]]) for at in range(0, len(stream), size)]
 
-    def _collator(self, tokenizer: Any, seed: int) -> Any:
+    def _collator(self, tokenizer: PreTrainedTokenizerBase, seed: int) -> Collator:
         return _next_tokens
 
     @contextmanager
-    def _around(self, network: Any) -> Iterator[Any]:
+    def _around(self, network: PreTrainedModel) -> Iterator[PreTrainedModel]:
         yield network
 
 
-class _Schedule:
-    """The blocks in the order in which they are trained on: every epoch another order, and all of it known beforehand.
+class _Example(TypedDict):
+    """A block of token ids, and its place in the order of training."""
 
-    So the order, and the masks that depend on the place in it, are the same where a training goes on from a checkpoint.
-    With a few blocks more, as a mitigation may make of the same text, the others come in the same order.
+    input_ids: Ids
+    place: int
+
+
+class _Schedule:
+    """The blocks in the order of training, which differs between epochs and is known before the training.
+
+    So the order, and the masks that depend on the place in it, are the same in a resumed training. If a mitigation adds a few blocks to the
+    text, the others keep their relative order.
     """
 
     def __init__(self, blocks: Ids, count: int, seed: int) -> None:
@@ -275,25 +289,25 @@ class _Schedule:
         self._blocks, self._order = blocks, np.concatenate([np.zeros(0, dtype=np.int64), *orders])[:count]
 
     def __len__(self) -> int:
-        """Return how many blocks are trained on, all epochs together."""
+        """Return the number of blocks of all epochs."""
         return len(self._order)
 
-    def __getitem__(self, place: int) -> dict[str, Any]:
-        """Return the block that comes at a place."""
+    def __getitem__(self, place: int) -> _Example:
+        """Return the block at a place in the order."""
         return {"input_ids": self._blocks[self._order[place]], "place": place}
 
 
 class _Masking:
-    """Makes batches with masks: transformers' pattern, drawn anew for each batch, from the seed and the batch's place."""
+    """Makes masked batches: transformers' masking, with a generator that the seed and the place of the batch determine."""
 
-    def __init__(self, tokenizer: Any, probability: float, seed: int) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, probability: float, seed: int) -> None:
         from transformers import DataCollatorForLanguageModeling
 
         self._collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=probability)
         self._special, self._seed = np.asarray(tokenizer.all_special_ids), seed
 
-    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return token ids with masks, and the labels."""
+    def __call__(self, examples: Sequence[_Example]) -> dict[str, torch.Tensor]:
+        """Return masked token ids, and the labels."""
         import torch
 
         ids = np.stack([example["input_ids"] for example in examples]).astype(np.int64)
@@ -304,17 +318,17 @@ class _Masking:
         return {"input_ids": masked, "labels": labels}
 
 
-def _next_tokens(examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Make a batch of which every token is foretold by those before it."""
+def _next_tokens(examples: Sequence[_Example]) -> dict[str, torch.Tensor]:
+    """Return a batch in which each token is predicted from those before it."""
     import torch
 
     ids = torch.from_numpy(np.stack([example["input_ids"] for example in examples]).astype(np.int64))
     return {"input_ids": ids, "labels": ids.clone()}
 
 
-def _both(outer: Any, inner: Any) -> Any:
+def _both(outer: Around, inner: Around) -> Around:
     @contextmanager
-    def around(network: Any) -> Iterator[Any]:
+    def around(network: PreTrainedModel) -> Iterator[PreTrainedModel]:
         with outer(network), inner(network):
             yield network
 
@@ -322,8 +336,8 @@ def _both(outer: Any, inner: Any) -> Any:
 
 
 def _streams(rows: Sequence[Row]) -> list[list[str]]:
-    """Return the texts of rows in their order, those whose place came before in a second stream, and so on."""
-    seen: Counter[Any] = Counter()
+    """Return streams of texts in the order of the rows: the n-th row of a place is in the n-th stream."""
+    seen: Counter[Hashable] = Counter()
     streams: list[list[str]] = []
     for row in rows:
         place = row.get("place")
@@ -340,7 +354,7 @@ def _passages(held_out: Sequence[Row]) -> list[list[str]]:
 
 
 def _parts(texts: Sequence[str]) -> Iterator[str]:
-    """Yield consecutive sentences of a passage together, some 200 words."""
+    """Yield joined consecutive sentences of a passage, about 200 words each."""
     part: list[str] = []
     words = 0
     for text in texts:
@@ -353,20 +367,20 @@ def _parts(texts: Sequence[str]) -> Iterator[str]:
         yield " ".join(part)
 
 
-def _tokenised(tokenizer: Any, texts: Sequence[str]) -> Iterator[Ids]:
+def _tokenised(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> Iterator[Ids]:
     for at in range(0, len(texts), _AT_ONCE):
-        some = list(texts[at : at + _AT_ONCE])
-        for ids in tokenizer(some, add_special_tokens=False, truncation=False, verbose=False)["input_ids"]:
+        part = list(texts[at : at + _AT_ONCE])
+        for ids in tokenizer(part, add_special_tokens=False, truncation=False, verbose=False)["input_ids"]:
             yield np.asarray(ids, dtype=np.int32)
 
 
 def _token(*candidates: int | None) -> Ids:
-    """Return the first special token that there is, as an array; an empty one if there is none."""
+    """Return the first special token that is not ``None``, as an array; empty if there is none."""
     return np.asarray([token for token in candidates if token is not None][:1], dtype=np.int32)
 
 
 def _masked_scores(checkpoint: Checkpoint, blocks: Sequence[Ids]) -> tuple[NDArray[np.float64], ...]:
-    """Return of each block the loss at its masked tokens, in nats, how many are right, and how many there are: each of shape (n,)."""
+    """Return the loss at masked tokens of each block, in nats, the number of correct ones, and their number: each of shape (n,)."""
     import torch
 
     tokenizer, network = checkpoint.tokenizer, checkpoint.network
@@ -387,9 +401,9 @@ def _masked_scores(checkpoint: Checkpoint, blocks: Sequence[Ids]) -> tuple[NDArr
         where = np.nonzero(labels != UNLABELLED)
         scores = (logits[0] if short else logits[where]).float()
         target = torch.from_numpy(labels[where]).to(scores.device)
-        chosen = scores.gather(1, target[:, None])[:, 0]
+        of_target = scores.gather(1, target[:, None])[:, 0]
         of = rows[where[0]]
-        np.add.at(loss, of, (torch.logsumexp(scores, -1).double() - chosen.double()).cpu().numpy())
+        np.add.at(loss, of, (torch.logsumexp(scores, -1).double() - of_target.double()).cpu().numpy())
         np.add.at(right, of, (scores.argmax(-1) == target).double().cpu().numpy())
 
     with head_at_labels(network) as short:
@@ -398,7 +412,7 @@ def _masked_scores(checkpoint: Checkpoint, blocks: Sequence[Ids]) -> tuple[NDArr
 
 
 def _pattern(block: Ids, special: Sequence[int], number: int) -> NDArray[np.int64]:
-    """Return the positions of a block that are masked, always the same: 15 % of its words' tokens, one at least."""
+    """Return the masked positions of a block, which are always the same: 15 % of the tokens that are not special, at least one."""
     words = np.flatnonzero(~np.isin(block, special))
     count = min(len(words), max(1, round(_EVALUATED * len(words))))
     return np.sort(np.random.default_rng([_PATTERN, number]).choice(words, count, replace=False))

@@ -1,4 +1,4 @@
-"""The recipe that trains a word-level LSTM language model on a corpus, from nothing (lu2018 section 4, bordia2019 section 3.4)."""
+"""The recipe that trains a word-level LSTM language model on a corpus from random weights (lu2018 section 4, bordia2019 section 3.4)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import groupby
 from math import ceil
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,49 +30,53 @@ from pytest_genderbias.scoring.tokens import RowEncoder, pack_rows
 from pytest_genderbias.statistics.sums import perplexity_sums
 from pytest_genderbias.text.wordlist import load_wordlist
 
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 Ids = NDArray[np.int64]
 
-#: Lists whose words are in the vocabulary where both partners, or neither, are.
+#: Lists of word pairs: the vocabulary has both words of a pair or none.
 PAIR_LISTS = (
     "lu2018-pairs", "zhao2018-pairs", "bordia2019-penn-treebank", "bordia2019-wikitext-2", "bordia2019-cnn-dailymail"
 )  # fmt: skip
-#: Lists of words that are in the vocabulary if they occur, however rare: those of suites for language models.
+#: Word lists of suites for language models: the vocabulary has each of their words that occurs, however rare.
 SUITE_LISTS = ("lu2018-occupations", "dev2019-occupations", "winobias-occupations")
-_READ = 256  #: words that are foretold at once in evaluation
+_READ = 256  #: words that are predicted from one state in evaluation
 _SAVED_EVERY = 500  #: steps
 _IGNORED = -100  #: no label
 
 
 @dataclass(frozen=True)
 class LstmTraining(Recipe):
-    """A word-level LSTM language model, trained on the sentences of a corpus and judged by its perplexity on passages held out.
+    """A word-level LSTM language model, trained on the sentences of a corpus and evaluated by its perplexity on held-out passages.
 
-    Rows are sentences, so that augmentation works on each. In training they are put one after the other with ``<eos>`` between them,
-    in an order drawn from the seed (a sentence and its counterfactual would otherwise stand side by side, to be copied), and cut into
-    blocks; the state starts anew with each block (**choice**; the papers hand it on). ``shuffled=False`` keeps the order of the text:
-    then do not augment. The vocabulary is that of the original text, held-out passages left out, whatever a mitigation does to it; words
-    of the packaged pair lists are in it with their partners, and those of suites however rare, if they occur.
+    Rows are sentences, so that augmentation works on each. For training they are concatenated with ``<eos>`` between them, in an
+    order drawn from the seed (otherwise a sentence and its counterfactual would be neighbours, and the second could be copied), and cut
+    into blocks. The state is reset for each block (**choice**; the papers pass it on). ``shuffled=False`` keeps the order of the text; do
+    not use it with augmentation. The vocabulary is that of the original training text, whatever a mitigation changes. It has the words of
+    the packaged pair lists with their partners, and those of the suites, if they occur, however rare.
 
     Attributes:
         data: folder of the data sets.
         corpus: a data set (``brown``, ``wikitext2/valid``, ``war_and_peace``) or a path.
-        held_out: the share of the passages that is never trained on.
-        max_tokens: words that are read of the corpus, at most.
-        layers: lu2018 has 2, bordia2019 3.
-        hidden_size: of the layers (lu2018: 1,500; bordia2019: 1,150); the last has that of the embeddings if the output is tied.
-        embedding_size: of the word vectors.
-        dropout: between embeddings, layers and output.
-        tied: the output layer has the weights of the embeddings.
-        cased: capitals are kept; lu2018's pairs are in lower case, bordia2019's in both.
-        vocabulary_size: words, at most, the most frequent ones; ``None``: all.
-        min_count: how often a word occurs at least.
-        sampled_words: how many words the loss of a training step is normalised over (evaluation: all); 0: the whole vocabulary.
-        shuffled: whether sentences are put into a random order.
-        block: words that are foretold from one state.
+        held_out: share of the passages that is never trained on.
+        max_tokens: maximum number of words read from the corpus.
+        layers: number of layers (lu2018: 2; bordia2019: 3).
+        hidden_size: size of the layers (lu2018: 1,500; bordia2019: 1,150); the last has the size of the embeddings if tied.
+        embedding_size: size of the word vectors.
+        dropout: dropout between embeddings, layers and output.
+        tied: whether the output layer shares the weights of the embeddings.
+        cased: whether case is preserved; lu2018's pairs are in lower case, bordia2019's in both.
+        vocabulary_size: maximum number of words, the most frequent ones; ``None``: all.
+        min_count: minimum number of occurrences of a word.
+        sampled_words: number of words over which the loss of a training step is normalised (evaluation: all); 0: the whole vocabulary.
+        shuffled: whether sentences are shuffled.
+        block: number of words that are predicted from one state.
         batch_size: blocks in a batch.
-        learning_rate: of AdamW; it falls linearly.
-        epochs: may be a part of one.
-        arguments: of ``transformers.TrainingArguments``; they go before the settings.
+        learning_rate: initial rate of AdamW, which falls linearly.
+        epochs: may be fractional.
+        arguments: arguments of ``transformers.TrainingArguments``, which override the settings.
     """
 
     name: ClassVar[str] = "lstm"
@@ -98,36 +102,37 @@ class LstmTraining(Recipe):
     batch_size: int = 32
     learning_rate: float = 1e-2
     epochs: float = 3.0
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
+        """Reject invalid settings."""
         check_arguments(self.arguments)
         least = {"layers": 1, "hidden_size": 1, "embedding_size": 1, "min_count": 1, "block": 1, "batch_size": 1,
                  "sampled_words": 0, "vocabulary_size": 1, "max_tokens": 1}  # fmt: skip
         optional = ("vocabulary_size", "max_tokens")
+        settings = vars(self)
         for name, bound in least.items():
-            if name not in optional or getattr(self, name) is not None:
-                check_whole(name, getattr(self, name), bound)
+            if name not in optional or settings[name] is not None:
+                check_whole(name, settings[name], bound)
         check_share("dropout", self.dropout, zero=True)
         check_share("held_out", self.held_out)
         check_positive("epochs", self.epochs)
         check_positive("learning_rate", self.learning_rate)
 
     def settings(self) -> dict[str, object]:
-        """Return all fields but the folder, with digests of the text and of the words that are kept."""
-        found = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "data"}
+        """Return all fields except the folder, with digests of the text and of the listed words."""
+        settings = {f.name: vars(self)[f.name] for f in fields(self) if f.name != "data"}
         if data_set_of(self.corpus, DATA_SETS) is None:
-            found["corpus"] = "a text of your own"
+            settings["corpus"] = "a text of your own"
         words = hashlib.sha256(repr((_suite_words(), sorted(_partners()))).encode()).hexdigest()[:16]
-        return {**found, "arguments": dict(self.arguments), "text": self._text.digest, "words": words}
+        return {**settings, "arguments": dict(self.arguments), "text": self._text.digest, "words": words}
 
     def rows(self) -> list[Row]:
-        """Return the sentences to train on."""
+        """Return the training sentences."""
         return list(self._text.training)
 
     def start(self, model: Model | None, seed: int) -> Model:
-        """Return a network with random weights and the vocabulary of the original text; or the word-level LSTM that is given."""
+        """Return a network with random weights and the vocabulary of the original text, or the given word-level LSTM."""
         if model is not None:
             _require_own(model)
             return model
@@ -143,7 +148,7 @@ class LstmTraining(Recipe):
         )  # fmt: skip
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            network: Any = WordLstmForCausalLM(config)
+            network: Any = WordLstmForCausalLM(config)  # its base class has methods without types
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return wrap_network(network.to(device).eval(), tokenizer, "word-lstm")
 
@@ -167,10 +172,10 @@ class LstmTraining(Recipe):
         )  # fmt: skip
 
     def evaluate(self, model: Model) -> list[Performance]:
-        """Return the perplexity by word of the held-out passages, as they are written.
+        """Return the perplexity by word of the held-out passages, whose texts are not changed.
 
-        ``<eos>`` behind each sentence counts as a word, as in the papers, and so does ``<unk>``. The state starts anew after 256 words. Items
-        are passages.
+        ``<eos>`` after each sentence counts as a word, as in the papers, and so does ``<unk>``. The state is reset after 256 words. The
+        units are passages.
         """
         _require_own(model)
         log_probabilities, words = _passage_scores(model, self._text.held_out)
@@ -179,7 +184,7 @@ class LstmTraining(Recipe):
 
     @cached_property
     def vocabulary(self) -> tuple[str, ...]:
-        """The words of the original text that the network knows, the most frequent first."""
+        """The words of the original text that the network knows, most frequent first."""
         texts = (row["text"] for row in self._text.training)
         return choose_words(texts, self.vocabulary_size, self.min_count, self.cased)
 
@@ -191,16 +196,16 @@ class LstmTraining(Recipe):
 def choose_words(
     texts: Iterable[str], size: int | None = None, min_count: int = 1, cased: bool = False
 ) -> tuple[str, ...]:
-    """Return the vocabulary of texts, the most frequent words first.
+    """Return the vocabulary of texts, most frequent words first.
 
-    Words of pair lists and suites are in it if they occur at all, however rare, and both words of a pair if one is, so that swapping words
-    makes none unknown.
+    It has the words of pair lists and suites if they occur, however rare, and both words of a pair if it has one of them, so that swapped
+    words are known.
 
     Args:
-        texts: any iterable; it is read once.
-        size: at most so many words, beside those of the lists; ``None``: all.
-        min_count: how often the others occur at least.
-        cased: whether capitals are kept.
+        texts: texts, which are read once.
+        size: maximum number of words, besides those of the lists; ``None``: all.
+        min_count: minimum number of occurrences of the other words.
+        cased: whether case is preserved.
 
     >>> choose_words(["The actress sang.", "The rain fell and fell."], size=3, min_count=2)
     ('.', 'fell', 'the', 'actress', 'actor')
@@ -217,15 +222,15 @@ def choose_words(
     def written(word: str) -> Iterator[str]:
         yield from dict.fromkeys((word, word.capitalize()) if cased else (word.lower(),))
 
-    pairs = [pair for one, other in sorted(_partners()) for pair in zip(written(one), written(other), strict=False)]
+    pairs = [pair for word, other in sorted(_partners()) for pair in zip(written(word), written(other), strict=False)]
     wanted = {form for word in (*_suite_words(), *(w for pair in pairs for w in pair)) for form in written(word)}
     frequent = sorted((word for word, n in count.items() if n >= min_count), key=lambda word: (-count[word], word))
-    chosen = set(frequent[:size]) | (wanted & count.keys())
-    while lacking := {
-        other for one, other in pairs if one in chosen and other not in chosen and split(other) == [other]
+    vocabulary = set(frequent[:size]) | (wanted & count.keys())
+    while partners := {
+        other for word, other in pairs if word in vocabulary and other not in vocabulary and split(other) == [other]
     }:
-        chosen |= lacking
-    return tuple(sorted(chosen, key=lambda word: (-count[word], word)))
+        vocabulary |= partners
+    return tuple(sorted(vocabulary, key=lambda word: (-count[word], word)))
 
 
 def _suite_words() -> tuple[str, ...]:
@@ -235,24 +240,24 @@ def _suite_words() -> tuple[str, ...]:
 
 
 def _partners() -> frozenset[tuple[str, str]]:
-    """Return each word of a pair list with each of its partners."""
-    found = set()
+    """Return each word of the pair lists with each of its partners, in both orders."""
+    pairs = set()
     for entry in (entry for name in PAIR_LISTS for entry in load_wordlist(name).entries):
         partner = entry.attributes.get("partner", ())
-        found |= {(entry.word, other) for other in ([partner] if isinstance(partner, str) else partner)}
-    return frozenset(found | {(other, word) for word, other in found})
+        pairs |= {(entry.word, other) for other in ([partner] if isinstance(partner, str) else partner)}
+    return frozenset(pairs | {(other, word) for word, other in pairs})
 
 
-def read_stream(tokenizer: Any, texts: Sequence[str]) -> Ids:
-    """Return the token ids of texts, one after the other, with ``<eos>`` before, between and behind them, shape (n,)."""
+def read_stream(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> Ids:
+    """Return the concatenated token ids of texts, with ``<eos>`` before, between and after them: shape (n,)."""
     rows = tokenizer(list(texts), add_special_tokens=True, verbose=False)["input_ids"] if texts else []
-    found = [np.asarray(row, dtype=np.int64) for row in rows]
-    return np.concatenate([*found, np.asarray([tokenizer.eos_token_id], dtype=np.int64)])
+    ids = [np.asarray(row, dtype=np.int64) for row in rows]
+    return np.concatenate([*ids, np.asarray([tokenizer.eos_token_id], dtype=np.int64)])
 
 
-class Blocks(Sequence[Mapping[str, Ids]]):
-    """A stream of token ids in rows of ``size`` + 1, of which each begins with the last of the row before: every token but the first is
-    foretold once.
+class Blocks:
+    """A stream of token ids in rows of ``size`` + 1. Each row begins with the last token of the previous one, so that every token but the
+    first is predicted once.
 
     >>> [block["input_ids"].tolist() for block in Blocks(np.arange(6), 3)]
     [[0, 1, 2, 3], [3, 4, 5]]
@@ -265,46 +270,46 @@ class Blocks(Sequence[Mapping[str, Ids]]):
         """Return the number of rows."""
         return ceil((len(self._stream) - 1) / self._size)
 
-    def __getitem__(self, i: Any) -> Any:
-        """Return a row, as the example of a Trainer."""
+    def __getitem__(self, i: int) -> dict[str, Ids]:
+        """Return a row, as an example of a Trainer."""
         if not 0 <= i < len(self):
             raise IndexError(i)
         return {"input_ids": self._stream[i * self._size : (i + 1) * self._size + 1]}
 
 
-def collate_blocks(blocks: Sequence[Mapping[str, Ids]]) -> dict[str, Any]:
-    """Return a batch of blocks; what pads a short one is not foretold."""
+def collate_blocks(blocks: Sequence[Mapping[str, Ids]]) -> dict[str, Tensor]:
+    """Return a batch of blocks; padding has no label."""
     import torch
 
     longest = max(len(block["input_ids"]) for block in blocks)
     labels = np.full((len(blocks), longest), _IGNORED, dtype=np.int64)
     for row, block in zip(labels, blocks, strict=True):
         row[: len(block["input_ids"])] = block["input_ids"]
-    made = torch.from_numpy(labels)
-    return {"input_ids": made.clamp(min=0), "labels": made}
+    tensor = torch.from_numpy(labels)
+    return {"input_ids": tensor.clamp(min=0), "labels": tensor}
 
 
-def renew_output(network: Any, seed: int) -> None:
-    """Let the output layer start anew, in place, with random weights of its own."""
+def renew_output(network: PreTrainedModel, seed: int) -> None:
+    """Reinitialise the output layer from a seed, in place, with weights that it does not share."""
     import torch
 
     untie_output(network)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network.set_output_embeddings(torch.nn.Linear(network.config.hidden_size, network.config.vocab_size))
-    network.get_output_embeddings().to(network.device)
+        layer = torch.nn.Linear(network.config.hidden_size, network.config.vocab_size)
+    network.set_output_embeddings(layer.to(network.device))  # type: ignore[no-untyped-call]
 
 
 def _passage_scores(model: Model, rows: Sequence[Row]) -> tuple[NDArray[np.float64], Ids]:
-    """Return ln P of each passage and its number of words, each of shape (passages,)."""
+    """Return the log-probability of each passage, in nats, and its number of words: each of shape (passages,)."""
     checkpoint: Checkpoint = model.backend
     blocks: list[Ids] = []
     passage_of: list[int] = []
     for number, (_, passage) in enumerate(groupby(rows, key=lambda row: row["passage"])):
         stream = read_stream(checkpoint.tokenizer, [row["text"] for row in passage])
-        found = [block["input_ids"] for block in Blocks(stream, _READ)]
-        blocks += found
-        passage_of += [number] * len(found)
+        rows_of_ids = Blocks(stream, _READ)
+        blocks += [rows_of_ids[i]["input_ids"] for i in range(len(rows_of_ids))]
+        passage_of += [number] * len(rows_of_ids)
     encoder, network = RowEncoder(checkpoint.tokenizer), Network(checkpoint, None, vocabulary_head=True)
     packed = pack_rows([block.astype(np.int32) for block in blocks], encoder, np.zeros((len(blocks), 2), np.int64))
     read = packed.lengths - 1
@@ -316,8 +321,7 @@ def _passage_scores(model: Model, rows: Sequence[Row]) -> tuple[NDArray[np.float
 
 
 def _require_own(model: Model) -> None:
-    network = getattr(model.backend, "network", None)
-    kind = getattr(getattr(network, "config", None), "model_type", None)
+    kind = model.backend.network.config.model_type if isinstance(model.backend, Checkpoint) else None
     if kind != "word-lstm":
         raise NotApplicableError(
             f"the recipe lstm trains word-level LSTMs, and {model.name} is {model.role.text} ({kind or 'no network'}); give mitigate() no model, "

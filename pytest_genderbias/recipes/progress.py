@@ -1,32 +1,39 @@
-"""The steps of a training on a bar, whoever shows it."""
+"""Progress bars for the steps of a training."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pytest_genderbias.scoring.engine import Progress
 
+if TYPE_CHECKING:
+    from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-def show_steps(progress: Progress, label: str, until: ExitStack) -> Any:
-    """Return a callback of transformers' Trainer that shows the steps of a training.
+
+def show_steps(progress: Progress, label: str, until: ExitStack) -> TrainerCallback:
+    """Return a callback of transformers' Trainer that shows the steps of a training on a bar.
 
     Args:
-        progress: shows a bar, given a label, how many steps there are, and how many are done.
-        label: of the bar.
-        until: takes the bar away when it closes, whether or not the training came to its end.
+        progress: shows a bar, given a label, the total number of steps, and the number of completed steps.
+        label: label of the bar.
+        until: removes the bar when it closes, whether or not the training was completed.
     """
     from transformers import TrainerCallback
 
     class Bar(TrainerCallback):
-        """Moves the bar by each step."""
+        """Advances the bar with each step."""
 
-        def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            """Show it, from the step that a stopped training had come to."""
-            self._move = until.enter_context(progress(label, state.max_steps, state.global_step))
+        def on_train_begin(
+            self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+        ) -> None:
+            """Show the bar, with the steps that a resumed training has completed."""
+            self._advance = until.enter_context(progress(label, state.max_steps, state.global_step))
 
-        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            """Move it."""
-            self._move(1)
+        def on_step_end(
+            self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
+        ) -> None:
+            """Advance the bar by one step."""
+            self._advance(1)
 
     return Bar()

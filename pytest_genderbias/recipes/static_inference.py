@@ -25,11 +25,11 @@ from pytest_genderbias.text import packaged
 class StaticInferenceTraining(InferenceTuning):
     """Decomposable attention over a BiLSTM encoder of word vectors, on SNLI or a labelled file of its form (dev2019, "Experimental Setup").
 
-    It starts from a file of word vectors, ``mitigate(load_model("glove.6B.50d.txt"), ...)``, and takes the words of the data, and those
-    of the packaged suites and word lists; any other word shares the mean of the file's vectors (**choice**). ``hidden_size``: of the
-    encoder, both directions together, and all that follows. ``freeze_embeddings``: the vectors stay as they are, so that a projection
-    before training holds by itself (**choice**: dev2019 says so of ELMo, and nothing of GloVe). Other settings as for
-    :class:`~pytest_genderbias.recipes.fine_tuning.InferenceTuning`. dev2019: 300 dimensions, all of SNLI, 100 epochs of which the best is kept.
+    It starts from a file of word vectors, ``mitigate(load_model("glove.6B.50d.txt"), ...)``. The vocabulary has the words of the data and
+    of the packaged suites and word lists; all other words share the mean of the file's vectors (**choice**). ``hidden_size``: size of the
+    encoder, both directions together, and of the layers after it. ``freeze_embeddings``: do not train the vectors, so that a projection
+    before training persists (**choice**: dev2019 does so for ELMo, and does not say for GloVe). For other settings see
+    :class:`~pytest_genderbias.recipes.fine_tuning.InferenceTuning`. dev2019: 300 dimensions, all of SNLI, the best of 100 epochs.
     """
 
     name: ClassVar[str] = "static-nli"
@@ -40,11 +40,11 @@ class StaticInferenceTraining(InferenceTuning):
     freeze_embeddings: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
+        """Reject invalid settings."""
         super().__post_init__()
         if type(self.hidden_size) is not int or self.hidden_size < 2 or self.hidden_size % 2:
             raise SettingError(
-                f"hidden_size should be an even number, half of it a direction of the encoder, got {self.hidden_size!r}"
+                f"hidden_size should be an even number, half of it for each direction of the encoder, got {self.hidden_size!r}"
             )
         check_share("dropout", self.dropout, zero=True)
 
@@ -54,7 +54,7 @@ class StaticInferenceTraining(InferenceTuning):
         return {**super().settings(), "packaged": digest.hexdigest()[:16]}
 
     def start(self, model: Model | None, seed: int) -> Model:
-        """Return a network over a model's word vectors, all else made from the seed; a network that the recipe has made is taken as it is.
+        """Return a network over a model's word vectors, initialised from the seed. A network of this recipe is returned unchanged.
 
         Raises:
             NotApplicableError: the model is neither.
@@ -62,14 +62,14 @@ class StaticInferenceTraining(InferenceTuning):
         if model is not None and _is_ours(model):
             return model
         if model is None or not isinstance(model.backend, WordVectors):
-            given = "no model was given" if model is None else f"{model.name} is {model.role.text}"
+            reason = "no model was given" if model is None else f"{model.name} is {model.role.text}"
             raise NotApplicableError(
-                f"the recipe {self.name} builds on a file of word vectors, as glove.6B.50d.txt, and {given}"
+                f"the recipe {self.name} starts from a file of word vectors, such as glove.6B.50d.txt, and {reason}"
             )
         return self._network_over(model.backend, seed, model.name)
 
     def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
-        """Train a copy of a model that :meth:`start` returned, its word vectors frozen if they are to be, and return ``folder/model``."""
+        """Train a copy of a model that :meth:`start` returned, with frozen word vectors if set, and return ``folder/model``."""
         if self.freeze_embeddings and training.freeze == NOTHING:
             training = replace(training, freeze=EMBEDDINGS)
         return super().train(model, rows, seed, folder, training)
@@ -94,13 +94,13 @@ class StaticInferenceTraining(InferenceTuning):
         return wrap_network(network, ours.make_tokenizer(words, vectors.lowercased), name)
 
     def _words(self, vectors: WordVectors) -> list[str]:
-        """Return the words that have a vector, of the data and of the packaged lists and suites, sorted."""
+        """Return the words of the data and of the packaged lists and suites that have a vector, sorted."""
         from pytest_genderbias.models.networks.decomposable_attention import words_of
 
-        found: set[str] = set()
+        words: set[str] = set()
         for text in self._texts():
-            found.update(words_of(text.lower() if vectors.lowercased else text))
-        return sorted(found & vectors.words.keys())
+            words.update(words_of(text.lower() if vectors.lowercased else text))
+        return sorted(words & vectors.words.keys())
 
     def _texts(self) -> Iterator[str]:
         yield from _packaged_texts()
@@ -111,7 +111,7 @@ class StaticInferenceTraining(InferenceTuning):
 
 
 def _packaged_texts() -> list[str]:
-    """Return the word lists and suites as they are written, so that no word of theirs is missed."""
+    """Return the raw texts of the packaged word lists and suites, so that none of their words is missed."""
     return [
         path.read_text(encoding="utf-8")
         for kind in ("wordlists", "fixtures")

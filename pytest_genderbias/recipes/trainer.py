@@ -1,4 +1,4 @@
-"""transformers' Trainer, run so that it resumes, writes whole checkpoints, and says in one error what went wrong."""
+"""Training with transformers' Trainer: resumable, with atomic checkpoints, and one error for each kind of failure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import math
 import random
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from zipfile import is_zipfile
 
 import numpy as np
@@ -20,30 +20,48 @@ from pytest_genderbias.errors import ModelError, NotApplicableError, SettingErro
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, PLAIN, ReportingCallback, Training
 
-#: What a recipe decides itself, so that a resumed run ends where an uninterrupted one does.
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase, Trainer
+
+
+class Examples(Protocol):
+    """Tokenised rows, as a Trainer reads them."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+    def __getitem__(self, index: int, /) -> Mapping[str, object]:
+        """Return a row."""
+
+
+#: Makes a batch of examples.
+Collator: TypeAlias = "Callable[..., dict[str, torch.Tensor]]"
+
+#: Arguments that the recipe sets, so that a resumed training ends with the weights of an uninterrupted one.
 _OURS = (
     "output_dir", "seed", "data_seed", "resume_from_checkpoint", "max_steps", "disable_tqdm", "save_only_model", "ignore_data_skip"
 )  # fmt: skip
 _NUMBERS = {int: "a whole number", float: "a number", bool: "true or false"}
 _ABOVE_ZERO = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_train_epochs")
-_STATE = "trainer_state.json"  #: the Trainer writes it last
+_STATE = "trainer_state.json"  #: the file that the Trainer writes last
 _ARCHIVES = (
     "optimizer.pt",
     "scheduler.pt",
     "rng_state.pth",
-)  #: without one, a resumed training would end with other weights
-#: In what torch raises where a file cannot be written, which is no error of its own kind.
+)  #: without these, a resumed training would end with other weights
+#: Texts in the RuntimeErrors that torch raises if a file cannot be written.
 _CANNOT_WRITE = ("PytorchStreamWriter", "inline_container", "iostream error", "No space left", "file write failed")
 
 
-def check_arguments(arguments: Mapping[str, Any]) -> None:
-    """Refuse arguments of the Trainer that do not exist, that a recipe decides itself, or that are no number where one is wanted.
+def check_arguments(arguments: Mapping[str, object]) -> None:
+    """Check arguments of the Trainer: reject unknown ones, those that the recipe sets, and invalid numbers.
 
     Raises:
-        SettingError: the message names the argument.
+        SettingError: naming the argument.
     """
     if not arguments:
-        return  # and import nothing: a gate file is read without transformers
+        return  # without importing transformers, so that a gate file is read quickly
     from dataclasses import fields
 
     from transformers import TrainingArguments
@@ -54,15 +72,23 @@ def check_arguments(arguments: Mapping[str, Any]) -> None:
             raise SettingError(f"the training argument {name!r} is decided by the recipe; leave it out")
         if name not in known:
             raise SettingError(f"transformers.TrainingArguments has no argument {name!r}")
-        kind: Any = known[name]
-        if kind in _NUMBERS and type(value) not in ((int, float) if kind is float else (kind,)):
+        kind = known[name]
+        if (
+            isinstance(kind, type)
+            and kind in _NUMBERS
+            and type(value) not in ((int, float) if kind is float else (kind,))
+        ):
             raise SettingError(f"the training argument {name!r} should be {_NUMBERS[kind]}, got {value!r}")
-        if name in _ABOVE_ZERO and not 0 < value < math.inf:
+        if name in _ABOVE_ZERO and isinstance(value, (int, float)) and not 0 < value < math.inf:
             raise SettingError(f"the training argument {name!r} should be above 0, got {value!r}")
 
 
 def require_train() -> None:
-    """Refuse to train without accelerate, which the Trainer needs."""
+    """Check that accelerate is installed, which the Trainer needs.
+
+    Raises:
+        NotApplicableError: it is not.
+    """
     if find_spec("accelerate") is None:
         raise NotApplicableError(
             "training needs transformers' Trainer, and that needs accelerate: pip install 'pytest-genderbias[train]'"
@@ -70,26 +96,26 @@ def require_train() -> None:
 
 
 def run_trainer(
-    network: Any,
-    tokenizer: Any,
-    examples: Sequence[Mapping[str, Any]],
-    collator: Any,
+    network: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    examples: Examples,
+    collator: Collator,
     folder: Path,
     seed: int,
-    arguments: Mapping[str, Any],
+    arguments: Mapping[str, object],
     training: Training = PLAIN,
 ) -> Path:
-    """Train a network in place and save it, with its tokenizer, as ``folder/model``.
+    """Train a network in place, save it with its tokenizer as ``folder/model``, and return that folder.
 
     Args:
-        network: a transformers network; it is changed.
-        tokenizer: saved beside it.
-        examples: tokenised rows, as a Trainer's ``train_dataset``.
-        collator: makes batches of them.
-        folder: of this run. If its ``model`` is there already, nothing is trained.
-        seed: of the order of the data and of dropout.
-        arguments: of ``transformers.TrainingArguments``; ``save_steps`` says how much an interruption loses.
-        training: what the caller adds.
+        network: the network, which is changed.
+        tokenizer: saved with the network.
+        examples: tokenised rows, the Trainer's ``train_dataset``.
+        collator: makes a batch of rows.
+        folder: folder of this training. If it has a ``model``, nothing is trained.
+        seed: seed of the order of the data and of dropout.
+        arguments: arguments of ``transformers.TrainingArguments``; ``save_steps`` limits what an interruption loses.
+        training: options of the caller.
 
     Raises:
         NotApplicableError, ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`.
@@ -100,46 +126,66 @@ def run_trainer(
     done = folder / "model"
     if done.is_dir():
         return done
-    steps = -1 if training.max_steps is None else training.max_steps
-    with _told(folder):
+    with _one_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
     freeze(network, training.freeze)
-    given = {
-        "save_strategy": "no", "logging_steps": 50, "report_to": [], "dataloader_pin_memory": False,
-        "use_cpu": network.device.type == "cpu", "save_total_limit": 1, **arguments,
-        "output_dir": str(folder / "checkpoints"), "seed": seed, "data_seed": seed, "max_steps": steps,
-        "disable_tqdm": not training.progress,
-    }  # fmt: skip
-    with quiet_transformers(), _generators_kept(network.device):
-        try:
-            how = transformers.TrainingArguments(**given)
-            if how.n_gpu > 1:  # several would make batches of another size
-                how._n_gpu = 1
-            trainer = transformers.Trainer(network, how, collator, examples, callbacks=list(training.callbacks))
-        except (ValueError, TypeError, ImportError) as error:
-            raise SettingError(
-                f"transformers' Trainer refuses its arguments: {' '.join(str(error).split())}"
-            ) from error
+    with quiet_transformers(), _generators_restored(network.device):
+        trainer = _make_trainer(network, examples, collator, folder, seed, arguments, training)
         if not training.progress:
             trainer.remove_callback(transformers.PrinterCallback)
         for callback in training.callbacks:
             if isinstance(callback, ReportingCallback):
                 callback.report = trainer.log
-        with _told(folder), training.around(network):
+        with _one_error(folder), training.around(network):
             trainer.train(resume_from_checkpoint=last_checkpoint(folder / "checkpoints"))
         losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
         if any(not math.isfinite(loss) for loss in losses) or not _is_finite(network):
             raise ModelError(f"the loss became {losses[-1] if losses else 'no number'}; lower the learning rate")
-        return save_whole(network.eval(), tokenizer, done, {"log": trainer.state.log_history})
+        module: torch.nn.Module = network
+        module.eval()
+        return save_whole(network, tokenizer, done, {"log": trainer.state.log_history})
 
 
-def save_whole(network: Any, tokenizer: Any, path: Path, report: Mapping[str, Any]) -> Path:
-    """Save a trained network under a name that nothing incomplete ever has, and remove the checkpoints on the way to it.
+def _make_trainer(
+    network: PreTrainedModel,
+    examples: Examples,
+    collator: Collator,
+    folder: Path,
+    seed: int,
+    arguments: Mapping[str, object],
+    training: Training,
+) -> Trainer:
+    """Return the Trainer, with the arguments of the recipe and those that make it resumable.
 
     Raises:
-        SettingError: there is no room for it, or no permission.
+        SettingError: the Trainer rejects an argument.
     """
-    with _told(path.parent), tempfile.TemporaryDirectory(dir=path.parent, prefix=".saving-") as folder:
+    import transformers
+
+    options: dict[str, Any] = {  # their types differ by name
+        "save_strategy": "no", "logging_steps": 50, "report_to": [], "dataloader_pin_memory": False,
+        "use_cpu": network.device.type == "cpu", "save_total_limit": 1, **arguments,
+        "output_dir": str(folder / "checkpoints"), "seed": seed, "data_seed": seed,
+        "max_steps": -1 if training.max_steps is None else training.max_steps, "disable_tqdm": not training.progress,
+    }  # fmt: skip
+    try:
+        settings = transformers.TrainingArguments(**options)
+        if settings.n_gpu > 1:  # several devices would have batches of another size
+            settings._n_gpu = 1
+        return transformers.Trainer(network, settings, collator, examples, callbacks=list(training.callbacks))
+    except (ValueError, TypeError, ImportError) as error:
+        raise SettingError(f"transformers' Trainer rejects its arguments: {' '.join(str(error).split())}") from error
+
+
+def save_whole(
+    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, path: Path, report: Mapping[str, object]
+) -> Path:
+    """Save a trained network, and remove the checkpoints of its training. ``path`` exists only once it is complete.
+
+    Raises:
+        SettingError: the files cannot be written.
+    """
+    with _one_error(path.parent), tempfile.TemporaryDirectory(dir=path.parent, prefix=".saving-") as folder:
         draft = Path(folder, "model")
         network.save_pretrained(draft)
         tokenizer.save_pretrained(draft)
@@ -150,8 +196,8 @@ def save_whole(network: Any, tokenizer: Any, path: Path, report: Mapping[str, An
 
 
 @contextmanager
-def _generators_kept(device: Any) -> Iterator[None]:
-    """Leave the caller's generators of random numbers as they were: the Trainer seeds all that there are."""
+def _generators_restored(device: torch.device) -> Iterator[None]:
+    """Restore the caller's random number generators afterwards: the Trainer seeds all of them."""
     import torch
 
     ours, numpys = random.getstate(), np.random.get_state()
@@ -164,8 +210,8 @@ def _generators_kept(device: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _told(folder: Path) -> Iterator[None]:
-    """Make one error of whatever a full or read-only disk does to those who write to it."""
+def _one_error(folder: Path) -> Iterator[None]:
+    """Raise a SettingError for any error of writing to a full or read-only disk."""
     from safetensors import SafetensorError
 
     try:
@@ -174,12 +220,12 @@ def _told(folder: Path) -> Iterator[None]:
         if isinstance(error, RuntimeError) and not any(sign in str(error) for sign in _CANNOT_WRITE):
             raise
         raise SettingError(
-            f"{folder} cannot be written: {error}; make room and run again: it goes on from the last whole checkpoint"
+            f"{folder} cannot be written: {error}; make room and run again: the training resumes from the last complete checkpoint"
         ) from error
 
 
 def last_checkpoint(folder: Path) -> str | None:
-    """Return the last checkpoint that was written whole, or ``None``; what was cut off in the middle, or lacks a part, is removed."""
+    """Return the last complete checkpoint, or ``None``. Incomplete checkpoints are removed."""
     whole = None
     for path in sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2])):
         if _is_whole(path):
@@ -190,7 +236,7 @@ def last_checkpoint(folder: Path) -> str | None:
 
 
 def _is_whole(path: Path) -> bool:
-    """Tell whether all of a checkpoint can be read, by the ends of its files."""
+    """Return whether a checkpoint is complete: all files are there and are not truncated."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -205,11 +251,11 @@ def _is_whole(path: Path) -> bool:
     return bool(weights) and all(is_zipfile(path / name) for name in _ARCHIVES)
 
 
-def freeze(network: Any, what: str | int) -> None:
-    """Keep parts of a network from being trained: ``nothing``, ``embeddings``, ``encoder``, or the first k layers and the embeddings.
+def freeze(network: PreTrainedModel, what: str | int) -> None:
+    """Exclude parts of a network from training: ``nothing``, ``embeddings``, ``encoder``, or a number k: the embeddings and the first k layers.
 
     Raises:
-        SettingError: it is none of these, or there are fewer layers.
+        SettingError: ``what`` is none of these, or more than the number of layers.
     """
     for parameter in network.parameters():
         parameter.requires_grad_(True)
@@ -221,7 +267,7 @@ def freeze(network: Any, what: str | int) -> None:
             parameter.requires_grad_(False)
         return
     inputs = network.get_input_embeddings()
-    frozen = [inputs]
+    frozen: list[torch.nn.Module] = [inputs]
     if what != EMBEDDINGS:
         layers = _layers(base)
         if type(what) is not int or not 0 <= what <= len(layers):
@@ -235,13 +281,13 @@ def freeze(network: Any, what: str | int) -> None:
             parameter.requires_grad_(False)
 
 
-def _layers(base: Any) -> list[Any]:
-    """Return the layers of a network: its longest list of modules."""
+def _layers(base: torch.nn.Module) -> list[torch.nn.Module]:
+    """Return the layers of a network: the longest list of modules in it."""
     import torch
 
     lists = [list(module) for module in base.modules() if isinstance(module, torch.nn.ModuleList)]
     return max(lists, key=len, default=[])
 
 
-def _is_finite(network: Any) -> bool:
+def _is_finite(network: PreTrainedModel) -> bool:
     return all(bool(parameter.isfinite().all()) for parameter in network.parameters())

@@ -1,46 +1,62 @@
-"""The vocabulary head of a masked LM in training: computed only where there is a label, and made anew."""
+"""The vocabulary head of a masked LM in training: compute it at labelled positions only, and reinitialise it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, cast
 
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 
-UNLABELLED = -100  #: a position whose loss does not count, as transformers has it
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+    from torch.utils.hooks import RemovableHandle
+    from transformers import PreTrainedModel
+
+UNLABELLED = -100  #: label of positions that the loss ignores, as in transformers
 _NEAR = 1e-4
 
 
-@contextmanager
-def head_at_labels(network: Any) -> Iterator[bool]:
-    """Let a network compute its vocabulary head only at the positions that have a label: with 15 % masked, most of a small network's work.
+class _EncoderOutput(Protocol):
+    """The output of a transformers encoder."""
 
-    The loss is the same but for rounding. The logits that it returns then are those of the labelled positions, in the order of their
-    rows: shape (1, labels, vocabulary). A pass both ways is made first; where the losses differ, or the architecture does not read its
-    head from the last hidden state, all is left as it is. Yields whether it was done.
+    last_hidden_state: Tensor
+
+
+@contextmanager
+def head_at_labels(network: PreTrainedModel) -> Iterator[bool]:
+    """Make a network compute its vocabulary head at labelled positions only: with 15 % masked, this saves most work of a small network.
+
+    The loss is equal up to rounding. The returned logits are those of the labelled positions, row by row: shape (1, labels,
+    vocabulary). First a batch is passed both ways. If the losses differ, or the architecture does not compute its head from the last
+    hidden state, the network is left unchanged. Yields whether it was changed.
     """
-    done = _loses_nothing(network)
-    handles = _hooks(network) if done else []
+    equal = _has_equal_loss(network)
+    handles = _hooks(network) if equal else []
     try:
-        yield done
+        yield equal
     finally:
         for handle in handles:
             handle.remove()
 
 
-def _hooks(network: Any) -> list[Any]:
-    places: list[Any] = []
+def _hooks(network: PreTrainedModel) -> list[RemovableHandle]:
+    places: list[tuple[Tensor, ...]] = []
 
-    def take_labels(module: Any, args: Any, fed: dict[str, Any]) -> Any:
+    def take_labels(
+        module: Module, args: object, fed: dict[str, Tensor | None]
+    ) -> tuple[object, dict[str, Tensor | None]]:
         labels = fed.get("labels")
         places[:] = [] if labels is None else [(labels != UNLABELLED).nonzero(as_tuple=True)]
         return args, fed if labels is None else {**fed, "labels": labels[places[0]][None]}
 
-    def keep(module: Any, args: Any, output: Any) -> Any:
-        if not places:  # called for other things than a loss
+    def keep(
+        module: Module, args: object, output: tuple[Tensor, ...] | _EncoderOutput
+    ) -> tuple[Tensor, ...] | _EncoderOutput:
+        if not places:  # not called for a loss
             return output
         where = places.pop()
         if isinstance(output, tuple):
@@ -48,8 +64,8 @@ def _hooks(network: Any) -> list[Any]:
         output.last_hidden_state = output.last_hidden_state[where][None]
         return output
 
-    def forget(module: Any, args: Any, output: Any) -> None:
-        places.clear()  # whoever asks the encoder alone between two steps, for its vectors, gets all of them
+    def forget(module: Module, args: object, output: object) -> None:
+        places.clear()  # a call of the encoder alone between two steps then returns all vectors
 
     return [
         network.register_forward_pre_hook(take_labels, with_kwargs=True),
@@ -58,15 +74,15 @@ def _hooks(network: Any) -> list[Any]:
     ]
 
 
-def _loses_nothing(network: Any) -> bool:
-    """Tell whether the loss at some labels is the same with hooks as without."""
+def _has_equal_loss(network: PreTrainedModel) -> bool:
+    """Return whether the loss at some labels is the same with hooks and without."""
     import torch
 
     ids = (torch.arange(16) * 7919 % int(network.config.vocab_size)).reshape(2, 8).to(network.device)
     labels = torch.where(torch.arange(16).reshape(2, 8).to(ids.device) % 5 == 2, ids, UNLABELLED)
-    trains = network.training
-    network.eval()
-    handles: list[Any] = []
+    training, module = network.training, cast("Module", network)
+    module.eval()
+    handles: list[RemovableHandle] = []
     try:
         with torch.no_grad():
             whole = network(input_ids=ids, labels=labels)
@@ -79,25 +95,26 @@ def _loses_nothing(network: Any) -> bool:
     finally:
         for handle in handles:
             handle.remove()
-        network.train(trains)
+        network.train(training)
 
 
-def renew_vocabulary_head(network: Any, seed: int) -> None:
-    """Let a vocabulary head start anew, from a seed, in place: what lies between the encoder and the output layer, and its bias.
+def renew_vocabulary_head(network: PreTrainedModel, seed: int) -> None:
+    """Reinitialise a vocabulary head from a seed, in place: the modules between the encoder and the output layer, and its bias.
 
-    The vectors of the output layer stay: they are, or were, the input embeddings.
+    The weights of the output layer are kept: they are, or were, the input embeddings.
 
     Raises:
-        NotApplicableError: there is nothing between them, as in most causal LMs.
+        NotApplicableError: there are no such modules, as in most causal LMs.
     """
     import torch
 
-    kept = {id(network.get_input_embeddings().weight), id(network.get_output_embeddings().weight)}
+    output: Module = network.get_output_embeddings()  # type: ignore[no-untyped-call]
+    unchanged = {id(layer.get_parameter("weight")) for layer in (network.get_input_embeddings(), output)}
     body = f"{network.base_model_prefix}."
-    names = [n for n, p in network.named_parameters() if not n.startswith(body) and id(p) not in kept]
+    names = [n for n, p in network.named_parameters() if not n.startswith(body) and id(p) not in unchanged]
     if not names:
         raise NotApplicableError(
-            f"{type(network).__name__} has no head but its output layer, so there is none to train anew; measure a task's head instead"
+            f"{type(network).__name__} has only an output layer and no head to retrain; measure the head of a task instead"
         )
     with quiet_transformers(), torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)

@@ -488,7 +488,7 @@ def test_splits_that_make_no_sense_are_refused(settings):
 def test_labels_that_differ_by_case_alone_are_refused(tmp_path):
     """They are one and the same to whoever reads a classifier's outputs."""
     rows = [{"text": f"the music {i}", "label": label} for i in range(6) for label in ("nurse", "Nurse", "doctor")]
-    with pytest.raises(DataFileError, match=r"jobs.jsonl: the labels 'Nurse' and 'nurse' differ by case alone"):
+    with pytest.raises(DataFileError, match=r"jobs.jsonl: the labels 'Nurse' and 'nurse' differ by case only"):
         assert ClassifierTuning(training=written(tmp_path / "jobs.jsonl", rows)).labels
 
 

@@ -148,7 +148,7 @@ def test_a_disk_that_fills_up_during_a_checkpoint_loses_nothing(tmp_path, room, 
     folder = tmp_path / "full"
     error = room(folder, 6, size)
     assert error.startswith(f"{folder} cannot be written: ")
-    assert "it goes on from the last whole checkpoint" in error
+    assert "the training resumes from the last complete checkpoint" in error
     assert last_checkpoint(folder / "checkpoints").endswith("checkpoint-4")
     assert not (folder / "model").exists()
     assert same(train(folder), train(tmp_path / "whole"))
@@ -156,9 +156,9 @@ def test_a_disk_that_fills_up_during_a_checkpoint_loses_nothing(tmp_path, room, 
 
 def test_what_torch_says_of_a_full_disk_is_one_error(tmp_path):
     """As it was on a file system of 1.5 MB, when the end of optimizer.pt was written."""
-    with pytest.raises(SettingError, match=r"cannot be written: .*make room"), trainer._told(tmp_path):
+    with pytest.raises(SettingError, match=r"cannot be written: .*make room"), trainer._one_error(tmp_path):
         raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 809280 vs 809172")
-    with pytest.raises(RuntimeError, match="size mismatch"), trainer._told(tmp_path):
+    with pytest.raises(RuntimeError, match="size mismatch"), trainer._one_error(tmp_path):
         raise RuntimeError("size mismatch")
 
 
@@ -237,7 +237,7 @@ def test_values_of_arguments_are_checked(name, value, message):
     [("load_best_model_at_end", True), ("eval_strategy", "steps"), ("optim", "x"), ("report_to", "x")],
 )
 def test_what_the_trainer_refuses_is_one_error(tmp_path, name, value):
-    with pytest.raises(SettingError, match="transformers' Trainer refuses its arguments: ") as caught:
+    with pytest.raises(SettingError, match="transformers' Trainer rejects its arguments: ") as caught:
         train(tmp_path, **{name: value})
     assert len(str(caught.value).splitlines()) == 1
 
