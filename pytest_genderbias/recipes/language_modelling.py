@@ -205,10 +205,10 @@ class MaskedPretraining(_Pretraining):
         loss, right, count = _masked_scores(checkpoint, blocks)
         labels, part = blocks_of(len(blocks), "passages")
         hits, of = (np.bincount(part, column, len(labels)) for column in (right, count))
-        found = mean_sums(labels, hits, of, "passages")
+        correct = mean_sums(labels, hits, of, "passages")
         return [
             Performance("perplexity", "higher", perplexity(-loss, count), perplexity_sums(-loss, count)),
-            Performance("accuracy", "lower", found.total, found),
+            Performance("accuracy", "lower", correct.total, correct),
         ]
 
     def _cut(self, checkpoint: Checkpoint, texts: Sequence[str]) -> list[Ids]:

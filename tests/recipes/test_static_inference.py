@@ -187,7 +187,9 @@ def test_projection_at_test_needs_one_training(data, vectors, tmp_path) -> None:
 
 def test_what_it_cannot_start_from_is_refused(data, tiny_model) -> None:
     recipe = recipe_of(data)
-    with pytest.raises(NotApplicableError, match=r"static-nli builds on a file of word vectors, .*no model was given"):
+    with pytest.raises(
+        NotApplicableError, match=r"static-nli starts from a file of word vectors, .*no model was given"
+    ):
         recipe.start(None, 0)
     with pytest.raises(NotApplicableError, match="is a masked LM"):
         recipe.start(tiny_model("bert"), 0)
