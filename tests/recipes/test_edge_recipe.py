@@ -220,7 +220,7 @@ def test_projection_changes_the_encoder_below_the_head(trained, tmp_path):
 def test_what_cannot_be_is_refused(recipe, tiny_model, tmp_path):
     with pytest.raises(NotApplicableError, match="no model was given"):
         recipe.start(None, 0)
-    with pytest.raises(NotApplicableError, match=r"without an edge-probing head; start\(\) gives it one"):
+    with pytest.raises(NotApplicableError, match=r"without an edge-probing head; start\(\) adds one"):
         recipe.train(tiny_model("bert"), recipe.rows(), 0, tmp_path)
     with pytest.raises(NotApplicableError, match="without an edge-probing head"):
         recipe.evaluate(tiny_model("bert"))
