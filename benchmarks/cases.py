@@ -1,4 +1,4 @@
-"""The cases that ``measure(suite, model, limit=...)`` scores, for the baselines."""
+"""The cases that ``measure(suite, model, limit=...)`` scores, as input for the baselines of the benchmarks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def space_of(suite: Suite) -> CaseSpace:
 
 
 def sentences(suite: Suite, limit: int, mask: str = "[MASK]") -> list[tuple[str, ...]]:
-    """Return the sentences or pairs that are scored under a limit, in their order."""
+    """Return the sentences or pairs that are scored with a limit, in order."""
     space = space_of(suite)
     units = random_order(space.n_units, suite.digest, 0)[: limit // space.cases_per_unit]
     return space.sentences(space.cases_of(units), mask)

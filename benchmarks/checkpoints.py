@@ -1,4 +1,4 @@
-"""Randomly initialised checkpoints of a stated shape, with a real WordPiece vocabulary, saved and loaded as a user's own."""
+"""Randomly initialised checkpoints of a given shape with a real WordPiece vocabulary, saved and loaded like a user's own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TOKENIZER = _DATA / "models" / "bert-tiny-mlm"
 
 
 class NoTokenizerError(FileNotFoundError):
-    """There is no tokenizer to benchmark with."""
+    """The tokenizer of the benchmarks is missing."""
 
 
 @dataclass(frozen=True)
@@ -25,17 +25,17 @@ class Shape:
     heads: int
 
     def __str__(self) -> str:
-        """Name the shape as tables do."""
+        """Return the name of the shape in tables."""
         return f"BERT {self.layers} x {self.width}"
 
 
 def load_tokenizer() -> Any:
-    """Load the tokenizer that all benchmarks share."""
+    """Load the tokenizer of the benchmarks."""
     from transformers import AutoTokenizer
 
     if not (TOKENIZER / "tokenizer.json").is_file():
         raise NoTokenizerError(
-            f"no tokenizer in {TOKENIZER.name} of the data folder; name that folder in GENDERBIAS_DATA"
+            f"no tokenizer in {TOKENIZER.name} of the data folder; set GENDERBIAS_DATA to that folder"
         )
     return AutoTokenizer.from_pretrained(str(TOKENIZER), local_files_only=True)
 
@@ -50,7 +50,7 @@ def random_model(shape: Shape, classifier: bool = False) -> Any:
 
     logging: Any = untyped
     logging.disable_progress_bar()
-    logging.set_verbosity_error()  # the pipeline advises a data set for a GPU
+    logging.set_verbosity_error()  # the pipeline recommends a data set for GPUs
     tokenizer = load_tokenizer()
     config = BertConfig(
         vocab_size=len(tokenizer),

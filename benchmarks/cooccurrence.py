@@ -1,4 +1,4 @@
-"""Co-occurrence with gendered words in a constructed text: counted by array, beside the plain loops of the definition."""
+"""Co-occurrence with gendered words in a constructed text: array operations, compared with plain loops over the definition."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from pytest_genderbias.statistics.cooccurrence_counts import (
 
 _WORDS = 20_000
 _GROUPS = ((10, 25, 60), (7, 20, 30))  #: ranks of the gendered words: 3 % of the tokens, as in novels and newspapers
-_REACH = 100  #: where the plain loop cuts the infinite context
+_REACH = 100  #: distance at which the plain loop truncates the infinite context
 _MIB = 1 << 20
 
 
 def run(quick: bool) -> list[Row]:
-    """Compare speeds and counts, then the memory of a short and a ten times longer document."""
+    """Compare speeds and counts, then the memory for a document and for one of ten times the length."""
     tokens, sample, repeats = (400_000, 10_000, 1) if quick else (4_000_000, 100_000, 3)
     ids = _text(tokens)
     rows = []
@@ -44,13 +44,13 @@ def run(quick: bool) -> list[Row]:
 def _compare(
     name: str, context: ContextWindow, reach: int, ids: Any, sample: int, repeats: int, wanted: float
 ) -> list[Row]:
-    some = ids[:sample].tolist()
-    _assert_same(context, reach, ids[:sample], some)
+    first = ids[:sample].tolist()
+    _assert_same(context, reach, ids[:sample], first)
     spent = medians(
         {
             "ours": partial(_ours, context, ids),
-            "every word": partial(_loop_over_words, some, reach),
-            "gendered words": partial(_loop_over_gendered_words, some, reach),
+            "every word": partial(_loop_over_words, first, reach),
+            "gendered words": partial(_loop_over_gendered_words, first, reach),
         },
         repeats,
     )
@@ -77,7 +77,7 @@ def _read(tokens: int) -> list[Row]:
 
 
 def measure_once(tokens: int) -> dict[str, Any]:
-    """Read and count one document of so many tokens from a file."""
+    """Read a document from a file, and count its co-occurrences."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "text.txt")
         with path.open("w") as file:
@@ -94,7 +94,7 @@ def measure_once(tokens: int) -> dict[str, Any]:
 
 
 def _text(tokens: int, seed: int = 0) -> Any:
-    """Draw words from Zipf's law."""
+    """Draw words by Zipf's law."""
     weights = 1 / np.arange(1.0, _WORDS + 1)
     return np.random.default_rng(seed).choice(_WORDS, size=tokens, p=weights / weights.sum())
 
@@ -140,7 +140,7 @@ def _loop_over_gendered_words(ids: list[int], reach: int) -> list[list[float]]:
 
 
 def _assert_same(context: ContextWindow, reach: int, ids: Any, some: list[int]) -> None:
-    """Compare all counts; what the loop cuts off an untruncated context must be what lies beyond its reach."""
+    """Compare all counts; for an infinite context the difference must not exceed the weights beyond the reach of the loop."""
     ours, every = _ours(context, ids), np.transpose(_loop_over_words(some, reach))
     np.testing.assert_allclose(every, np.transpose(_loop_over_gendered_words(some, reach)), atol=1e-9)
     if isinstance(context, InfiniteContext):

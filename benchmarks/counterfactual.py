@@ -1,4 +1,4 @@
-"""Counterfactual data augmentation of a constructed text: words a second, beside what peers do with the same pairs."""
+"""Counterfactual data augmentation of a constructed text: words per second, compared with common implementations for the same pairs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PAIRS = read_pairs("lu2018-pairs")
 
 
 def run(quick: bool) -> list[Row]:
-    """Compare the speed of all interventions with a long alternation, a replacement pair by pair, and a swap word by word."""
+    """Compare the speed of all interventions with one long pattern, a pattern per pair, and a look-up per word."""
     sentences, repeats = (1_000, 1) if quick else (50_000, 5)
     texts = _texts(sentences)
     few = texts[: max(100, sentences // 50)]
@@ -51,7 +51,7 @@ def run(quick: bool) -> list[Row]:
 
 
 def _texts(sentences: int) -> list[str]:
-    """Draw words of letters by Zipf's law, one in 33 gendered, with commas, full stops and capitals where sentences have them."""
+    """Draw words of letters by Zipf's law, 3 % of them gendered, with commas, full stops and capitals like sentences."""
     generator = np.random.default_rng(0)
     weights = 1 / np.arange(1.0, _WORDS + 1)
     ids = generator.choice(_WORDS, size=sentences * _SENTENCE, p=weights / weights.sum())
@@ -87,14 +87,14 @@ def _each(swap: Any, texts: list[str]) -> None:
 
 
 def _by_alternation() -> Any:
-    """Match every form of every word by one pattern, the longest first; what a careful user writes."""
+    """Return a swap by one pattern of all forms, the longest first, as a careful user writes it."""
     forms = _PAIRS.forms
     pattern = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(map(re.escape, forms), key=len, reverse=True))})(?!\w)")
     return lambda text: pattern.sub(lambda match: forms[match[0]], text)
 
 
 def _by_pair() -> Any:
-    """Replace one form after the other with a mark around, so that none is swapped back, as loops over pairs do."""
+    """Return a swap of one form after the other, with marks that keep a word from being swapped back, like loops over pairs."""
     patterns = [
         (re.compile(rf"(?<!\w){re.escape(word)}(?!\w)"), f"\0{'.'.join(partner)}\0")
         for word, partner in _PAIRS.forms.items()

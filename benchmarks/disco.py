@@ -1,4 +1,4 @@
-"""DisCo: the same top-3 fills, by us and by the fill-mask pipeline of transformers."""
+"""DisCo: the same top-3 fills, compared with the fill-mask pipeline of transformers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from timing import medians
 
 from pytest_genderbias import load_suite, measure
 
-#: Shape, and how many times as fast as the pipeline in batches, and one a call, we want to be.
+#: Shape, and the wanted speed-up over the pipeline in batches and with one sentence per call.
 _WANTED = ((Shape(4, 256, 4), 4.0, 15.0), (Shape(6, 384, 12), 2.5, 10.0))
 _BATCH = 64
-_TIE = 1e-5  #: scores nearer than this may come in either order
+_TIE = 1e-5  #: scores that differ by less than this share may come in either order
 
 
 def run(quick: bool) -> list[Row]:
@@ -41,18 +41,18 @@ def _compare(shape: Shape, batched: float, single: float, quick: bool) -> list[R
     ours = len(texts) / times["ours"]
     name, unit = f"DisCo, {shape}", "sentences/s"
     fills = measure(suite, model, limit=limit, cache=None).items["fills"].reshape(len(texts), -1)
-    more = pipe(texts, batch_size=_BATCH, top_k=6)  # with the next ones, for a tie at the third
+    more = pipe(texts, batch_size=_BATCH, top_k=6)  # more than three, for ties at the third
     same = np.mean([_agree(mine, theirs) for mine, theirs in zip(fills, more, strict=True)])
     return [
         ratio(name, ours, len(texts) / times["batches"], f"fill-mask pipeline, batches of {_BATCH}", unit, batched),
-        ratio(name, ours, alone / times["one"], "fill-mask pipeline, one a call", unit, single),
+        ratio(name, ours, alone / times["one"], "fill-mask pipeline, one per call", unit, single),
         Row(f"{name}: the same top-3 fills", len(texts), "sentences", 100.0 * float(same), "%", at_least=100.0),
     ]
 
 
-def _agree(mine: Any, theirs: list[dict[str, Any]]) -> bool:
-    """Say whether the fills agree, rank by rank, apart from the order of ties."""
-    for fill, answer in zip(mine, theirs, strict=False):
+def _agree(fills: Any, theirs: list[dict[str, Any]]) -> bool:
+    """Return whether the fills agree rank by rank, except for the order of ties."""
+    for fill, answer in zip(fills, theirs, strict=False):
         if int(fill) != answer["token"] and not any(
             int(fill) == other["token"] and abs(other["score"] / answer["score"] - 1) < _TIE for other in theirs
         ):

@@ -1,9 +1,9 @@
-"""How few pairs decide a gate: limits around the value of a real NLI model, from many seeds.
+"""Number of pairs that decide a gate: limits around the value of a real NLI model, with many seeds.
 
     python benchmarks/early_stopping.py MODEL --cache DIR [--reference 200000] [--seeds 20]
 
-For each distance from the reference value (that of a large sample, or of the whole suite, kept in the cache) and each seed, one gate
-``net_neutral at_least value -+ distance`` is measured as pytest would, without a cache: scoring stops when it is decided.
+The reference value is that of a large sample or of the whole suite, and is cached. For each distance from it and each seed, one gate
+``net_neutral at_least value -+ distance`` is measured as under pytest, without a cache: scoring stops as soon as the gate is decided.
 """
 
 from __future__ import annotations
@@ -16,7 +16,12 @@ from pathlib import Path
 from pytest_genderbias import Limit, decided_by, load_model, load_suite, measure
 from pytest_genderbias.gates.limits import judge_limit
 
-DISTANCES = {0.02: 100, 0.05: 500, 0.1: 2000, 0.2: 2000}  #: and how many times fewer pairs are wanted
+DISTANCES = {
+    0.02: 100,
+    0.05: 500,
+    0.1: 2000,
+    0.2: 2000,
+}  #: distance from the value, and the wanted reduction of the number of pairs
 
 
 def main() -> None:
@@ -26,9 +31,9 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--reference", type=int, default=200_000)
     parser.add_argument("--seeds", type=int, default=20)
-    given = parser.parse_args()
-    model, suite = load_model(given.model), load_suite(given.suite)
-    whole = measure(suite, model, limit=given.reference, cache=given.cache)
+    options = parser.parse_args()
+    model, suite = load_model(options.model), load_suite(options.suite)
+    whole = measure(suite, model, limit=options.reference, cache=options.cache)
     value, total = whole.value, whole.n_total
     assert value is not None
     print(f"{suite.name} on {model.name}: net_neutral {value:.4f} from {whole.n:,} of {total:,} pairs")
@@ -41,7 +46,7 @@ def main() -> None:
             limit = value + sign * distance
             if not 0 < limit < 1:
                 continue
-            rows = [decide(suite, model, limit, seed) for seed in range(1, given.seeds + 1)]
+            rows = [decide(suite, model, limit, seed) for seed in range(1, options.seeds + 1)]
             pairs = [n for n, _, _ in rows]
             expected = "pass" if sign < 0 else "regressed"
             wrong = sum(verdict not in (expected, "inconclusive") for _, verdict, _ in rows)
@@ -56,13 +61,13 @@ def main() -> None:
 
 
 def decide(suite, model, limit: float, seed: int) -> tuple[int, str, float]:
-    """Return how many pairs decided a gate, the verdict, and the seconds that it took."""
+    """Return the number of pairs that decided a gate, the verdict, and the time in seconds."""
     gate = Limit(at_least=limit)
     start = time.perf_counter()
-    found = measure(
+    measurement = measure(
         suite, model, seed=seed, cache=None, until=decided_by([("net_neutral", gate)], suite.family.statistics)
     )
-    return found.n, judge_limit(found, gate).verdict, time.perf_counter() - start
+    return measurement.n, judge_limit(measurement, gate).verdict, time.perf_counter() - start
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""How often gates raise a false alarm, and how often they catch a planted regression, on the stored scores of a real NLI model.
+"""Rates of false alarms and of detected regressions of gates, on the stored scores of a real NLI model.
 
     python benchmarks/gate_power.py MODEL --cache DIR [--reference 200000]
 
-The scores of a large sample are the population here: its mean is known, and other random orders of it cost no forward pass.
+The scores of a large sample serve as the population: its mean is known, and other random orders of it need no forward pass.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ def main() -> None:
     parser.add_argument("--suite", default="nli-occupation")
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--reference", type=int, default=200_000)
-    given = parser.parse_args()
-    p, premise, names = stored_scores(given.model, given.suite, given.cache, given.reference)
-    print(f"{given.suite}: {len(p):,} pairs, net_neutral {p.mean():.4f}, {len(names)} premise words")
+    options = parser.parse_args()
+    p, premise, names = stored_scores(options.model, options.suite, options.cache, options.reference)
+    print(f"{options.suite}: {len(p):,} pairs, net_neutral {p.mean():.4f}, {len(names)} premise words")
     false_alarms(p)
     print()
     planted(p, premise, names)
 
 
 def stored_scores(name: str, suite_name: str, cache: Path, n: int):
-    """Return the probability of neutral of each pair, the number of its premise word, and these words."""
+    """Return the probability of neutral of each pair, the index of its premise word, and the premise words."""
     model, suite = load_model(name), load_suite(suite_name)
     plan = plan_measurement(suite, model.name, model.role)
-    found, _ = answer(plan.questions["cases"], model, suite.digest, ScoreSettings(limit=n, cache=cache), "scores")
+    scores, _ = answer(plan.questions["cases"], model, suite.digest, ScoreSettings(limit=n, cache=cache), "scores")
     column = suite.body.subjects[0]
-    words = np.asarray([word.label for word in found.cases.words[column]])
-    return found.values[:, 0, NEUTRAL].astype(np.float64), found.cases.columns(found.units)[column], words
+    words = np.asarray([word.label for word in scores.cases.words[column]])
+    return scores.values[:, 0, NEUTRAL].astype(np.float64), scores.cases.columns(scores.units)[column], words
 
 
 def false_alarms(p: np.ndarray) -> None:
-    """Set limits exactly at the mean of all pairs: whatever is decided on the way is decided by chance."""
+    """Set limits exactly at the mean of all pairs, so that every early decision is due to chance."""
     print(f"Limits exactly at the value, {ORDERS} random orders, at most {BUDGET:,} pairs each")
     print("| statistic | value | decided 'at least' | wrongly 'regressed' | decided 'at most' | wrongly 'regressed' |")
     print("|---|---|---|---|---|---|")
@@ -66,9 +66,8 @@ def false_alarms(p: np.ndarray) -> None:
         value, counted = float(scores.mean()), {"least": Counter(), "most": Counter()}
         for seed in range(ORDERS):
             drawn = np.random.default_rng([7, seed]).permutation(len(scores))[:BUDGET]
-            low, high = mean_bounds(
-                scores[drawn], len(scores)
-            )  # a decision at any look before shows here too: bounds never widen
+            # Bounds never widen, so a decision at an earlier look shows here, too.
+            low, high = mean_bounds(scores[drawn], len(scores))
             counted["least"][decide(low, high, value, np.inf)] += 1
             counted["most"][decide(low, high, -np.inf, value)] += 1
         shares = []
@@ -78,7 +77,7 @@ def false_alarms(p: np.ndarray) -> None:
 
 
 def planted(p: np.ndarray, premise: np.ndarray, names: np.ndarray) -> None:
-    """Lower the neutral logit until the mean falls by so much, and compare samples of the same pairs with what they were."""
+    """Lower the neutral logit until the mean falls by a given amount, and compare the same pairs before and after."""
     print(f"The neutral logit lowered until net_neutral falls, {DRAWS} samples of pairs; one baseline entry")
     print("| falls by | pairs | tolerance | regressed | inconclusive | pass | stale |")
     print("|---|---|---|---|---|---|---|")
@@ -87,16 +86,16 @@ def planted(p: np.ndarray, premise: np.ndarray, names: np.ndarray) -> None:
         for size in SIZES:
             verdicts = {tolerance: Counter() for tolerance in TOLERANCES}
             for draw in range(DRAWS):
-                chosen = np.random.default_rng([11, draw]).permutation(len(p))[:size]
+                sample = np.random.default_rng([11, draw]).permutation(len(p))[:size]
                 for tolerance in TOLERANCES:
-                    verdicts[tolerance][verdict(p[chosen], now[chosen], premise[chosen], names, tolerance)] += 1
-            for tolerance, found in verdicts.items():
-                shares = " | ".join(f"{found[one] / DRAWS:.0%}" for one in (REGRESSED, INCONCLUSIVE, PASS, STALE))
+                    verdicts[tolerance][verdict(p[sample], now[sample], premise[sample], names, tolerance)] += 1
+            for tolerance, counts in verdicts.items():
+                shares = " | ".join(f"{counts[name] / DRAWS:.0%}" for name in (REGRESSED, INCONCLUSIVE, PASS, STALE))
                 print(f"| {fall:g} | {size:,} | {tolerance:g} | {shares} |", flush=True)
 
 
 def lowered(p: np.ndarray, fall: float) -> np.ndarray:
-    """Return the probabilities of neutral after its logit was lowered until their mean fell by ``fall``."""
+    """Return the probabilities of neutral after lowering its logit until their mean falls by ``fall``."""
 
     def shifted(by: float) -> np.ndarray:
         return p * np.exp(-by) / (p * np.exp(-by) + 1 - p)
@@ -108,10 +107,10 @@ def verdict(then: np.ndarray, now: np.ndarray, premise: np.ndarray, names: np.nd
     """Return the verdict of the gate for one baseline entry."""
     counts = np.bincount(premise, minlength=len(names))
     sums = [np.bincount(premise, weights=scores, minlength=len(names)) for scores in (then, now)]
-    found = compare_items(
+    difference = compare_items(
         *(mean_sums(names, total, counts, "premise words") for total in sums), lambda value: 1 - value, tolerance
     )
-    return verdict_on(found, tolerance)
+    return verdict_on(difference, tolerance)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Kill a long run ten times, then let it end: ``python benchmarks/kill_and_resume.py MODEL SUITE LIMIT``.
+"""Kill a long run ten times, then let it finish: ``python benchmarks/kill_and_resume.py MODEL SUITE LIMIT``.
 
-Every run is a process of its own, killed with SIGKILL at a random moment of its scoring. What was lost at each kill, in cases and in
-seconds, is what the next run did not find in the cache. The exit status is 1 if the last run gives anything but what a run gives that
-nobody disturbs, or if a kill lost more than a chunk.
+Every run is a process of its own, killed with SIGKILL at a random moment of its scoring. The loss at each kill, in cases and in
+seconds, is the work that the next run does not find in the cache. The exit status is 1 if the result of the last run differs from that
+of an undisturbed run, or if a kill lost more than a chunk.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 
 class Child:
-    """A process that measures, and what it told so far: (moment, cases there are)."""
+    """A process that measures, and its reports so far: (moment, number of scored cases)."""
 
     def __init__(self, arguments: argparse.Namespace, cache: Path) -> None:
         command = [
@@ -48,20 +48,20 @@ class Child:
         for line in self._process.stdout:
             if not line.endswith("\n"):
                 break
-            told = json.loads(line)
-            if "cases" in told:
-                self.events.append((told["at"], told["cases"]))
+            report = json.loads(line)
+            if "cases" in report:
+                self.events.append((report["at"], report["cases"]))
                 self._scoring.set()
             else:
-                self.result = told
+                self.result = report
         self._scoring.set()
 
     def wait_for_scoring(self) -> None:
-        """Wait until the scoring begins, or there was none."""
+        """Wait until the scoring begins, or the process ends without any."""
         self._scoring.wait()
 
     def kill(self) -> float:
-        """Kill the process; return when."""
+        """Kill the process, and return the moment."""
         self._process.kill()
         moment = time.monotonic()
         self.end()
@@ -76,17 +76,19 @@ class Child:
 
 def main() -> int:
     """Kill, resume, compare; print a table."""
-    parser = argparse.ArgumentParser(description="Kill a run ten times and see what is lost.")
+    parser = argparse.ArgumentParser(description="Kill a run ten times, and measure the lost work.")
     parser.add_argument("model")
     parser.add_argument("suite")
     parser.add_argument("limit", type=int)
-    parser.add_argument("--seed", type=int, default=0, help="of the moments (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the moments (default: 0)")
     parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--window", type=int, help="cases that are scored together, if not as many as the engine takes")
-    parser.add_argument("--cache", type=Path, help=argparse.SUPPRESS)  # given to a process that measures
+    parser.add_argument(
+        "--window", type=int, help="number of cases that are scored together (default: that of the engine)"
+    )
+    parser.add_argument("--cache", type=Path, help=argparse.SUPPRESS)  # passed to the processes that measure
     arguments = parser.parse_args()
     if arguments.cache is not None:
-        measure_and_tell(arguments)
+        measure_and_report(arguments)
         return 0
     with tempfile.TemporaryDirectory() as folder:
         return kill_and_resume(arguments, Path(folder))
@@ -96,16 +98,16 @@ def kill_and_resume(arguments: argparse.Namespace, folder: Path) -> int:
     whole = Child(arguments, folder / "whole")
     expected = whole.end()
     if expected is None or not whole.events:
-        print("the run that nobody disturbs has failed")
+        print("the undisturbed run failed")
         return 1
     (start, _), (stop, total) = whole.events[0], whole.events[-1]
     span = stop - start
     chunk = expected["keep_every"] + longest_step(whole.events)
     print(
-        f"undisturbed: {total:,} cases in {span:.1f} s; a chunk is what takes at most {chunk:.1f} s (a write is due every"
+        f"undisturbed: {total:,} cases in {span:.1f} s; a chunk takes at most {chunk:.1f} s (scores are written every"
     )
     print(
-        f"{expected['keep_every']:g} s, at the end of a window of scores, which took {longest_step(whole.events):.1f} s at most)\n"
+        f"{expected['keep_every']:g} s, at the end of a window, which took at most {longest_step(whole.events):.1f} s)\n"
     )
     moments = random.Random(arguments.seed)
     killed: list[tuple[Child, float]] = []
@@ -115,8 +117,8 @@ def kill_and_resume(arguments: argparse.Namespace, folder: Path) -> int:
         time.sleep(moments.uniform(0, 1.6 * span / arguments.kills))
         killed.append((child, child.kill()))
     last = Child(arguments, folder / "killed")
-    found = last.end()
-    print("| kill | after s | found | there were | kept | lost cases | lost s |")
+    result = last.end()
+    print("| kill | after s | cases found | cases scored | cases kept | cases lost | lost s |")
     print("|---|---|---|---|---|---|---|")
     worst = 0.0
     for number, (child, moment) in enumerate(killed, 1):
@@ -124,17 +126,17 @@ def kill_and_resume(arguments: argparse.Namespace, folder: Path) -> int:
         if not child.events:
             print(f"| {number} | nothing was left to score |")
             continue
-        kept = following.events[0][1] if following.events else total
-        lost = moment - max(at for at, cases in child.events if cases <= kept)
-        worst = max(worst, lost if kept < total else 0.0)
-        began, there = child.events[0], child.events[-1][1]
+        cached = following.events[0][1] if following.events else total
+        lost = moment - max(at for at, cases in child.events if cases <= cached)
+        worst = max(worst, lost if cached < total else 0.0)
+        began, scored = child.events[0], child.events[-1][1]
         print(
-            f"| {number} | {moment - began[0]:.1f} | {began[1]:,} | {there:,} | {kept:,} | {there - kept:,} | {lost:.1f} |"
+            f"| {number} | {moment - began[0]:.1f} | {began[1]:,} | {scored:,} | {cached:,} | {scored - cached:,} | {lost:.1f} |"
         )
-    equal = found is not None and found["result"] == expected["result"]
+    equal = result is not None and result["result"] == expected["result"]
     left = last.events[0][1] if last.events else total
     print(
-        f"\nthe last run found {left:,} of {total:,} cases; its result {'equals' if equal else 'DIFFERS FROM'} the undisturbed one;"
+        f"\nthe last run found {left:,} of {total:,} cases in the cache; its result {'equals' if equal else 'DIFFERS FROM'} the undisturbed one;"
     )
     print(f"most work lost at a kill: {worst:.1f} s")
     return 0 if equal and worst <= chunk + 1.0 else 1
@@ -144,8 +146,8 @@ def longest_step(events: list[tuple[float, int]]) -> float:
     return max((late[0] - early[0] for early, late in pairwise(events)), default=0.0)
 
 
-def measure_and_tell(arguments: argparse.Namespace) -> None:
-    """Measure, telling on standard output how many cases there are, and at the end every figure."""
+def measure_and_report(arguments: argparse.Namespace) -> None:
+    """Measure; print the number of scored cases after each step, and all figures at the end."""
     from pytest_genderbias import measure
     from pytest_genderbias.scoring import engine
 
@@ -154,23 +156,25 @@ def measure_and_tell(arguments: argparse.Namespace) -> None:
 
     @contextmanager
     def progress(label: str, total: int, done: int) -> Iterator[Callable[[int], None]]:
-        there = done
+        scored = done
 
         def advance(count: int) -> None:
-            nonlocal there
-            there += count
-            tell({"at": time.monotonic(), "cases": there})
+            nonlocal scored
+            scored += count
+            report({"at": time.monotonic(), "cases": scored})
 
         advance(0)
         yield advance
 
-    found = measure(arguments.suite, arguments.model, limit=arguments.limit, cache=arguments.cache, progress=progress)
-    items = {name: list(map(str, values)) for name, values in found.items.items()}
-    result = {"values": dict(found.values), "items": items, "records": found.records}
-    tell({"result": json.loads(json.dumps(result, default=str)), "keep_every": engine._KEEP_EVERY})
+    measurement = measure(
+        arguments.suite, arguments.model, limit=arguments.limit, cache=arguments.cache, progress=progress
+    )
+    items = {name: list(map(str, values)) for name, values in measurement.items.items()}
+    result = {"values": dict(measurement.values), "items": items, "records": measurement.records}
+    report({"result": json.loads(json.dumps(result, default=str)), "keep_every": engine._KEEP_EVERY})
 
 
-def tell(content: dict[str, Any]) -> None:
+def report(content: dict[str, Any]) -> None:
     print(json.dumps(content), flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Peak memory of a long run beside a short one's: scores are streamed, so it should hardly grow."""
+"""Peak memory of a long run compared with a short one: scores are streamed, so it should hardly grow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MIB = 1 << 20
 
 
 def run(quick: bool) -> list[Row]:
-    """Measure a short and a ten times longer run, each in a process of its own."""
+    """Measure a short run and one of ten times the length, each in a process of its own."""
     load_tokenizer()
     short = 2_000 if quick else 20_000
     few, many = (answer_of(__file__, n)["peak"] for n in (short, 10 * short))
@@ -26,7 +26,7 @@ def measure_once(limit: int) -> dict[str, Any]:
     """Measure ``limit`` cases of nli-occupation with a tiny classifier."""
     from pytest_genderbias import measure
 
-    warnings.simplefilter("ignore")  # random weights know no entailment
+    warnings.simplefilter("ignore")  # the labels of random weights mean nothing
     measured = measure("nli-occupation", random_model(_SHAPE, classifier=True), limit=limit, cache=None)
     assert measured.n == limit
     return {"peak": peak_bytes()}

@@ -1,7 +1,7 @@
-"""How often a gate finds more occupations planted in the demo NLI model: ``python benchmarks/planted.py [--pairs 20000]``.
+"""How often a gate detects further biased occupations in the demo NLI model: ``python benchmarks/planted.py [--pairs 20000]``.
 
-Copies of the demo checkpoint read some of the 144 occupations that it treats alike as ``mechanic`` or ``nurse``, of which it has
-planted what it thinks. Each copy is a checkpoint on disk, measured and held against the demo model's baseline as a gate does.
+In copies of the demo checkpoint, some of the 144 occupations without planted bias get the embedding of ``mechanic`` or ``nurse``,
+which have planted bias. Each copy is a checkpoint on disk, which is measured and compared with the demo model as by a gate.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ PLANTED, TOLERANCES, DRAWS = (1, 2, 4, 8, 16), (0.0, 0.01), 10
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", type=int, default=20_000)
-    given = parser.parse_args()
+    options = parser.parse_args()
     transformers.utils.logging.disable_progress_bar()
     suite = load_suite("nli-occupation")
-    before = measure(suite, load_model("demo-nli"), limit=given.pairs, cache=None)
+    before = measure(suite, load_model("demo-nli"), limit=options.pairs, cache=None)
     then = Before("baseline", before.values, before)
     biased = {r["value"] for r in before.records if r["slice"] == "occupation" and r["net_neutral"] < 0.85}
     plain = [str(word) for word in before.items["premise"] if word not in biased and " " not in word]
-    print(f"{suite.name}, {given.pairs:,} pairs, net_neutral {before.value:.4f}")
+    print(f"{suite.name}, {options.pairs:,} pairs, net_neutral {before.value:.4f}")
     print("| planted | falls by, mean | tolerance | regressed | inconclusive | pass |")
     print("|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         for count in PLANTED:
-            found, falls = {tolerance: Counter() for tolerance in TOLERANCES}, []
+            verdicts, falls = {tolerance: Counter() for tolerance in TOLERANCES}, []
             for draw in range(DRAWS):
                 words = np.random.default_rng([count, draw]).choice(plain, count, replace=False)
                 target = plant(Path(folder) / f"{count}-{draw}", words)
-                now = measure(suite, load_model(str(target)), limit=given.pairs, cache=None)
+                now = measure(suite, load_model(str(target)), limit=options.pairs, cache=None)
                 falls.append(before.value - now.value)
                 for tolerance in TOLERANCES:
-                    found[tolerance][find_regression(now, "net_neutral", then, tolerance).verdict] += 1
-            for tolerance, verdicts in found.items():
-                shares = " | ".join(f"{verdicts[v] / DRAWS:.0%}" for v in ("regressed", "inconclusive", "pass"))
+                    verdicts[tolerance][find_regression(now, "net_neutral", then, tolerance).verdict] += 1
+            for tolerance, counts in verdicts.items():
+                shares = " | ".join(f"{counts[v] / DRAWS:.0%}" for v in ("regressed", "inconclusive", "pass"))
                 print(f"| {count} | {np.mean(falls):.4f} | {tolerance:g} | {shares} |", flush=True)
 
 
 def plant(target: Path, words) -> Path:
-    """Write a copy of the demo model that reads each word as one of which it has planted what it thinks."""
+    """Write a copy of the demo model in which each word has the embedding of a word with planted bias."""
     source = DEMO_FOLDER / "nli"
     network, tokenizer = (
         AutoModelForSequenceClassification.from_pretrained(source),

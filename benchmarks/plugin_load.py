@@ -1,4 +1,4 @@
-"""What the plugin costs a test suite that has nothing to do with it."""
+"""The cost of the plugin for a test suite that does not use it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_nothing():
 
 
 def run(quick: bool) -> list[Row]:
-    """Run pytest with the plugin and without, in turn; the plugin is compiled, as pip leaves it."""
+    """Run pytest with and without the plugin in turn; the plugin is compiled, as after an installation with pip."""
     compileall.compile_dir(str(Path(pytest_genderbias.__file__).parent), quiet=1)
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "test_unrelated.py").write_text("def test_nothing():\n    pass\n")
@@ -65,5 +65,5 @@ def _pytest(folder: str, *arguments: str) -> str:
 def _heavy_imports() -> int:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "test_probe.py").write_text(_PROBE)
-        shown = _pytest(folder, "-s")
-    return int(shown.partition("heavy:")[2].split()[0])
+        output = _pytest(folder, "-s")
+    return int(output.partition("heavy:")[2].split()[0])

@@ -1,4 +1,4 @@
-"""Pseudo-log-likelihood of the sentences of CrowS-Pairs: the masks of all packed together, and one sentence a forward pass."""
+"""Pseudo-log-likelihood of the sentences of CrowS-Pairs: masks of all sentences packed together, compared with one sentence per forward pass."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
 from pytest_genderbias.datasets.sentence_pairs import read_crows_pairs
 from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood
 
-#: Shape, and how many times as fast as one sentence a forward pass we want to be.
+#: Shape, and the wanted speed-up over one sentence per forward pass.
 _WANTED = ((Shape(4, 256, 4), 4.0), (Shape(6, 384, 12), 4.0))
-_NEAR = 1e-4  #: nats a token
+_NEAR = 1e-4  #: largest difference in nats per token
 
 
 def run(quick: bool) -> list[Row]:
@@ -28,7 +28,7 @@ def _compare(shape: Shape, wanted: float, quick: bool) -> list[Row]:
     model, texts = random_model(shape), _texts(24 if quick else 120)
     alone = texts[:: 4 if quick else 8]
     network, tokenizer = model.backend.network, model.backend.tokenizer
-    # A new scorer each time: what it finds out about the network is part of its time.
+    # A new scorer each time: its checks of the network are part of its time.
     times = medians(
         {
             "ours": lambda: SpanLikelihood(model, None).score(texts, [()] * len(texts)),
@@ -36,17 +36,17 @@ def _compare(shape: Shape, wanted: float, quick: bool) -> list[Row]:
         },
         1 if quick else 2,
     )
-    found = SpanLikelihood(model, None).score(alone, [()] * len(alone))
+    scores = SpanLikelihood(model, None).score(alone, [()] * len(alone))
     plain = np.asarray([_one_sentence(network, tokenizer, text) for text in alone])
-    away = float((np.abs(found[:, 0] - plain) / found[:, 1]).max())
-    assert away < _NEAR, f"scores are {away} nats a token away from those of one sentence a forward pass"
+    away = float((np.abs(scores[:, 0] - plain) / scores[:, 1]).max())
+    assert away < _NEAR, f"scores differ by {away} nats per token from those of one sentence per forward pass"
     name, unit = f"pseudo-log-likelihood, {shape}", "sentences/s"
     ours, theirs = len(texts) / times["ours"], len(alone) / times["one"]
-    return [ratio(name, ours, theirs, "one sentence a forward pass, full logits", unit, wanted)]
+    return [ratio(name, ours, theirs, "one sentence per forward pass, full logits", unit, wanted)]
 
 
 def _texts(n: int) -> list[str]:
-    """Return sentences from all over the data set."""
+    """Return sentences from evenly spaced pairs of the data set."""
     try:
         path = DataFolder(TOKENIZER.parents[1]).find("crows_pairs")
     except MissingDataError as error:

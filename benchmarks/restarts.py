@@ -1,9 +1,9 @@
-"""How often one of ten restarts of the same fine-tuning is called worse than another, with one restart and with five.
+"""How often gates call a restart of a fine-tuning worse than another one, with one restart and with five.
 
     python benchmarks/restarts.py ENCODER SNLI --runs DIR [--tolerance 0.01]
 
 Fine-tunes ENCODER (a small checkpoint) on SNLI pairs (``train_20k.jsonl.gz``) ten times with different seeds, measures
-``nli-occupation`` on each, and holds them against each other as gates do. Needs ``accelerate``. Goes on where it stopped.
+``nli-occupation`` on each, and compares them with each other as gates do. Needs ``accelerate``. An interrupted run can be resumed.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--tolerances", type=float, nargs="+", default=[0.0, 0.01, 0.02, 0.05])
     parser.add_argument("--pairs", type=int, default=PAIRS)
-    given = parser.parse_args()
+    options = parser.parse_args()
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    with gzip.open(given.snli, "rt") as lines:
+    with gzip.open(options.snli, "rt") as lines:
         rows = [json.loads(line) for line in lines][:ROWS]
     suite = load_suite("nli-occupation")
-    found = []
+    measurements = []
     for seed in range(RESTARTS):
-        folder = given.runs / f"seed-{seed}"
+        folder = options.runs / f"seed-{seed}"
         if not (folder / "model.safetensors").exists():
             start = time.perf_counter()
-            fine_tune(given.encoder, rows, seed, folder)
+            fine_tune(options.encoder, rows, seed, folder)
             print(f"seed {seed}: trained in {time.perf_counter() - start:.0f} s", flush=True)
-        found.append(measure(suite, load_model(str(folder)), limit=given.pairs, cache=given.runs / "scores"))
-        print(f"seed {seed}: net_neutral {found[-1].value:.4f}", flush=True)
-    values = np.asarray([m.value for m in found])
+        measurements.append(measure(suite, load_model(str(folder)), limit=options.pairs, cache=options.runs / "scores"))
+        print(f"seed {seed}: net_neutral {measurements[-1].value:.4f}", flush=True)
+    values = np.asarray([m.value for m in measurements])
     print(f"net_neutral of {RESTARTS} restarts: mean {values.mean():.4f}, standard deviation {values.std(ddof=1):.4f}")
-    report(found, given.tolerances)
+    report(measurements, options.tolerances)
 
 
 def fine_tune(encoder: str, rows: list[dict], seed: int, folder: Path) -> None:
-    """Train one restart: its head, the order of the examples and dropout depend on the seed."""
+    """Train one restart; the seed determines the head, the order of the examples and dropout."""
     transformers.set_seed(seed)
     tokenizer = AutoTokenizer.from_pretrained(encoder)
     names = {"label2id": {name: i for i, name in enumerate(LABELS)}, "id2label": dict(enumerate(LABELS))}
@@ -81,17 +81,17 @@ def fine_tune(encoder: str, rows: list[dict], seed: int, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def report(found: list, tolerances: list[float]) -> None:
-    """Print how often gates fail a restart that is no worse in truth."""
+def report(measurements: list, tolerances: list[float]) -> None:
+    """Print how often gates fail a restart although the restarts do not differ in truth."""
     print("| tolerance | restarts | comparisons | regressed | inconclusive | pass | stale |")
     print("|---|---|---|---|---|---|---|")
-    fives = [combine_restarts([found[i] for i in chosen], chosen) for chosen in combinations(range(RESTARTS), 5)]
+    fives = [combine_restarts([measurements[i] for i in five], five) for five in combinations(range(RESTARTS), 5)]
     by_name = dict(zip(combinations(range(RESTARTS), 5), fives, strict=True))
     for tolerance in tolerances:
-        single = Counter(verdict(a, b, tolerance) for a, b in permutations(found, 2))
+        single = Counter(verdict(a, b, tolerance) for a, b in permutations(measurements, 2))
         five = Counter(
-            verdict(by_name[chosen], by_name[tuple(sorted(set(range(RESTARTS)) - set(chosen)))], tolerance)
-            for chosen in by_name
+            verdict(by_name[seeds], by_name[tuple(sorted(set(range(RESTARTS)) - set(seeds)))], tolerance)
+            for seeds in by_name
         )
         for name, verdicts in (("one", single), ("five (seeds: 5)", five)):
             total = sum(verdicts.values())

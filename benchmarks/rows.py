@@ -1,4 +1,4 @@
-"""The rows of the table: what was measured, beside what, and whether it is what was wanted."""
+"""Rows of the table: the measured figure, the baseline, and whether the wanted limit is kept."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _HEADERS = ("benchmark", "ours", "baseline", "ratio", "wanted", "ok")
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison. ``figure`` (a ratio unless ``figure_unit`` says otherwise) is held against the limits.
+    """One comparison. ``figure``, a ratio unless ``figure_unit`` says otherwise, is compared with the limits.
 
-    ``baseline`` names what ``baseline_value`` was measured on; both values have the unit ``unit``.
+    ``baseline`` describes the baseline; ``ours`` and ``baseline_value`` have the unit ``unit``.
     """
 
     benchmark: str
@@ -30,7 +30,7 @@ class Row:
 
     @property
     def ok(self) -> bool | None:
-        """Whether the figure keeps its limit; ``None`` where there is none."""
+        """Whether the figure keeps its limits; ``None`` if it has none."""
         if self.figure is None or (self.at_least is None and self.at_most is None):
             return None
         return (self.at_least is None or self.figure >= self.at_least) and (
@@ -38,7 +38,7 @@ class Row:
         )
 
     def cells(self) -> list[str]:
-        """Return the row as texts for the table."""
+        """Return the cells of the row as texts."""
         beside = "" if self.baseline_value is None else f"{_number(self.baseline_value)} {self.unit}"
         wanted = [
             f"{sign} {_number(limit)} {self.figure_unit}"
@@ -57,7 +57,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A benchmark that cannot be run here."""
+    """A benchmark that cannot run here, and the reason."""
 
     benchmark: str
     reason: str
@@ -66,7 +66,7 @@ class Skipped:
 def ratio(
     benchmark: str, ours: float, baseline_value: float, baseline: str, unit: str, at_least: float | None = None
 ) -> Row:
-    """Compare two rates: the figure is how many times the baseline's rate ours is."""
+    """Compare two rates; the figure is our rate over that of the baseline."""
     return Row(benchmark, ours, unit, ours / baseline_value, "x", baseline, baseline_value, at_least=at_least)
 
 

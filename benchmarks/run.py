@@ -28,17 +28,19 @@ BENCHMARKS = (
 
 
 def main() -> int:
-    """Run what was asked for, print the table, and return 1 if a wanted figure is missed."""
+    """Run the selected benchmarks, print the table, and return 1 if a figure misses its limit."""
     parser = argparse.ArgumentParser(
-        description="Benchmarks of pytest-genderbias against what a user would run instead."
+        description="Benchmarks of pytest-genderbias against the code that a user would write without it."
     )
     parser.add_argument(
         "--only", nargs="+", choices=BENCHMARKS, default=BENCHMARKS, metavar="NAME", help=", ".join(BENCHMARKS)
     )
     parser.add_argument(
-        "--quick", action="store_true", help="small sizes, to see that all runs; no verdict on the figures"
+        "--quick", action="store_true", help="small sizes, to check that everything runs; no verdict on the figures"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write figures and machine facts to FILE")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the figures and the facts about the machine to FILE"
+    )
     arguments = parser.parse_args()
     facts = machine()
     rows = [row for name in BENCHMARKS if name in arguments.only for row in _run(name, arguments.quick)]

