@@ -1,4 +1,4 @@
-"""``BiasCallback``: suites measured every n steps while a model is trained, so that bias can be watched as the loss falls (lu2018, figure 3)."""
+"""``BiasCallback``: measure suites every n steps of a training, to see how bias develops as the loss falls (lu2018, figure 3)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -26,42 +26,62 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.printable import escape
 
+if TYPE_CHECKING:
+    from transformers import (
+        PreTrainedModel,
+        PreTrainedTokenizerBase,
+        TrainerControl,
+        TrainerState,
+        TrainingArguments,
+    )
+
 _LOSS, _SECONDS = "loss", "seconds"
-_BIAS, _TASK = "bias/", "task/"  #: what a figure's name begins with in the Trainer's log
+_BIAS, _TASK = "bias/", "task/"  #: prefixes of names in the Trainer's log
 _SCORING = ("limit", "seed", "batch_tokens")
 
-Entry = dict[str, Any]
+
+class HistoryEntry(TypedDict):
+    """One measurement during a training.
+
+    ``loss``: mean training loss since the last log; ``None`` at the start. ``values``: statistics by ``SUITE/STATISTIC``, ``None`` where
+    undefined. ``performance``: figures of the task by name. ``seconds``: wall time of the measurement.
+    """
+
+    step: int
+    loss: float | None
+    values: dict[str, float | None]
+    performance: dict[str, float]
+    seconds: float
 
 
-class Watching:
-    """Measure suites on a network every n steps of its training, and change nothing of the training.
+class SuiteWatcher:
+    """Measure suites on a network every n steps of its training, without any effect on the training.
 
-    Used as ``Trainer(..., callbacks=[BiasCallback(["lm-occupation"], every=200, model=model)])``; name it as ``BiasCallback``, which is this
-    as a ``TrainerCallback``, made when it is first asked for, since that takes transformers. The network is measured as it is at the moment,
-    without dropout and gradient; modes and random states are put back, so that training ends with the weights that it would have had.
+    Use it as ``Trainer(..., callbacks=[BiasCallback(["lm-occupation"], every=200, model=model)])``. ``BiasCallback`` is this class as a
+    ``TrainerCallback``; it is created on first use, since that imports transformers. The network is measured in evaluation mode without
+    gradients; modes and random states are restored, so that the trained weights are the same as without the callback.
 
-    ``history`` is a list of dicts: ``step``, ``loss`` (mean training loss since the last log; ``None`` at the start), ``values`` (by
-    ``SUITE/STATISTIC``; ``None`` where there is no value), ``performance`` (by name, from ``evaluate``) and ``seconds`` that it took.
-    The same figures stand in the Trainer's ``log_history`` as ``bias/SUITE/STATISTIC`` and ``task/NAME``, in entries of their own beside those
-    of the loss. A callback does not know its Trainer: with ``callback.report = trainer.log`` (recipes see to it) the figures also reach TensorBoard and
-    whatever else ``report_to`` names. A training that goes on from a checkpoint has the history of that checkpoint.
+    ``history`` is a list of :class:`HistoryEntry`. The Trainer's ``log_history`` has the same figures, as ``bias/SUITE/STATISTIC`` and
+    ``task/NAME``, in entries beside those of the loss. A callback has no access to its Trainer: set ``callback.report = trainer.log``
+    (recipes do) to send the figures to TensorBoard and the other targets of ``report_to`` as well. A training that resumes from a
+    checkpoint continues the history of that checkpoint.
 
     Args:
         suites: names, paths or loaded suites, one or several.
-        every: steps between measurements; or the steps themselves. The Trainer is asked to log the loss at these steps, too.
-        model: of the kind that is trained: its tokenizer, role and name. Left out, they are those of the Trainer's ``processing_class`` and of
-            the network's class.
-        at_start: whether it is measured before the first step.
-        at_end: whether it is measured after the last one.
-        log: file to which a JSON line is added for each measurement; :func:`read_history` reads it.
-        evaluate: a recipe's ``evaluate``, whose figures are wanted beside.
+        every: steps between measurements; or the steps themselves. The Trainer logs the loss at these steps, too.
+        model: a model of the kind that is trained, for its tokenizer, role and name. By default these are the Trainer's
+            ``processing_class`` and the class of the network.
+        at_start: whether to measure before the first step.
+        at_end: whether to measure after the last step.
+        log: file to which each measurement adds a JSON line; :func:`read_history` reads it.
+        evaluate: the ``evaluate`` of a recipe, to record the performance beside the bias.
         settings: of :func:`~pytest_genderbias.measurement.measure.measure`, for all suites: ``limit``, ``seed``, ``batch_tokens``, ``data``,
-            options. Nothing is cached: no weights come back.
+            options. Scores are not cached, since no weights recur.
 
     Raises:
-        NotApplicableError: a suite asks for another kind of model, or for data that are not there; before the first step.
+        NotApplicableError: a suite needs another kind of model, or data that are missing; before the first step.
         SettingError, UnknownNameError, DataFileError: a setting, suite or file is wrong.
-        ScoreError: the network gives NaN or infinite scores.
+        ScoreError: the network returns NaN or infinite scores.
     """
 
     def __init__(
@@ -74,9 +94,9 @@ class Watching:
         at_end: bool = True,
         log: str | Path | None = None,
         evaluate: Callable[[Model], Sequence[Performance]] | None = None,
-        **settings: Any,
+        **settings: object,
     ) -> None:
-        """Load the suites, and ask their questions if the model is known."""
+        """Load the suites, and plan their measurements if the model is known."""
         steps, least = ([every], 1) if isinstance(every, int) else (list(every), 0)
         if any(type(step) is not int or step < least for step in steps):
             raise SettingError(f"every should be a number of steps, at least 1, or the steps themselves, got {every!r}")
@@ -89,12 +109,13 @@ class Watching:
         self.every, self.model, self.at_start, self.at_end = every, model, at_start, at_end
         self.log = None if log is None else Path(log)
         self.evaluate = evaluate
-        self.history: list[Entry] = []
+        self.history: list[HistoryEntry] = []
         self.report: Callable[[dict[str, float]], object] | None = None
-        self._data = settings.pop("data", None)
-        self._scoring = ScoreSettings(**{name: settings.pop(name) for name in _SCORING if name in settings})
+        data = settings.pop("data", None)
+        self._data = None if data is None else Path(str(data))
+        self._scoring = ScoreSettings(**{name: settings.pop(name) for name in _SCORING if name in settings})  # type: ignore[arg-type]
         self._options = settings
-        self._plans: list[Plan] = self._asked(model) if model is not None else []
+        self._plans: list[Plan] = self._plans_for(model) if model is not None else []
 
     @property
     def statistics(self) -> list[str]:
@@ -102,80 +123,108 @@ class Watching:
         return [f"{suite.name}/{suite.main_statistic}" for suite in self.suites]
 
     def on_train_begin(
-        self, args: Any, state: Any, control: Any, model: Any = None, processing_class: Any = None, **more: Any
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        *,
+        model: PreTrainedModel,
+        processing_class: PreTrainedTokenizerBase | None = None,
+        **unused: object,
     ) -> None:
-        """Refuse suites that do not apply; take up the history of the checkpoint; measure before the first step."""
+        """Reject suites that do not apply, continue the history of a checkpoint, and measure before the first step."""
         if self.model is None:
             if processing_class is None:
                 raise SettingError(
                     "BiasCallback needs a tokenizer: give it model=..., or give the Trainer a processing_class"
                 )
-            self._plans = self._asked(wrap_network(model, processing_class))
+            self._plans = self._plans_for(wrap_network(model, processing_class))
         self._tokenizer = processing_class
         self.history = history_of(state.log_history)
         if self.at_start and self._is_new(state):
             self._measure(state, model, None)
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """Ask for the loss at the steps that are measured."""
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **unused: object
+    ) -> None:
+        """Request the loss at the steps that are measured."""
         if self._is_due(state):
             control.should_log = True
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, model: Any = None, **more: Any) -> None:
-        """Measure once the loss of a step is known, so that other callbacks have done what they do to the network."""
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        *,
+        model: PreTrainedModel,
+        logs: Mapping[str, float] | None = None,
+        **unused: object,
+    ) -> None:
+        """Measure once the loss of a step is known, after the other callbacks have changed the network."""
         if logs is not None and _LOSS in logs and self._is_due(state) and self._is_new(state):
             self._measure(state, model, float(logs[_LOSS]))
 
-    def on_train_end(self, args: Any, state: Any, control: Any, model: Any = None, **more: Any) -> None:
-        """Measure after the last step, if it came before its time."""
+    def on_train_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        *,
+        model: PreTrainedModel,
+        **unused: object,
+    ) -> None:
+        """Measure after the last step, if the training ended before ``max_steps``."""
         if self.at_end and self._is_new(state):
             self._measure(state, model, None)
 
-    def _is_due(self, state: Any) -> bool:
+    def _is_due(self, state: TrainerState) -> bool:
         step = state.global_step
-        here = step % self.every == 0 if isinstance(self.every, int) else step in self.every
-        return here or (self.at_end and step >= state.max_steps)
+        listed = step % self.every == 0 if isinstance(self.every, int) else step in self.every
+        return listed or (self.at_end and step >= state.max_steps)
 
-    def _is_new(self, state: Any) -> bool:
-        """Tell whether a step was not measured yet, and whether this process, of several, is to measure it."""
+    def _is_new(self, state: TrainerState) -> bool:
+        """Tell whether this process measures the step: it is not measured yet, and of several processes this is the first."""
         return bool(state.is_world_process_zero) and all(e["step"] != state.global_step for e in self.history)
 
-    def _asked(self, model: Model) -> list[Plan]:
+    def _plans_for(self, model: Model) -> list[Plan]:
         return [
             plan_measurement(suite, model.name, model.role, self._options, self._data, self._scoring.seed)
             for suite in self.suites
         ]
 
-    def _measure(self, state: Any, network: Any, loss: float | None) -> None:
-        """Measure all suites, and put the figures where they are looked for."""
+    def _measure(self, state: TrainerState, network: PreTrainedModel, loss: float | None) -> None:
+        """Measure all suites, and append the figures to the history, the log file and the Trainer's log."""
         start = time.perf_counter()
         with undisturbed(network):
-            model = _as_it_is(self.model, network, self._tokenizer)
-            found = [carry_out(plan, model, self._scoring) for plan in self._plans]
-            performance = [] if self.evaluate is None else _evaluated(self.evaluate, model)
-        entry = {
+            model = _current_model(self.model, network, self._tokenizer)
+            measurements = [carry_out(plan, model, self._scoring) for plan in self._plans]
+            performance = [] if self.evaluate is None else _evaluate(self.evaluate, model)
+        entry: HistoryEntry = {
             "step": int(state.global_step),
-            _LOSS: loss,
-            "values": {f"{one.suite}/{name}": value for one in found for name, value in one.values.items()},
-            "performance": {one.name: one.value for one in performance},
-            _SECONDS: round(time.perf_counter() - start, 3),
+            "loss": loss,
+            "values": {f"{m.suite}/{name}": value for m in measurements for name, value in m.values.items()},
+            "performance": {figure.name: figure.value for figure in performance},
+            "seconds": round(time.perf_counter() - start, 3),
         }
         self.history.append(entry)
         if self.log is not None:
             _add_line(self.log, entry)
-        told = _told(entry)
+        figures = _figures_for_log(entry)
         if self.report is not None:
-            self.report(told)
+            self.report(figures)
         else:
-            state.log_history.append({**told, "epoch": state.epoch, "step": entry["step"]})
+            state.log_history.append({**figures, "epoch": state.epoch, "step": entry["step"]})
 
 
 if TYPE_CHECKING:
-    BiasCallback = Watching
+    BiasCallback = SuiteWatcher
+
+Watched = SuiteWatcher | Sequence[HistoryEntry]
 
 
-def __getattr__(name: str) -> Any:
-    """Make ``BiasCallback`` when it is first used (PEP 562)."""
+def __getattr__(name: str) -> type:
+    """Create ``BiasCallback`` on first use (PEP 562)."""
     if name == "BiasCallback":
         return _callback_class()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -185,14 +234,16 @@ def __getattr__(name: str) -> Any:
 def _callback_class() -> type:
     from transformers import TrainerCallback
 
-    return type("BiasCallback", (Watching, TrainerCallback), {"__module__": __name__, "__doc__": Watching.__doc__})
+    return type(
+        "BiasCallback", (SuiteWatcher, TrainerCallback), {"__module__": __name__, "__doc__": SuiteWatcher.__doc__}
+    )
 
 
 @contextmanager
-def undisturbed(network: Any) -> Iterator[None]:
-    """Let a network be measured in evaluation mode inside a ``with`` block, and training go on after it as if nothing had been.
+def undisturbed(network: PreTrainedModel) -> Iterator[None]:
+    """Put a network into evaluation mode inside a ``with`` block, and restore the state of the training afterwards.
 
-    The mode of each module, and the random states of torch (on the CPU and the network's GPUs), numpy and Python are put back, whatever happens.
+    Restores the mode of each module, and the random states of torch (on the CPU and the network's GPUs), numpy and Python.
     """
     import torch
 
@@ -201,7 +252,7 @@ def undisturbed(network: Any) -> Iterator[None]:
     gpus = {tensor.device for tensor in network.parameters() if tensor.device.type == "cuda"}
     with torch.random.fork_rng(devices=list(gpus)), torch.no_grad():
         try:
-            network.eval()
+            network.train(False)
             yield
         finally:
             for module, training in modes.items():
@@ -210,59 +261,60 @@ def undisturbed(network: Any) -> Iterator[None]:
             np.random.set_state(states[1])
 
 
-def _as_it_is(model: Model | None, network: Any, tokenizer: Any) -> Model:
-    """Return a network as a model without a fingerprint, since its weights will change."""
+def _current_model(model: Model | None, network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None) -> Model:
+    """Return a network in training as a model without a fingerprint, since its weights will change."""
     if model is None:
+        assert tokenizer is not None  # checked before the training
         return wrap_network(network, tokenizer)
     backend = replace(model.backend, network=network, device=str(network.device))
     details = {**model.details, "device": network.device.type}
     return replace(model, fingerprint=None, details=details, backend=backend)
 
 
-def _evaluated(evaluate: Callable[[Model], Sequence[Performance]], model: Model) -> Sequence[Performance]:
-    """Return how well a model does its task; nothing where that has no value, as a perplexity too large for a number."""
+def _evaluate(evaluate: Callable[[Model], Sequence[Performance]], model: Model) -> Sequence[Performance]:
+    """Return the performance on the task; empty where it is undefined, such as a perplexity that overflows."""
     try:
         return evaluate(model)
     except UndefinedError:
         return []
 
 
-def _told(entry: Entry) -> dict[str, Any]:
-    """Return an entry as the Trainer's log has it: numbers only."""
-    told = {f"{_BIAS}{name}": value for name, value in entry["values"].items() if value is not None}
-    told |= {f"{_TASK}{name}": value for name, value in entry["performance"].items()}
-    return {**told, f"{_BIAS}{_SECONDS}": entry[_SECONDS]}
+def _figures_for_log(entry: HistoryEntry) -> dict[str, float]:
+    """Return an entry in the form of the Trainer's log: numbers only."""
+    figures = {f"{_BIAS}{name}": value for name, value in entry["values"].items() if value is not None}
+    figures |= {f"{_TASK}{name}": value for name, value in entry["performance"].items()}
+    return {**figures, f"{_BIAS}{_SECONDS}": entry["seconds"]}
 
 
-def history_of(log_history: Iterable[Mapping[str, Any]]) -> list[Entry]:
-    """Return the history that a Trainer's log holds, of this training or of one that was saved (``trainer.state.log_history``).
+def history_of(log_history: Iterable[Mapping[str, float]]) -> list[HistoryEntry]:
+    """Return the history in a Trainer's log, of this training or of a saved one (``trainer.state.log_history``).
 
     >>> log = [{"loss": 2.5, "step": 9}, {"bias/lm-occupation/aggregate_bias": 0.25, "bias/seconds": 1.5, "step": 9}]
     >>> history_of(log)
     [{'step': 9, 'loss': 2.5, 'values': {'lm-occupation/aggregate_bias': 0.25}, 'performance': {}, 'seconds': 1.5}]
     """
-    losses: dict[int, float] = {}
-    found: dict[int, Entry] = {}
-    for entry in log_history:
-        step = entry["step"]
-        if _LOSS in entry:
-            losses[step] = entry[_LOSS]
-        if f"{_BIAS}{_SECONDS}" in entry:
-            values = {name.removeprefix(_BIAS): value for name, value in entry.items() if name.startswith(_BIAS)}
+    losses: dict[float, float] = {}
+    history: dict[float, HistoryEntry] = {}
+    for logged in log_history:
+        step = logged["step"]
+        if _LOSS in logged:
+            losses[step] = logged[_LOSS]
+        if f"{_BIAS}{_SECONDS}" in logged:
+            values = {name.removeprefix(_BIAS): value for name, value in logged.items() if name.startswith(_BIAS)}
             seconds = values.pop(_SECONDS)
-            task = {name.removeprefix(_TASK): value for name, value in entry.items() if name.startswith(_TASK)}
-            found[step] = {
-                "step": step,
-                _LOSS: losses.get(step),
-                "values": values,
+            task = {name.removeprefix(_TASK): value for name, value in logged.items() if name.startswith(_TASK)}
+            history[step] = {
+                "step": int(step),
+                "loss": losses.get(step),
+                "values": dict(values),
                 "performance": task,
-                _SECONDS: seconds,
+                "seconds": seconds,
             }
-    return list(found.values())
+    return list(history.values())
 
 
-def _add_line(path: Path, entry: Entry) -> None:
-    """Add a JSON line to a file, behind whatever a run that was killed left there."""
+def _add_line(path: Path, entry: HistoryEntry) -> None:
+    """Append a JSON line to a file, on a new line even if a killed run left an incomplete one."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a+b") as file:
@@ -276,15 +328,15 @@ def _add_line(path: Path, entry: Entry) -> None:
         raise SettingError(f"{path} cannot be written: {error}") from error
 
 
-def read_history(path: str | Path) -> list[Entry]:
-    """Return the history that a ``log`` holds: where a training went back to a checkpoint, or began anew, what it did last.
+def read_history(path: str | Path) -> list[HistoryEntry]:
+    """Return the history in a ``log`` file. Of steps that were measured again after a restart, the last measurement counts.
 
-    A line that was cut off in the middle is left out.
+    Incomplete lines are skipped.
 
     Raises:
-        SettingError: there is no such file.
+        SettingError: the file cannot be read.
     """
-    found: list[Entry] = []
+    history: list[HistoryEntry] = []
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -295,18 +347,18 @@ def read_history(path: str | Path) -> list[Entry]:
             step = entry["step"]
         except (ValueError, TypeError, KeyError):
             continue
-        while found and found[-1]["step"] >= step:
-            found.pop()
-        found.append(entry)
-    return found
+        while history and history[-1]["step"] >= step:
+            history.pop()
+        history.append(entry)
+    return history
 
 
-def history_table(watched: Any, statistics: Sequence[str] = ()) -> str:
-    """Return a markdown table of a history: step, loss, figures of the task, and statistics. Texts are escaped for markdown.
+def history_table(watched: Watched, statistics: Sequence[str] = ()) -> str:
+    """Return a markdown table of a history: step, loss, performance on the task, and statistics. Text is escaped for markdown.
 
     Args:
         watched: a ``BiasCallback``, or a history (:func:`read_history`).
-        statistics: as ``lm-occupation/aggregate_bias``; by default the main one of each suite of a callback, and all of a history.
+        statistics: names such as ``lm-occupation/aggregate_bias``; by default the main one of each suite of a callback, and all of a history.
 
     >>> print(history_table([{"step": 50, "loss": 2.5, "values": {"lm-occupation/aggregate_bias": 0.25}, "performance": {}}]))
     |   step |   loss |   lm-occupation/aggregate_bias |
@@ -315,14 +367,14 @@ def history_table(watched: Any, statistics: Sequence[str] = ()) -> str:
     """
     from tabulate import tabulate
 
-    history: list[Entry] = list(getattr(watched, "history", watched))
+    history, main = _history_and_main(watched)
     known = dict.fromkeys(name for entry in history for name in entry["values"])
-    shown = list(statistics) or list(getattr(watched, "statistics", known))
+    shown = list(statistics) or main or list(known)
     _refuse_unknown(shown, known)
     tasks = list(dict.fromkeys(name for entry in history for name in entry["performance"]))
     rows = [
         [
-            str(entry["step"]), _figure(entry[_LOSS]), *(_figure(entry["performance"].get(name)) for name in tasks),
+            str(entry["step"]), _figure(entry["loss"]), *(_figure(entry["performance"].get(name)) for name in tasks),
             *(_figure(entry["values"].get(name)) for name in shown),
         ]
         for entry in history
@@ -332,35 +384,36 @@ def history_table(watched: Any, statistics: Sequence[str] = ()) -> str:
     return tabulate(rows, headers, tablefmt="github", disable_numparse=True, colalign=right) if rows else ""
 
 
-def loss_association(watched: Any, statistic: str | None = None) -> dict[str, float | int]:
-    """Return how bias goes with the loss over the steps of one training: Pearson's r and Spearman's rho (lu2018, figure 3).
+def loss_association(watched: Watched, statistic: str | None = None) -> dict[str, float | int]:
+    """Return the correlation of bias and loss over the steps of one training: Pearson's r and Spearman's rho (lu2018, figure 3).
 
-    Below 0 the statistic rises as the loss falls, which is what lu2018 saw of aggregate occupation bias; -1 to 1, 0 is no association. Steps of one
-    training are no independent observations (both figures move with time), so there is no interval and no p value: look at several trainings.
+    Both lie from -1 to 1; 0 is no association. Below 0 the statistic rises as the loss falls, as lu2018 observed for aggregate occupation
+    bias. Steps of one training are not independent observations (both figures move with time), so there is no interval and no p value:
+    compare several trainings.
 
     Args:
         watched: a ``BiasCallback``, or a history.
-        statistic: as ``lm-occupation/aggregate_bias``; by default the first.
+        statistic: a name such as ``lm-occupation/aggregate_bias``; by default the first.
 
     Returns:
-        ``pearson``, ``spearman``, and ``n``, the steps that have both figures.
+        ``pearson``, ``spearman``, and ``n``, the number of steps with both figures.
 
     Raises:
-        UndefinedError: fewer than three of them, or one figure is the same at all.
-        UnknownNameError: no such statistic was measured.
+        UndefinedError: there are fewer than three such steps, or a figure is the same at all of them.
+        UnknownNameError: the statistic was not measured.
 
-    >>> told = [(3.0, 0.0), (2.0, 0.2), (1.5, 0.1), (1.0, 0.4)]
-    >>> history = [{"step": i, "loss": x, "values": {"s/aob": y}} for i, (x, y) in enumerate(told)]
+    >>> points = [(3.0, 0.0), (2.0, 0.2), (1.5, 0.1), (1.0, 0.4)]
+    >>> history = [{"step": i, "loss": x, "values": {"s/aob": y}} for i, (x, y) in enumerate(points)]
     >>> round(loss_association(history)["spearman"], 6)
     -0.8
     """
     from scipy.stats import rankdata
 
-    history: list[Entry] = list(getattr(watched, "history", watched))
+    history, main = _history_and_main(watched)
     known = dict.fromkeys(name for entry in history for name in entry["values"])
-    chosen = statistic or next(iter([*getattr(watched, "statistics", ()), *known]), "")
-    _refuse_unknown([chosen], known)
-    both = [(entry[_LOSS], entry["values"].get(chosen)) for entry in history]
+    name = statistic or next(iter([*main, *known]), "")
+    _refuse_unknown([name], known)
+    both = [(entry["loss"], entry["values"].get(name)) for entry in history]
     pairs = np.asarray([pair for pair in both if None not in pair], dtype=np.float64).reshape(-1, 2)
     ranks = rankdata(pairs, axis=0)
     return {
@@ -368,6 +421,11 @@ def loss_association(watched: Any, statistic: str | None = None) -> dict[str, fl
         "spearman": pearson(ranks[:, 0], ranks[:, 1]),
         "n": len(pairs),
     }
+
+
+def _history_and_main(watched: Watched) -> tuple[list[HistoryEntry], list[str]]:
+    """Return the history, and the main statistics of a callback."""
+    return (watched.history, watched.statistics) if isinstance(watched, SuiteWatcher) else (list(watched), [])
 
 
 def _refuse_unknown(names: Iterable[str], known: Iterable[str]) -> None:

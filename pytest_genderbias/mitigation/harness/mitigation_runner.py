@@ -65,8 +65,8 @@ class MitigationRunner:
             except BiasError as error:
                 run = error
             self.runner.kept_with_model[key] = run
-        kept = self.runner.kept_with_model[key]
-        if isinstance(kept, BiasError):
-            raise kept
-        assert isinstance(kept, MitigationRun)
-        return kept
+        outcome = self.runner.kept_with_model[key]
+        if isinstance(outcome, BiasError):
+            raise outcome
+        assert isinstance(outcome, MitigationRun)
+        return outcome

@@ -1,4 +1,4 @@
-"""``resilience``: whether a mitigation lasts while the model is tuned for a task (webster2020, section 6; lu2018, figure 3)."""
+"""``resilience``: whether a mitigation lasts while the model is fine-tuned for a task (webster2020, section 6; lu2018, figure 3)."""
 
 from __future__ import annotations
 
@@ -9,41 +9,50 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.runner import Runner
-from pytest_genderbias.mitigation.harness.callback import BiasCallback, Entry, read_history
+from pytest_genderbias.mitigation.harness.callback import BiasCallback, HistoryEntry, read_history
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, MitigationRun, held_folder, suite_settings
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.recipes.progress import show_steps
-from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, Recipe, Training
+from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, Recipe, Row, Training
 from pytest_genderbias.scoring.engine import Progress
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.printable import escape
 
+if TYPE_CHECKING:
+    from transformers import TrainerCallback
+
+K = TypeVar("K")
 Frozen = str | int
 ALL = "all"
-_VERSION = 1  #: of a training's folder; another one trains anew
+_VERSION = 1  #: of the folder of a training; a training of another version is repeated
 
 
 @dataclass(frozen=True)
 class Resilience:
-    """Bias, and how well the task is done, along fine-tuning and by what was frozen in it, for each of several models.
+    """Bias and performance of several models during fine-tuning, and by the part that was frozen.
 
-    ``by_step``: by side and steps; 0 is the model whose encoder stayed frozen, the last one the finished model. ``by_frozen``: by side and what
-    was frozen, of finished models. An entry has ``step``, ``loss``, ``values`` (by ``SUITE/STATISTIC``) and ``performance``. Each is one
-    training with one seed: a difference between two entries is no more than a hint, until other seeds show it, too.
+    Each entry is of one training with one seed: a difference between two entries is only a hint until other seeds confirm it.
+
+    Attributes:
+        suite: name of the suite.
+        statistics: its statistics by name, the main one first.
+        by_step: entries by side and number of steps; 0 is the model whose encoder stayed frozen, the last one the finished model.
+        by_frozen: entries of the finished models, by side and frozen part.
+        what: recipe and settings.
     """
 
     suite: str
     statistics: Mapping[str, Statistic]
-    by_step: Mapping[str, Mapping[int, Entry]]
-    by_frozen: Mapping[str, Mapping[Frozen, Entry]]
-    what: Mapping[str, Any]
+    by_step: Mapping[str, Mapping[int, HistoryEntry]]
+    by_frozen: Mapping[str, Mapping[Frozen, HistoryEntry]]
+    what: Mapping[str, object]
 
     @property
     def main(self) -> str:
@@ -55,23 +64,23 @@ class Resilience:
         return self._curve(self.by_step[side], statistic)
 
     def along_frozen(self, side: str, statistic: str | None = None) -> dict[Frozen, float | None]:
-        """Return the values of a statistic by what was frozen, of one side."""
+        """Return the values of a statistic by the frozen part, of one side."""
         return self._curve(self.by_frozen[side], statistic)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return everything as plain JSON values."""
         return {
             "suite": self.suite,
-            "statistics": {name: vars(one).copy() for name, one in self.statistics.items()},
+            "statistics": {name: vars(statistic).copy() for name, statistic in self.statistics.items()},
             "by_step": {side: {str(k): dict(e) for k, e in curve.items()} for side, curve in self.by_step.items()},
             "by_frozen": {side: {str(k): dict(e) for k, e in curve.items()} for side, curve in self.by_frozen.items()},
             "what": dict(self.what),
         }
 
     def table(self, statistic: str | None = None) -> str:
-        """Return a markdown table, a row a point: steps, what was frozen, the statistic of each side, and its performance; texts are escaped.
+        """Return a markdown table with steps, frozen part, the statistic of each side, and its performance. Text is escaped.
 
-        Of two sides called before and after it has the reduction: how much of the distance from the neutral value is gone.
+        Sides called before and after also get the reduction: the share of the distance from neutral that is removed.
         """
         from tabulate import tabulate
 
@@ -97,16 +106,16 @@ class Resilience:
             disable_numparse=True, colalign=right,
         ) if rows else ""  # fmt: skip
 
-    def _points(self) -> list[tuple[int, str, list[Entry]]]:
-        """Return steps, what was frozen in words, and the entry of each side; a training stands once."""
+    def _points(self) -> list[tuple[int, str, list[HistoryEntry]]]:
+        """Return steps, frozen part, and the entry of each side; each training once."""
         curves, sides = self.by_step, list(self.by_step)
         points = [
             (steps, ENCODER if steps == 0 else NOTHING, [curves[side][steps] for side in sides])
             for steps in curves[sides[0]]
         ]
-        told = {frozen for _, frozen, _ in points}
+        listed = {frozen for _, frozen, _ in points}
         for frozen in self.by_frozen[sides[0]]:
-            if frozen not in told:
+            if frozen not in listed:
                 entries = [self.by_frozen[side][frozen] for side in sides]
                 points.append((entries[0]["step"], _in_words(frozen), entries))
         return points
@@ -118,7 +127,7 @@ class Resilience:
         distances = [self.statistics[name].distance(value) for value in (before, after)]
         return f"{100 * (1 - distances[1] / distances[0]):.0f} %" if distances[0] > 0 else "-"
 
-    def _curve(self, entries: Mapping[Any, Entry], statistic: str | None) -> dict[Any, float | None]:
+    def _curve(self, entries: Mapping[K, HistoryEntry], statistic: str | None) -> dict[K, float | None]:
         name = self._known(statistic)
         return {key: entry["values"].get(f"{self.suite}/{name}") for key, entry in entries.items()}
 
@@ -139,70 +148,61 @@ def resilience(
     max_steps: int | None = None,
     folder: str | Path | None = None,
     progress: bool | Progress = False,
-    **settings: Any,
+    **settings: object,
 ) -> Resilience:
-    """Tune models for a task, plainly, and measure them along the way and with parts of them frozen.
+    """Fine-tune models for a task without mitigation, and measure them at several steps and with parts of them frozen.
 
-    One training of each model gives its whole curve over steps, each way of freezing is one more; all have the same data, order, new
+    One training of each model gives its curve over steps; each way of freezing is one more training. All have the same data, order, new
     head and number of steps. Step 0 is the encoder as it was given: it stays frozen and only the head is trained (**choice**: over the same
-    steps as the others), as a feature extractor in the paper. In models that share a layer (ALBERT) numbers of frozen layers mean nothing.
+    steps as the others), as a feature extractor in the paper. Numbers of frozen layers have no meaning for models that share a layer
+    (ALBERT).
 
     Args:
-        models: a run, of which the models before and after are tuned; or models, or specs for them, by the names of their sides.
-        suite: what is measured; it must apply to what the recipe makes.
+        models: a run, whose models before and after are tuned; or models, or specs for them, by the names of their sides.
+        suite: the suite to measure; it must apply to the models that the recipe makes.
         recipe: the task; by default that of the run.
-        steps: where the training without anything frozen is measured; it is also measured at its end. Steps beyond that are not there.
-        frozen: what stays as it is: ``nothing``, ``embeddings``, ``encoder``, or a number of first layers with the embeddings; ``all``
-            for nothing, the embeddings, and each number up to the last layer but one, as in the paper's figure 2.
-        seed: of the trainings, and, of a run with several, which of its models.
-        max_steps: of each training; by default as the recipe has it.
-        folder: keeps every training, so that one that was stopped goes on; a temporary folder by default.
-        progress: show a bar for each training; or what shows it.
+        steps: steps at which the training without frozen parts is measured, beside its end. Steps beyond the end are left out.
+        frozen: parts to freeze: ``nothing``, ``embeddings``, ``encoder``, or a number of first layers with the embeddings; ``all`` for
+            nothing, the embeddings, and each number up to the last layer but one, as in the paper's figure 2.
+        seed: seed of the trainings, and, for a run with several seeds, which of its models to use.
+        max_steps: steps of each training; by default as the recipe sets it.
+        folder: keeps every training, so that an interrupted one resumes; a temporary folder by default.
+        progress: show a bar for each training: the Trainer's own, or one of yours.
         settings: of :func:`~pytest_genderbias.measurement.measure.measure`, as ``limit``, ``data`` and options.
 
     Raises:
-        SettingError: no model, a step below 0, more frozen layers than there are, or a run without models of this seed.
+        SettingError: there is no model or recipe, a step is below 0, more layers are frozen than exist, or the run has no models of this seed.
         NotApplicableError: the suite does not apply to what the recipe makes, or the recipe not to a model, before anything is trained;
-            or a recipe of your own trains otherwise than by the Trainer. Of ``edge-probe`` the encoder is frozen in any case.
+            or a recipe of your own does not use the Trainer. The encoder of ``edge-probe`` is always frozen.
         ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`.
     """
-    if isinstance(models, MitigationRun):
-        recipe = recipe or (models.recipe if isinstance(models.recipe, Recipe) else None)
-        sides: dict[str, Model] = {
-            side: models.open(models.models(side)[_place(models, seed)][0]) for side in (BEFORE, AFTER)
-        }
-    else:
-        runner = Runner()
-        sides = {side: runner.open(model) for side, model in models.items()}
-    if recipe is None or not sides:
+    sides = _sides(models, seed)
+    task = recipe if recipe is not None or not isinstance(models, MitigationRun) else models.recipe
+    if not isinstance(task, Recipe) or not sides:
         raise SettingError("resilience needs models and a recipe to tune them with; give recipe=...")
     if any(type(step) is not int or step < 0 for step in steps):
         raise SettingError(f"steps should be whole numbers from 0, got {tuple(steps)!r}")
     suite = suite if isinstance(suite, Suite) else load_suite(suite)
     with ExitStack() as stack:
         home = Path(folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="genderbias-")))
-        measured_on = {**suite_settings(recipe, suite, home, settings), **settings}
-        tuning = _Tuning(suite, recipe, sorted(set(steps) - {0}), seed, max_steps, home, progress, measured_on)
-        starts = {side: recipe.start(model, seed) for side, model in sides.items()}
-        chosen = _chosen(frozen, starts)
+        measured_on = {**suite_settings(task, suite, home, settings), **settings}
+        tuning = _Tuning(suite, task, sorted(set(steps) - {0}), seed, max_steps, home, progress, measured_on)
+        starts = {side: task.start(model, seed) for side, model in sides.items()}
+        parts = _frozen_parts(frozen, starts)
         for start in starts.values():
             tuning.watch(start, None)
-        rows = recipe.rows()
-        every = list(dict.fromkeys([*([NOTHING] if tuning.steps else []), *([ENCODER] if 0 in steps else []), *chosen]))
-        found = {
-            side: {one: tuning.history(sides[side], start, rows, one, side) for one in every}
+        rows = task.rows()
+        trainings = list(
+            dict.fromkeys([*([NOTHING] if tuning.steps else []), *([ENCODER] if 0 in steps else []), *parts])
+        )
+        histories = {
+            side: {part: tuning.history(sides[side], start, rows, part, side) for part in trainings}
             for side, start in starts.items()
         }
-    by_step = {
-        side: {
-            **({0: histories[ENCODER][-1]} if 0 in steps else {}),
-            **({entry["step"]: entry for entry in histories[NOTHING]} if tuning.steps else {}),
-        }
-        for side, histories in found.items()
-    }
-    by_frozen = {side: {one: histories[one][-1] for one in chosen} for side, histories in found.items()}
+    by_step = {side: _by_step(of_side, 0 in steps, bool(tuning.steps)) for side, of_side in histories.items()}
+    by_frozen = {side: {part: of_side[part][-1] for part in parts} for side, of_side in histories.items()}
     what = {
-        "recipe": {"recipe": recipe.name, **recipe.settings()},
+        "recipe": {"recipe": task.name, **task.settings()},
         "seed": seed,
         "max_steps": max_steps,
         "settings": {k: str(v) for k, v in settings.items()},
@@ -210,9 +210,26 @@ def resilience(
     return Resilience(suite.name, suite.family.statistics, by_step, by_frozen, what)
 
 
+def _by_step(
+    histories: Mapping[Frozen, Sequence[HistoryEntry]], at_start: bool, along: bool
+) -> dict[int, HistoryEntry]:
+    """Return the entries of a model by steps: 0 is the training with a frozen encoder."""
+    entries = {entry["step"]: entry for entry in histories[NOTHING]} if along else {}
+    return {0: histories[ENCODER][-1], **entries} if at_start else entries
+
+
+def _sides(models: MitigationRun | Mapping[str, str | Model], seed: int) -> dict[str, Model]:
+    """Return the models to tune, by side."""
+    if isinstance(models, MitigationRun):
+        place = _place(models, seed)
+        return {side: models.open(models.models(side)[place][0]) for side in (BEFORE, AFTER)}
+    runner = Runner()
+    return {side: runner.open(model) for side, model in models.items()}
+
+
 @dataclass(frozen=True)
 class _Tuning:
-    """Trainings of one recipe, watched by one suite."""
+    """Trainings of one recipe, measured by one suite."""
 
     suite: Suite
     recipe: Recipe
@@ -221,10 +238,10 @@ class _Tuning:
     max_steps: int | None
     folder: Path
     progress: bool | Progress
-    settings: Mapping[str, Any]
+    settings: Mapping[str, object]
 
-    def watch(self, start: Model, log: Path | None, steps: Sequence[int] = ()) -> Any:
-        """Return the callback that measures at some steps and at the end; refuse a suite that does not apply."""
+    def watch(self, start: Model, log: Path | None, steps: Sequence[int] = ()) -> BiasCallback:
+        """Return the callback that measures at some steps and at the end; reject a suite that does not apply."""
         return BiasCallback(
             self.suite,
             every=steps,
@@ -232,11 +249,11 @@ class _Tuning:
             at_start=False,
             log=log,
             evaluate=self.recipe.evaluate,
-            **self.settings,
+            **self.settings,  # type: ignore[arg-type]  # checked by BiasCallback
         )
 
-    def history(self, model: Model, start: Model, rows: Sequence[Any], frozen: Frozen, side: str) -> list[Entry]:
-        """Train with something frozen, unless that was done before, and return what was measured."""
+    def history(self, model: Model, start: Model, rows: Sequence[Row], frozen: Frozen, side: str) -> list[HistoryEntry]:
+        """Train with a part frozen, unless the folder has an equal training, and return the history."""
         steps = self.steps if frozen == NOTHING else []
         key = {
             "version": _VERSION, "model": known_by(model), "recipe": self.recipe.settings(), "suite": self.suite.digest,
@@ -253,7 +270,8 @@ class _Tuning:
             watch = self.watch(start, log, steps)
             label = f"{self.recipe.name}, {side}, {_in_words(frozen)} frozen"
             bar = [show_steps(self.progress, label, bars)] if callable(self.progress) else []
-            training = Training([watch, *bar], freeze=frozen, max_steps=self.max_steps, progress=self.progress is True)
+            callbacks: list[TrainerCallback] = [cast("TrainerCallback", watch), *bar]
+            training = Training(callbacks, freeze=frozen, max_steps=self.max_steps, progress=self.progress is True)
             self.recipe.train(start, rows, self.seed, run, training)
             if not watch.history:
                 raise NotApplicableError(
@@ -263,7 +281,7 @@ class _Tuning:
 
 
 def _place(run: MitigationRun, seed: int) -> int:
-    """Return which of a run's models are of a seed; those of a run with one seed serve for any."""
+    """Return the index of a seed among those of a run; a run with one seed serves for any."""
     if len(run.seeds) == 1:
         return 0
     if seed not in run.seeds:
@@ -271,19 +289,21 @@ def _place(run: MitigationRun, seed: int) -> int:
     return list(run.seeds).index(seed)
 
 
-def _chosen(frozen: str | Sequence[Frozen], starts: Mapping[str, Model]) -> list[Frozen]:
-    """Return what is frozen, one after the other; refuse what cannot be."""
+def _frozen_parts(frozen: str | Sequence[Frozen], starts: Mapping[str, Model]) -> list[Frozen]:
+    """Return the parts to freeze, one training each; reject unknown parts and too many layers."""
     layers = min(map(_layers, starts.values()))
     if frozen == ALL:
         return [NOTHING, EMBEDDINGS, *range(1, layers)]
-    chosen: list[Frozen] = [frozen] if isinstance(frozen, str) else list(dict.fromkeys(frozen))
-    for one in chosen:
+    parts: list[Frozen] = [frozen] if isinstance(frozen, str) else list(dict.fromkeys(frozen))
+    for part in parts:
         known = (
-            one in (NOTHING, EMBEDDINGS, ENCODER) if isinstance(one, str) else type(one) is int and 0 <= one <= layers
+            part in (NOTHING, EMBEDDINGS, ENCODER)
+            if isinstance(part, str)
+            else type(part) is int and 0 <= part <= layers
         )
         if not known:
-            raise SettingError(f"frozen should be nothing, embeddings, encoder, or 0 to {layers} layers, got {one!r}")
-    return chosen
+            raise SettingError(f"frozen should be nothing, embeddings, encoder, or 0 to {layers} layers, got {part!r}")
+    return parts
 
 
 def _layers(model: Model) -> int:

@@ -1,27 +1,26 @@
-"""Whether a mitigation only hid the bias: a new head on the frozen encoder brings it back (orgad2022, sections 4 and 5)."""
+"""The test for superficial mitigations: whether a new head on the frozen encoder restores the bias (orgad2022, sections 4 and 5)."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from pytest_genderbias.errors import BiasError, NotApplicableError, SettingError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, MitigationRun, held_folder
+from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, MitigationRun, ModelOrSpec, held_folder
 from pytest_genderbias.recipes.progress import show_steps
-from pytest_genderbias.recipes.recipe import ENCODER, Recipe, Training
+from pytest_genderbias.recipes.recipe import ENCODER, Recipe, Row, Training
 
 _COMPRESSION = "probe-compression"
-_KEPT = ("data", "cache", "seed", "batch_tokens", "progress")  #: settings that any suite takes
+_SETTINGS_OF_ANY_SUITE = ("data", "cache", "seed", "batch_tokens", "progress")
 
 
 def recipe_of_heads(run: MitigationRun) -> Recipe:
@@ -39,14 +38,14 @@ def recipe_of_heads(run: MitigationRun) -> Recipe:
 
 @contextmanager
 def retrained_heads(run: MitigationRun) -> Iterator[MitigationRun]:
-    """Give a run whose models, before and after, each have a new head, trained on the original data with the encoder frozen.
+    """Yield a run whose models, before and after, have a new head, trained on the original data with the encoder frozen.
 
-    The run's recipe does it, with the seed of each model, in the run's folder, where equal trainings are shared, or else in a
-    temporary one, which is there as long as the context. The new run has no control.
+    The run's recipe trains the heads with the seed of each model, in the run's folder, where equal trainings are shared. Without such a
+    folder it is a temporary one that lasts as long as the context. The new run has no control.
 
     Raises:
         SettingError: as :func:`recipe_of_heads`.
-        NotApplicableError: a model is no network whose encoder could be frozen.
+        NotApplicableError: a model is not a network with an encoder to freeze.
     """
     recipe = recipe_of_heads(run)
     with ExitStack() as stack:
@@ -54,26 +53,28 @@ def retrained_heads(run: MitigationRun) -> Iterator[MitigationRun]:
         rows = recipe.rows()
         before, after = (
             [
-                _with_new_head(run, recipe, one, seed, rows, folder)
-                for (one,), seed in zip(run.models(side), run.seeds, strict=True)
+                _with_new_head(run, recipe, model, seed, rows, folder)
+                for (model,), seed in zip(run.models(side), run.seeds, strict=True)
             ]
             for side in (BEFORE, AFTER)
         )
         yield replace(run, before=before, after=after, control=(), folder=folder)
 
 
-def _with_new_head(run: MitigationRun, recipe: Recipe, model: Any, seed: int, rows: Any, folder: Path) -> str:
-    """Train a new head on a model's encoder, unless it is there, and return the folder of the model."""
+def _with_new_head(
+    run: MitigationRun, recipe: Recipe, model: ModelOrSpec, seed: int, rows: Sequence[Row], folder: Path
+) -> str:
+    """Train a new head on a model's encoder, unless the folder has an equal training, and return the folder of the model."""
     loaded = run.open(model)
-    if loaded.fingerprint is None:  # no object that trains, and nothing to know it by in the folder
+    if loaded.fingerprint is None:  # an object that cannot be trained, and that the folder could not identify
         raise NotApplicableError(f"{loaded.name} is no network whose encoder could be frozen: it has no fingerprint")
-    told = {
+    key = {
         "model": loaded.fingerprint,
         "recipe": recipe.settings(),
         "freeze": ENCODER,
         "seed": seed,
     }
-    text = json.dumps(told, indent=1, sort_keys=True, default=str)
+    text = json.dumps(key, indent=1, sort_keys=True, default=str)
     home = folder / f"retrained-{recipe.name}-{seed}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     with held_folder(home), ExitStack() as bars:
         if (home / "model").is_dir():
@@ -86,18 +87,18 @@ def _with_new_head(run: MitigationRun, recipe: Recipe, model: Any, seed: int, ro
         return str(recipe.train(recipe.start(loaded, seed), rows, seed, home, training))
 
 
-def compress(run: MitigationRun, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how well gender can be read from the vectors before and after (suite ``probe-compression``), or ``why`` that is not known.
+def compress(run: MitigationRun, settings: Mapping[str, object]) -> dict[str, float | None] | str:
+    """Return how well gender can be extracted from the vectors before and after (suite ``probe-compression``), or the reason why not.
 
-    After a new head it is as after: the encoder is the same.
+    A new head does not change this figure: the encoder is the same.
     """
-    kept = {key: value for key, value in settings.items() if key in _KEPT}
+    common = {key: value for key, value in settings.items() if key in _SETTINGS_OF_ANY_SUITE}
     try:
-        return {side: _mean(run.measure(side, _COMPRESSION, **kept)) for side in (BEFORE, AFTER)}
+        return {side: _mean(run.measure(side, _COMPRESSION, **common)) for side in (BEFORE, AFTER)}
     except BiasError as error:
-        return {"why": str(error)}
+        return str(error)
 
 
 def _mean(measured: list[list[Measurement]]) -> float | None:
-    values = [one.value for models in measured for one in models]
+    values = [measurement.value for group in measured for measurement in group]
     return None if None in values else float(np.mean([value for value in values if value is not None]))

@@ -194,11 +194,7 @@ def mitigate(
         raise SettingError(f"controls is a whole number of at least 1, got {controls!r}")
     count = controls if controls is not None else TRAINED_CONTROLS if method.trains else CONTROLS
     workshop = _Workshop(runner, base, recipe, Path(folder) if folder is not None else None, progress)
-    try:
-        made = [_models_of_seed(workshop, method, seed, count, trains) for seed in restarts]
-    except UndefinedError as reason:
-        on = "" if base is None else f" on {base.name}"
-        raise SettingError(f"{method.settings()['method']} cannot be done{on}: {reason}") from reason
+    made = _make_models(workshop, method, restarts, count, trains)
     what = {
         "method": method.settings(),
         "recipe": None if recipe is None else {"recipe": recipe.name, **recipe.settings()},
@@ -217,6 +213,17 @@ class _ModelsOfSeed:
     after: ModelOrSpec
     control: list[ModelOrSpec]
     seconds: float
+
+
+def _make_models(
+    workshop: _Workshop, method: Method, seeds: Sequence[int], count: int, trains: bool
+) -> list[_ModelsOfSeed]:
+    """Make the models of all seeds."""
+    try:
+        return [_models_of_seed(workshop, method, seed, count, trains) for seed in seeds]
+    except UndefinedError as reason:
+        on = "" if workshop.base is None else f" on {workshop.base.name}"
+        raise SettingError(f"{method.settings()['method']} cannot be done{on}: {reason}") from reason
 
 
 def _models_of_seed(workshop: _Workshop, method: Method, seed: int, count: int, trains: bool) -> _ModelsOfSeed:

@@ -1,11 +1,11 @@
-"""``assert_reduced``: is bias lower after a mitigation, is the task done as well as before, and is it more than cosmetic?"""
+"""``judge_reduction`` and ``assert_reduced``: whether bias is lower after a mitigation, at what price, and whether that lasts."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -24,20 +24,20 @@ from pytest_genderbias.gates.verdicts import (
     SUPERFICIAL,
 )
 from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.plain_data import as_plain
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.mitigation.harness.retraining import compress, recipe_of_heads, retrained_heads
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, RETRAINED, MitigationRun
 from pytest_genderbias.mitigation.harness.sides import (
-    Case,
-    Figures,
     Measured,
+    MeasuredRun,
+    SideValues,
     as_ratios,
     bias_left_by_item,
     share_of_log,
-    task_figures,
+    task_values,
 )
 from pytest_genderbias.mitigation.harness.wording import (
-    asked_in_words,
     bounds_in_words,
     budget_settled_by,
     by_how_much,
@@ -46,6 +46,7 @@ from pytest_genderbias.mitigation.harness.wording import (
     intervals_in_words,
     least_in_words,
     percent,
+    requirement_in_words,
     run_in_words,
     settled_by,
     share_bounds_in_words,
@@ -62,7 +63,7 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.suite import Suite, load_suite
 
 _HEADS = "before with a new head"
-#: What is said first: the first of these that was found is the verdict.
+#: Verdicts by severity: the first that a part of the judgement gives is the verdict of the whole.
 _ORDER = (
     NOT_COMPARABLE, NO_VALUE, ACCURACY_LOST, OVER_CORRECTED, NOT_REDUCED, INCONCLUSIVE, SUPERFICIAL, REDUCED,
 )  # fmt: skip
@@ -77,15 +78,18 @@ def assert_reduced(
     superficial: bool = False,
     back: float = 0.5,
     overshoot: float = 0.0,
-    **settings: Any,
+    name: str | None = None,
+    **settings: object,
 ) -> Judgement:
-    """Assert that a mitigation lowers bias, keeps the task, and is more than cosmetic. Arguments as :func:`judge_reduction`.
+    """Assert that a mitigation lowers bias, keeps the performance on the task, and is more than cosmetic.
+
+    Arguments as :func:`judge_reduction`.
 
     Raises:
         GateFailure: any verdict but ``reduced`` (``inconclusive`` only warns with ``--bias-inconclusive=warn``).
     """
     __tracebackhide__ = True
-    return settle(judge_reduction(run, suite, by, budget, statistic, superficial, back, overshoot, **settings))
+    return settle(judge_reduction(run, suite, by, budget, statistic, superficial, back, overshoot, name, **settings))
 
 
 def judge_reduction(
@@ -98,34 +102,36 @@ def judge_reduction(
     back: float = 0.5,
     overshoot: float = 0.0,
     name: str | None = None,
-    **settings: Any,
+    **settings: object,
 ) -> Judgement:
-    """Judge whether a mitigation lowers bias, at what price, and whether it lasts.
+    """Judge whether a mitigation lowers bias, at what price, and whether the reduction lasts.
+
+    The same models, suite and arguments always give the same judgement; nothing is recorded.
 
     ``reduced``, by one-sided 95 % bounds of paired differences: D(after) - (1 - by) D(before) is at most 0, and D(after) is below that of
-    the control, where D is the distance from neutral on the side that is worse. Over the suite's items where nothing was trained, or
-    once; over restarts where the method trains with two or more seeds. Several models of a side count as their mean.
+    the control, where D is the distance from neutral on the worse side. The bounds are over the suite's items where nothing is trained, or
+    trained once; over restarts where the method trains with two or more seeds. Several models of a side count as their mean.
 
-    Else, first what is worst: ``no value``; ``accuracy lost``, a figure of the task is worse than before by more than its budget, by
-    the bound of the ratio; ``over-corrected``, the bias leans to the other side now; ``not reduced``, the other bound says so;
-    ``inconclusive``, the bounds do not decide, or a new head shows no bias on the encoder before either; ``superficial``, it comes
-    back with a new head. The text names whatever was found.
+    Otherwise the verdict is the first of these that holds: ``no value``; ``accuracy lost``, a figure of the task is worse than before by
+    more than its budget, by the bound of the ratio; ``over-corrected``, the bias now leans to the other side; ``not reduced``, the other
+    bound says so; ``inconclusive``, the bounds do not decide, or a new head shows no bias on the encoder before either;
+    ``superficial``, the bias comes back with a new head. The text names everything that was found.
 
     Args:
-        run: of :func:`~pytest_genderbias.mitigation.harness.run.mitigate`, or of models that you trained yourself.
+        run: a run of :func:`~pytest_genderbias.mitigation.harness.run.mitigate`, or of models that you trained yourself.
         suite: a packaged suite's name, the path of a suite file, or a loaded suite.
-        by: share of the distance from neutral that should be gone, 0 to 1; 0 asks for some reduction.
-        budget: how much worse a figure may be, as a share of what it was before: ``{"perplexity": 0.05}``. Of what the run's recipe
-            evaluates, or else another statistic of the suite.
+        by: share of the distance from neutral that the mitigation should remove, 0 to 1; 0 requires any reduction.
+        budget: how much worse a figure may be, as a share of its value before: ``{"perplexity": 0.05}``. The figure is one that the run's
+            recipe evaluates, or another statistic of the suite.
         statistic: the suite's main one by default.
-        superficial: train a new head on each frozen encoder, and see what comes back.
-        back: share of the reduction that may come back.
-        overshoot: how far beyond neutral is still accepted, as a share of the distance before.
-        name: what the gate is called, to tell it from others on the same statistic.
+        superficial: train a new head on each frozen encoder, and measure how much of the reduction is lost.
+        back: share of the reduction that may be lost with a new head.
+        overshoot: accepted distance beyond neutral, as a share of the distance before.
+        name: name of the gate, to tell it from others on the same statistic.
         settings: of :func:`~pytest_genderbias.measurement.measure.measure`, as ``data``, ``limit``, and options of the suite.
 
     Raises:
-        SettingError: an argument cannot be what it is, nobody can tell a figure of the budget, or no recipe trains a head.
+        SettingError: an argument is out of range, a budget figure is not measured, or no recipe trains a head.
         NotApplicableError, ScoreError: as :func:`~pytest_genderbias.measurement.measure.measure`.
     """
     budget = _checked(by, back, overshoot, budget)
@@ -135,38 +141,38 @@ def judge_reduction(
     sides = (BEFORE, AFTER, *((CONTROL,) if run.control else ()))
     measured: Measured = {side: run.measure(side, loaded, **settings) for side in sides}
     after = _mean_over_seeds(run, measured[AFTER])
-    chosen = after.statistic(statistic)
-    case = Case(run, loaded, measured, chosen, after)
+    judged = after.statistic(statistic)
+    case = MeasuredRun(run, loaded, measured, judged, after)
     bound = ", ".join(
-        [asked_in_words(by), *(f"{figure} {percent(share)} worse at most" for figure, share in budget.items())]
+        [requirement_in_words(by), *(f"{figure} {percent(share)} worse at most" for figure, share in budget.items())]
     )
     if trouble := case.trouble():
-        return make_judgement(after, chosen, Finding(trouble[0], bound, trouble[1], lines=run_in_words(run)), name)
-    parts = [_judge_share(case, by), *(_judge_budget(case, *one) for one in budget.items())]
+        return make_judgement(after, judged, Finding(trouble[0], bound, trouble[1], lines=run_in_words(run)), name)
+    parts = [_judge_share(case, by), *(_judge_budget(case, figure, share) for figure, share in budget.items())]
     parts.append(_judge_side(case, overshoot))
     if superficial:
         parts.append(_judge_heads(case, back, settings, parts[0].verdict == REDUCED))
-    return make_judgement(after, chosen, _summed_up(case, parts, bound), name)
+    return make_judgement(after, judged, _summed_up(case, parts, bound), name)
 
 
 @dataclass(frozen=True)
 class _Part:
-    """One of the findings: its verdict (``reduced``: nothing against it), in short, in lines, what would settle it, and in figures."""
+    """A partial finding: its verdict (``reduced`` if it raises no objection), text, report lines, what would settle it, and figures."""
 
     verdict: str
     text: str = ""
     lines: Sequence[str] = ()
     settled_by: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, object] = field(default_factory=dict)
     reduction: Reduction | None = None
 
 
-def _judge_share(case: Case, by: float) -> _Part:
-    """Judge how much is gone, and whether it is more than in the control."""
-    figures, name = case.figures(), case.statistic
+def _judge_share(case: MeasuredRun, by: float) -> _Part:
+    """Judge the reduction of the distance from neutral, and compare it with the control."""
+    figures, name = case.values_of(), case.statistic
     before, after = figures.distance_of(BEFORE), figures.distance_of(AFTER)
     moved = f"{name} {format_number(figures.value_of(BEFORE))} -> {format_number(figures.value_of(AFTER))}"
-    facts: dict[str, Any] = {
+    facts: dict[str, object] = {
         "before": figures.value_of(BEFORE),
         "after": figures.value_of(AFTER),
         "by_seed": {side: values.tolist() for side, values in figures.values.items()},
@@ -176,21 +182,21 @@ def _judge_share(case: Case, by: float) -> _Part:
         facts["control"] = figures.value_of(CONTROL)
     if nothing := _nothing_to_reduce(case, figures):
         return _Part(NOT_REDUCED, f"{moved}: {nothing}", facts=facts)
-    found = measure_reduction(before, after, lambda kept: figures.compare(AFTER, {BEFORE: 1.0}, kept), by)
-    verdict = _verdict_on(found.excess, FLOAT_NOISE * before, strict=by == 0)
-    lines = [share_in_words(found, figures)]
+    reduction = measure_reduction(before, after, lambda kept: figures.compare(AFTER, {BEFORE: 1.0}, kept), by)
+    verdict = _verdict_on(reduction.excess, FLOAT_NOISE * before, strict=by == 0)
+    lines = [share_in_words(reduction, figures)]
     facts |= {
-        "reduction": found.share,
-        "reduction_bounds": [found.low, found.high],
-        "difference": found.change.value,
-        "difference_bounds": [found.change.low, found.change.high],
+        "reduction": reduction.share,
+        "reduction_bounds": [reduction.low, reduction.high],
+        "difference": reduction.change.value,
+        "difference_bounds": [reduction.change.low, reduction.change.high],
     }
-    against, settled = "", settled_by(found.excess, found.low) if verdict == INCONCLUSIVE else ""
+    against, settled = "", settled_by(reduction.excess, reduction.low) if verdict == INCONCLUSIVE else ""
     if CONTROL in figures.values:
         above = figures.compare(AFTER, {CONTROL: 1.0})
         of_control = _verdict_on(above, FLOAT_NOISE * before, strict=True)
         how = {REDUCED: "", NOT_REDUCED: "no ", INCONCLUSIVE: "not surely "}[of_control]
-        better = f"{how}{'more than in' if found.share > 0 else 'better than'}"
+        better = f"{how}{'more than in' if reduction.share > 0 else 'better than'}"
         value = format_number(figures.value_of(CONTROL))
         against = f", {better} the control ({value})"
         lines.append(
@@ -198,15 +204,15 @@ def _judge_share(case: Case, by: float) -> _Part:
         )
         facts["against_control"] = [-above.value, -above.high, -above.low]
         if of_control == INCONCLUSIVE:  # a smaller share alone would settle nothing then
-            wanted = [settled_by(found.excess, None)] if verdict == INCONCLUSIVE else []
+            wanted = [settled_by(reduction.excess, None)] if verdict == INCONCLUSIVE else []
             settled = "; ".join(dict.fromkeys([*wanted, f"{settled_by(above, None)} (the control)"]))
         verdict = min(verdict, of_control, key=_ORDER.index)
-    text = f"{moved}, {change_in_words(found.share)} ({least_in_words(by)} is asked){against}"
-    return _Part(verdict, text, lines, settled, facts, found)
+    text = f"{moved}, {change_in_words(reduction.share)} ({least_in_words(by)} is asked){against}"
+    return _Part(verdict, text, lines, settled, facts, reduction)
 
 
-def _nothing_to_reduce(case: Case, figures: Figures) -> str:
-    """Say so if the model is not told from a neutral one before."""
+def _nothing_to_reduce(case: MeasuredRun, figures: SideValues) -> str:
+    """Return why there is nothing to reduce, if the model before does not differ from a neutral one; else an empty text."""
     if figures.distance_of(BEFORE) <= FLOAT_NOISE:
         return f"there is nothing to reduce: neutral is {case.about.neutral:g}, and the model is not beyond it before"
     around = case.interval(BEFORE, case.statistic)
@@ -225,35 +231,38 @@ def _verdict_on(excess: Difference, noise: float, strict: bool) -> str:
     return NOT_REDUCED if (excess.low >= -noise if strict else excess.low > noise) else INCONCLUSIVE
 
 
-def _judge_side(case: Case, overshoot: float) -> _Part:
-    """Judge whether the bias leans to the other side now."""
+def _judge_side(case: MeasuredRun, overshoot: float) -> _Part:
+    """Judge whether the bias now leans to the other side."""
     name = case.statistic
     signed = name if case.about.direction == "away" else case.after.family.signed.get(name)
     if signed is None:
         return _Part(REDUCED)
-    figures = case.figures(signed)
+    figures = case.values_of(signed)
     if not {BEFORE, AFTER} <= set(figures.values):
         return _Part(REDUCED)
     was, now = (figures.value_of(side) - figures.neutral for side in (BEFORE, AFTER))
     moved = f"{signed} {format_number(was + figures.neutral)} -> {format_number(now + figures.neutral)}"
-    facts = {"signed": {"statistic": signed, "before": was + figures.neutral, "after": now + figures.neutral}}
+    of_sign: dict[str, object] = {"statistic": signed, "before": was + figures.neutral, "after": now + figures.neutral}
+    facts = {"signed": of_sign}
     bounds = [case.interval(side, signed) for side in (BEFORE, AFTER)]
     sure = [around is not None and not around.low <= figures.neutral <= around.high for around in bounds]
-    told = all(sure) or (overshoot > 0 and bounds == [None, None])
+    certain = all(sure) or (overshoot > 0 and bounds == [None, None])
     lines = [] if signed == name else [f"  the side it leans to: {moved}{intervals_in_words(bounds)}"]
-    if was * now < 0 and abs(now) > overshoot * abs(was) and told:
+    if was * now < 0 and abs(now) > overshoot * abs(was) and certain:
         text = f"{moved}: the sign flips, to {percent(abs(now / was))} of what it was"
         return _Part(OVER_CORRECTED, text, lines, facts=facts)
     if was * now < 0 and signed == name:
         how = (
-            f"by no more than {percent(overshoot)} of what it was" if told else "and no interval tells that from chance"
+            f"by no more than {percent(overshoot)} of what it was"
+            if certain
+            else "and no interval tells that from chance"
         )
         lines.append(f"  the sign flips, {how}{intervals_in_words(bounds)}")
     if signed != name and (slope := bias_left_by_item(case, figures)) is not None:
         lines.append(
             f"  bias of an item after on that before: slope {slope.low:.3g} to {slope.high:.3g} over {slope.over}"
         )
-        facts["signed"]["item_slope"] = [slope.low, slope.high]
+        of_sign["item_slope"] = [slope.low, slope.high]
         if slope.high < -overshoot - FLOAT_NOISE:
             text = (
                 f"the {slope.over} lean the other way now (slope {slope.low:.3g} to {slope.high:.3g}): the sign flips, to about "
@@ -263,10 +272,10 @@ def _judge_side(case: Case, overshoot: float) -> _Part:
     return _Part(REDUCED, "", lines, facts=facts)
 
 
-def _judge_budget(case: Case, name: str, share: float) -> _Part:
-    """Judge whether a figure of the task is worse than its budget allows, as a ratio of what it was."""
+def _judge_budget(case: MeasuredRun, name: str, share: float) -> _Part:
+    """Judge whether a figure of the task is worse than its budget allows, as a ratio to its value before."""
     try:
-        figures, higher, source = task_figures(case, name)
+        figures, higher, source = task_values(case, name)
     except UndefinedError as error:
         return _Part(NO_VALUE, f"no value for the {name} of the budget {error}")
     lacking = [side for side in (BEFORE, AFTER) if not np.isfinite(figures.values.get(side, np.nan)).all()]
@@ -274,7 +283,7 @@ def _judge_budget(case: Case, name: str, share: float) -> _Part:
         return _Part(NO_VALUE, f"{name} has no value {' and '.join(lacking)}")
     was, now = (float(figures.values[side].mean()) for side in (BEFORE, AFTER))
     moved = f"{name} {format_number(was)} -> {format_number(now)}"
-    facts: dict[str, Any] = {
+    facts: dict[str, object] = {
         "before": was,
         "after": now,
         "allowed": share,
@@ -286,47 +295,49 @@ def _judge_budget(case: Case, name: str, share: float) -> _Part:
         left = "nothing of it is left" + ("" if now <= 0 else " with one of the seeds")
         why = left if lost else f"there is no ratio to {format_number(least[BEFORE])}"
         return _Part(ACCURACY_LOST if lost else NO_VALUE, f"{moved}: {why}", facts={"budget": {name: facts}})
-    told = {side: values for side, values in figures.values.items() if least[side] > 0}  # a control may have none
-    ratio = as_ratios(replace(figures, values=told), higher)
-    found = ratio.compare(AFTER, {BEFORE: 1.0})
+    positive = {
+        side: values for side, values in figures.values.items() if least[side] > 0
+    }  # a control may have no ratio
+    ratio = as_ratios(replace(figures, values=positive), higher)
+    difference = ratio.compare(AFTER, {BEFORE: 1.0})
     allowed = np.log1p(share) if higher else -np.log1p(-share) if share < 1 else np.inf
     verdict = (
-        ACCURACY_LOST if found.low > allowed + FLOAT_NOISE
-        else REDUCED if found.high <= allowed + FLOAT_NOISE
+        ACCURACY_LOST if difference.low > allowed + FLOAT_NOISE
+        else REDUCED if difference.high <= allowed + FLOAT_NOISE
         else INCONCLUSIVE
     )  # fmt: skip
-    worse, low, high = (share_of_log(x, higher) for x in (found.value, found.low, found.high))
-    said = {ACCURACY_LOST: "lost", REDUCED: "kept", INCONCLUSIVE: "not decided"}[verdict]
+    worse, low, high = (share_of_log(x, higher) for x in (difference.value, difference.low, difference.high))
+    outcome = {ACCURACY_LOST: "lost", REDUCED: "kept", INCONCLUSIVE: "not decided"}[verdict]
     text = f"{moved}, {worse_in_words(worse)}, {percent(share)} worse is allowed"
     lines = [
-        f"  {name}{source}: {moved.removeprefix(name).strip()}, {worse_in_words(worse)}, {share_bounds_in_words(low, high, found)}; budget {percent(share)}: {said}"
+        f"  {name}{source}: {moved.removeprefix(name).strip()}, {worse_in_words(worse)}, {share_bounds_in_words(low, high, difference)}; budget {percent(share)}: {outcome}"
     ]
-    facts |= {"worse": worse, "worse_bounds": [low, high], "verdict": said}
-    if CONTROL in told:
+    facts |= {"worse": worse, "worse_bounds": [low, high], "verdict": outcome}
+    if CONTROL in positive:
         beside = ratio.compare(AFTER, {CONTROL: 1.0})
-        value = float(told[CONTROL].mean())
+        value = float(positive[CONTROL].mean())
         lowest, highest = (share_of_log(x, higher) for x in (beside.low, beside.high))
         lines.append(
             f"    the control has {format_number(value)}: against it after is {worse_in_words(share_of_log(beside.value, higher))}, "
             f"{share_bounds_in_words(lowest, highest, beside)}"
         )
         facts["control"] = value
-    settled = budget_settled_by(found, float(allowed), high) if verdict == INCONCLUSIVE else ""
+    settled = budget_settled_by(difference, float(allowed), high) if verdict == INCONCLUSIVE else ""
     return _Part(verdict, "" if verdict == REDUCED else text, lines, settled, {"budget": {name: facts}})
 
 
-def _judge_heads(case: Case, back: float, settings: Mapping[str, Any], reduced: bool) -> _Part:
-    """Judge how much of a reduction comes back with a new head on the frozen encoder."""
+def _judge_heads(case: MeasuredRun, back: float, settings: Mapping[str, object], reduced: bool) -> _Part:
+    """Judge how much of a reduction is lost with a new head on the frozen encoder."""
     if not reduced:
         return _Part(REDUCED, "", ["  superficial: not tested, as no reduction is sure that could come back"])
-    with retrained_heads(case.run) as again:
+    with retrained_heads(case.run) as retrained:
         measured = {
-            now: again.measure(side, case.suite, **settings) for now, side in ((RETRAINED, AFTER), (_HEADS, BEFORE))
+            now: retrained.measure(side, case.suite, **settings) for now, side in ((RETRAINED, AFTER), (_HEADS, BEFORE))
         }
     both = replace(case, measured={**case.measured, **measured})
     if trouble := both.trouble():
         return _Part(*trouble)
-    figures = both.figures()
+    figures = both.values_of()
     was, now, then = (figures.distance_of(side) for side in (BEFORE, AFTER, RETRAINED))
     gone = was - now
     share = (then - now) / gone
@@ -337,7 +348,7 @@ def _judge_heads(case: Case, back: float, settings: Mapping[str, Any], reduced: 
 
     low = solve_bound(lambda s: above(s).low, share, -gone, gone)
     high = solve_bound(lambda s: above(s).high, share, -gone, gone)
-    found = above(share)
+    difference = above(share)
     value = format_number(figures.value_of(RETRAINED))
     comes = (
         f"{percent(share)} of the reduction comes back with a new head"
@@ -347,7 +358,7 @@ def _judge_heads(case: Case, back: float, settings: Mapping[str, Any], reduced: 
     around = (
         ""
         if low is None or high is None
-        else f", one-sided 95 % bounds {percent(low)} and {percent(high)} over {found.over}"
+        else f", one-sided 95 % bounds {percent(low)} and {percent(high)} over {difference.over}"
     )
     compression = compress(case.run, settings)
     lines = [
@@ -355,14 +366,14 @@ def _judge_heads(case: Case, back: float, settings: Mapping[str, Any], reduced: 
         f"    before with a new head: {format_number(figures.value_of(_HEADS))}"
         + ("" if by_before > back else f", {percent(max(0.0, by_before))} of the reduction: such a head shows no bias that is there"),
         "    compression of gender: " + (
-            f"not known: {compression['why']}" if "why" in compression
+            f"not known: {compression}" if isinstance(compression, str)
             else f"{format_number(compression[BEFORE])} before, {format_number(compression[AFTER])} after (with the new head, too: the encoder is the same)"
         ),
     ]  # fmt: skip
     facts = {
         "superficial": {
             "comes_back": share, "bounds": [low, high], "retrained": figures.value_of(RETRAINED),
-            "before_retrained": figures.value_of(_HEADS), "compression": compression,
+            "before_retrained": figures.value_of(_HEADS), "compression": {"why": compression} if isinstance(compression, str) else compression,
         }
     }  # fmt: skip
     if max(share, by_before) <= back:  # a head that learned nothing brings nothing back
@@ -371,15 +382,16 @@ def _judge_heads(case: Case, back: float, settings: Mapping[str, Any], reduced: 
     return _Part(SUPERFICIAL if share > back else REDUCED, comes if share > back else "", lines, facts=facts)
 
 
-def _summed_up(case: Case, parts: Sequence[_Part], bound: str) -> Finding:
-    """Put the findings together, that which decides first."""
+def _summed_up(case: MeasuredRun, parts: Sequence[_Part], bound: str) -> Finding:
+    """Combine the partial findings; the verdict is that of the most severe one."""
     ordered = sorted(parts, key=lambda part: _ORDER.index(part.verdict))
     verdict, share = ordered[0].verdict, parts[0]
     text = "; ".join(part.text for part in ordered if part.text)
-    facts: dict[str, Any] = {}
+    facts: dict[str, object] = {}
     for part in parts:
         for key, value in part.facts.items():
-            facts[key] = {**facts[key], **value} if key == "budget" and key in facts else value
+            known = facts.get(key)
+            facts[key] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
     facts |= {"seeds": list(case.run.seeds), "over": "", "what": case.run.what, "seconds": case.run.seconds}
     low = high = difference = None
     over = ""
@@ -391,22 +403,23 @@ def _summed_up(case: Case, parts: Sequence[_Part], bound: str) -> Finding:
     settled = "; ".join(dict.fromkeys(p.settled_by for p in parts if p.settled_by)) if verdict == INCONCLUSIVE else ""
     lines = [*(line for part in parts for line in part.lines), *run_in_words(case.run)]
     return Finding(
-        verdict, bound, text, low, high, over, settled, difference=difference, lines=lines, facts=_plain(facts)
+        verdict,
+        bound,
+        text,
+        low,
+        high,
+        over,
+        settled,
+        difference=difference,
+        lines=lines,
+        facts=_as_json(facts),
     )
 
 
-def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return facts as JSON has them; what is infinite is not known."""
-
-    def finite(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {str(key): finite(one) for key, one in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [finite(one) for one in value]
-        return None if isinstance(value, float) and not np.isfinite(value) else value
-
-    found: dict[str, Any] = finite(json.loads(json.dumps(facts, default=str)))
-    return found
+def _as_json(facts: Mapping[str, object]) -> dict[str, object]:
+    """Return facts as JSON values; what is not finite is ``None``."""
+    plain = as_plain(json.loads(json.dumps(facts, default=str)), finite=True)
+    return cast("dict[str, object]", plain)
 
 
 def _mean_over_seeds(run: MitigationRun, measured: Sequence[Sequence[Measurement]]) -> Measurement:
@@ -423,7 +436,7 @@ def _mean_over_seeds(run: MitigationRun, measured: Sequence[Sequence[Measurement
 
 
 def _checked(by: float, back: float, overshoot: float, budget: Mapping[str, float] | None) -> dict[str, float]:
-    """Refuse arguments that cannot be, and return the budget."""
+    """Reject arguments that are out of range, and return the budget."""
     for what, value, most in (("by", by, 1.0), ("back", back, np.inf), ("overshoot", overshoot, np.inf)):
         if not _is_number(value) or not 0 <= value <= most:
             raise SettingError(f"{what} should be a share, 0 {'to 1' if most == 1 else 'or more'}, got {value!r}")
