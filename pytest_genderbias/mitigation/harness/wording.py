@@ -23,7 +23,9 @@ def run_in_words(run: MitigationRun) -> list[str]:
     if not run.trained:
         return []
     if len(run.seeds) == 1:
-        return ["  trained once: other restarts may differ by more; three seeds or more judge over restarts"]
+        return [
+            "  trained once: one restart says little about others, which may differ by more; use three or more seeds to judge over restarts"
+        ]
     seeds = ", ".join(map(str, run.seeds))
     fixed = len({model if isinstance(model, str) else id(model) for (model,) in run.models(BEFORE)}) == 1
     return [
