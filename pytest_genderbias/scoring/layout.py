@@ -30,7 +30,7 @@ _PieceKey = tuple[str, str, str, int]
 
 
 @dataclass(frozen=True)
-class TokenBlock:
+class PartBlock:
     """Consecutive parts whose ids depend on one index: the word of a slot, the choice of an axis, or none (``index`` is empty)."""
 
     index: str
@@ -45,7 +45,7 @@ class TokenLayout:
     def __init__(self, space: CaseSpace, encoder: RowEncoder, scored: str | None = None) -> None:
         self.space, self.encoder, self.scored = space, encoder, scored
         self.note: str | None = None
-        self._blocks: list[list[TokenBlock]] = []
+        self._blocks: list[list[PartBlock]] = []
         if not encoder.has_offsets:
             self.note = "token ids from the tokenizer, sentence by sentence: it gives no offsets"
             return
@@ -89,7 +89,7 @@ class TokenLayout:
 
 
 def assemble(
-    blocks: Sequence[TokenBlock], index: Mapping[str, IntArray], n: int, pad: int
+    blocks: Sequence[PartBlock], index: Mapping[str, IntArray], n: int, pad: int
 ) -> tuple[IdArray, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Build rows from blocks: return packed ids (n, longest), lengths, and the start and length of the scored block.
 
@@ -119,15 +119,15 @@ def assemble(
     return out, lengths, start, length
 
 
-def _block(index: str, rows: Sequence[IdArray], scored: bool = False) -> TokenBlock:
+def _block(index: str, rows: Sequence[IdArray], scored: bool = False) -> PartBlock:
     lengths = np.asarray([len(row) for row in rows], dtype=np.int64)
     table = np.zeros((len(rows), int(lengths.max(initial=0))), dtype=np.int32)
     for i, row in enumerate(rows):
         table[i, : len(row)] = row
-    return TokenBlock(index, table, lengths, scored)
+    return PartBlock(index, table, lengths, scored)
 
 
-def _read_parts(space: CaseSpace, encoder: RowEncoder, scored: str | None) -> list[list[TokenBlock]]:
+def _read_parts(space: CaseSpace, encoder: RowEncoder, scored: str | None) -> list[list[PartBlock]]:
     """Return the blocks of each template, with tokens from whole sentences. A word in equal surroundings is read once for all templates."""
     known: dict[_PieceKey, IdArray] = {}
     by_template = []
@@ -198,7 +198,7 @@ def _choices_for_unknown(
     return choices or [base]
 
 
-def _first_disagreement(space: CaseSpace, encoder: RowEncoder, blocks: Sequence[Sequence[TokenBlock]]) -> str | None:
+def _first_disagreement(space: CaseSpace, encoder: RowEncoder, blocks: Sequence[Sequence[PartBlock]]) -> str | None:
     """Build other sentences, with each word in at least one, and return the first whose ids differ from the tokenizer's."""
     rng = np.random.default_rng(0)
     for t, template in enumerate(space.templates):
@@ -223,11 +223,11 @@ def _first_disagreement(space: CaseSpace, encoder: RowEncoder, blocks: Sequence[
     return None
 
 
-def _merge_axes(space: CaseSpace, blocks: Sequence[TokenBlock]) -> list[TokenBlock]:
+def _merge_axes(space: CaseSpace, blocks: Sequence[PartBlock]) -> list[PartBlock]:
     """Join neighbouring blocks that depend on one axis only (verb, article and object), so that rows have few blocks."""
     axis_of = {column: i for i, axis in enumerate(space.axes) for column in axis.columns}
-    merged: list[TokenBlock] = []
-    run: list[TokenBlock] = []
+    merged: list[PartBlock] = []
+    run: list[PartBlock] = []
 
     def close() -> None:
         if run:
@@ -246,7 +246,7 @@ def _merge_axes(space: CaseSpace, blocks: Sequence[TokenBlock]) -> list[TokenBlo
     return merged
 
 
-def _join(space: CaseSpace, run: Sequence[TokenBlock], axis_of: Mapping[str, int]) -> TokenBlock:
+def _join(space: CaseSpace, run: Sequence[PartBlock], axis_of: Mapping[str, int]) -> PartBlock:
     if len(run) == 1:
         return run[0]
     axes = {axis_of[block.index] for block in run if block.index}
@@ -256,4 +256,4 @@ def _join(space: CaseSpace, run: Sequence[TokenBlock], axis_of: Mapping[str, int
     axis = space.axes[number]
     index = {column: axis.choices[:, i] for i, column in enumerate(axis.columns)}
     packed, lengths, _, _ = assemble(run, index, axis.size, 0)
-    return TokenBlock(f"axis {number}", packed, lengths)
+    return PartBlock(f"axis {number}", packed, lengths)
