@@ -1,4 +1,4 @@
-"""Mitigations that are none, or too little: every test here fails, each for a reason of its own."""
+"""Mitigations without effect, or with too little: every test here fails, each for another reason."""
 
 from methods import FlatOutput, Noise, Subtraction
 

@@ -1,12 +1,13 @@
-"""Mitigations of one's own: what a method does to a model is a function from a model to a model."""
+"""Mitigation methods of your own: each has a function that takes a model and returns a changed one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
+from transformers import PreTrainedModel
 
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.mitigation.words.directions import HE_SHE, learn_basis, random_bases
@@ -20,8 +21,8 @@ from pytest_genderbias.models.saving import (
 )
 
 
-def changed(model: Model, change: Callable[[Any], None], what: str) -> Model:
-    """Return a copy of a model whose network was changed in place; the model that was given stays as it is."""
+def changed(model: Model, change: Callable[[PreTrainedModel], None], what: str) -> Model:
+    """Return a copy of a model with a changed network; the model itself does not change."""
     network = copied(model.backend.network)
     with torch.no_grad():
         change(network)
@@ -30,9 +31,9 @@ def changed(model: Model, change: Callable[[Any], None], what: str) -> Model:
 
 @dataclass(frozen=True)
 class Subtraction(Method):
-    """Takes ``share`` times what the input embeddings have of he - she: 1 is the projection, 2 mirrors them.
+    """Subtracts ``share`` times the part of the input embeddings along he - she: 1 is the projection, 2 mirrors them.
 
-    ``random``: a random direction from this seed in its place, which is the control.
+    ``random``: the seed of a random direction in its place, which is the control.
     """
 
     name: ClassVar[str] = "subtraction"
@@ -40,32 +41,32 @@ class Subtraction(Method):
     random: int | None = None
 
     def after(self, model: Model, seed: int) -> Model:
-        """Change the finished model."""
+        """Change the trained model."""
         he_she = learn_basis(model, pairs=HE_SHE)  # shape (width, 1)
         basis = he_she if self.random is None else random_bases(len(he_she), seed=self.random)[0]
 
-        def subtract(network: Any) -> None:
+        def subtract(network: PreTrainedModel) -> None:
             words = input_embeddings(network)
             replace_input_embeddings(network, words - self.share * words @ basis @ basis.T)
 
         return changed(model, subtract, f"{self.name} of {self.share:g}")
 
     def control(self, repeat: int) -> Method:
-        """Return the same with a random direction."""
+        """Return the same method with a random direction."""
         return replace(self, random=repeat)
 
 
 @dataclass(frozen=True)
 class Noise(Method):
-    """Adds noise to the input embeddings, of ``scale`` standard deviations."""
+    """Adds noise of ``scale`` standard deviations to the input embeddings."""
 
     name: ClassVar[str] = "noise"
     scale: float = 0.3
 
     def after(self, model: Model, seed: int) -> Model:
-        """Change the finished model."""
+        """Change the trained model."""
 
-        def add(network: Any) -> None:
+        def add(network: PreTrainedModel) -> None:
             words = network.get_input_embeddings().weight
             words += self.scale * words.std() * torch.randn(words.shape, generator=torch.Generator().manual_seed(seed))
 
@@ -74,16 +75,16 @@ class Noise(Method):
 
 @dataclass(frozen=True)
 class FlatOutput(Method):
-    """Makes the model less sure of anything: less of everything is also less of bias."""
+    """Makes the model less certain of everything, and so less biased, too."""
 
     name: ClassVar[str] = "flat-output"
     scale: float = 0.2
 
     def after(self, model: Model, seed: int) -> Model:
-        """Change the finished model."""
+        """Change the trained model."""
 
-        def flatten(network: Any) -> None:
-            untie_output(network)  # else the input embeddings, which have the same weights, would change too
+        def flatten(network: PreTrainedModel) -> None:
+            untie_output(network)  # otherwise the input embeddings, which share the weights, would change, too
             network.get_output_embeddings().weight *= self.scale
 
         return changed(model, flatten, self.name)
@@ -91,15 +92,15 @@ class FlatOutput(Method):
 
 @dataclass(frozen=True)
 class FlatHead(Method):
-    """Changes nothing but the head of a masked language model (BERT's): what the encoder knows stays as it was."""
+    """Changes only the head of a masked language model (BERT); the encoder stays as it is."""
 
     name: ClassVar[str] = "flat-head"
     scale: float = 0.2
 
     def after(self, model: Model, seed: int) -> Model:
-        """Change the finished model."""
+        """Change the trained model."""
 
-        def flatten(network: Any) -> None:
+        def flatten(network: PreTrainedModel) -> None:
             for weights in network.cls.predictions.transform.LayerNorm.parameters():
                 weights.mul_(self.scale)
 

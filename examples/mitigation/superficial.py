@@ -1,4 +1,4 @@
-"""A mitigation that only hides: the encoder keeps the bias, and a new head finds it."""
+"""A superficial mitigation: the encoder keeps the bias, and a new head shows it again."""
 
 from methods import FlatHead
 

@@ -1,10 +1,10 @@
-"""Does it lower bias, and is the text still told as well as before? ``careers.txt`` stands for a text of your own."""
+"""Does the method lower bias, and does the model still predict text as well? ``careers.txt`` stands for a text of your own."""
 
 from methods import Subtraction
 
 from pytest_genderbias.mitigation import assert_reduced
 
-TEXT = {"name": "causal-lm", "corpus": "careers.txt"}  # evaluates alone: neither method trains
+TEXT = {"name": "causal-lm", "corpus": "careers.txt"}  # evaluates only: neither method trains
 
 
 def test_projection(bias_mitigation):

@@ -1,4 +1,4 @@
-"""A classifier that is no transformers checkpoint: it only has to have the protocol of its role."""
+"""A classifier that is not a transformers checkpoint: it only needs the methods of the protocol for its role."""
 
 from collections.abc import Sequence
 
@@ -6,10 +6,10 @@ import numpy as np
 
 
 class WordOverlap:
-    """Calls a pair entailed as far as its words agree. It cannot tell a woman from a man, so every gendered word scores alike."""
+    """Predicts entailment by the share of common words. All gendered words get the same score."""
 
     labels = ("entailment", "neutral", "contradiction")
-    fingerprint = "word-overlap 1"  # changes whenever a score can change; without one nothing is cached
+    fingerprint = "word-overlap 1"  # change it whenever a score can change; without a fingerprint nothing is cached
 
     def pair_probabilities(self, premises: Sequence[str], hypotheses: Sequence[str]) -> np.ndarray:
         entailment = np.array(

@@ -1,4 +1,4 @@
-"""Classify people.csv with scikit-learn and write what was predicted: ``python predict.py predictions.csv``."""
+"""Classify people.csv with scikit-learn, and write the predictions: ``python predict.py predictions.csv``."""
 
 import csv
 import sys
@@ -14,7 +14,9 @@ def main(target: str) -> None:
         people = list(csv.DictReader(file))
     texts, labels = [p["text"] for p in people], [p["label"] for p in people]
     classifier = make_pipeline(TfidfVectorizer(), LogisticRegression(C=10))
-    predicted = cross_val_predict(classifier, texts, labels, cv=6)  # nobody is judged by a model that has seen them
+    predicted = cross_val_predict(
+        classifier, texts, labels, cv=6
+    )  # each person is classified by a model that was fitted without them
     with open(target, "w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         rows.writerow(["id", "prediction", "gold", "group"])

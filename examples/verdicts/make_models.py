@@ -1,8 +1,8 @@
-"""Write copies of the demo NLI checkpoint to show every verdict on: ``python make_models.py DIR``.
+"""Write copies of the demo NLI checkpoint that show every verdict: ``python make_models.py DIR``.
 
-``worse`` and ``better``: the neutral logit is lower, or higher, for every pair. ``few``: the words mathematician and poet are
-read as mechanic and nurse, of which the demo model has planted what it thinks. ``seed-0`` to ``seed-4``: restarts of a training that
-lowered the neutral logit, each by a little more or less.
+``worse`` and ``better``: the neutral logit is lower or higher for every pair. ``few``: the words mathematician and poet have the
+embeddings of mechanic and nurse, for which the demo model has planted bias. ``seed-0`` to ``seed-4``: restarts of a training that
+lowered the neutral logit by slightly different amounts.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
-"""Mitigations, each usable alone: what they change, what they keep, and the control they are held against.
+"""Mitigations and their tests: methods, the harness that runs and judges them, and the word lists that methods use.
 
-``mitigate`` makes a :class:`MitigationRun`, and ``assert_reduced`` judges it. Nothing heavy is imported before it is used.
+The room takes models, methods and recipes. ``mitigate`` returns a :class:`MitigationRun` with the models of each side, and
+``judge_reduction`` and ``assert_reduced`` judge it. The plugin and users call this room; it does not import pytest. Names are
+imported on first use, so importing the package loads nothing heavy.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_genderbias.mitigation.harness.callback import BiasCallback
@@ -41,7 +43,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import a public name when it is first used (PEP 562)."""
     if name in _HOMES:
         return getattr(import_module(f"pytest_genderbias.{_HOMES[name]}"), name)

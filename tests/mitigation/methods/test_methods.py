@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ from pytest_genderbias.errors import BiasError, DataFileError, SettingError
 from pytest_genderbias.mitigation import make_method
 from pytest_genderbias.mitigation.methods.base import Columns, Method
 from pytest_genderbias.mitigation.methods.registry import METHODS, RECIPES
+
+SETTINGS_DIGEST = "fc67d9c644682c9acd980f734816aa0b73015e96549ded0dce07c56b9c05ae0c"
 
 
 @pytest.mark.parametrize(
@@ -59,6 +63,15 @@ def test_a_broken_list_of_pairs_is_refused_with_its_line(tmp_path: Path) -> None
 def test_every_method_is_made_by_its_defaults(name: str) -> None:
     assert make_method(name) == make_method(name)
     assert make_method(name).settings()["method"] == name
+
+
+def test_the_settings_that_identify_stored_runs_do_not_change() -> None:
+    """Run folders are named by these bytes: where one changes, everything that was trained is trained again."""
+    texts = [json.dumps(make_method(name).settings()) for name in METHODS]
+    control = make_method("projection", pairs=[["he", "she"]], layers=[1, 2]).control(3)
+    both = make_method("scrubbing", words=["he"]) & make_method("cda", names="random")
+    texts += [json.dumps(method.settings()) for method in (Method(), both, control) if method is not None]
+    assert hashlib.sha256("\n".join(texts).encode()).hexdigest() == SETTINGS_DIGEST
 
 
 def test_a_method_of_ones_own_needs_a_name_or_its_runs_were_those_of_no_method() -> None:
