@@ -7,7 +7,7 @@ from pickle import UnpicklingError
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import ModelError
-from pytest_genderbias.models.config import entry
+from pytest_genderbias.models.config_entries import entry
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, MASKED_LM, Role

@@ -1,4 +1,4 @@
-"""Transformers configs: hidden size, labels, and the role that they give a model."""
+"""The role of a model according to its transformers config."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models import networks
+from pytest_genderbias.models.config_entries import entry, labels_of
 from pytest_genderbias.models.roles import (
     CAUSAL_LM,
     COREFERENCE_SCORER,
@@ -19,30 +20,6 @@ from pytest_genderbias.models.roles import (
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
-
-#: Names of the hidden size in transformers configs.
-SIZES = ("hidden_size", "d_model", "dim", "n_embd")
-
-
-def entry(config: PreTrainedConfig, name: str) -> object:
-    """Return an entry of a config, under its own name or an alias of its ``attribute_map``, or ``None``."""
-    return getattr(config, name, None)  # each architecture has other entries
-
-
-def hidden_size(config: PreTrainedConfig) -> int | None:
-    """Return the size of the hidden states of a network's encoder or text part, or ``None`` if the config does not have it."""
-    from transformers import PreTrainedConfig
-
-    encoder = entry(config, "encoder")
-    text = (encoder if isinstance(encoder, PreTrainedConfig) else config).get_text_config()
-    return next((size for name in SIZES if isinstance(size := entry(text, name), int) and size), None)
-
-
-def labels_of(config: PreTrainedConfig) -> tuple[str, ...]:
-    """Return the labels of a classifier in the order of its outputs; empty without any."""
-    names = entry(config, "id2label")
-    labels = {int(i): str(label) for i, label in names.items()} if isinstance(names, dict) else {}
-    return tuple(labels[i] for i in sorted(labels))
 
 
 def role_of_config(config: PreTrainedConfig) -> Role:

@@ -5,16 +5,31 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from uuid import uuid4
 
 from pytest_genderbias.models.model import Checkpoint, Model
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 #: Config entries that change without changing a score.
 _VOLATILE = {"_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures_source"}
 
 
-def fingerprint_network(network: Any, tokenizer: str, sentences: Mapping[str, str]) -> str:
+class _Serialisable(Protocol):
+    def to_str(self) -> str: ...
+
+
+@runtime_checkable
+class _FastTokenizer(Protocol):
+    """A tokenizer of the tokenizers library."""
+
+    @property
+    def backend_tokenizer(self) -> _Serialisable: ...
+
+
+def fingerprint_network(network: PreTrainedModel, tokenizer: str, sentences: Mapping[str, str]) -> str:
     """Return a SHA-256 over parameters and buffers (names, types, shapes, bytes), config and tokenizer fingerprint.
 
     ``sentences``: what the files of a sentence encoder say of pooling and length; empty for any other checkpoint.
@@ -34,10 +49,13 @@ def fingerprint_network(network: Any, tokenizer: str, sentences: Mapping[str, st
     return digest.hexdigest()
 
 
-def fingerprint_tokenizer(tokenizer: Any) -> str:
+def fingerprint_tokenizer(tokenizer: PreTrainedTokenizerBase) -> str:
     """Return a SHA-256 over everything that decides the token ids of a text."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    content = backend.to_str() if backend is not None else json.dumps(tokenizer.get_vocab(), sort_keys=True)
+    content = (
+        tokenizer.backend_tokenizer.to_str()
+        if isinstance(tokenizer, _FastTokenizer)
+        else json.dumps(tokenizer.get_vocab(), sort_keys=True)
+    )
     special = json.dumps(tokenizer.special_tokens_map, sort_keys=True, default=str)
     kind = type(tokenizer).__name__
     return hashlib.sha256(f"{kind}\n{content}\n{special}".encode()).hexdigest()

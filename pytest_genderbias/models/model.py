@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
-from pytest_genderbias.models.config import SIZES, hidden_size
+from pytest_genderbias.models.config_entries import SIZES, hidden_size
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.models.vectors import WordVectors
 

@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
+import numpy as np
 from numpy.typing import NDArray
 
 
@@ -26,7 +27,7 @@ class MaskedLM(Protocol):
     mask_token: str
     vocabulary: Sequence[str]
 
-    def fill_scores(self, texts: Sequence[str]) -> NDArray[Any]:
+    def fill_scores(self, texts: Sequence[str]) -> NDArray[np.generic]:
         """Score every vocabulary item at the one mask of each text: shape (len(texts), len(vocabulary)), larger = likelier."""
 
 
@@ -34,7 +35,7 @@ class MaskedLM(Protocol):
 class CausalLM(Protocol):
     """Gives the probability of a continuation."""
 
-    def continuation_log_probs(self, prefixes: Sequence[str], continuations: Sequence[str]) -> NDArray[Any]:
+    def continuation_log_probs(self, prefixes: Sequence[str], continuations: Sequence[str]) -> NDArray[np.generic]:
         """Return ln P(continuation | prefix), with a space between them, for each pair: shape (len(prefixes),)."""
 
 
@@ -44,7 +45,7 @@ class PairClassifier(Protocol):
 
     labels: Sequence[str]
 
-    def pair_probabilities(self, premises: Sequence[str], hypotheses: Sequence[str]) -> NDArray[Any]:
+    def pair_probabilities(self, premises: Sequence[str], hypotheses: Sequence[str]) -> NDArray[np.generic]:
         """Return the probability of each label, in the order of ``labels``: shape (len(premises), len(labels))."""
 
 
@@ -54,7 +55,7 @@ class TextClassifier(Protocol):
 
     labels: Sequence[str]
 
-    def class_probabilities(self, texts: Sequence[str]) -> NDArray[Any]:
+    def class_probabilities(self, texts: Sequence[str]) -> NDArray[np.generic]:
         """Return the probability of each label, in the order of ``labels``: shape (len(texts), len(labels))."""
 
 
@@ -62,7 +63,7 @@ class TextClassifier(Protocol):
 class PairRegressor(Protocol):
     """Says how alike two sentences are."""
 
-    def pair_scores(self, firsts: Sequence[str], seconds: Sequence[str]) -> NDArray[Any]:
+    def pair_scores(self, firsts: Sequence[str], seconds: Sequence[str]) -> NDArray[np.generic]:
         """Return one score a pair, larger = more alike: shape (len(firsts),)."""
 
 
@@ -70,7 +71,7 @@ class PairRegressor(Protocol):
 class SentenceEncoder(Protocol):
     """Turns sentences into vectors."""
 
-    def encode(self, texts: Sequence[str]) -> NDArray[Any]:
+    def encode(self, texts: Sequence[str]) -> NDArray[np.generic]:
         """Return one vector a sentence: shape (len(texts), dimensions)."""
 
 
@@ -83,7 +84,7 @@ class CoreferenceScorer(Protocol):
         texts: Sequence[str],
         candidates: Sequence[Sequence[tuple[int, int]]],
         pronouns: Sequence[tuple[int, int]],
-    ) -> NDArray[Any]:
+    ) -> NDArray[np.generic]:
         """Return one score a candidate, larger = likelier: shape (len(texts), candidates of a text).
 
         Spans are character ranges [start, end) in their text. Every text of a call has as many candidates.

@@ -1,4 +1,4 @@
-"""Mitigated models: copies of a model, and files that score the same when they are read again, or no file at all."""
+"""Copies of a model with other weights, and files of mitigated models that give the same scores when they are loaded."""
 
 from __future__ import annotations
 
@@ -11,25 +11,31 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
+from pytest_genderbias.models.config_entries import entry
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.spec import parse_spec
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.models.vectors import WordVectors, read_vectors
 
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+_Network = TypeVar("_Network", bound="PreTrainedModel")
 #: Modules that carry this attribute change a network's scores by a hook, which no checkpoint keeps.
 HOOKED = "genderbias_hooked"
 _SENTENCE_FACTS = ("pooling", "max_length")  #: what the files of a sentence encoder add to a model's details
 
 
-def with_network(model: Model, network: Any, mitigation: str) -> Model:
-    """Return a model with another network, its fingerprint made anew as it would be of a loaded checkpoint."""
+def with_network(model: Model, network: PreTrainedModel, mitigation: str) -> Model:
+    """Return a model with another network, and with the fingerprint that its checkpoint would have."""
     facts = {key: value for key, value in model.details.items() if key in _SENTENCE_FACTS}
     fingerprint = fingerprint_network(network, fingerprint_tokenizer(model.backend.tokenizer), facts)
     details = {**model.details, "mitigation": mitigation}
@@ -51,14 +57,13 @@ def changed_vectors(vectors: WordVectors, matrix: NDArray[np.float32]) -> WordVe
     return replace(vectors, matrix=matrix, fingerprint=digest.hexdigest())
 
 
-def untie_output(network: Any) -> None:
-    """Give a network's output layer weights of its own, in place, equal to those that it shared with the input embeddings.
+def untie_output(network: PreTrainedModel) -> None:
+    """Untie a network's output layer from its input embeddings, in place: it gets a copy of the weights that they shared.
 
-    Whatever shares its numbers with another parameter gets a copy, embeddings apart (an encoder's and a decoder's go on sharing
-    theirs), also the bias of a vocabulary head that it stores under two names: with ``tie_word_embeddings`` off, transformers
-    (5.23) looks for both in a checkpoint, and makes up the one that is lacking. The flag is turned off, so that nothing ties them
-    again later (``tie_weights``, ``resize_token_embeddings``). The second copy of such a bias is no longer read. A network whose output
-    is not tied stays as it is.
+    Every parameter that shares its storage with another gets a copy, except embeddings: those of an encoder and a decoder stay shared.
+    So does the bias of a vocabulary head that is stored under two names: with ``tie_word_embeddings`` off, transformers (5.23) looks for both in a
+    checkpoint and makes up the missing one. The second copy of such a bias is not read. The flag is turned off, so that ``tie_weights`` and
+    ``resize_token_embeddings`` do not tie the weights again. A network whose output is not tied is left unchanged.
     """
     import torch
 
@@ -81,27 +86,27 @@ def untie_output(network: Any) -> None:
         network.all_tied_weights_keys = network.get_expanded_tied_weights_keys(all_submodels=True)
 
 
-def replace_input_embeddings(network: Any, matrix: ArrayLike) -> None:
-    """Put other numbers into the input embeddings, in place; the output layer keeps its own (:func:`untie_output`)."""
+def replace_input_embeddings(network: PreTrainedModel, matrix: ArrayLike) -> None:
+    """Replace the input embeddings, in place. The output layer keeps its weights (:func:`untie_output`)."""
     import torch
 
     untie_output(network)
-    weight = network.get_input_embeddings().weight
+    weight = network.get_input_embeddings().get_parameter("weight")
     with torch.no_grad():
         weight.copy_(torch.as_tensor(np.asarray(matrix)))
 
 
-def input_embeddings(network: Any) -> NDArray[Any]:
+def input_embeddings(network: PreTrainedModel) -> NDArray[np.floating]:
     """Return the input embeddings as an array (vocabulary, dim); half precision becomes float32."""
     import torch
 
-    weight = network.get_input_embeddings().weight.detach().cpu()
+    weight = network.get_input_embeddings().get_parameter("weight").detach().cpu()
     wide = weight if weight.dtype == torch.float64 else weight.float()
     return np.asarray(wide.numpy())
 
 
-def copied(network: Any) -> Any:
-    """Return a network of its own, so that the one that was given stays as it is."""
+def copied(network: _Network) -> _Network:
+    """Return a copy of a network, so that changes leave the original as it is."""
     return deepcopy(network)
 
 
@@ -109,8 +114,8 @@ def save_model(model: Model, path: str | Path) -> Path:
     """Save a mitigated model so that ``load_model`` reads it and gives the same scores, bit for bit.
 
     A network becomes an ordinary checkpoint with its tokenizer (and the files of a sentence encoder), word vectors become a
-    ``.npz``, ``.txt``, ``.vec`` or ``.safetensors`` file, by the name. What was written is read again and compared, parameter by
-    parameter, before it gets its name; so nothing incomplete is ever left under that name.
+    ``.npz``, ``.txt``, ``.vec`` or ``.safetensors`` file, according to the name. The files are written under a temporary name, read again and
+    compared with the model, parameter by parameter, before they get their name, so that no incomplete model is left under it.
 
     Args:
         model: what a mitigation returned.
@@ -120,16 +125,16 @@ def save_model(model: Model, path: str | Path) -> Path:
         The path.
 
     Raises:
-        SettingError: something is there already, or the name has no known form.
-        ModelError: what would be read again differs from the model; the message says in which part. So it is with
-            hidden layers, whose projection is a hook.
+        SettingError: the path exists, or the format of the name is unknown.
+        ModelError: the saved model would differ from the model in memory, in the part that the message names; for example, hooks that
+            project hidden layers are not saved.
         NotApplicableError: the model is neither a network nor word vectors.
     """
     target = Path(path)
     beside = (f"{target.stem}.vocab.txt", f"{target.stem}.vocab.json") if target.suffix == ".safetensors" else ()
     for taken in (target, *map(target.with_name, beside)):
         if taken.exists():
-            raise SettingError(f"{taken} is there already; name a new place, so that nothing is lost")
+            raise SettingError(f"{taken} exists; give a new path, since nothing is overwritten")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".saving-") as folder:
         draft = Path(folder, target.name)
@@ -152,7 +157,7 @@ def _write_checkpoint(model: Model, folder: Path) -> None:
             "projected, and apply project_layers again"
         )
     problems = []
-    flag = bool(getattr(network.config, "tie_word_embeddings", False))
+    flag = bool(entry(network.config, "tie_word_embeddings"))
     for tied in (flag, not flag):  # an encoder and a decoder that share their embeddings need it on
         network.config.tie_word_embeddings = tied
         try:
@@ -167,7 +172,7 @@ def _write_checkpoint(model: Model, folder: Path) -> None:
         shutil.rmtree(folder)
     else:
         raise ModelError(
-            f"{model.name} ({type(network).__name__}) does not come back from a checkpoint as it is: {problems[0]}; nothing was saved: use "
+            f"{model.name} ({type(network).__name__}) changes when it is saved and loaded: {problems[0]}; nothing was saved: use "
             "the mitigated model in memory"
         )
     model.backend.tokenizer.save_pretrained(folder)
@@ -175,11 +180,14 @@ def _write_checkpoint(model: Model, folder: Path) -> None:
         _copy_sentence_files(model, folder)
 
 
-def _difference(network: Any, folder: Path) -> str | None:
-    """Say what differs in a network that is read again; ``None`` if nothing does."""
+def _difference(network: PreTrainedModel, folder: Path) -> str | None:
+    """Return the first difference between a network and its saved copy, or ``None``."""
     import torch
 
-    again, info = type(network).from_pretrained(folder, dtype=network.dtype, output_loading_info=True)
+    again, info = cast(
+        "tuple[PreTrainedModel, dict[str, list[object]]]",
+        type(network).from_pretrained(folder, dtype=network.dtype, output_loading_info=True),
+    )
     if info["missing_keys"]:
         return f"missing {', '.join(sorted(map(str, info['missing_keys'])))}"
     saved, loaded = dict(_tensors(network)), dict(_tensors(again))
@@ -191,21 +199,21 @@ def _difference(network: Any, folder: Path) -> str | None:
     return None
 
 
-def _tensors(network: Any) -> Iterator[tuple[str, Any]]:
+def _tensors(network: PreTrainedModel) -> Iterator[tuple[str, Tensor]]:
     yield from network.named_parameters(remove_duplicate=False)
     yield from network.named_buffers(remove_duplicate=False)
 
 
 def _copy_sentence_files(model: Model, folder: Path) -> None:
-    """Copy what says how a sentence encoder pools, from where the model came from."""
+    """Copy the pooling and length files of a sentence encoder from the folder or the cache of its original."""
     from transformers.utils.hub import cached_file
 
     def copy(name: str) -> Path | None:
         with suppress(OSError):
-            found = cached_file(parse_spec(model.spec).target, name, local_files_only=True)
-            if found:
+            source = cached_file(parse_spec(model.spec).target, name, local_files_only=True)
+            if source:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                return Path(shutil.copyfile(found, folder / name))
+                return Path(shutil.copyfile(source, folder / name))
         return None
 
     for name in ("sentence_bert_config.json", "config_sentence_transformers.json"):
@@ -256,6 +264,6 @@ def _refuse_form(path: Path, words: list[str], matrix: NDArray[np.float32]) -> N
 _VECTOR_WRITERS = {".npz": _write_npz, ".txt": _write_text, ".vec": _write_text, ".safetensors": _write_safetensors}
 
 
-def described(what: Mapping[str, Any]) -> str:
-    """Return what a mitigation did, as a text for a model's details: sorted JSON."""
+def described(what: Mapping[str, object]) -> str:
+    """Return the settings of a mitigation as sorted JSON, for a model's details."""
     return json.dumps(dict(what), sort_keys=True)

@@ -130,7 +130,7 @@ def path_spec(path: PathLike[str]) -> str:
 
 def parse_specs(texts: Iterable[str]) -> list[ModelSpec]:
     """Read every ``--bias-model``; ``demo`` stands for the three demo models. Two models of one name are refused."""
-    specs = [parse_spec(one) for text in texts for one in (list(DEMOS) if text.strip() == "demo" else [text])]
+    specs = [parse_spec(name) for text in texts for name in (list(DEMOS) if text.strip() == "demo" else [text])]
     for i, spec in enumerate(specs):
         if any(other.name == spec.name for other in specs[:i]):
             raise ModelError(

@@ -11,7 +11,6 @@ from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +42,8 @@ class WordVectors:
 
     def row(self, word: str) -> int | None:
         """Return the row of a word: of the word as it is, else, if the file is lower-cased, of its lower case; else ``None``."""
-        found = self.words.get(word)
-        return self.words.get(word.lower()) if found is None and self.lowercased else found
+        row = self.words.get(word)
+        return self.words.get(word.lower()) if row is None and self.lowercased else row
 
     def missing(self, words: Iterable[str]) -> list[str]:
         """Return the words that have no vector, in their order."""
@@ -142,7 +141,7 @@ def _form(path: Path) -> str | None:
     return suffix if suffix in (".txt", ".vec") else None
 
 
-class _Chosen:
+class _KeptWords:
     """The words that are kept while a vocabulary goes by, and the line of each."""
 
     def __init__(self, path: Path, keep: Collection[str] | None) -> None:
@@ -179,9 +178,9 @@ class _Chosen:
 
 def _read_text(path: Path, keep: Collection[str] | None) -> WordVectors:
     count, dimension = _text_layout(path)
-    chosen, values = _Chosen(path, keep), array("f")
+    vocabulary, values = _KeptWords(path, keep), array("f")
     for line, word, numbers in _text_entries(path, count, dimension):
-        if chosen.take(line, word):
+        if vocabulary.take(line, word):
             try:
                 values.extend(map(float, numbers.split(" ")))
                 bad = next((n for n in numbers.split(" ") if "_" in n), None) if "_" in numbers else None
@@ -190,7 +189,7 @@ def _read_text(path: Path, keep: Collection[str] | None) -> WordVectors:
             if bad is not None:
                 raise ModelError(f"{place(path, line)}: the vector of {word!r} holds {bad!r}, expected a number")
     matrix = np.frombuffer(values, np.float32).reshape(-1, dimension)
-    return chosen.vectors(path, matrix, _fingerprint(path))
+    return vocabulary.vectors(path, matrix, _fingerprint(path))
 
 
 def _text_layout(path: Path) -> tuple[int | None, int]:
@@ -282,14 +281,14 @@ def _read_array(path: Path, form: str, keep: Collection[str] | None) -> WordVect
         )
     if not matrix.size:
         raise ModelError(f"{path}: no vectors in it: its shape is {matrix.shape}")
-    chosen = _Chosen(beside or path, keep)
-    rows = [row for row, (line, word) in enumerate(entries) if chosen.take(line, word)]
+    vocabulary = _KeptWords(beside or path, keep)
+    rows = [row for row, (line, word) in enumerate(entries) if vocabulary.take(line, word)]
     with np.errstate(over="ignore"):  # what is too large is refused as infinite
-        kept = np.asarray(matrix[rows], dtype=np.float32)
-    return chosen.vectors(path, kept, _fingerprint(path, beside))
+        wanted_rows = np.asarray(matrix[rows], dtype=np.float32)
+    return vocabulary.vectors(path, wanted_rows, _fingerprint(path, beside))
 
 
-def _open_array(path: Path, form: str) -> tuple[NDArray[Any], list[str]]:
+def _open_array(path: Path, form: str) -> tuple[NDArray[np.generic], list[str]]:
     """Return the matrix, and the words if the file itself has them."""
     if form == ".npy":
         return np.load(path, mmap_mode="r", allow_pickle=False), []
@@ -309,7 +308,7 @@ def _open_array(path: Path, form: str) -> tuple[NDArray[Any], list[str]]:
         return file[names[0]], np.char.decode(words, "utf-8").tolist() if words.dtype.kind == "S" else words.tolist()
 
 
-def _open_safetensors(path: Path) -> NDArray[Any]:
+def _open_safetensors(path: Path) -> NDArray[np.generic]:
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -321,7 +320,7 @@ def _open_safetensors(path: Path) -> NDArray[Any]:
                     f"{path}: it holds {len(names)} tensors, none of them called {' or '.join(MATRIX_NAMES)}; expected the one matrix "
                     "of word vectors (for a checkpoint give its directory)"
                 )
-            matrix: NDArray[Any] = file.get_tensor(name)
+            matrix: NDArray[np.generic] = file.get_tensor(name)
     except (SafetensorError, TypeError) as error:  # TypeError: a number format that NumPy does not have
         raise ModelError(_array_problem(path, error)) from None
     return matrix
@@ -353,7 +352,7 @@ def _vocabulary(path: Path) -> Iterator[tuple[int, str]]:
         yield line, word
 
 
-def _json_words(path: Path) -> Iterator[tuple[int, Any]]:
+def _json_words(path: Path) -> Iterator[tuple[int, object]]:
     try:
         words = json.loads("\n".join(text for _, text in read_lines(path)))
     except json.JSONDecodeError as error:

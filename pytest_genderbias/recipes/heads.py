@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
-from pytest_genderbias.models.config import labels_of
+from pytest_genderbias.models.config_entries import labels_of
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import classifier_role

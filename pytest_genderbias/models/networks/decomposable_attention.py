@@ -7,7 +7,7 @@ the projection's place. An ordinary transformers checkpoint: the vectors are its
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,9 @@ from transformers import (
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
 from pytest_genderbias.models.networks.word_vectors import WordVectorModel
+
+if TYPE_CHECKING:
+    from tokenizers.pre_tokenizers import PreTokenizer
 
 PAD, UNKNOWN, SEPARATOR = "[PAD]", "[UNK]", "[SEP]"
 SPECIAL = (PAD, UNKNOWN, SEPARATOR)  #: the first rows of the vocabulary, in this order
@@ -73,9 +76,9 @@ class SentenceBiLstm(nn.Module):
         words[there] = torch.cat([embedded, embedded])[inside]
         packed = pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
         states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
-        found = states.new_zeros(*inside.shape, states.shape[-1])
-        found[inside] = states[there]
-        premises, hypotheses = found.chunk(2)
+        in_row = states.new_zeros(*inside.shape, states.shape[-1])
+        in_row[inside] = states[there]
+        premises, hypotheses = in_row.chunk(2)
         return premises + hypotheses
 
 
@@ -106,7 +109,7 @@ class DecomposableAttention(nn.Module):
         return logits
 
 
-class _PreTrained(WordVectorModel):  # type: ignore[no-untyped-call]
+class _DecomposableAttentionBase(WordVectorModel):  # type: ignore[no-untyped-call]
     config_class = DecomposableAttentionConfig
     base_model_prefix = "encoder"
 
@@ -119,7 +122,7 @@ class _PreTrained(WordVectorModel):  # type: ignore[no-untyped-call]
             super()._init_weights(module)  # type: ignore[no-untyped-call]
 
 
-class DecomposableAttentionModel(_PreTrained):  # type: ignore[no-untyped-call]
+class DecomposableAttentionModel(_DecomposableAttentionBase):  # type: ignore[no-untyped-call]
     """Word vectors and the BiLSTM over them."""
 
     def __init__(self, config: DecomposableAttentionConfig) -> None:
@@ -153,7 +156,7 @@ class DecomposableAttentionModel(_PreTrained):  # type: ignore[no-untyped-call]
         return BaseModelOutput(states, (embedded, states) if output_hidden_states else None)
 
 
-class DecomposableAttentionForSequenceClassification(_PreTrained):  # type: ignore[no-untyped-call]
+class DecomposableAttentionForSequenceClassification(_DecomposableAttentionBase):  # type: ignore[no-untyped-call]
     """The whole network: rows "premise [SEP] hypothesis [SEP]" in, logits of the labels out."""
 
     def __init__(self, config: DecomposableAttentionConfig) -> None:
@@ -217,7 +220,7 @@ def words_of(text: str) -> list[str]:
     return [word for word, _ in _cutter().pre_tokenize_str(text)]
 
 
-def _cutter() -> Any:
+def _cutter() -> PreTokenizer:
     from tokenizers import Regex, pre_tokenizers
 
     return pre_tokenizers.Sequence(

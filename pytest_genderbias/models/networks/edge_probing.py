@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel, initialization
-from transformers.modeling_outputs import SequenceClassifierOutput
+from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
+
+from pytest_genderbias.models.config_entries import SIZES, entry, hidden_size
 
 _RANGE = 0.02  #: of the first weights of the head
 
@@ -22,22 +25,22 @@ class EdgeProbingConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
 
     def __init__(
         self,
-        encoder: Any = None,
+        encoder: PreTrainedConfig | dict[str, Any] | None = None,
         head_size: int = 256,
         dropout: float = 0.2,
-        head: dict[str, Any] | None = None,
+        head: dict[str, object] | None = None,
         **kwargs: Any,
     ) -> None:
         """Take the parts."""
         if isinstance(encoder, dict):
-            told = dict(encoder)
-            encoder = AutoConfig.for_model(told.pop("model_type"), **told)
+            entries = dict(encoder)
+            encoder = AutoConfig.for_model(entries.pop("model_type"), **entries)
         self.encoder, self.head_size, self.dropout, self.head = encoder, head_size, dropout, dict(head or {})
         super().__init__(**kwargs)
         self.tie_word_embeddings = False
         inner = encoder.get_text_config() if encoder is not None else None
-        for name in ("vocab_size", "max_position_embeddings"):  # what is asked of any network
-            setattr(self, name, getattr(inner, name, None))
+        for name in ("vocab_size", "max_position_embeddings"):  # entries that every network needs
+            setattr(self, name, None if inner is None else entry(inner, name))
 
 
 class EdgeProbingModel(PreTrainedModel):  # type: ignore[no-untyped-call]
@@ -53,8 +56,8 @@ class EdgeProbingModel(PreTrainedModel):  # type: ignore[no-untyped-call]
 
     def __init__(self, config: EdgeProbingConfig) -> None:
         super().__init__(config)
-        auto: Any = AutoModel
-        self.encoder = auto.from_config(config.encoder)
+        assert config.encoder is not None
+        self.encoder = AutoModel.from_config(config.encoder)  # type: ignore[no-untyped-call]
         features = 2 * _width(config.encoder)
         self.register_buffer("mean", torch.zeros(features))
         self.register_buffer("scale", torch.ones(features))
@@ -65,8 +68,8 @@ class EdgeProbingModel(PreTrainedModel):  # type: ignore[no-untyped-call]
 
     def get_input_embeddings(self) -> nn.Module:
         """Return those of the encoder."""
-        found: nn.Module = self.encoder.get_input_embeddings()
-        return found
+        embeddings: nn.Module = self.encoder.get_input_embeddings()
+        return embeddings
 
     def set_input_embeddings(self, value: nn.Module) -> None:
         """Give the encoder others."""
@@ -83,8 +86,8 @@ class EdgeProbingModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         pairs: Tensor | None = None,
         labels: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
-        **kwargs: Any,
-    ) -> Any:
+        **kwargs: object,
+    ) -> BaseModelOutput | SequenceClassifierOutput:
         """Return what the encoder does; or of ``pairs``, (n, 2 x width), the log-odds that each corefers, and the loss if there are labels.
 
         Args:
@@ -96,7 +99,8 @@ class EdgeProbingModel(PreTrainedModel):  # type: ignore[no-untyped-call]
             kwargs: for the encoder.
         """
         if pairs is None:
-            return self.encoder(input_ids=input_ids, attention_mask=attention_mask, **kwargs)
+            states: BaseModelOutput = self.encoder(input_ids=input_ids, attention_mask=attention_mask, **kwargs)
+            return states
         logits, loss = self.logits(pairs), None
         if labels is not None:
             total = binary_cross_entropy_with_logits(logits.float(), labels.float(), reduction="sum")
@@ -106,10 +110,10 @@ class EdgeProbingModel(PreTrainedModel):  # type: ignore[no-untyped-call]
     def logits(self, pairs: Tensor) -> Tensor:
         """Return the log-odds that a pair corefers: its features (..., 2 x width) to (...)."""
         standard = (pairs.to(self.mean.dtype) - self.mean) / self.scale
-        found: Tensor = self.output(self.dropout(torch.relu(self.hidden(standard))))[..., 0]
-        return found
+        log_odds: Tensor = self.output(self.dropout(torch.relu(self.hidden(standard))))[..., 0]
+        return log_odds
 
-    def standardise(self, pairs: Any) -> None:
+    def standardise(self, pairs: ArrayLike) -> None:
         """Let the head read vectors by their distance from the mean of these, (n, 2 x width), in standard deviations."""
         scale, mean = torch.std_mean(torch.as_tensor(pairs).double(), dim=0, correction=0)
         self.mean.copy_(mean)
@@ -127,11 +131,13 @@ class EdgeProbingModel(PreTrainedModel):  # type: ignore[no-untyped-call]
             initialization.zeros_(module.bias)
 
 
-def _width(config: Any) -> int:
-    found = config.get_text_config()
-    return int(
-        next(getattr(found, name) for name in ("hidden_size", "d_model", "dim", "n_embd") if hasattr(found, name))
-    )
+def _width(config: PreTrainedConfig) -> int:
+    width = hidden_size(config)
+    if width is None:
+        raise ValueError(
+            f"the config of the encoder has no hidden size; expected one of the entries {', '.join(SIZES)}"
+        )
+    return width
 
 
 def register() -> None:

@@ -79,7 +79,7 @@ class WordLstmConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
         self.dropout, self.sampled_words = dropout, sampled_words
 
 
-class _PreTrained(WordVectorModel):  # type: ignore[no-untyped-call]
+class _WordLstmBase(WordVectorModel):  # type: ignore[no-untyped-call]
     config_class = WordLstmConfig
     base_model_prefix = "model"
 
@@ -104,7 +104,7 @@ class _PreTrained(WordVectorModel):  # type: ignore[no-untyped-call]
                 initialization.zeros_(module.bias)
 
 
-class WordLstmModel(_PreTrained):  # type: ignore[no-untyped-call]
+class WordLstmModel(_WordLstmBase):  # type: ignore[no-untyped-call]
     """Word vectors and LSTM layers. Rows are padded on the right; what stands behind a token does not change its state."""
 
     def __init__(self, config: WordLstmConfig) -> None:
@@ -123,7 +123,7 @@ class WordLstmModel(_PreTrained):  # type: ignore[no-untyped-call]
         past_key_values: States | None = None,
         use_cache: bool = False,
         output_hidden_states: bool = False,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> BaseModelOutputWithPast:
         """Return the state of the last layer at each token, after dropout in training.
 
@@ -153,7 +153,7 @@ class WordLstmModel(_PreTrained):  # type: ignore[no-untyped-call]
         )
 
 
-class WordLstmForCausalLM(_PreTrained):  # type: ignore[no-untyped-call]
+class WordLstmForCausalLM(_WordLstmBase):  # type: ignore[no-untyped-call]
     """LSTM layers under an output layer that foretells the next word."""
 
     _tied_weights_keys = {"lm_head.weight": "model.embeddings.weight"}  # noqa: RUF012 - transformers reads it off the class
@@ -183,7 +183,7 @@ class WordLstmForCausalLM(_PreTrained):  # type: ignore[no-untyped-call]
         logits_to_keep: int | Tensor = 0,
         output_hidden_states: bool = False,
         num_items_in_batch: Tensor | int | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> CausalLMOutputWithPast:
         """Return the logits of the next word after each token, and the loss if there are labels.
 
@@ -199,18 +199,18 @@ class WordLstmForCausalLM(_PreTrained):  # type: ignore[no-untyped-call]
             num_items_in_batch: what the sum of -ln P is divided by in place of the number of labels.
             kwargs: as in :class:`WordLstmModel`.
         """
-        found = self.model(input_ids, attention_mask, past_key_values, use_cache, output_hidden_states)
-        state, loss, logits = found.last_hidden_state, None, None
+        output = self.model(input_ids, attention_mask, past_key_values, use_cache, output_hidden_states)
+        state, loss, logits = output.last_hidden_state, None, None
         if labels is not None and self.training and self.config.sampled_words:
             loss = self._sampled_loss(state, labels, num_items_in_batch)
         else:
-            kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
-            logits = self.lm_head(state[:, kept])
+            positions = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+            logits = self.lm_head(state[:, positions])
         if labels is not None and logits is not None:
             how = {"vocab_size": self.config.vocab_size, "num_items_in_batch": num_items_in_batch}
             loss = self.loss_function(logits, labels, **how)
         return CausalLMOutputWithPast(
-            loss=loss, logits=logits, past_key_values=found.past_key_values, hidden_states=found.hidden_states
+            loss=loss, logits=logits, past_key_values=output.past_key_values, hidden_states=output.hidden_states
         )
 
     def _sampled_loss(self, state: Tensor, labels: Tensor, count: Tensor | int | None) -> Tensor:
