@@ -34,8 +34,6 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name not in
 HEAVY = {"torch", "transformers", "tqdm", "tabulate", "filelock"}
 # Networks subclass torch's classes and need torch when they are defined: their modules are imported inside functions.
 NETWORKS = PACKAGE / "models" / "networks"
-#: Circles between modules that remain: none should be added, and these should go.
-REMAINING_CIRCLES: list[list[str]] = []
 
 
 def module_of(path: Path) -> str:
