@@ -158,7 +158,8 @@ def _without_bounds(measurement: Measurement, name: str, bound: str, generalise:
         why = measurement.reasons.get(name, "not available")
         over, advice = "other items", "nothing; gate the suite's own cases instead (without generalise)"
         if measurement.restarts:
-            enough = restart_interval(restarts_of(measurement.items, name)) is not None
+            by_restart = restarts_of(measurement.items, name)
+            enough = by_restart is not None and restart_interval(by_restart) is not None
             over, advice = "other restarts", "three restarts that differ, better five (seeds: 5)"
             advice = f"all {measurement.n_total:,} cases (no limit)" if enough else advice
         text = f"{name} should be {bound}, but there is no interval for {over}: {why}"

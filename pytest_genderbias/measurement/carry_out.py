@@ -33,14 +33,26 @@ Until = Mapping[str, Callable[[float, float], bool]]
 def carry_out(
     plan: Plan, model: Model, settings: ScoreSettings, until: Until | None = None, null: int = 0
 ) -> Measurement:
-    """Put a plan's questions to a model and summarise the answers. Errors as :func:`measure`."""
+    """Put the questions of a plan to a model, and summarise the answers.
+
+    Args:
+        plan: the suite, its options and its questions.
+        model: the model, of the role for which the plan was made.
+        settings: settings of scoring.
+        until: stop as soon as these statistics are decided.
+        null: number of shuffles of the null control.
+
+    Raises:
+        ScoreError: the model returns NaN or infinite scores.
+        SettingError: ``null`` is no whole number of at least 0.
+    """
     if type(null) is not int or null < 0:
         raise SettingError(f"null should be a number of shuffles, 0 for none, got {null!r}")
     suite = plan.suite
     doubt = label_warning(model)
     answers, notes = _answers(plan, model, settings, until)
     summary = suite.family.summarise(suite.body, plan.options, answers, settings.seed)
-    shuffled, said = _null_control(plan, answers, summary.values, settings.seed, null) if null else ({}, [])
+    shuffled, null_notes = _null_control(plan, answers, summary.values, settings.seed, null) if null else ({}, [])
     if doubt is not None:
         warnings.warn(doubt, LabelWarning, stacklevel=_level_of_caller())
         notes = [doubt, *notes]
@@ -66,7 +78,7 @@ def carry_out(
         suite.name, model.name, summary.values, summary.intervals,
         _bounds_by_statistic(plan, answers, summary, partial(_drawn, plan, model.role.kind), settings.seed),
         {**summary.reasons, **left_out}, suite.family.statistics, summary.count or main.n, summary.count or main.n_total,
-        summary.records, summary.items, signature, suite.family, (*summary.notes, *notes, *said), shuffled, _item_sums(suite, summary, signature),
+        summary.records, summary.items, signature, suite.family, (*summary.notes, *notes, *null_notes), shuffled, _item_sums(suite, summary, signature),
     )  # fmt: skip
 
 
@@ -81,7 +93,7 @@ def _item_sums(suite: Suite, summary: Summary, signature: Mapping[str, Any]) -> 
 def _null_control(
     plan: Plan, answers: Mapping[str, Answer], values: Mapping[str, float | None], seed: int, repeats: int
 ) -> tuple[dict[str, Null], list[str]]:
-    """Return where values lie among those of shuffles; and notes that say what has no such control, or a smaller one."""
+    """Return the null control by statistic, and notes on missing or smaller controls."""
     family = plan.suite.family
     if not family.null_control:
         return {}, [f"no null control: {family.no_null_control}"]
@@ -89,25 +101,27 @@ def _null_control(
         drawn = family.null(plan.suite.body, plan.options, answers, seed, repeats)
     except UndefinedError as error:
         return {}, [f"no null control: {error}"]
-    found: dict[str, Null] = {}
+    controls: dict[str, Null] = {}
     for name, shuffled in drawn.items():
         value = values[name]
         if value is not None and not np.isnan(shuffled).all():
-            found[name] = summarise_null(value, shuffled, family.statistics[name].distance, family.null_control)
-    if not found:
+            controls[name] = summarise_null(value, shuffled, family.statistics[name].distance, family.null_control)
+    if not controls:
         return {}, ["no null control: what was scored leaves nothing to shuffle"]
     made = max(len(shuffled) for shuffled in drawn.values())
     notes = [f"{made} shuffles and not {repeats}: more would take minutes"] if made < repeats else []
     notes += [
-        f"{one.undefined} of {made} shuffles leave {name} undefined" for name, one in found.items() if one.undefined
+        f"{control.undefined} of {made} shuffles leave {name} undefined"
+        for name, control in controls.items()
+        if control.undefined
     ]
-    return found, [f"null control: {note}" for note in notes]
+    return controls, [f"null control: {note}" for note in notes]
 
 
 def _answers(
     plan: Plan, model: Model, settings: ScoreSettings, until: Until | None
 ) -> tuple[dict[str, Answer], list[str]]:
-    """Ask every question; after a main one that stopped early, none that only concerns a statistic without a gate."""
+    """Ask every question. If the main question stopped early, skip those of statistics without a gate."""
     suite = plan.suite
     answers: dict[str, Answer] = {}
     notes: list[str] = []
@@ -116,16 +130,16 @@ def _answers(
         if first is not None and first.stopped and name in suite.family.asked_apart and name not in (until or {}):
             continue
         label = f"{suite.name} on {model.name}" + (f" ({name})" if answers else "")
-        # Texts that were read have an order, and scores, of their own: two suites share the accuracy on one data set.
+        # Texts of a data set have their own order and scores, so that two suites share the accuracy on one data set.
         digest = question.cases.digest() if isinstance(question.cases, TextCases) else suite.digest
         enough = None if answers or not until else partial(_enough, plan, until)
-        answers[name], said = answer(question, model, digest, settings, label, enough)
-        notes += [note for note in said if note not in notes]
+        answers[name], new_notes = answer(question, model, digest, settings, label, enough)
+        notes += [note for note in new_notes if note not in notes]
     return answers, notes
 
 
 def _enough(plan: Plan, until: Until, answer: Answer) -> bool:
-    """Tell whether every gate on a sampled statistic is decided by what was answered so far."""
+    """Tell whether the answers so far decide every gate on a sampled statistic."""
     for name, decided in until.items():
         if name in plan.suite.family.asked_apart:  # decided, or without value, however many of these cases are scored
             continue
@@ -136,9 +150,9 @@ def _enough(plan: Plan, until: Until, answer: Answer) -> bool:
 
 
 def _sample_bounds(plan: Plan, statistic: str, answer: Answer) -> Interval | None:
-    """Return the bounds of a mean over all units from those that were answered; ``None`` for what is no such mean.
+    """Return bounds on a mean over all units from the answered ones; ``None`` if the statistic is no such mean.
 
-    Units without a score, which the mean leaves out, bound it as 0 from below and as 1 from above, those still unknown too.
+    Units without a score, which the mean leaves out, count as 0 for the lower bound and as 1 for the upper one.
     """
     family = plan.suite.family
     scores = family.unit_scores(statistic, plan.options, answer)
@@ -156,21 +170,21 @@ def _sample_bounds(plan: Plan, statistic: str, answer: Answer) -> Interval | Non
 def _bounds_by_statistic(
     plan: Plan, answers: Mapping[str, Answer], summary: Summary, drawn: Callable[[str], str], seed: int
 ) -> dict[str, Interval | None]:
-    """Return what is known of each value over the whole suite: all of it, bounds, or nothing; ``drawn`` inside it, in words."""
+    """Return bounds on each value over the whole suite; ``drawn`` returns what is drawn at random inside a statistic, in words."""
     main = next(iter(answers.values()))
-    found: dict[str, Interval | None] = {}
+    bounds: dict[str, Interval | None] = {}
     for name, value in summary.values.items():
         if value is None:
-            found[name] = None
+            bounds[name] = None
         elif main.n < main.n_total and name not in plan.suite.family.asked_apart:
-            found[name] = _sample_bounds(plan, name, main)
+            bounds[name] = _sample_bounds(plan, name, main)
         else:
-            found[name] = _of_all_cases(value, summary.intervals[name], drawn(name), seed)
-    return found
+            bounds[name] = _of_all_cases(value, summary.intervals[name], drawn(name), seed)
+    return bounds
 
 
 def _of_all_cases(value: float, interval: Interval | None, drawn: str, seed: int) -> Interval:
-    """Return the value where nothing is drawn; else the interval over what is, if there is one, or the value of this seed."""
+    """Return the value if nothing is drawn at random; else the interval over the draws, or the value with this seed."""
     if drawn and interval is not None and interval.over == drawn:
         return interval
     return Interval(

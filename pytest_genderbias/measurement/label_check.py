@@ -13,23 +13,26 @@ from pytest_genderbias.text.template import Word, parse_template
 
 
 class LabelWarning(UserWarning):
-    """The labels of an NLI classifier look exchanged."""
+    """The labels of an NLI classifier may be in the wrong order."""
 
 
-#: Sentences whose entailment by themselves is sure.
-_SURE = ("A man is sleeping.", "The dog runs in the park.", "Two children play football.", "The teacher bought a car.",
+#: Sentences for a pair with a known answer: each entails itself.
+_SENTENCES = ("A man is sleeping.", "The dog runs in the park.", "Two children play football.", "The teacher bought a car.",
          "The woman ate an apple.", "The doctor visited a friend.")  # fmt: skip
 
 
 def label_warning(model: Model) -> str | None:
-    """Score pairs with a sure answer (a sentence and itself) on an NLI classifier, and say if the labels look exchanged."""
+    """Score pairs of a sentence and itself, and return a warning if entailment is not the most likely label.
+
+    ``None`` for models that are not NLI classifiers.
+    """
     if model.role.kind != NLI_CLASSIFIER:
         return None
     pieces = parse_template("{sentence}")
-    words = {"sentence": tuple(Word.of(text) for text in _SURE)}
-    space = CaseSpace((Template((pieces, pieces)),), words, (Axis.whole("sentence", len(_SURE)),), 1)
-    found = make_scorer(space, PairProbabilities(), model, None).score(np.arange(len(_SURE))).mean(axis=0)
-    entailment, neutral, contradiction = map(float, found)
+    words = {"sentence": tuple(Word.of(text) for text in _SENTENCES)}
+    space = CaseSpace((Template((pieces, pieces)),), words, (Axis.whole("sentence", len(_SENTENCES)),), 1)
+    probabilities = make_scorer(space, PairProbabilities(), model, None).score(np.arange(len(_SENTENCES))).mean(axis=0)
+    entailment, neutral, contradiction = map(float, probabilities)
     if entailment >= max(neutral, contradiction):
         return None
     return (

@@ -1,4 +1,4 @@
-"""``Measurement``: what a suite gave on a model, as plain data."""
+"""``Measurement``: the result of a suite on a model, as plain data."""
 
 from __future__ import annotations
 
@@ -42,19 +42,29 @@ _PLAIN_FIELDS = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Measurement(Displayed):
-    """What a suite gave on a model.
+    """The result of a suite on a model, as plain data.
 
-    ``values`` has the same keys for every model; the first is the main statistic. A value, or an interval, that cannot be
-    had is ``None``, and ``reasons`` says why. ``n`` of ``n_total`` cases were scored. ``signature`` holds what must be equal
-    for two measurements to be compared (suite, digest, definition, settings, sample), and what may differ (model).
+    Unavailable values and intervals are ``None``, and ``reasons`` says why.
 
-    Two questions are kept apart. ``intervals`` say what other items of the same kind would give (occupations, names, seeds).
-    ``bounds`` says what the suite's own cases give on this model: the value itself where all were scored; for a sample of a
-    mean the bounds of a confidence sequence, which hold at whatever moment scoring stopped; ``None`` for a sample of anything else.
-    What is drawn or trained inside hangs on the seed: there it is the interval over that, or the value of this seed, which it names.
-
-    ``null`` has the values after shuffles, and the place of the measured one among them, by statistic: where that was asked for and
-    the suite has such a control. ``sums`` has the sums of each unit that give a statistic, or the reason why it has none.
+    Attributes:
+        suite: name of the suite.
+        model: name of the model.
+        values: statistics by name, the same names for every model; the first is the main statistic.
+        intervals: what other items of the same kind (occupations, names, restarts) would give.
+        bounds: what the suite's own cases give on this model: the value itself if all were scored; the bounds of a confidence sequence,
+            which hold whenever scoring stopped, for a mean over a sample; ``None`` for a sample of anything else. A value that depends on
+            random draws or a training has the interval over those, or the value with this seed; ``over`` names the seed.
+        reasons: by statistic, why a value or an interval is ``None``.
+        statistics: direction, neutral value and meaning of each statistic.
+        n: number of scored cases.
+        n_total: number of cases of the suite.
+        records: results of single items or groups, the worst first.
+        items: arrays of item statistics by name.
+        signature: suite, digest, definition, settings and sample, which must be equal for two measurements to be compared; and model and
+            versions, which may differ.
+        notes: remarks for the reader.
+        null: null control by statistic, if it was requested and the suite has one.
+        sums: by statistic, the sums of each unit from which it is computed, or the reason why there are none.
     """
 
     suite: str
@@ -76,20 +86,20 @@ class Measurement(Displayed):
 
     @property
     def stopped(self) -> bool:
-        """Whether scoring ended before its limit, because every gate was decided. Such a measurement is no baseline."""
+        """Whether scoring stopped before its limit, since every gate was decided. Such a measurement cannot become a baseline."""
         return bool(self.signature["sample"].get("stopped", False))
 
     @property
     def restarts(self) -> int:
-        """Over how many restarts of a training the values are means; 0 where nothing was repeated."""
+        """Number of restarts that the values are means of; 0 without restarts."""
         return int(self.signature["settings"].get("restarts", 0))
 
     def sampled(self, statistic: str) -> bool:
-        """Whether a statistic is of a sample of its cases."""
+        """Whether a statistic was computed on a sample of its cases."""
         return self.n < self.n_total and statistic not in self.family.asked_apart
 
     def of_all_cases(self, statistic: str) -> str:
-        """Say what a figure of all cases is of: these, and the seed of what is drawn or trained inside."""
+        """Return what a value on all cases is over: the cases, and the seed of random draws or a training inside."""
         known = self.bounds.get(statistic)
         return known.over if known is not None and known.over.startswith(ALL_CASES) else ALL_CASES
 
@@ -113,34 +123,38 @@ class Measurement(Displayed):
 
     @property
     def interval(self) -> Interval | None:
-        """The 95 % interval of the main statistic over the items of the suite, or ``None`` with its reason in ``reasons``."""
+        """The 95 % interval of the main statistic over the items of the suite; ``None`` if ``reasons`` says why not."""
         return self.intervals[self.main]
 
     @property
     def direction(self) -> str:
-        """Which way is worse for the main statistic: ``higher``, ``lower``, or ``away`` from neutral."""
+        """The worse direction of the main statistic: ``higher``, ``lower``, or ``away`` from neutral."""
         return self.statistics[self.main].direction
 
     @property
     def neutral(self) -> float:
-        """The main statistic of a model without bias."""
+        """The value of the main statistic for a model without bias."""
         return self.statistics[self.main].neutral
 
     def statistic(self, name: str | None = None) -> str:
-        """Return the name of a statistic, the main one by default; refuse one that the suite does not have."""
+        """Return the name of a statistic, the main one by default.
+
+        Raises:
+            UnknownNameError: the suite has no such statistic.
+        """
         if name is not None and name not in self.values:
             raise UnknownNameError(f"{self.suite} has no statistic {name!r}; it has {', '.join(self.values)}")
         return name or self.main
 
     def worst(self, most: int) -> list[Record]:
         """Return the ``most`` worst records, of each slice where the suite has slices."""
-        kept: list[Record] = []
+        worst: list[Record] = []
         seen: Counter[str] = Counter()
         for record in self.records:
             seen[str(record.get("slice"))] += 1
             if seen[str(record.get("slice"))] <= most:
-                kept.append(record)
-        return kept
+                worst.append(record)
+        return worst
 
     def to_dict(self, records: int | None = None, arrays: bool = True) -> dict[str, object]:
         """Return the measurement as plain JSON values, which :meth:`from_dict` reads.

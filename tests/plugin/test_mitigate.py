@@ -359,7 +359,7 @@ def test_a_method_that_finds_nothing_to_work_on_is_told_in_one_line(project: pyt
     result = project.runpytest(MODEL)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["release.bias.yaml:6: SettingError: projection cannot be done on m: 1 rows of 64 dimensions span 1, not 3"]
+        ["release.bias.yaml:6: SettingError: projection cannot be done on m: 1 vectors of 64 dimensions span 1, not 3"]
     )
     result.stdout.no_fnmatch_line("*UndefinedError*")
 

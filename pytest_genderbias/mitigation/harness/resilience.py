@@ -192,21 +192,17 @@ def resilience(
         for start in starts.values():
             tuning.watch(start, None)
         rows = task.rows()
-        trainings = list(
-            dict.fromkeys([*([NOTHING] if tuning.steps else []), *([ENCODER] if 0 in steps else []), *parts])
-        )
+        of_steps = [*([NOTHING] if tuning.steps else []), *([ENCODER] if 0 in steps else [])]
+        trainings = list(dict.fromkeys([*of_steps, *parts]))
         histories = {
             side: {part: tuning.history(sides[side], start, rows, part, side) for part in trainings}
             for side, start in starts.items()
         }
     by_step = {side: _by_step(of_side, 0 in steps, bool(tuning.steps)) for side, of_side in histories.items()}
     by_frozen = {side: {part: of_side[part][-1] for part in parts} for side, of_side in histories.items()}
-    what = {
-        "recipe": {"recipe": task.name, **task.settings()},
-        "seed": seed,
-        "max_steps": max_steps,
-        "settings": {k: str(v) for k, v in settings.items()},
-    }
+    recipe_settings = {"recipe": task.name, **task.settings()}
+    options = {k: str(v) for k, v in settings.items()}
+    what = {"recipe": recipe_settings, "seed": seed, "max_steps": max_steps, "settings": options}
     return Resilience(suite.name, suite.family.statistics, by_step, by_frozen, what)
 
 
