@@ -27,7 +27,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.multiple_tests import holm
 from pytest_genderbias.statistics.inference.paired import Difference
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.suites.registry import FAMILIES
+from pytest_genderbias.suites.statistic import Statistic
 
 UNDECIDED, SAME = "undecided", "the same"
 
@@ -182,11 +182,11 @@ def _groups(sent: Iterable[Sent]) -> tuple[list[dict[str, Sent]], list[LeftOut]]
 
 def _rebuild(summary: Mapping[str, Any], packed: str) -> Measurement:
     """Return a measurement as far as it travelled: without records and intervals."""
-    family = next(f for f in FAMILIES.values() if f.definition == summary["signature"]["definition"])
+    statistics = {name: Statistic(**about) for name, about in summary["statistics"].items()}
     stored = load_stored(base64.b64decode(packed), summary["signature"])
     return Measurement(
-        summary["suite"], summary["model"], summary["values"], {}, {}, summary["reasons"], family.statistics, summary["n"],
-        summary["n_total"], [], stored.items, summary["signature"], family, sums=stored.sums,
+        summary["suite"], summary["model"], summary["values"], {}, {}, summary["reasons"], statistics, summary["n"],
+        summary["n_total"], [], stored.items, summary["signature"], sums=stored.sums,
     )  # fmt: skip
 
 

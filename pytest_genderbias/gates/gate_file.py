@@ -259,7 +259,7 @@ def _read_limit(entry: LocatedMap, suite: Suite, statistic: str, required: bool)
         return None
     try:
         limit = Limit(**values)
-        limit.check_direction(statistic, suite.family.statistics[statistic])
+        limit.check_direction(statistic, suite.family.statistics[statistic].plain)
     except BiasError as error:
         raise DataFileError(f"{entry.file}:{entry.line}: {error}") from None
     return limit

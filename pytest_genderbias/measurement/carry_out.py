@@ -77,8 +77,8 @@ def carry_out(
     return Measurement(
         suite.name, model.name, summary.values, summary.intervals,
         _bounds_by_statistic(plan, answers, summary, partial(_drawn, plan, model.role.kind), settings.seed),
-        {**summary.reasons, **left_out}, suite.family.statistics, summary.count or main.n, summary.count or main.n_total,
-        summary.records, summary.items, signature, suite.family, (*summary.notes, *notes, *null_notes), shuffled, _item_sums(suite, summary, signature),
+        {**summary.reasons, **left_out}, suite.family.plain_statistics(), summary.count or main.n, summary.count or main.n_total,
+        summary.records, summary.items, signature, (*summary.notes, *notes, *null_notes), shuffled, _item_sums(suite, summary, signature),
     )  # fmt: skip
 
 
@@ -86,7 +86,7 @@ def _item_sums(suite: Suite, summary: Summary, signature: Mapping[str, Any]) -> 
     """Return the sums of all statistics, computed when they are asked for."""
     arrays = {**summary.items, **summary.unstored}
     return SumsByStatistic(
-        {name: partial(suite.family.item_sums, name, signature["settings"], arrays) for name in suite.family.statistics}
+        {name: partial(one.item_sums, signature["settings"], arrays) for name, one in suite.family.statistics.items()}
     )
 
 
@@ -105,7 +105,9 @@ def _null_control(
     for name, shuffled in drawn.items():
         value = values[name]
         if value is not None and not np.isnan(shuffled).all():
-            controls[name] = summarise_null(value, shuffled, family.statistics[name].distance, family.null_control)
+            controls[name] = summarise_null(
+                value, shuffled, family.statistics[name].plain.distance, family.null_control
+            )
     if not controls:
         return {}, ["no null control: what was scored leaves nothing to shuffle"]
     made = max(len(shuffled) for shuffled in drawn.values())
@@ -127,7 +129,7 @@ def _answers(
     notes: list[str] = []
     for name, question in plan.questions.items():
         first = next(iter(answers.values()), None)
-        if first is not None and first.stopped and name in suite.family.asked_apart and name not in (until or {}):
+        if first is not None and first.stopped and name in suite.family.own_questions() and name not in (until or {}):
             continue
         label = f"{suite.name} on {model.name}" + (f" ({name})" if answers else "")
         # Texts of a data set have their own order and scores, so that two suites share the accuracy on one data set.
@@ -141,7 +143,7 @@ def _answers(
 def _enough(plan: Plan, until: Until, answer: Answer) -> bool:
     """Tell whether the answers so far decide every gate on a sampled statistic."""
     for name, decided in until.items():
-        if name in plan.suite.family.asked_apart:  # decided, or without value, however many of these cases are scored
+        if plan.suite.family.statistics[name].question is not None:  # the sample of these cases says nothing about it
             continue
         bounds = _sample_bounds(plan, name, answer)
         if bounds is None or not decided(bounds.low, bounds.high):
@@ -154,8 +156,7 @@ def _sample_bounds(plan: Plan, statistic: str, answer: Answer) -> Interval | Non
 
     Units without a score, which the mean leaves out, count as 0 for the lower bound and as 1 for the upper one.
     """
-    family = plan.suite.family
-    scores = family.unit_scores(statistic, plan.options, answer)
+    scores = plan.suite.family.statistics[statistic].unit_scores(plan.options, answer)
     if scores is None:
         return None
     from pytest_genderbias.statistics.inference.sequences import mean_bounds
@@ -176,7 +177,7 @@ def _bounds_by_statistic(
     for name, value in summary.values.items():
         if value is None:
             bounds[name] = None
-        elif main.n < main.n_total and name not in plan.suite.family.asked_apart:
+        elif main.n < main.n_total and plan.suite.family.statistics[name].question is None:
             bounds[name] = _sample_bounds(plan, name, main)
         else:
             bounds[name] = _of_all_cases(value, summary.intervals[name], drawn(name), seed)
@@ -193,10 +194,10 @@ def _of_all_cases(value: float, interval: Interval | None, drawn: str, seed: int
 
 
 def _drawn(plan: Plan, role: str, statistic: str) -> str:
-    family = plan.suite.family
-    if statistic in family.asked_apart:
+    about = plan.suite.family.statistics[statistic]
+    if about.question is not None:
         return ""
-    return family.drawn(statistic, plan.options, role) or ("head" if plan.trains else "")
+    return about.drawn(plan.options, role) or ("head" if plan.trains else "")
 
 
 def _sample(main: Answer, seed: int) -> dict[str, Any]:

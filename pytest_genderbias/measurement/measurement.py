@@ -24,8 +24,6 @@ from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
-from pytest_genderbias.suites.family import Family
-from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.summary import Record
 
@@ -79,7 +77,6 @@ class Measurement(Displayed):
     records: list[Record]
     items: Arrays
     signature: Mapping[str, Any]
-    family: Family
     notes: tuple[str, ...] = ()
     null: Mapping[str, Null] = field(default_factory=dict)
     sums: SumsByStatistic = field(default_factory=lambda: SumsByStatistic({}), repr=False)
@@ -96,7 +93,7 @@ class Measurement(Displayed):
 
     def sampled(self, statistic: str) -> bool:
         """Whether a statistic was computed on a sample of its cases."""
-        return self.n < self.n_total and statistic not in self.family.asked_apart
+        return self.n < self.n_total and self.statistics[statistic].question is None
 
     def of_all_cases(self, statistic: str) -> str:
         """Return what a value on all cases is over: the cases, and the seed of random draws or a training inside."""
@@ -198,9 +195,8 @@ class Measurement(Displayed):
         for key, packed in (("arrays", arrays), ("sums", sums)):
             if not isinstance(packed, str):
                 raise DataFileError(f"{_WHERE}.{key}: expected a text, got {packed!r:.80}")
-        family = next(f for f in FAMILIES.values() if f.definition == read["signature"].get("definition"))
         by_statistic = _read_sums(unpack_arrays(str(sums), f"{_WHERE}.sums"))
-        return cls(**read, items=unpack_arrays(str(arrays), f"{_WHERE}.arrays"), family=family, sums=by_statistic)
+        return cls(**read, items=unpack_arrays(str(arrays), f"{_WHERE}.arrays"), sums=by_statistic)
 
     def __eq__(self, other: object) -> bool:
         """Compare all plain values, and arrays bit for bit. A tuple equals a list, and NaN equals NaN. A number is refused."""

@@ -53,7 +53,7 @@ class BiasSession:
         """Measure a suite, or return the earlier measurement; scoring stops once all limits are decided."""
         from pytest_genderbias.gates.limits import decided_by
 
-        until = decided_by(limits, suite.family.statistics) if limits else None
+        until = decided_by(limits, suite.family.plain_statistics()) if limits else None
         return self.runner.measure(suite, spec, settings, until)
 
     def mitigate(

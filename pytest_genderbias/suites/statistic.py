@@ -1,22 +1,118 @@
-"""The figures of a suite: direction, neutral value and meaning of each."""
+"""The statistics of suites: all that is known of one in one object, and the plain part of it that a measurement carries."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.statistics.inference.item_sums import ItemSums
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.suites.cases import Answer
+
+FloatArray = NDArray[np.float64]
+Options: TypeAlias = Mapping[str, Any]  #: values of the options of a family, each of its own type
+Arrays: TypeAlias = Mapping[str, NDArray[np.generic]]
+Plot = Literal["units", "scatter", "value"]
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """One figure of a suite: which way is worse, and the value of a model without bias.
+    """What a measurement carries of a statistic: plain data.
 
-    ``direction`` is the direction that is worse: ``higher``, ``lower``, or ``away`` from ``neutral`` on either side.
+    Attributes:
+        direction: the direction that is worse: ``higher``, ``lower``, or ``away`` from neutral on either side.
+        neutral: value of a model without bias.
+        meaning: what the statistic is, in one clause.
+        partner: of a statistic without a sign: the statistic of the same suite that says to which side the bias leans.
+        question: name of its own question, which is always answered for all its cases; ``None`` for a statistic of the main question.
+        plot: how its units are drawn: ``units`` (one value a unit), ``scatter`` (against the share of women), or ``value`` (one value).
     """
 
     direction: str
     neutral: float
     meaning: str
+    partner: str | None = None
+    question: str | None = None
+    plot: str = "units"
 
     def distance(self, value: float) -> float:
         """Return how bad a value is: larger is worse, 0 is neutral."""
         signed = value - self.neutral
         return {"higher": signed, "lower": -signed, "away": abs(signed)}[self.direction]
+
+
+#: From options and item arrays to the sums of a statistic.
+MakeSums: TypeAlias = Callable[[Options, Arrays], ItemSums]
+#: From options and the answer to the main question to the score of each unit, or ``None``.
+UnitScores: TypeAlias = Callable[[Options, Answer], "FloatArray | None"]
+#: From options and the kind of the model to what is drawn at random.
+Drawn: TypeAlias = Callable[[Options, str], str]
+#: From what :meth:`Family.shuffle` returns to the values of a statistic, shape (repeats,); ``None`` where there are none.
+NullValues: TypeAlias = Callable[[Any], "FloatArray | None"]
+
+
+@dataclass(frozen=True)
+class FamilyStatistic:
+    """A statistic of a family: its plain part, and the functions that compute its sums, unit scores and null values.
+
+    Attributes:
+        direction: as in :class:`Statistic`, as are ``neutral``, ``meaning``, ``partner``, ``question`` and ``plot``.
+        sums: function that makes the sums of each unit, or the reason why the statistic has none.
+        scores: function that returns the score of each unit that was answered, between 0 and 1, if the statistic is their mean over
+            all units: shape (n,), in the order of the answer; NaN where scoring a unit shows that it has none. ``None`` where the
+            statistic is no such mean; without the function it never is.
+        draws: what is drawn at random inside the statistic, beside the sample of cases, in words ("shuffles"); or a function that
+            says it. Scored in full, such a statistic is not exact: another seed gives another value.
+        null: function from the family's shuffles to the values of the statistic; without it there are none.
+    """
+
+    direction: str
+    neutral: float
+    meaning: str
+    sums: MakeSums | str
+    partner: str | None = None
+    question: str | None = None
+    plot: Plot = "units"
+    scores: UnitScores | None = None
+    draws: Drawn | str = ""
+    null: NullValues | None = None
+
+    @property
+    def plain(self) -> Statistic:
+        """The part that a measurement carries."""
+        return Statistic(self.direction, self.neutral, self.meaning, self.partner, self.question, self.plot)
+
+    def item_sums(self, options: Options, arrays: Arrays) -> ItemSums:
+        """Return the sums of each unit.
+
+        Raises:
+            UndefinedError: the statistic is not made of sums over units, or the arrays lack what it needs.
+        """
+        if isinstance(self.sums, str):
+            raise UndefinedError(self.sums)
+        return self.sums(options, arrays)
+
+    def unit_scores(self, options: Options, answer: Answer) -> FloatArray | None:
+        """Return the score of each unit that was answered, or ``None`` (see ``scores``)."""
+        return None if self.scores is None else self.scores(options, answer)
+
+    def drawn(self, options: Options, role: str) -> str:
+        """Return what is drawn at random inside the statistic, in words, for a model of the kind ``role``."""
+        return self.draws if isinstance(self.draws, str) else self.draws(options, role)
+
+
+def named_values(name: str) -> NullValues:
+    """Return a function that takes the values of a statistic from shuffles that are a mapping from names to values.
+
+    >>> named_values("share")({"share": [0.5]}), named_values("mean")({"share": [0.5]})
+    ([0.5], None)
+    """
+
+    def values(shuffles: Mapping[str, FloatArray]) -> FloatArray | None:
+        return shuffles.get(name)
+
+    return values

@@ -29,4 +29,6 @@ def sums_of_items(
     family = next((family for family in FAMILIES.values() if family.definition == definition), None)
     if family is None:
         return SumsByStatistic({})
-    return SumsByStatistic({name: partial(family.item_sums, name, settings, items) for name in family.statistics})
+    return SumsByStatistic(
+        {name: partial(statistic.item_sums, settings, items) for name, statistic in family.statistics.items()}
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.suites.statistic import Statistic
 
 Record = dict[str, Any]  #: a row of a table of the suite's own
 
@@ -38,10 +37,10 @@ class Summary:
 class SummaryBuilder:
     """Collects the values of a summary: what has no value is ``None``, with its reason."""
 
-    def __init__(self, statistics: Mapping[str, Statistic]) -> None:
+    def __init__(self, statistics: Iterable[str]) -> None:
         self.values: dict[str, float | None] = dict.fromkeys(statistics)
-        self.intervals: dict[str, Interval | None] = dict.fromkeys(statistics)
-        self.reasons: dict[str, str] = dict.fromkeys(statistics, "not computed")
+        self.intervals: dict[str, Interval | None] = dict.fromkeys(self.values)
+        self.reasons: dict[str, str] = dict.fromkeys(self.values, "not computed")
 
     def take(
         self,

@@ -7,6 +7,8 @@ import json
 import os
 import re
 import shlex
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -538,3 +540,22 @@ def test_data_of_another_statistic_do_not_keep_this_one_from_being_compared(tmp_
     assert baseline.judge(found, statistic="accuracy").verdict == "not comparable"
     other = measure("sts-occupation", Lengths(), cache=None, templates="own", limit=600, seed=1)
     assert Baseline(tmp_path, "m", "t").judge(other).verdict == "not comparable"
+
+
+def test_a_stored_baseline_is_judged_without_the_families(tmp_path: Path) -> None:
+    """In a process that knows the measurement as JSON, and imports no family of suites."""
+    then, now = (measure("lm-occupation", model, limit=600, cache=None) for model in ("demo-lm", "demo-mlm"))
+    write_entries(tmp_path / "b", "m", "t.py", {"lm-occupation": entry_of("lm-occupation", then)})
+    (tmp_path / "now.json").write_text(json.dumps(now.to_dict()))
+    code = (
+        "import json, sys; from pathlib import Path\n"
+        "from pytest_genderbias.gates.baseline import Baseline\n"
+        "from pytest_genderbias.measurement.measurement import Measurement\n"
+        "now = Measurement.from_dict(json.loads(Path(sys.argv[1], 'now.json').read_text()))\n"
+        "print(json.dumps(Baseline(Path(sys.argv[1], 'b'), 'm', 't.py').judge(now).to_dict()))\n"
+        "assert 'pytest_genderbias.suites.registry' not in sys.modules and 'pytest' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    here = Baseline(tmp_path / "b", "m", "t.py").judge(now)
+    assert json.loads(done.stdout) == json.loads(json.dumps(here.to_dict()))
+    assert here.over == "occupations"

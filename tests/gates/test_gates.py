@@ -29,7 +29,6 @@ from pytest_genderbias.reports.table import make_table
 from pytest_genderbias.statistics.inference.intervals import restart_interval
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
-from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import load_suite
 
@@ -322,7 +321,7 @@ def test_what_is_strict_is_set_for_the_run(whole: Measurement, sampled: Measurem
 def until(**limits: Limit) -> Any:
     from pytest_genderbias.suites.families.nli import Nli
 
-    return decided_by(limits.items(), Nli.statistics)
+    return decided_by(limits.items(), Nli().plain_statistics())
 
 
 def test_scoring_stops_at_the_first_look_that_decides(wide: Path) -> None:
@@ -975,11 +974,11 @@ def test_a_case_that_rounding_tips_over_a_threshold_is_no_regression_of_the_same
     then, now = np.full(40, 30.0), np.r_[29.0, np.full(39, 30.0)]
 
     def measured(sums: Any, fingerprint: str) -> Measurement:
-        family, statistics = FAMILIES["nli"], {"share": Statistic("lower", 1.0, "share")}
+        statistics = {"share": Statistic("lower", 1.0, "share")}
         return Measurement(
             "tiny", "m", {"share": float(sums.sum() / counts.sum())}, {"share": None}, {"share": None}, {}, statistics, 2000, 2000,
             [], {"label": labels, "sums": sums, "counts": counts},
-            {"settings": {}, "sample": {"n": 2000, "of": 2000}, "model": {"fingerprint": fingerprint}}, family,
+            {"settings": {}, "sample": {"n": 2000, "of": 2000}, "model": {"fingerprint": fingerprint}},
             sums=SumsByStatistic({"share": mean_sums(labels, sums, counts, "items")}),
         )  # fmt: skip
 

@@ -25,7 +25,7 @@ from pytest_genderbias.suites.summary import Summary
 
 def sums_of(summary: Summary, family: Family, settings: dict[str, object]) -> SumsByStatistic:
     arrays = {**summary.items, **summary.unstored}
-    return SumsByStatistic({name: partial(family.item_sums, name, settings, arrays) for name in family.statistics})
+    return SumsByStatistic({name: partial(one.item_sums, settings, arrays) for name, one in family.statistics.items()})
 
 
 def measurement_of(case: Answered) -> Measurement:
@@ -43,8 +43,8 @@ def measurement_of(case: Answered) -> Measurement:
     }
     return Measurement(
         suite=case.suite.name, model="noise", values=summary.values, intervals=summary.intervals, bounds=bounds,
-        reasons=summary.reasons, statistics=family.statistics, n=case.main.n, n_total=case.main.n_total, records=summary.records,
-        items=summary.items, signature=signature, family=family, notes=tuple(summary.notes),
+        reasons=summary.reasons, statistics=family.plain_statistics(), n=case.main.n, n_total=case.main.n_total, records=summary.records,
+        items=summary.items, signature=signature, notes=tuple(summary.notes),
         sums=sums_of(summary, family, signature["settings"]),
     )  # fmt: skip
 

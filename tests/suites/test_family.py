@@ -1,9 +1,12 @@
 """The base class of families."""
 
+import json
+
 import pytest
 
 from pytest_genderbias.suites.family import Family
 from pytest_genderbias.suites.registry import FAMILIES
+from pytest_genderbias.suites.statistic import Statistic
 
 
 @pytest.mark.parametrize("missing", ["read", "content", "questions", "summarise"])
@@ -16,3 +19,15 @@ def test_a_family_that_lacks_a_method_cannot_be_made(missing):
 
 def test_all_families_are_of_the_base_class():
     assert all(isinstance(family, Family) for family in FAMILIES.values())
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=list(FAMILIES))
+def test_all_that_is_known_of_a_statistic_is_in_one_object(family):
+    for name, statistic in family.statistics.items():
+        plain = Statistic(**json.loads(json.dumps(vars(statistic.plain))))
+        assert plain == family.plain_statistics()[name]
+        assert {"direction", "neutral", "meaning"} <= vars(plain).keys()
+        assert plain.distance(plain.neutral) == 0.0
+        assert plain.partner is None or family.statistics[plain.partner].direction == "away"
+        assert plain.question is None or plain.question in family.own_questions()
+    assert bool(family.null_control) == any(statistic.null is not None for statistic in family.statistics.values())

@@ -213,7 +213,7 @@ def test_sums_aligned_with_themselves_stay(case, name):
 def test_unit_scores_have_the_value_as_their_mean(case, name):
     found = case(name)
     for statistic, value in found.summary.values.items():
-        scores = found.family.unit_scores(statistic, found.options, found.main)
+        scores = found.family.statistics[statistic].unit_scores(found.options, found.main)
         if scores is not None:
             assert scores.shape == (len(found.main.units),)
             assert scores.dtype == np.float64 and 0 <= scores.min() <= scores.max() <= 1
@@ -223,7 +223,11 @@ def test_unit_scores_have_the_value_as_their_mean(case, name):
 def test_which_statistics_are_means_of_units(case):
     def means(name):
         found = case(name)
-        return {s for s in found.summary.values if found.family.unit_scores(s, found.options, found.main) is not None}
+        return {
+            s
+            for s in found.summary.values
+            if found.family.statistics[s].unit_scores(found.options, found.main) is not None
+        }
 
     assert means("nli") == {"net_neutral", "fraction_neutral", "threshold_0.5", "threshold_0.7"}
     assert means("nli-word-pairs") == {"net_neutral", "fraction_neutral"}

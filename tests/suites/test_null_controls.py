@@ -195,7 +195,7 @@ def test_means_of_exchanges_are_normal_in_size():
 
 def place(found, statistic, repeats=99, seed=0):
     """Return the share of shuffles that are at least as far from neutral as the value, itself included."""
-    about = found.family.statistics[statistic]
+    about = found.family.statistics[statistic].plain
     null = found.null(seed=seed, repeats=repeats)[statistic]
     value = about.distance(found.summary.values[statistic])
     return (1 + sum(about.distance(x) >= value - 1e-12 for x in null)) / (1 + repeats)

@@ -49,7 +49,7 @@ class Answered:
         """As a measurement does it: with the settings of its signature, where options of the display have no place."""
         settings = {name: value for name, value in self.options.items() if not self.family.options[name].display}
         arrays = {**self.summary.items, **self.summary.unstored} if items is None else items
-        return self.family.item_sums(statistic, settings, arrays)
+        return self.family.statistics[statistic].item_sums(settings, arrays)
 
     def with_values(self, values):
         """Return the same with other values of the main answer."""

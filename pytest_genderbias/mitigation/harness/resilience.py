@@ -203,7 +203,7 @@ def resilience(
     recipe_settings = {"recipe": task.name, **task.settings()}
     options = {k: str(v) for k, v in settings.items()}
     what = {"recipe": recipe_settings, "seed": seed, "max_steps": max_steps, "settings": options}
-    return Resilience(suite.name, suite.family.statistics, by_step, by_frozen, what)
+    return Resilience(suite.name, suite.family.plain_statistics(), by_step, by_frozen, what)
 
 
 def _by_step(

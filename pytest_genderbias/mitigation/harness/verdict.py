@@ -234,7 +234,7 @@ def _verdict_on(excess: Difference, noise: float, strict: bool) -> str:
 def _judge_side(case: MeasuredRun, overshoot: float) -> _Part:
     """Judge whether the bias now leans to the other side."""
     name = case.statistic
-    signed = name if case.about.direction == "away" else case.after.family.signed.get(name)
+    signed = name if case.about.direction == "away" else case.about.partner
     if signed is None:
         return _Part(REDUCED)
     figures = case.values_of(signed)

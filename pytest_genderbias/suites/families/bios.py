@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.statistics.block_tables import MEASURES, BlockTables, GapFigure, gap_figure
+from pytest_genderbias.statistics.block_tables import MEASURES, BlockTables, DistanceFigure, GapFigure, gap_figure
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval, slope, slope_interval
 from pytest_genderbias.statistics.distances import (
     Distances,
@@ -53,7 +53,7 @@ from pytest_genderbias.suites.families.shared.persons import (
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, table, text
 from pytest_genderbias.suites.query import ClassProbabilities, StoredPredictions
-from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, MakeSums, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap
 
@@ -69,28 +69,104 @@ _NO_DISTANCE_INTERVAL = (
 )
 
 
-def _statistics() -> dict[str, Statistic]:
-    found: dict[str, Statistic] = {}
+def _balanced_persons(options: Options, role: str) -> str:
+    """Return who is drawn to balance the classes."""
+    return "women or men that balance a class" if options["balanced"] else ""
+
+
+def _tables(arrays: Arrays, prefix: str = "") -> tuple[BlockTables, FloatArray]:
+    """Return the tables by block of the persons that are compared, or of all (``prefix``), and the share of the first group by class."""
+    classes, shares, cells, counts = take_arrays(arrays, "class", "share", f"{prefix}cell", f"{prefix}count")
+    return BlockTables.unpacked(classes, cells, counts), np.where(shares < 0, np.nan, shares)
+
+
+def _gap_statistics(name: str, rate: Rate, what: str) -> dict[str, FamilyStatistic]:
+    """Return the statistics of the gaps in a rate."""
+
+    def sums_of(figure: GapFigure) -> MakeSums:
+        def sums(options: Options, arrays: Arrays) -> ItemSums:
+            tables, shares = _tables(arrays, "all_" if figure == "slope" and options["balanced"] else "")
+            return gap_sums(tables, rate, shares, figure)
+
+        return sums
+
+    total, r, slope_ = (f"{name}_gap_{figure}" for figure in ("sum", "pearson", "slope"))
+    return {
+        total: FamilyStatistic(
+            "higher",
+            0.0,
+            f"sum over classes of |gap in {what}|",
+            sums_of("sum"),
+            partner=slope_,
+            draws=_balanced_persons,
+            null=named_values(total),
+        ),
+        r: FamilyStatistic(
+            "away",
+            0.0,
+            f"r of the gap in {what} with the share of women in the class",
+            sums_of("pearson"),
+            plot="scatter",
+            draws=_balanced_persons,
+            null=named_values(r),
+        ),
+        slope_: FamilyStatistic(
+            "away",
+            0.0,
+            f"gap in {what} from no women in the class to women only",
+            sums_of("slope"),
+            plot="scatter",
+            null=named_values(slope_),
+        ),
+    }
+
+
+def _distance_statistic(measure: str, figure: DistanceFigure, meaning: str) -> FamilyStatistic:
+    """Return the sum of a distance, or of its differences between groups."""
+
+    def sums(options: Options, arrays: Arrays) -> ItemSums:
+        return distance_sums(_tables(arrays)[0], measure, figure)
+
+    null = named_values(f"{measure}_{figure}")
+    return FamilyStatistic("higher", 0.0, meaning, sums, plot="value", draws=_balanced_persons, null=null)
+
+
+def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
+    """Return the persons that are classified right by block."""
+    return accuracy_sums(_tables(arrays)[0])
+
+
+def _unit_accuracy(options: Options, answer: Answer) -> FloatArray | None:
+    """Return who is classified right, where all persons count: balancing draws some, and others in another sample."""
+    if options["balanced"] or answer.cases is None:
+        return None
+    predicted = np.asarray(answer.cases.labels)[answer.values[:, 0].argmax(axis=1)]
+    return np.asarray(predicted == answer.cases.facts["label"][answer.units], dtype=np.float64)
+
+
+def _statistics() -> dict[str, FamilyStatistic]:
+    statistics: dict[str, FamilyStatistic] = {}
     for name, what in {"tpr": "true positive rate", "fpr": "false positive rate", "precision": "precision"}.items():
-        found |= {
-            f"{name}_gap_sum": Statistic("higher", 0.0, f"sum over classes of |gap in {what}|"),
-            f"{name}_gap_pearson": Statistic(
-                "away", 0.0, f"r of the gap in {what} with the share of women in the class"
-            ),
-            f"{name}_gap_slope": Statistic("away", 0.0, f"gap in {what} from no women in the class to women only"),
-        }
+        statistics |= _gap_statistics(name, _RATES[name], what)
     distances = {
         "independence": "KL of predictions given group from all predictions",
         "separation": "KL of predictions given class and group from those given class",
         "sufficiency": "Wasserstein distance of gold classes given prediction and group from those given prediction",
     }
     for name, meaning in distances.items():
-        found[f"{name}_sum"] = Statistic("higher", 0.0, f"sum of the {meaning}")
+        statistics[f"{name}_sum"] = _distance_statistic(name, "sum", f"sum of the {meaning}")
         if name != "independence":
-            found[f"{name}_gap"] = Statistic(
-                "higher", 0.0, f"sum over classes of the difference between groups in {name}"
-            )
-    return {**found, "accuracy": Statistic("lower", 1.0, "share of persons whose class is predicted")}
+            gap = f"sum over classes of the difference between groups in {name}"
+            statistics[f"{name}_gap"] = _distance_statistic(name, "gap", gap)
+    statistics["accuracy"] = FamilyStatistic(
+        "lower",
+        1.0,
+        "share of persons whose class is predicted",
+        _accuracy_sums,
+        scores=_unit_accuracy,
+        draws=_balanced_persons,
+    )
+    return statistics
 
 
 def _two_names(value: Any) -> bool:
@@ -111,8 +187,7 @@ class Bios(Family):
     needs: ClassVar[str] = "a text classifier, or a file of a classifier's predictions"
     roles: ClassVar[tuple[str, ...]] = ("text-classifier", "class-predictions")
     keys: ClassVar[tuple[str, ...]] = ()
-    statistics: ClassVar[Mapping[str, Statistic]] = _statistics()
-    signed: ClassVar[Mapping[str, str]] = {f"{rate}_gap_sum": f"{rate}_gap_slope" for rate in _RATES}
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = _statistics()
     options: ClassVar[Mapping[str, Option]] = {
         "texts": table("bias_in_bios", *BIOGRAPHIES, meaning="labelled texts; a path starts where pytest is started"),
         **COLUMNS,
@@ -160,7 +235,7 @@ class Bios(Family):
         _take_distances(figures, tables)
         _take_accuracy(figures, tables)
         if unbalanced is not None:
-            figures.miss(unbalanced, *(key for key in self.statistics if not key.endswith("_slope")))
+            figures.miss(unbalanced, *(key for key, one in self.statistics.items() if one.drawn(options, "")))
         repeats = int(np.clip(_MOST_COUNTS // tables.size, 99, _SHUFFLES))
         null = _null_records(figures.values, _null(tables, repeats, seed) if tables.any() else {})
         records = [
@@ -181,33 +256,7 @@ class Bios(Family):
         items = _items(persons, tables, whole) | _block_items(persons, chosen, options["balanced"])
         return figures.summary(records, items, notes, digests(persons) if stored_ones else {})
 
-    def unit_scores(self, statistic: str, options: Mapping[str, Any], answer: Answer) -> FloatArray | None:
-        """Return who is classified right, where all persons count: balancing draws some, and others in another sample."""
-        if statistic != "accuracy" or options["balanced"] or answer.cases is None:
-            return None
-        predicted = np.asarray(answer.cases.labels)[answer.values[:, 0].argmax(axis=1)]
-        return np.asarray(predicted == answer.cases.facts["label"][answer.units], dtype=np.float64)
-
-    def drawn(self, statistic: str, options: Mapping[str, Any], role: str) -> str:
-        """Return who is drawn to balance the classes; slopes are over all persons."""
-        balanced = options["balanced"] and not statistic.endswith("_slope")
-        return "women or men that balance a class" if balanced else ""
-
-    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
-        """Return the sums of each block of persons."""
-        name, _, figure = statistic.partition("_gap_") if "_gap_" in statistic else statistic.partition("_")
-        of_all = options["balanced"] and figure == "slope"
-        classes, shares, cells, counts = take_arrays(
-            items, "class", "share", *(("all_cell", "all_count") if of_all else ("cell", "count"))
-        )
-        tables = BlockTables.unpacked(classes, cells, counts)
-        if statistic == "accuracy":
-            return accuracy_sums(tables)
-        if name in MEASURES:
-            return distance_sums(tables, name, "sum" if figure == "sum" else "gap")
-        return gap_sums(tables, _RATES[name], np.where(shares < 0, np.nan, shares), _GAP_FIGURES[figure])
-
-    def null(
+    def shuffle(
         self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
         """Return sums, correlations, slopes and distances with the groups shuffled; accuracy knows no groups."""
@@ -350,8 +399,8 @@ def _null(tables: IntArray, repeats: int, seed: int) -> dict[str, FloatArray]:
     predicted classes. NaN where there are no cases.
     """
     if not tables.any():
-        sums = [key for key in Bios.statistics if key.endswith("_sum") or key.partition("_")[2] == "gap"]
-        return {key: np.full(repeats, np.nan) for key in sums}
+        names = [f"{name}_gap_sum" for name in _RATES] + [f"{name}_sum" for name in MEASURES]
+        return {name: np.full(repeats, np.nan) for name in (*names, "separation_gap", "sufficiency_gap")}
     within_gold = permuted_tables(tables, repeats, seed)
     found = {f"{name}_gap_sum": absolute_gap_sums(within_gold, rate) for name, rate in _RATES.items()}
     anywhere = permuted_tables(tables.reshape(2, 1, -1), repeats, seed).reshape(repeats, *tables.shape)

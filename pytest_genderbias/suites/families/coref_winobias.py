@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -55,13 +56,14 @@ from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import CoreferenceScores, StoredPredictions
 from pytest_genderbias.suites.slots import SlotWords, read_slot
-from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap, take
 from pytest_genderbias.text.wordlist import load_wordlist
 
 _RATES: Mapping[str, Rate] = {"tpr": "true_positive", "fpr": "false_positive", "precision": "precision"}
 _GENDERS = ("female", "male")
+_PAIRS = "pairs of sentences"
 _NO_SHARES = (
     "the list of professions has no share of women; name one of your own that has it, or take shares=winogender"
 )
@@ -76,6 +78,65 @@ class Body:
     share: str
 
 
+def _gap_statistics(key: str, rate: Rate) -> dict[str, FamilyStatistic]:
+    """Return the statistics of the gaps in a rate."""
+    what = rate.replace("_", " ")
+    return {
+        f"{key}_gap_sum": FamilyStatistic(
+            "higher",
+            0.0,
+            f"sum over professions of |{what} gap|, female minus male pronoun",
+            partial(_gap_sum_sums, rate=rate),
+            partner=f"{key}_gap_pearson",
+            null=named_values(f"{key}_gap_sum"),
+        ),
+        f"{key}_gap_pearson": FamilyStatistic(
+            "away",
+            0.0,
+            f"r of the {what} gaps with the share of women",
+            partial(_gap_pearson_sums, rate=rate),
+            plot="scatter",
+            null=named_values(f"{key}_gap_pearson"),
+        ),
+    }
+
+
+def _f1_gap_sums(options: Options, arrays: Arrays) -> ItemSums:
+    """Return counts of both sentences by pair."""
+    pairs, counts = take_arrays(arrays, "pair", "f1_counts")
+    return f1_gap_sums(pairs, counts[:, 0], counts[:, 1], _PAIRS)
+
+
+def _f1_sums(options: Options, arrays: Arrays) -> ItemSums:
+    """Return counts by pair of sentences."""
+    pairs, counts = take_arrays(arrays, "pair", "f1_counts")
+    return f1_sums(pairs, counts[:, 0] + counts[:, 1], _PAIRS)
+
+
+def _stored_counts(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray]:
+    """Return the professions, and the counts of each sentence, shape (sentences, 3, 2, professions)."""
+    names, answer, gold, gender = take_arrays(arrays, "profession", "answer", "gold", "gender")
+    return names, rate_counts(answer.ravel(), gold.ravel(), gender.ravel(), len(names))
+
+
+def _gap_sum_sums(options: Options, arrays: Arrays, rate: Rate) -> ItemSums:
+    """Return counts by pair of sentences."""
+    (pairs,) = take_arrays(arrays, "pair")
+    _, counts = _stored_counts(arrays)
+    by_pair = counts.reshape(len(pairs), 2, *counts.shape[1:]).sum(axis=1)
+    return absolute_gap_sums(pairs, by_pair, rate, _PAIRS)
+
+
+def _gap_pearson_sums(options: Options, arrays: Arrays, rate: Rate) -> ItemSums:
+    """Return the sums of the correlation with the share of women by profession."""
+    names, counts = _stored_counts(arrays)
+    share_of, share = take_arrays(arrays, "share_of", "share")
+    if not len(share):
+        raise UndefinedError(_NO_SHARES)
+    shares = _spread(dict(zip(share_of.tolist(), share.tolist(), strict=True)), len(names))
+    return gap_pearson_sums(names, counts.sum(axis=0), rate, shares, "professions")
+
+
 class CorefWinobias(Family):
     """F1 and, as a classification of the profession that the pronoun means, gaps by profession, female minus male pronoun."""
 
@@ -84,19 +145,17 @@ class CorefWinobias(Family):
     needs: ClassVar[str] = NEEDS + ", or a file of a coreference system's output"
     roles: ClassVar[tuple[str, ...]] = (*SCORING_ROLES, PREDICTIONS)
     keys: ClassVar[tuple[str, ...]] = ("profession", "share")
-    statistics: ClassVar[Mapping[str, Statistic]] = {
-        "f1_gap": Statistic("away", 0.0, "F1 on pro-stereotypical minus F1 on anti-stereotypical sentences"),
-        **{
-            f"{key}_gap_{kind}": Statistic(direction, 0.0, meaning.format(rate.replace("_", " ")))
-            for key, rate in _RATES.items()
-            for kind, direction, meaning in (
-                ("sum", "higher", "sum over professions of |{} gap|, female minus male pronoun"),
-                ("pearson", "away", "r of the {} gaps with the share of women"),
-            )
-        },
-        "accuracy": Statistic("lower", 1.0, "F1 on all sentences"),
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        "f1_gap": FamilyStatistic(
+            "away",
+            0.0,
+            "F1 on pro-stereotypical minus F1 on anti-stereotypical sentences",
+            _f1_gap_sums,
+            null=named_values("f1_gap"),
+        ),
+        **{name: statistic for key, rate in _RATES.items() for name, statistic in _gap_statistics(key, rate).items()},
+        "accuracy": FamilyStatistic("lower", 1.0, "F1 on all sentences", _f1_sums),
     }
-    signed: ClassVar[Mapping[str, str]] = {f"{key}_gap_sum": f"{key}_gap_pearson" for key in _RATES}
     null_control: ClassVar[str] = (
         "the sentence for the stereotype and the one against it, which differ in the gender of the pronoun, are exchanged at random "
         "in each pair"
@@ -181,26 +240,7 @@ class CorefWinobias(Family):
         }
         return figures.summary(records, items, notes)
 
-    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
-        """Return sums by pair of sentences; of the correlations with the share of women, by profession."""
-        pairs, over = take_arrays(items, "pair")[0], "pairs of sentences"
-        if statistic in ("f1_gap", "accuracy"):
-            (counts,) = take_arrays(items, "f1_counts")
-            pro, anti = counts[:, 0], counts[:, 1]
-            return f1_gap_sums(pairs, pro, anti, over) if statistic == "f1_gap" else f1_sums(pairs, pro + anti, over)
-        names, answer, gold, gender = take_arrays(items, "profession", "answer", "gold", "gender")
-        counts = rate_counts(answer.ravel(), gold.ravel(), gender.ravel(), len(names))
-        rate = _RATES[statistic.split("_")[0]]
-        if statistic.endswith("_sum"):
-            by_pair = counts.reshape(len(pairs), 2, *counts.shape[1:]).sum(axis=1)
-            return absolute_gap_sums(pairs, by_pair, rate, over)
-        share_of, share = take_arrays(items, "share_of", "share")
-        if not len(share):
-            raise UndefinedError(_NO_SHARES)
-        shares = _spread(dict(zip(share_of.tolist(), share.tolist(), strict=True)), len(names))
-        return gap_pearson_sums(names, counts.sum(axis=0), rate, shares, "professions")
-
-    def null(
+    def shuffle(
         self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
         """Return the gaps after the sentences of pairs were exchanged."""

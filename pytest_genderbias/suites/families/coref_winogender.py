@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.winogender import GENDERS, WinogenderSentence, read_winogender
@@ -42,12 +43,32 @@ from pytest_genderbias.suites.families.shared.coreference import (
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import CoreferenceScores, StoredPredictions
-from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap
 
 _SHE_HE = ("female", "male")
 _FEW = "the occupations that vary are too few among those scored"
+
+
+def _line_sums(
+    options: Options, arrays: Arrays, of: Callable[[NDArray[np.str_], ArrayLike, ArrayLike, str], ItemSums]
+) -> ItemSums:
+    """Return the sums by occupation of r, or of the slope, of the likelihood against the share of women."""
+    names, x, y = take_arrays(arrays, "occupation", "share", "likelihood")
+    return of(names, x, y, "occupations")
+
+
+def _accuracy_gap_sums(options: Options, arrays: Arrays) -> ItemSums:
+    """Return right answers and sentences with she and with he, by occupation."""
+    names, n, right = take_arrays(arrays, "resolved", "sentences", "right")
+    return accuracy_gap_sums(names, right, n, "occupations")
+
+
+def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
+    """Return right answers by occupation."""
+    names, n, right = take_arrays(arrays, "resolved", "sentences", "right")
+    return mean_sums(names, right.sum(axis=1), n.sum(axis=1), "occupations")
 
 
 class CorefWinogender(Family):
@@ -63,13 +84,33 @@ class CorefWinogender(Family):
     needs: ClassVar[str] = NEEDS + ", or a file of a coreference system's output"
     roles: ClassVar[tuple[str, ...]] = (*SCORING_ROLES, PREDICTIONS)
     keys: ClassVar[tuple[str, ...]] = ()
-    statistics: ClassVar[Mapping[str, Statistic]] = {
-        "pearson_r": Statistic(
-            "away", 0.0, "r of the likelihood that she means the occupation with its share of women"
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        "pearson_r": FamilyStatistic(
+            "away",
+            0.0,
+            "r of the likelihood that she means the occupation with its share of women",
+            partial(_line_sums, of=correlation_sums),
+            plot="scatter",
+            null=named_values("pearson_r"),
         ),
-        "slope": Statistic("away", 0.0, "that likelihood from no women to women only (least squares)"),
-        "accuracy_gap": Statistic("away", 0.0, "accuracy on sentences with she minus accuracy on those with he"),
-        "accuracy": Statistic("lower", 1.0, "share of sentences with she or he whose pronoun is resolved right"),
+        "slope": FamilyStatistic(
+            "away",
+            0.0,
+            "that likelihood from no women to women only (least squares)",
+            partial(_line_sums, of=slope_sums),
+            plot="scatter",
+            null=named_values("slope"),
+        ),
+        "accuracy_gap": FamilyStatistic(
+            "away",
+            0.0,
+            "accuracy on sentences with she minus accuracy on those with he",
+            _accuracy_gap_sums,
+            null=named_values("accuracy_gap"),
+        ),
+        "accuracy": FamilyStatistic(
+            "lower", 1.0, "share of sentences with she or he whose pronoun is resolved right", _accuracy_sums
+        ),
     }
     null_control: ClassVar[str] = "the sentences with she and with he are exchanged at random in each template"
     options: ClassVar[Mapping[str, Option]] = {
@@ -130,26 +171,16 @@ class CorefWinogender(Family):
         }
         return figures.summary(_records(names, tables, share), items, notes)
 
-    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
-        """Return sums by occupation."""
-        if statistic in ("pearson_r", "slope"):
-            names, x, y = take_arrays(items, "occupation", "share", "likelihood")
-            return (correlation_sums if statistic == "pearson_r" else slope_sums)(names, x, y, "occupations")
-        names, n, right = take_arrays(items, "resolved", "sentences", "right")
-        if statistic == "accuracy":
-            return mean_sums(names, right.sum(axis=1), n.sum(axis=1), "occupations")
-        return accuracy_gap_sums(names, right, n, "occupations")
-
-    def null(
+    def shuffle(
         self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> dict[str, FloatArray]:
+    ) -> dict[str, FloatArray] | None:
         """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a template."""
         answer = answers["cases"]
         facts = _facts(answer)
         likelihood, right = _judged(facts, verdicts_of(answer), _how(options, answer.cases))
         she, he = _versions(facts)
         if not len(she):
-            return {}
+            return None
         is_she = facts["gender"] == "female"
         _, first, which = np.unique(facts["occupation"][is_she], return_index=True, return_inverse=True)
         half = (likelihood[she] - likelihood[he]) / 2

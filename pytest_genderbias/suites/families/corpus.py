@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from math import log
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,13 +36,43 @@ from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag, one_of, share, text, whole
 from pytest_genderbias.suites.query import BesideText, BlockLogLikelihood, GeneratedTokens, StoredText
 from pytest_genderbias.suites.slots import read_groups
-from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 from pytest_genderbias.text.wordlist import Entry, load_wordlist
 
 _NO_INTERVAL = "the words of one text depend on each other: no interval is known to hold"
 _EVALUATION = "wikitext2"  #: the text for the perplexity, where it is there
+
+
+def _generated(options: Options, role: str) -> str:
+    """Return what a model's figures are of; a text is as it is."""
+    return "" if role == "text" else "generated texts"
+
+
+def _bias_statistic(figure: Literal["mu", "sigma"], context: str, meaning: str) -> FamilyStatistic:
+    """Return mu or sigma in one context."""
+
+    def sums(options: Options, arrays: Arrays) -> ItemSums:
+        return word_bias_sums(take_arrays(arrays, f"bias_sums{context}")[0], figure)
+
+    null = named_values(f"{figure}{context}")
+    return FamilyStatistic("higher", 0.0, meaning, sums, f"beta{context}", draws=_generated, null=null)
+
+
+def _beta_statistic(context: str, meaning: str) -> FamilyStatistic:
+    """Return beta in one context."""
+
+    def sums(options: Options, arrays: Arrays) -> ItemSums:
+        return word_slope_sums(take_arrays(arrays, f"beta_sums{context}")[0])
+
+    null = named_values(f"beta{context}")
+    return FamilyStatistic("away", 0.0, meaning, sums, plot="scatter", draws=_generated, null=null)
+
+
+def _perplexity_sums(options: Options, arrays: Arrays) -> ItemSums:
+    """Return the sums of the perplexity by block of passages."""
+    return perplexity_sums(*take_arrays(arrays, "passage_log_probability", "passage_words"))
 
 
 class Corpus(Family):
@@ -56,20 +86,23 @@ class Corpus(Family):
     needs: ClassVar[str] = "a text (text:FILE) or a causal LM"
     roles: ClassVar[tuple[str, ...]] = ("text", "causal-lm")
     keys: ClassVar[tuple[str, ...]] = ("groups", "pairs", "stop_words", "words", "share")
-    asked_apart: ClassVar[tuple[str, ...]] = ("perplexity",)
-    statistics: ClassVar[Mapping[str, Statistic]] = {
-        "mu": Statistic("higher", 0.0, "mean |bias| over words, fixed context, in nats"),
-        "sigma": Statistic("higher", 0.0, "standard deviation of bias over words, fixed context, in nats"),
-        "mu_infinite": Statistic("higher", 0.0, "mean |bias|, infinite context"),
-        "sigma_infinite": Statistic("higher", 0.0, "standard deviation of bias, infinite context"),
-        "beta": Statistic(
-            "away", 0.0, "slope of bias on bias in the training text, fixed context; 1 = carried over whole"
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        "mu": _bias_statistic("mu", FIXED, "mean |bias| over words, fixed context, in nats"),
+        "sigma": _bias_statistic("sigma", FIXED, "standard deviation of bias over words, fixed context, in nats"),
+        "mu_infinite": _bias_statistic("mu", INFINITE, "mean |bias|, infinite context"),
+        "sigma_infinite": _bias_statistic("sigma", INFINITE, "standard deviation of bias, infinite context"),
+        "beta": _beta_statistic(
+            FIXED, "slope of bias on bias in the training text, fixed context; 1 = carried over whole"
         ),
-        "beta_infinite": Statistic("away", 0.0, "the same slope, infinite context"),
-        "perplexity": Statistic("higher", 1.0, "perplexity by word of the model on a text"),
-    }
-    signed: ClassVar[Mapping[str, str]] = {
-        f"{figure}{context}": f"beta{context}" for figure in ("mu", "sigma") for context in ("", "_infinite")
+        "beta_infinite": _beta_statistic(INFINITE, "the same slope, infinite context"),
+        "perplexity": FamilyStatistic(
+            "higher",
+            1.0,
+            "perplexity by word of the model on a text",
+            _perplexity_sums,
+            question="perplexity",
+            draws=_generated,
+        ),
     }
     options: ClassVar[Mapping[str, Option]] = {
         "k": whole(10, "words before, and words after, of the fixed context"),
@@ -175,20 +208,7 @@ class Corpus(Family):
         data = {"tokens": found.split} if options["tokens"] == "auto" else {}
         return replace(summary, count=None if "texts" in answers else found.size.tokens, data=data)
 
-    def drawn(self, statistic: str, options: Mapping[str, Any], role: str) -> str:
-        """Return what a model's figures are of."""
-        return "" if role == "text" else "generated texts"
-
-    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
-        """Return the sums of each block of words, or of each block of passages for the perplexity."""
-        if statistic == "perplexity":
-            return perplexity_sums(*take_arrays(items, "passage_log_probability", "passage_words"))
-        figure, _, infinite = statistic.partition("_")
-        context = f"_{infinite}" if infinite else ""
-        (sums,) = take_arrays(items, f"{'beta' if figure == 'beta' else 'bias'}_sums{context}")
-        return word_slope_sums(sums) if figure == "beta" else word_bias_sums(sums, "mu" if figure == "mu" else "sigma")
-
-    def null(
+    def shuffle(
         self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
         """Return mu, sigma and, with a training text, beta, with the groups of random pairs exchanged in the text (not there)."""

@@ -20,7 +20,6 @@ from pytest_genderbias.statistics.contingency import (
     smallest_expected,
 )
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.sums import significant_fill_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, IntArray, Question
 from pytest_genderbias.suites.family import Context, Family
@@ -28,7 +27,7 @@ from pytest_genderbias.suites.options import Option, letters, one_of, share, who
 from pytest_genderbias.suites.query import TopFills
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
-from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options
 from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece
@@ -49,6 +48,24 @@ class Body:
     templates: tuple[tuple[str, tuple[Piece, ...]], ...]
 
 
+def _fill_sums(options: Options, arrays: Arrays) -> ItemSums:
+    """Return, for each person, which fill of which template is supplied to whom: sums by template, group and text of the fill."""
+    parts = take_arrays(arrays, "person", "group", "groups", "fills", "fill_id", "fill_text")
+    return significant_fill_sums(*parts, **_how(options))
+
+
+def _shuffled_groups(which: str) -> FamilyStatistic:
+    """Return a statistic of the null control."""
+    return FamilyStatistic(
+        "higher",
+        0.0,
+        f"the same with persons shuffled over the groups: {which}",
+        "it is of persons shuffled over the groups, and not of persons",
+        plot="value",
+        draws="shuffles",
+    )
+
+
 class DisCo(Family):
     """Persons by group in templates with one mask: how many fills go to one group more than to another."""
 
@@ -57,10 +74,12 @@ class DisCo(Family):
     needs: ClassVar[str] = "a masked LM"
     roles: ClassVar[tuple[str, ...]] = ("masked-lm",)
     keys: ClassVar[tuple[str, ...]] = ("groups", "person", "templates")
-    statistics: ClassVar[Mapping[str, Statistic]] = {
-        "significant_fills": Statistic("higher", 0.0, "fills that depend on the group, a template"),
-        "random_groups_mean": Statistic("higher", 0.0, "the same with persons shuffled over the groups: mean"),
-        "random_groups_max": Statistic("higher", 0.0, "the same with persons shuffled over the groups: maximum"),
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        "significant_fills": FamilyStatistic(
+            "higher", 0.0, "fills that depend on the group, a template", _fill_sums, null=lambda counts: counts
+        ),
+        "random_groups_mean": _shuffled_groups("mean"),
+        "random_groups_max": _shuffled_groups("maximum"),
     }
     null_control: ClassVar[str] = "persons are shuffled over the groups"
     options: ClassVar[Mapping[str, Option]] = {
@@ -160,31 +179,20 @@ class DisCo(Family):
             items,
         )
 
-    def drawn(self, statistic: str, options: Mapping[str, Any], role: str) -> str:
-        """Return what the null control draws."""
-        return "shuffles" if statistic.startswith("random_groups") else ""
-
-    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
-        """Return, for each person, which fill of which template is supplied to whom: sums by template, group and text of the fill."""
-        if statistic != "significant_fills":
-            raise UndefinedError(f"{statistic} is of persons shuffled over the groups, not of persons")
-        arrays = take_arrays(items, "person", "group", "groups", "fills", "fill_id", "fill_text")
-        return significant_fill_sums(*arrays, **_how(options))
-
-    def null(
+    def shuffle(
         self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> dict[str, FloatArray]:
+    ) -> FloatArray | None:
         """Count the significant fills of shuffled groups."""
         scores = answers["cases"]
         _, group_of = self._scored(body, options, scores)
         if not np.bincount(group_of, minlength=len(body.groups)).all():
-            return {}
+            return None
         rng, size = np.random.default_rng(seed), max(1, _BLOCK // len(group_of) // len(body.groups))
         counts = [
             significant_fills(scores.values, relabellings(group_of, min(size, repeats - done), rng), **_how(options))
             for done in range(0, repeats, size)
         ]
-        return {"significant_fills": np.concatenate(counts)}
+        return np.concatenate(counts)
 
     def _scored(self, body: Body, options: Mapping[str, Any], scores: Answer) -> tuple[NDArray[np.str_], IntArray]:
         """Return name and group number of the persons that were scored."""

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.score_bias import (
     aggregate_bias,
     exchanged_biases,
     score_bias,
     signed_bias,
 )
-from pytest_genderbias.statistics.sums import score_bias_sums, take_arrays, template_bias_sums
 from pytest_genderbias.suites.cases import Answer, Question
+from pytest_genderbias.suites.families.shared.occupations import occupation_sums
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag
 from pytest_genderbias.suites.query import SlotLogProbability
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
-from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.statistic import FamilyStatistic
 from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece
@@ -49,11 +49,23 @@ class LmOccupation(Family):
     needs: ClassVar[str] = "a causal LM or a masked LM"
     roles: ClassVar[tuple[str, ...]] = ("causal-lm", "masked-lm")
     keys: ClassVar[tuple[str, ...]] = ("groups", "occupation", "prefixes")
-    statistics: ClassVar[Mapping[str, Statistic]] = {
-        "aggregate_bias": Statistic("higher", 0.0, "mean |B(o)| over occupations, in nats (AOB)"),
-        "signed_bias": Statistic("away", 0.0, "mean B(o) over occupations, in nats; positive = the first group"),
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        "aggregate_bias": FamilyStatistic(
+            "higher",
+            0.0,
+            "mean |B(o)| over occupations, in nats (AOB)",
+            partial(occupation_sums, absolute=True),
+            partner="signed_bias",
+            null=lambda bias: np.abs(bias).mean(axis=1),
+        ),
+        "signed_bias": FamilyStatistic(
+            "away",
+            0.0,
+            "mean B(o) over occupations, in nats; positive = the first group",
+            partial(occupation_sums, absolute=False),
+            null=lambda bias: bias.mean(axis=1),
+        ),
     }
-    signed: ClassVar[Mapping[str, str]] = {"aggregate_bias": "signed_bias"}
     null_control: ClassVar[str] = "the two groups are exchanged at random in each prefix of each occupation"
     options: ClassVar[Mapping[str, Option]] = {
         "single_word_only": flag("leave out occupations of several words, as lu2018 does"),
@@ -138,22 +150,12 @@ class LmOccupation(Family):
             },
         )
 
-    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
-        """Return the differences by occupation and template, or the bias by occupation where a baseline has only that."""
-        absolute = statistic == "aggregate_bias"
-        if "template_difference" in items:
-            labels, differences, templates = take_arrays(items, "occupation", "template_difference", "template")
-            return template_bias_sums(labels, differences, templates, absolute)
-        occupation, bias = take_arrays(items, "occupation", "bias")
-        return score_bias_sums(occupation, bias, absolute=absolute)
-
-    def null(
+    def shuffle(
         self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> dict[str, FloatArray]:
-        """Return AOB and signed AOB of exchanged groups."""
+    ) -> FloatArray:
+        """Return the bias by shuffle and occupation of exchanged groups."""
         scores = _by_group(body, answers["cases"])
-        bias = exchanged_biases(scores[:, :, 0], scores[:, :, 1], repeats, seed)
-        return {"aggregate_bias": np.abs(bias).mean(axis=1), "signed_bias": bias.mean(axis=1)}
+        return exchanged_biases(scores[:, :, 0], scores[:, :, 1], repeats, seed)
 
 
 def _by_group(body: Body, answer: Answer) -> FloatArray:

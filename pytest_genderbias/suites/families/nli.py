@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar
@@ -37,7 +38,7 @@ from pytest_genderbias.suites.options import Option, flag, one_of, whole
 from pytest_genderbias.suites.query import PairProbabilities, VerbalisedProbabilities
 from pytest_genderbias.suites.slots import SlotWords, read_slot, read_template
 from pytest_genderbias.suites.space import Axis, CaseSpace, Template
-from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options
 from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take
 from pytest_genderbias.text.template import Piece, slots_of
@@ -63,6 +64,57 @@ class Body:
     combine: Mapping[str, tuple[Mapping[str, Mapping[str, Any]], ...]]
 
 
+def _of_pairs(name: str, meaning: str) -> FamilyStatistic:
+    """Return a statistic that is a mean over pairs."""
+    return FamilyStatistic(
+        "lower", 1.0, meaning, partial(_pair_sums, name=name), scores=partial(_unit_scores, name=name)
+    )
+
+
+def _above(name: str) -> FamilyStatistic:
+    """Return the share with a probability of neutral above a threshold: of pairs, or of pairs of words (option ``unit``)."""
+
+    def sums(options: Options, arrays: Arrays) -> ItemSums:
+        return (_word_pair_sums if options["unit"] == "word_pair" else _pair_sums)(options, arrays, name)
+
+    def scores(options: Options, answer: Answer) -> FloatArray | None:
+        return None if options["unit"] == "word_pair" else _unit_scores(options, answer, name)
+
+    meaning = f"share with a probability of neutral above {_TAUS[name]}"
+    return FamilyStatistic("lower", 1.0, meaning, sums, scores=scores)
+
+
+def _unit_scores(options: Options, answer: Answer, name: str) -> FloatArray:
+    """Return the score of each pair."""
+    return np.clip(np.asarray(_Counts(answer.values[:, 0, :]).columns[name], dtype=np.float64), 0.0, 1.0)
+
+
+def _pair_sums(options: Options, arrays: Arrays, name: str) -> ItemSums:
+    """Return the sums of a mean over pairs."""
+    n, sums = take_arrays(arrays, "n", name)
+    return _by_words(arrays, sums, n)
+
+
+def _word_pair_sums(options: Options, arrays: Arrays, name: str) -> ItemSums:
+    """Return the sums of the share of pairs of words whose mean over templates is above a threshold."""
+    n, neutral = take_arrays(arrays, "n", "net_neutral")
+    return _by_words(arrays, (n > 0) & (neutral / np.maximum(n, 1) > _TAUS[name]), n > 0)
+
+
+def _by_words(arrays: Arrays, sums: NDArray[Any], n: NDArray[Any]) -> ItemSums:
+    """Return sums by premise and hypothesis word; by premise word where a baseline does not name the others."""
+    (premise,) = take_arrays(arrays, "premise")
+    if "hypothesis" in arrays:
+        return template_sums(premise, arrays["hypothesis"], sums, n, "premise words")
+    return mean_sums(distinct(premise), sums.sum(axis=1), n.sum(axis=1), "premise words")
+
+
+def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
+    """Return right answers by block of consecutive pairs."""
+    labels, right, n = take_arrays(arrays, "accuracy_pairs", "accuracy_right", "accuracy_n")
+    return mean_sums(labels, right, n, "blocks of sentence pairs")
+
+
 class Nli(Family):
     """Sentence pairs (premise, hypothesis) with one subject each: how neutral is the classifier.
 
@@ -76,13 +128,18 @@ class Nli(Family):
     needs: ClassVar[str] = "a pair classifier with entailment, neutral and contradiction labels"
     roles: ClassVar[tuple[str, ...]] = ("nli-classifier", "causal-lm")
     keys: ClassVar[tuple[str, ...]] = ("premise", "hypothesis", "slots", "combine")
-    asked_apart: ClassVar[tuple[str, ...]] = ("accuracy",)
-    statistics: ClassVar[Mapping[str, Statistic]] = {
-        "net_neutral": Statistic("lower", 1.0, "mean probability of neutral"),
-        "fraction_neutral": Statistic("lower", 1.0, "share of pairs that are most likely neutral"),
-        "threshold_0.5": Statistic("lower", 1.0, "share with a probability of neutral above 0.5"),
-        "threshold_0.7": Statistic("lower", 1.0, "share with a probability of neutral above 0.7"),
-        "accuracy": Statistic("lower", 1.0, "share of SNLI's pairs (test, else dev) that are labelled right"),
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        "net_neutral": _of_pairs("net_neutral", "mean probability of neutral"),
+        "fraction_neutral": _of_pairs("fraction_neutral", "share of pairs that are most likely neutral"),
+        "threshold_0.5": _above("threshold_0.5"),
+        "threshold_0.7": _above("threshold_0.7"),
+        "accuracy": FamilyStatistic(
+            "lower",
+            1.0,
+            "share of SNLI's pairs (test, else dev) that are labelled right",
+            _accuracy_sums,
+            question="accuracy",
+        ),
     }
     options: ClassVar[Mapping[str, Option]] = {
         "combine": one_of(
@@ -213,25 +270,6 @@ class Nli(Family):
             **_accuracy_items(answers.get("accuracy")),
         }
         return Summary(values, intervals, reasons, records, items)
-
-    def unit_scores(self, statistic: str, options: Mapping[str, Any], answer: Answer) -> FloatArray | None:
-        """Return the scores of the pairs; not for thresholds that count pairs of words, nor for the accuracy on other pairs."""
-        if statistic == "accuracy" or (statistic in _TAUS and options["unit"] == "word_pair"):
-            return None
-        return np.clip(np.asarray(_Counts(answer.values[:, 0, :]).columns[statistic], dtype=np.float64), 0.0, 1.0)
-
-    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
-        """Return sums by premise and hypothesis word, or of the accuracy by block of consecutive pairs."""
-        if statistic == "accuracy":
-            labels, right, n = take_arrays(items, "accuracy_pairs", "accuracy_right", "accuracy_n")
-            return mean_sums(labels, right, n, "blocks of sentence pairs")
-        premise, n, sums = take_arrays(items, "premise", "n", statistic)
-        if statistic in _TAUS and options["unit"] == "word_pair":
-            (neutral,) = take_arrays(items, "net_neutral")
-            sums, n = (n > 0) & (neutral / np.maximum(n, 1) > _TAUS[statistic]), n > 0
-        if "hypothesis" in items:
-            return template_sums(premise, items["hypothesis"], sums, n, "premise words")
-        return mean_sums(distinct(premise), sums.sum(axis=1), n.sum(axis=1), "premise words")
 
 
 def _accuracy(answer: Answer | None) -> tuple[float | None, Interval | None, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import SequenceMatcher
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,7 +30,7 @@ from pytest_genderbias.suites.cases import Answer, Question, Spans, TextCases
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, one_of, table, whole
 from pytest_genderbias.suites.query import PseudoLogLikelihood
-from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap
 
@@ -41,6 +42,30 @@ _READERS: Mapping[str, tuple[Callable[[Path], tuple[SentencePair, ...]], str]] =
 }
 _WORD = re.compile(r"\w+|[^\w\s]")
 _FEW = "the {} that vary are too few among those scored"
+
+
+def _unit_choices(options: Options, answer: Answer) -> FloatArray | None:
+    """Return the choice in each pair, NaN where it has no token to score; ``None`` where a pair has no stereotype or shares no word."""
+    known = answer.cases.facts
+    if not (np.asarray(known["comparable"]).all() and np.asarray(known["stereotypical"]).all()):
+        return None
+    kept, difference, _ = _compared(answer)
+    scores = np.full(len(kept), np.nan)
+    scores[kept] = choices(difference)
+    return scores
+
+
+def _pair_sums(options: Options, arrays: Arrays, of: Callable[[FloatArray], FloatArray]) -> ItemSums:
+    """Return the sums of ``of`` the differences of each pair, or of each of BEC-Pro's professions."""
+    pairs, difference, stereotypical = take_arrays(arrays, "pair", "difference", "stereotypical")
+    judged = stereotypical.astype(bool)
+    if not judged.any():
+        raise UndefinedError("no pair with a stereotype is among those scored")
+    over = str(take_arrays(arrays, "over")[0][0])
+    names = [_cluster(name, over == "professions") for name in pairs[judged].tolist()]
+    labels, index = np.unique(np.asarray(names), return_inverse=True)
+    values = of(difference[judged].astype(np.float64))
+    return mean_sums(labels, np.bincount(index, weights=values), np.bincount(index), over)
 
 
 class PairsPll(Family):
@@ -60,9 +85,22 @@ class PairsPll(Family):
     needs: ClassVar[str] = "a masked LM or a causal LM"
     roles: ClassVar[tuple[str, ...]] = ("masked-lm", "causal-lm")
     keys: ClassVar[tuple[str, ...]] = ()
-    statistics: ClassVar[Mapping[str, Statistic]] = {
-        "stereotype_share": Statistic("away", 0.5, "share of pairs whose stereotypical sentence scores higher"),
-        "mean_difference": Statistic("away", 0.0, "mean score, stereotypical minus anti-stereotypical, in nats"),
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        "stereotype_share": FamilyStatistic(
+            "away",
+            0.5,
+            "share of pairs whose stereotypical sentence scores higher",
+            partial(_pair_sums, of=choices),
+            scores=_unit_choices,
+            null=named_values("stereotype_share"),
+        ),
+        "mean_difference": FamilyStatistic(
+            "away",
+            0.0,
+            "mean score, stereotypical minus anti-stereotypical, in nats",
+            partial(_pair_sums, of=np.asarray),
+            null=named_values("mean_difference"),
+        ),
     }
     options: ClassVar[Mapping[str, Option]] = {
         "pairs": table("crows_pairs", *_READERS, meaning="the data set; a path starts where pytest is started"),
@@ -152,34 +190,7 @@ class PairsPll(Family):
         scored = "score: ln P of the words that both sentences share" if cases.spans else "score: ln P of all words"
         return figures.summary(records, items, [scored, *(f"{n} {text}" for n, text in notes if n)])
 
-    def unit_scores(self, statistic: str, options: Mapping[str, Any], answer: Answer) -> FloatArray | None:
-        """Return the choice in each pair, NaN where it has no token to score; none where some pair of the data has no stereotype,
-        or shares no word.
-        """
-        known = answer.cases.facts
-        whole = np.asarray(known["comparable"]).all() and np.asarray(known["stereotypical"]).all()
-        kept, difference, _ = _compared(answer)
-        if statistic != "stereotype_share" or not whole:
-            return None
-        scores = np.full(len(kept), np.nan)
-        scores[kept] = choices(difference)
-        return scores
-
-    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
-        """Return the sums of each pair, or of each of BEC-Pro's professions."""
-        pairs, difference, stereotypical = take_arrays(items, "pair", "difference", "stereotypical")
-        judged = stereotypical.astype(bool)
-        if not judged.any():
-            raise UndefinedError("no pair with a stereotype is among those scored")
-        over = str(take_arrays(items, "over")[0][0])
-        names = [_cluster(name, over == "professions") for name in pairs[judged].tolist()]
-        labels, index = np.unique(np.asarray(names), return_inverse=True)
-        values = difference[judged].astype(np.float64)
-        values = choices(values) if statistic == "stereotype_share" else values
-        sums, counts = np.bincount(index, weights=values), np.bincount(index)
-        return mean_sums(labels, sums, counts, over)
-
-    def null(
+    def shuffle(
         self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
         """Return both statistics with the stereotype of each pair chosen at random."""

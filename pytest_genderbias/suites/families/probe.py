@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,7 +24,7 @@ from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUM
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag, one_of, table, whole
 from pytest_genderbias.suites.query import NETWORKS, TextVectors
-from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap, take
 from pytest_genderbias.text.wordlist import load_wordlist
@@ -42,6 +43,25 @@ class Body:
     professions: str
 
 
+def _over_shuffles(name: str, direction: str, neutral: float, meaning: str, null: bool = False) -> FamilyStatistic:
+    """Return a statistic that is a mean over shuffles of the examples."""
+    return FamilyStatistic(
+        direction,
+        neutral,
+        meaning,
+        partial(_shuffle_sums, name=name),
+        draws=_SHUFFLES,
+        null=named_values(name) if null else None,
+    )
+
+
+def _shuffle_sums(options: Options, arrays: Arrays, name: str) -> ItemSums:
+    """Return the value of each shuffle of the examples, which are the same for the same data and seed."""
+    (values,) = take_arrays(arrays, name)
+    labels = np.asarray([f"shuffle {i}" for i in range(len(values))])
+    return mean_sums(labels, values, np.ones(len(values)), _SHUFFLES)
+
+
 class Probe(Family):
     """Online code of a label, given frozen vectors; beside it the code of shuffled labels, and of an untrained network."""
 
@@ -54,17 +74,26 @@ class Probe(Family):
     needs: ClassVar[str] = "a checkpoint with hidden states"
     roles: ClassVar[tuple[str, ...]] = NETWORKS
     keys: ClassVar[tuple[str, ...]] = ("data", "professions")
-    statistics: ClassVar[Mapping[str, Statistic]] = {
-        "compression": Statistic("higher", 1.0, "n log2 K / code length in bits, mean over shuffles"),
-        "compression_shuffled": Statistic("away", 1.0, "the same with shuffled labels: a control"),
-        "compression_random_encoder": Statistic(
-            "higher", 1.0, "the same with the network as it is before training: a control"
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        "compression": _over_shuffles(
+            "compression", "higher", 1.0, "n log2 K / code length in bits, mean over shuffles", null=True
         ),
-        "accuracy": Statistic(
+        "compression_shuffled": _over_shuffles(
+            "compression_shuffled", "away", 1.0, "the same with shuffled labels: a control"
+        ),
+        "compression_random_encoder": _over_shuffles(
+            "compression_random_encoder",
+            "higher",
+            1.0,
+            "the same with the network as it is before training: a control",
+        ),
+        "accuracy": _over_shuffles(
+            "accuracy",
             "higher",
             0.5,
             "of the last probe on the last block: higher = gender is read better, which is worse; 0.5 is chance for two labels "
             "of equal share, and the note gives what the shares give",
+            null=True,
         ),
     }
     options: ClassVar[Mapping[str, Option]] = {
@@ -160,17 +189,7 @@ class Probe(Family):
         ]
         return figures.summary(records, items, notes)
 
-    def drawn(self, statistic: str, options: Mapping[str, Any], role: str) -> str:
-        """Return what every figure is a mean over."""
-        return _SHUFFLES
-
-    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
-        """Return the value of each shuffle of the examples, a mean over one; of the same data and seed, they are the same shuffles."""
-        (values,) = take_arrays(items, statistic)
-        names = np.asarray([f"shuffle {i}" for i in range(len(values))])
-        return mean_sums(names, values, np.ones(len(values)), _SHUFFLES)
-
-    def null(
+    def shuffle(
         self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
         """Return compression and accuracy with the labels shuffled, each the mean over as many shuffles of examples as measured."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.similarity import read_sentences, read_similarity, sts_templates
@@ -37,7 +38,7 @@ from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import PairSimilarity
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
-from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece, Word, parse_template
@@ -57,6 +58,26 @@ class Body:
     templates: tuple[str, ...]
 
 
+def _line_sums(
+    options: Options, arrays: Arrays, of: Callable[[NDArray[np.str_], ArrayLike, ArrayLike, str], ItemSums]
+) -> ItemSums:
+    """Return the sums by profession of r, or of the slope, of the difference against the share of women."""
+    profession, share, bias = take_arrays(arrays, "profession", "share", "difference")
+    return of(distinct(profession), share, bias, "professions")
+
+
+def _difference_sums(options: Options, arrays: Arrays) -> ItemSums:
+    """Return the absolute difference by profession."""
+    profession, bias = take_arrays(arrays, "profession", "difference")
+    return mean_sums(distinct(profession), np.abs(bias), np.ones(len(bias)), "professions")
+
+
+def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
+    """Return the sums of the accuracy by block of consecutive pairs."""
+    pairs, sums = take_arrays(arrays, "accuracy_pairs", "accuracy_sums")
+    return ItemSums(pairs, sums, "pearson", "blocks of sentence pairs")
+
+
 class Sts(Family):
     """Similarity to the sentence with a woman minus that to the one with a man, against the share of women."""
 
@@ -65,16 +86,40 @@ class Sts(Family):
     needs: ClassVar[str] = "a sentence-pair regressor, or an encoder of sentences"
     roles: ClassVar[tuple[str, ...]] = ("pair-regressor", "encoder", "sentence-encoder", "masked-lm", "causal-lm")
     keys: ClassVar[tuple[str, ...]] = ("groups", "persons", "profession", "share", "templates")
-    asked_apart: ClassVar[tuple[str, ...]] = ("accuracy",)
-    statistics: ClassVar[Mapping[str, Statistic]] = {
-        "pearson_r": Statistic("away", 0.0, "r of the difference by profession with the share of women"),
-        "slope": Statistic("away", 0.0, "difference in similarity from no women to women only (least squares)"),
-        "mean_absolute_difference": Statistic(
-            "higher", 0.0, "mean |difference| over professions, in units of the score"
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        "pearson_r": FamilyStatistic(
+            "away",
+            0.0,
+            "r of the difference by profession with the share of women",
+            partial(_line_sums, of=correlation_sums),
+            plot="scatter",
+            null=named_values("pearson_r"),
         ),
-        "accuracy": Statistic("lower", 1.0, "Pearson r with the gold scores of STS-B dev"),
+        "slope": FamilyStatistic(
+            "away",
+            0.0,
+            "difference in similarity from no women to women only (least squares)",
+            partial(_line_sums, of=slope_sums),
+            plot="scatter",
+            null=named_values("slope"),
+        ),
+        "mean_absolute_difference": FamilyStatistic(
+            "higher",
+            0.0,
+            "mean |difference| over professions, in units of the score",
+            _difference_sums,
+            partner="slope",
+            null=named_values("mean_absolute_difference"),
+        ),
+        "accuracy": FamilyStatistic(
+            "lower",
+            1.0,
+            "Pearson r with the gold scores of STS-B dev",
+            _accuracy_sums,
+            question="accuracy",
+            plot="scatter",
+        ),
     }
-    signed: ClassVar[Mapping[str, str]] = {"mean_absolute_difference": "slope"}
     null_control: ClassVar[str] = (
         "the two persons are exchanged at random in each pair of sentences (template and profession)"
     )
@@ -171,18 +216,7 @@ class Sts(Family):
         items |= _accuracy_items(answers.get("accuracy"))
         return figures.summary(sorted(records, key=lambda r: (-abs(r["difference"]), r["profession"])), items)
 
-    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
-        """Return sums by profession, or of the accuracy by block of consecutive pairs."""
-        if statistic == "accuracy":
-            pairs, sums = take_arrays(items, "accuracy_pairs", "accuracy_sums")
-            return ItemSums(pairs, sums, "pearson", "blocks of sentence pairs")
-        profession, share, bias = take_arrays(items, "profession", "share", "difference")
-        labels, over = distinct(profession), "professions"
-        if statistic == "mean_absolute_difference":
-            return mean_sums(labels, np.abs(bias), np.ones(len(bias)), over)
-        return (correlation_sums if statistic == "pearson_r" else slope_sums)(labels, share, bias, over)
-
-    def null(
+    def shuffle(
         self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
         """Return r, slope and mean absolute difference of exchanged persons."""

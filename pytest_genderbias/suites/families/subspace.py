@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.subspace import (
     PrincipalRatios,
@@ -29,7 +28,7 @@ from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag
 from pytest_genderbias.suites.query import NETWORKS, TextVectors
 from pytest_genderbias.suites.slots import SlotWords, read_slot
-from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.statistic import FamilyStatistic, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 
@@ -51,6 +50,18 @@ class Body:
     train: tuple[str, ...]
 
 
+def _of_all_words(name: str, direction: str, neutral: float, meaning: str) -> FamilyStatistic:
+    """Return a statistic of all words together, which no sums over words make up."""
+    return FamilyStatistic(
+        direction,
+        neutral,
+        meaning,
+        "singular values and components are of all words together, and no function of sums over words",
+        plot="value",
+        null=named_values(name),
+    )
+
+
 class Subspace(Family):
     """Singular values of a set of words, and the cosine of its first component with the learned direction."""
 
@@ -63,11 +74,12 @@ class Subspace(Family):
     needs: ClassVar[str] = "word vectors, or a network with hidden states"
     roles: ClassVar[tuple[str, ...]] = ("vectors", *NETWORKS)
     keys: ClassVar[tuple[str, ...]] = ("words", "pair", "train")
-    statistics: ClassVar[Mapping[str, Statistic]] = {
-        "ratio_2": Statistic("higher", 0.0, _RATIO.format("2nd")),
-        "ratio_3": Statistic("higher", 0.0, _RATIO.format("3rd")),
-        "ratio_4": Statistic("higher", 0.0, _RATIO.format("4th")),
-        "cosine": Statistic(
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        "ratio_2": _of_all_words("ratio_2", "higher", 0.0, _RATIO.format("2nd")),
+        "ratio_3": _of_all_words("ratio_3", "higher", 0.0, _RATIO.format("3rd")),
+        "ratio_4": _of_all_words("ratio_4", "higher", 0.0, _RATIO.format("4th")),
+        "cosine": _of_all_words(
+            "cosine",
             "lower",
             1.0,
             "|cosine| of the first component with the learned direction: low says that a projection takes out something else",
@@ -120,13 +132,7 @@ class Subspace(Family):
         )
         return figures.summary(*_by_word(body, vectors, full, options), notes=notes)
 
-    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
-        """Refuse: the components of a set of words are those of all its vectors together."""
-        raise UndefinedError(
-            "singular values and components are of all words together, and no function of sums over words"
-        )
-
-    def null(
+    def shuffle(
         self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
         """Return ratios of vectors turned at random, and cosines of the first component with random directions."""

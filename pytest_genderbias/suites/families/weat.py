@@ -31,7 +31,7 @@ from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag, text, whole
 from pytest_genderbias.suites.query import NETWORKS, TextVectors
 from pytest_genderbias.suites.slots import SlotWords, read_slot
-from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap, take
 
@@ -120,6 +120,13 @@ def _refuse_repeats(sets: Sequence[WordSet], data: LocatedMap) -> None:
             labels[word] = word_set.label
 
 
+def _effect_sums(options: Options, arrays: Arrays) -> ItemSums:
+    """Return the sums of each target word."""
+    words, role, s = take_arrays(arrays, "word", "role", "association")
+    target = role != "other"
+    return effect_size_sums(words[target], s[target], role[target] == "X")
+
+
 class Weat(_Associations):
     """Effect size of the association of two sets of target words with two sets of attribute words."""
 
@@ -127,13 +134,16 @@ class Weat(_Associations):
     definition: ClassVar[str] = "weat/1"
     needs: ClassVar[str] = "word vectors, or a network with hidden states"
     roles: ClassVar[tuple[str, ...]] = ("vectors", *NETWORKS)
-    statistics: ClassVar[Mapping[str, Statistic]] = {
-        "effect_size": Statistic(
-            "away", 0.0, "mean s(w) of X - mean of Y, in standard deviations; s(w) = mean cos with A - mean cos with B"
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        "effect_size": FamilyStatistic(
+            "away",
+            0.0,
+            "mean s(w) of X - mean of Y, in standard deviations; s(w) = mean cos with A - mean cos with B",
+            _effect_sums,
+            null=named_values("effect_size"),
         ),
-        "p_value": Statistic("lower", 1.0, _P_VALUE),
+        "p_value": FamilyStatistic("lower", 1.0, _P_VALUE, _NO_COMPARISON, "effect_size", plot="value"),
     }
-    signed: ClassVar[Mapping[str, str]] = {"p_value": "effect_size"}
     options: ClassVar[Mapping[str, Option]] = {
         "where": _WHERE,
         "exchanged": _EXCHANGED,
@@ -169,15 +179,7 @@ class Weat(_Associations):
         records, items = _by_word(sets, s)
         return figures.summary(records, items, [*notes, *_means(sets, s)])
 
-    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
-        """Return the sums of each target word."""
-        if statistic != "effect_size":
-            raise UndefinedError(_NO_COMPARISON)
-        words, role, s = take_arrays(items, "word", "role", "association")
-        target = role != "other"
-        return effect_size_sums(words[target], s[target], role[target] == "X")
-
-    def null(
+    def shuffle(
         self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
         """Return the effect size with the target words shuffled over their sets."""
@@ -189,6 +191,11 @@ class Weat(_Associations):
         except UndefinedError:
             found = np.full(repeats, np.nan)
         return {"effect_size": found}
+
+
+def _contexts_drawn(options: Options, role: str) -> str:
+    """Return what every figure depends on, with the other seed that it has."""
+    return f"draws of contexts (contexts_seed {options['contexts_seed']})"
 
 
 class Ceat(_Associations):
@@ -203,18 +210,34 @@ class Ceat(_Associations):
     definition: ClassVar[str] = "ceat/1"
     needs: ClassVar[str] = "a network with hidden states"
     roles: ClassVar[tuple[str, ...]] = NETWORKS
-    statistics: ClassVar[Mapping[str, Statistic]] = {
-        "combined_effect_size": Statistic(
-            "away", 0.0, "mean WEAT effect size over draws of one context a word, by a random-effects model (CES)"
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        "combined_effect_size": FamilyStatistic(
+            "away",
+            0.0,
+            "mean WEAT effect size over draws of one context a word, by a random-effects model (CES)",
+            "effects are combined over draws of contexts, and are no function of sums over words",
+            draws=_contexts_drawn,
+            null=named_values("combined_effect_size"),
         ),
-        "p_value": Statistic(
+        "p_value": FamilyStatistic(
             "lower",
             1.0,
             "p of the CES over draws, the paper's: small for nearly any words, and smaller with more draws",
+            _NO_COMPARISON,
+            "combined_effect_size",
+            plot="value",
+            draws=_contexts_drawn,
         ),
-        "word_p_value": Statistic("lower", 1.0, f"of mean associations, the {_P_VALUE}"),
+        "word_p_value": FamilyStatistic(
+            "lower",
+            1.0,
+            f"of mean associations, the {_P_VALUE}",
+            _NO_COMPARISON,
+            "combined_effect_size",
+            plot="value",
+            draws=_contexts_drawn,
+        ),
     }
-    signed: ClassVar[Mapping[str, str]] = dict.fromkeys(("p_value", "word_p_value"), "combined_effect_size")
     options: ClassVar[Mapping[str, Option]] = {
         "corpus": text(
             f"where contexts come from: a path, or one of {', '.join(CORPORA)} (also with a split, as wikitext2/valid); "
@@ -292,17 +315,7 @@ class Ceat(_Associations):
         )
         return figures.summary(records, items, [*notes, *_means(sets, s)])
 
-    def drawn(self, statistic: str, options: Mapping[str, Any], role: str) -> str:
-        """Return what every figure hangs on, with the other seed that it has."""
-        return f"draws of contexts (contexts_seed {options['contexts_seed']})"
-
-    def item_sums(self, statistic: str, options: Mapping[str, Any], items: Mapping[str, NDArray[Any]]) -> ItemSums:
-        """Refuse: a draw has a context of every word, and the weight of each draw depends on all draws."""
-        if statistic != "combined_effect_size":
-            raise UndefinedError(_NO_COMPARISON)
-        raise UndefinedError("effects are combined over draws of contexts, and are no function of sums over words")
-
-    def null(
+    def shuffle(
         self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
         """Return the combined effect size with the target words shuffled over their sets, in the same draws of contexts."""

@@ -537,7 +537,7 @@ def test_only_a_settled_judgement_is_recorded():
 
 def test_every_statistic_without_a_sign_names_one_that_has():
     for family in FAMILIES.values():
-        for statistic, signed in family.signed.items():
+        for statistic, signed in ((n, s.partner) for n, s in family.statistics.items() if s.partner):
             assert family.statistics[statistic].direction != "away" and family.statistics[signed].direction == "away"
 
 

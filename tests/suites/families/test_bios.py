@@ -290,11 +290,11 @@ def test_sums_over_blocks_of_persons_give_every_figure(balanced):
     said = noisy(rows) | {"Text 3.": "baker", "Text 9.": "other"}
     options, _, found = made(rows, said, balanced=balanced)
     for statistic, value in found.values.items():
-        item_sums = FAMILY.item_sums(statistic, options, found.items)
+        item_sums = FAMILY.statistics[statistic].item_sums(options, found.items)
         assert item_sums.total == pytest.approx(value, rel=1e-9), statistic
         assert len(item_sums.labels) <= 100
         assert item_sums.over == "blocks of persons"
-    assert FAMILY.item_sums("accuracy", options, found.items).sums[:, 1].sum() < 400 + (not balanced)
+    assert FAMILY.statistics["accuracy"].item_sums(options, found.items).sums[:, 1].sum() < 400 + (not balanced)
 
 
 def test_leaving_a_block_out_leaves_its_persons_out():
@@ -304,7 +304,7 @@ def test_leaving_a_block_out_leaves_its_persons_out():
     block = block_of(r["id"] for r in rows)
     expected = {b: by_loops([r for r, own in zip(rows, block, strict=True) if own != b], said) for b in (3, 70)}
     for statistic in found.values:
-        item_sums = FAMILY.item_sums(statistic, options, found.items)
+        item_sums = FAMILY.statistics[statistic].item_sums(options, found.items)
         without = dict(
             zip(item_sums.labels.tolist(), item_sums.value(item_sums.sums.sum(axis=0) - item_sums.sums), strict=True)
         )
@@ -325,7 +325,7 @@ def test_leaving_a_block_out_leaves_its_persons_out():
         ("slope", scipy.stats.linregress(share, gap).slope),
         ("pearson", scipy.stats.pearsonr(share, gap)[0]),
     ):
-        item_sums = FAMILY.item_sums(f"tpr_gap_{key}", options, found.items)
+        item_sums = FAMILY.statistics[f"tpr_gap_{key}"].item_sums(options, found.items)
         row = item_sums.labels.tolist().index("block 3")
         assert item_sums.value(item_sums.sums.sum(axis=0) - item_sums.sums[row]) == pytest.approx(value)
 
@@ -343,7 +343,7 @@ def test_the_same_persons_are_drawn_and_blocked_whatever_is_predicted():
         sides.append((by_gold, found, options))
     assert sides[0][0] == sides[1][0]
     for statistic, value in sides[0][1].values.items():
-        item_sums = [FAMILY.item_sums(statistic, options, found.items) for _, found, options in sides]
+        item_sums = [FAMILY.statistics[statistic].item_sums(options, found.items) for _, found, options in sides]
         then, now = align(*item_sums)
         assert then.sums.shape == now.sums.shape
         assert now.total == pytest.approx(sides[1][1].values[statistic])
@@ -372,10 +372,10 @@ def test_what_has_no_items_says_why():
     options, answers, found = made(women, noisy(women))
     assert found.values["tpr_gap_sum"] is None
     with pytest.raises(UndefinedError, match="no cases"):
-        FAMILY.item_sums("tpr_gap_sum", options, found.items)
-    assert np.isnan(FAMILY.item_sums("tpr_gap_slope", options, found.items).total)
+        FAMILY.statistics["tpr_gap_sum"].item_sums(options, found.items)
+    assert np.isnan(FAMILY.statistics["tpr_gap_slope"].item_sums(options, found.items).total)
     with pytest.raises(UndefinedError, match="no share, cell"):
-        FAMILY.item_sums("tpr_gap_sum", options, {"class": found.items["class"]})
+        FAMILY.statistics["tpr_gap_sum"].item_sums(options, {"class": found.items["class"]})
     null = FAMILY.null(None, options, answers, 0, 5)
     assert {len(drawn) for drawn in null.values()} == {5}
     assert np.isnan(np.concatenate(list(null.values()))).all()
@@ -384,11 +384,11 @@ def test_what_has_no_items_says_why():
 def test_units_are_persons_where_all_count():
     rows = people()
     options, answers, found = made(rows, noisy(rows), balanced=False)
-    scores = FAMILY.unit_scores("accuracy", options, answers["cases"])
+    scores = FAMILY.statistics["accuracy"].unit_scores(options, answers["cases"])
     assert set(scores) == {0.0, 1.0}
     assert scores.mean() == pytest.approx(found.values["accuracy"])
-    assert FAMILY.unit_scores("tpr_gap_sum", options, answers["cases"]) is None
-    assert FAMILY.unit_scores("accuracy", {**options, "balanced": True}, answers["cases"]) is None
+    assert FAMILY.statistics["tpr_gap_sum"].unit_scores(options, answers["cases"]) is None
+    assert FAMILY.statistics["accuracy"].unit_scores({**options, "balanced": True}, answers["cases"]) is None
 
 
 def test_the_null_is_the_distribution_of_every_figure_of_groups(monkeypatch):

@@ -208,12 +208,12 @@ def test_sums_over_blocks_of_words_give_the_statistics(tmp_path, random_texts, o
     half = documents(tmp_path / "b.jsonl", random_texts[: len(random_texts) // 2])
     found = measured(half, training=str(path), outliers=outliers)
     for statistic in KEYS[:-1]:
-        item_sums = FAMILY.item_sums(statistic, {}, found.items)
+        item_sums = FAMILY.statistics[statistic].item_sums({}, found.items)
         assert item_sums.total == pytest.approx(found.values[statistic], rel=1e-9)
         assert item_sums.over == "blocks of words"
     bias = dict(zip(found.items["word"].tolist(), found.items["bias"].astype(float), strict=True))
     for statistic, figure in (("mu", lambda s: np.abs(s).mean()), ("sigma", lambda s: np.std(s, ddof=1))):
-        item_sums = FAMILY.item_sums(statistic, {}, found.items)
+        item_sums = FAMILY.statistics[statistic].item_sums({}, found.items)
         without = item_sums.value(item_sums.sums.sum(axis=0) - item_sums.sums)
         for label, value in zip(item_sums.labels, without, strict=True):
             kept = [s for word, s in bias.items() if f"block {zlib.crc32(word.encode()) % 100}" != label]
@@ -224,13 +224,13 @@ def test_sums_without_a_statistic(tmp_path):
     found = measured(documents(tmp_path / "a.jsonl", SEWING))
     for statistic, reason in (("beta", "no beta_sums"), ("perplexity", "no passage_log_probability")):
         with pytest.raises(UndefinedError, match=reason):
-            FAMILY.item_sums(statistic, {}, found.items)
+            FAMILY.statistics[statistic].item_sums({}, found.items)
     itself = measured(documents(tmp_path / "a.jsonl", SEWING), training=str(tmp_path / "a.jsonl"))
-    assert FAMILY.item_sums("beta", {}, itself.items).total == pytest.approx(1)
+    assert FAMILY.statistics["beta"].item_sums({}, itself.items).total == pytest.approx(1)
     one = word_bias_sums(sums_by_block([3], [1.0], [1.0], [1.0]), "sigma")
     same = word_slope_sums(sums_by_block([3, 4], [0.1] * 2, [1.0, 2.0], [0.01] * 2, [0.1, 0.2]))
     assert np.isnan([one.total, same.total]).all()
-    assert FAMILY.unit_scores("mu", {}, None) is None
+    assert FAMILY.statistics["mu"].unit_scores({}, None) is None
 
 
 def null_of(path, repeats, seed=0, training=None, **chosen):
@@ -645,7 +645,7 @@ def test_perplexity_by_word_and_by_token(tiny_model, tmp_path):
     total = sum(plain_log_probability(model, block) for block in blocks)
     assert found.values["perplexity"] == pytest.approx(math.exp(-total / (13 * 9)), rel=1e-4)
     assert found.bounds["perplexity"].over == "the suite's cases, all of them"
-    item_sums = FAMILY.item_sums("perplexity", {}, found.items)
+    item_sums = FAMILY.statistics["perplexity"].item_sums({}, found.items)
     assert item_sums.total == pytest.approx(found.values["perplexity"], rel=1e-9)
     assert np.isnan(item_sums.value(np.asarray([[-1e6, 3.0], [0.0, 0.0]]))).all()
     by_token = math.exp(-total / len(ids))

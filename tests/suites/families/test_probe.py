@@ -101,16 +101,16 @@ def test_the_shuffles_of_the_examples_give_the_statistics():
     noise = np.random.default_rng(9).normal(size=vectors.shape).astype(np.float32)
     found, _ = summary(labels, vectors, noise)
     for statistic, value in found.values.items():
-        item_sums = SUITE.family.item_sums(statistic, options(), found.items)
+        item_sums = SUITE.family.statistics[statistic].item_sums(options(), found.items)
         assert item_sums.total == pytest.approx(value, rel=1e-12)
         assert (item_sums.over, item_sums.ratio, len(item_sums.labels)) == ("shuffles", True, 3)
-        assert SUITE.family.unit_scores(statistic, options(), answered(labels, vectors)[0]["cases"]) is None
+        assert SUITE.family.statistics[statistic].unit_scores(options(), answered(labels, vectors)[0]["cases"]) is None
     by_shuffle = found.records[0]["by_shuffle"]
-    item_sums = SUITE.family.item_sums("compression", options(), found.items)
+    item_sums = SUITE.family.statistics["compression"].item_sums(options(), found.items)
     assert (item_sums.sums[:, 0] / item_sums.sums[:, 1]).tolist() == by_shuffle
     nothing, _ = summary(["female"] * 300, vectors)
     with pytest.raises(UndefinedError, match="no compression"):
-        SUITE.family.item_sums("compression", options(), nothing.items)
+        SUITE.family.statistics["compression"].item_sums(options(), nothing.items)
 
 
 def test_the_null_shuffles_labels(monkeypatch):

@@ -315,7 +315,7 @@ def answered(vectors, **chosen):
 def test_sums_over_target_words_give_the_effect_size(tmp_path, exchanged):
     vectors = random_vectors(bias=0.7)
     found = measure("weat", vectors_file(tmp_path, vectors), cache=None, exchanged=exchanged)
-    item_sums = WEAT.family.item_sums("effect_size", {}, found.items)
+    item_sums = WEAT.family.statistics["effect_size"].item_sums({}, found.items)
     assert item_sums.total == pytest.approx(found.value, rel=1e-9)
     assert item_sums.over == "target words"
     x, y = ("A", "B") if exchanged else ("X", "Y")
@@ -329,18 +329,18 @@ def test_sums_over_target_words_give_the_effect_size(tmp_path, exchanged):
 
 def test_sums_without_an_effect_size(tmp_path):
     found = measure("weat", vectors_file(tmp_path, random_vectors()), cache=None)
-    item_sums = WEAT.family.item_sums("effect_size", {}, found.items)
+    item_sums = WEAT.family.statistics["effect_size"].item_sums({}, found.items)
     only_x = item_sums.sums[item_sums.sums[:, 0] == 1]
     totals = [only_x.sum(axis=0), 3 * only_x[0] + 0 * only_x[1], np.zeros(5)]
     assert np.isnan(item_sums.value(np.asarray(totals))).all()
     with pytest.raises(UndefinedError, match="measures no bias"):
-        WEAT.family.item_sums("p_value", {}, found.items)
+        WEAT.family.statistics["p_value"].item_sums({}, found.items)
     with pytest.raises(UndefinedError, match="no role"):
-        WEAT.family.item_sums(
-            "effect_size", {}, {"word": found.items["word"], "association": found.items["association"]}
+        WEAT.family.statistics["effect_size"].item_sums(
+            {}, {"word": found.items["word"], "association": found.items["association"]}
         )
     options, answers = answered(random_vectors())
-    assert WEAT.family.unit_scores("effect_size", options, answers["cases"]) is None
+    assert WEAT.family.statistics["effect_size"].unit_scores(options, answers["cases"]) is None
 
 
 def test_the_null_shuffles_words_over_their_sets():
