@@ -1,5 +1,5 @@
-"""Models that are files: word vectors, tables of predictions, texts. What is measured is always a spec, so that names, baselines and
-gates are the same for all.
+"""Models that are files: word vectors, tables of predictions, texts. Their specs are those of any model, so that names, baselines and gates
+work alike.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def load_file(spec: ModelSpec, role: Role) -> Model:
     """Read a model that is a file.
 
     Raises:
-        ModelError, DataFileError: it breaks a rule of its format.
+        ModelError, DataFileError: the file breaks a rule of its format.
     """
     from pytest_genderbias.datasets.coreference_output import read_coreference_output
     from pytest_genderbias.datasets.passages import corpus_sha256

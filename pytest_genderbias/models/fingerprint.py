@@ -13,7 +13,7 @@ from pytest_genderbias.models.model import Checkpoint, Model
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-#: Config entries that change without changing a score.
+#: Config entries that do not affect scores.
 _VOLATILE = {"_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures_source"}
 
 
@@ -32,7 +32,7 @@ class _FastTokenizer(Protocol):
 def fingerprint_network(network: PreTrainedModel, tokenizer: str, sentences: Mapping[str, str]) -> str:
     """Return a SHA-256 over parameters and buffers (names, types, shapes, bytes), config and tokenizer fingerprint.
 
-    ``sentences``: what the files of a sentence encoder say of pooling and length; empty for any other checkpoint.
+    ``sentences``: pooling and length according to the files of a sentence encoder; empty for other checkpoints.
     """
     import torch
 
@@ -50,7 +50,7 @@ def fingerprint_network(network: PreTrainedModel, tokenizer: str, sentences: Map
 
 
 def fingerprint_tokenizer(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return a SHA-256 over everything that decides the token ids of a text."""
+    """Return a SHA-256 over everything that determines the token ids of a text."""
     content = (
         tokenizer.backend_tokenizer.to_str()
         if isinstance(tokenizer, _FastTokenizer)
@@ -62,7 +62,7 @@ def fingerprint_tokenizer(tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def known_by(model: Model) -> str:
-    """Return what tells a model from every other: its fingerprint; that of a network in memory, made now; of any other object a new name."""
+    """Return a text that identifies a model: its fingerprint, the current one of a network in memory, or a new random name for other objects."""
     if model.fingerprint is not None:
         return model.fingerprint
     if isinstance(model.backend, Checkpoint):

@@ -19,13 +19,13 @@ from pytest_genderbias.errors import DataFileError
 
 CLASS_PREDICTIONS = "class-predictions"
 COREFERENCE_PREDICTIONS = "coreference-predictions"
-#: How far the probabilities of an example may sum from one: they are often written with few digits.
+#: Tolerance for the sum of an example's probabilities, which are often written with few digits.
 SUM_TOLERANCE = 1e-3
 
 _GROUPS = {"f": "female", "female": "female", "m": "male", "male": "male"}
 _PREFIXES = ("probability_", "p_")
 _MAPPING = "probabilities"
-TABLE = Path("<table>")  #: stands for the file of a table in memory
+TABLE = Path("<table>")  #: takes the place of the file for a table in memory
 
 Codes = NDArray[np.int64]
 
@@ -53,8 +53,8 @@ class Predictions:
 def looks_like_predictions(path: Path) -> str | None:
     """Return the kind of predictions that a file holds, ``class-predictions`` or ``coreference-predictions``, or ``None``.
 
-    Tables (``.csv``, ``.tsv``, ``.parquet``) hold those of a classifier, by their name. A ``.jsonl`` file is told by the keys of its first
-    row: ``clusters`` or ``pronoun_scores``, else ``prediction``.
+    A table (``.csv``, ``.tsv``, ``.parquet``) holds predictions of a classifier. The keys of the first row decide for a ``.jsonl`` file:
+    ``clusters`` or ``pronoun_scores``, else ``prediction``.
 
     Raises:
         DataFileError: the first row of a ``.jsonl`` file is no JSON object.
@@ -143,16 +143,16 @@ def predictions_of(table: object) -> Predictions:
 
 
 def same_ids(stored_ids: Collection[str], ids: Collection[str]) -> None:
-    """Refuse predictions on other examples than those of a baseline; the order may differ.
+    """Refuse predictions for other examples than those of a baseline; the order may differ.
 
     Raises:
-        DataFileError: examples are lacking or new; the message says how many, and which come first.
+        DataFileError: examples are missing or new; the message gives their number and the first of them.
 
     >>> same_ids(["a", "b"], ["b", "a"])
     >>> same_ids(["a", "b", "c"], ["b", "d"])
     Traceback (most recent call last):
     ...
-    pytest_genderbias.errors.DataFileError: other examples than in the baseline: 2 of 3 ids are lacking ('a', 'c'), 1 is new ('d'); predict the same examples, or record a new baseline
+    pytest_genderbias.errors.DataFileError: other examples than in the baseline: 2 of 3 ids are missing ('a', 'c'), 1 is new ('d'); predict the same examples, or record a new baseline
     """
     known, here = set(stored_ids), set(ids)
     lacking = [name for name in stored_ids if name not in here]
@@ -162,7 +162,7 @@ def same_ids(stored_ids: Collection[str], ids: Collection[str]) -> None:
     parts = []
     if lacking:
         parts.append(
-            f"{len(lacking)} of {len(stored_ids)} ids {'is' if len(lacking) == 1 else 'are'} lacking ({_first(lacking)})"
+            f"{len(lacking)} of {len(stored_ids)} ids {'is' if len(lacking) == 1 else 'are'} missing ({_first(lacking)})"
         )
     if new:
         parts.append(f"{len(new)} {'is' if len(new) == 1 else 'are'} new ({_first(new)})")
@@ -172,7 +172,7 @@ def same_ids(stored_ids: Collection[str], ids: Collection[str]) -> None:
 
 
 def _columns(path: Path) -> list[str]:
-    """Return the columns of a table (of its first row in JSON lines); none where it is broken, which ``read_rows`` explains."""
+    """Return the columns of a table (of the first row in JSON lines); none if it is broken, which ``read_rows`` reports."""
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
     if suffix == ".parquet":
         try:
@@ -263,7 +263,7 @@ def _probability_columns(path: Path, present: Sequence[str]) -> dict[str, str]:
         columns[label] = column
     if columns and _MAPPING in present:
         raise DataFileError(
-            f"{place(path, 1)}: probabilities stand in the column {_MAPPING!r} and in {next(iter(columns.values()))!r}, too; "
+            f"{place(path, 1)}: probabilities are in the column {_MAPPING!r} and also in {next(iter(columns.values()))!r}; "
             "expected one of the two"
         )
     return columns

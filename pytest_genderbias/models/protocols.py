@@ -1,7 +1,7 @@
-"""One small protocol a role, over strings and arrays, for any model that is no transformers checkpoint.
+"""Protocols of models that are not transformers checkpoints: one for each role, over strings and arrays.
 
-``--bias-model=NAME=module:callable`` calls ``callable()`` and measures what it returns. An object may give itself a
-``fingerprint`` (a text that changes whenever its scores can); without one it is measured and never cached.
+``--bias-model=NAME=module:callable`` calls ``callable()`` and measures what it returns. An object may have a
+``fingerprint``, a text that changes whenever its scores can; without one its scores are not cached.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Fingerprinted(Protocol):
 
 @runtime_checkable
 class MaskedLM(Protocol):
-    """Fills one mask in a sentence."""
+    """Scores words at one mask in a sentence."""
 
     mask_token: str
     vocabulary: Sequence[str]
@@ -61,15 +61,15 @@ class TextClassifier(Protocol):
 
 @runtime_checkable
 class PairRegressor(Protocol):
-    """Says how alike two sentences are."""
+    """Scores the similarity of two sentences."""
 
     def pair_scores(self, firsts: Sequence[str], seconds: Sequence[str]) -> NDArray[np.generic]:
-        """Return one score a pair, larger = more alike: shape (len(firsts),)."""
+        """Return one score a pair, larger = more similar: shape (len(firsts),)."""
 
 
 @runtime_checkable
 class SentenceEncoder(Protocol):
-    """Turns sentences into vectors."""
+    """Maps sentences to vectors."""
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.generic]:
         """Return one vector a sentence: shape (len(texts), dimensions)."""
@@ -77,7 +77,7 @@ class SentenceEncoder(Protocol):
 
 @runtime_checkable
 class CoreferenceScorer(Protocol):
-    """Says how likely a pronoun refers to each of some candidates."""
+    """Scores how likely a pronoun refers to each of several candidates."""
 
     def coreference_scores(
         self,
@@ -87,5 +87,5 @@ class CoreferenceScorer(Protocol):
     ) -> NDArray[np.generic]:
         """Return one score a candidate, larger = likelier: shape (len(texts), candidates of a text).
 
-        Spans are character ranges [start, end) in their text. Every text of a call has as many candidates.
+        Spans are character ranges [start, end) in their text. All texts of a call have the same number of candidates.
         """

@@ -27,7 +27,7 @@ _PRETRAINING = {"BertForPreTraining", "AlbertForPreTraining", "MobileBertForPreT
 
 @dataclass(frozen=True)
 class Role:
-    """What a model can be asked. ``text`` completes "this checkpoint is ..."; ``labels`` are a classifier's, in order."""
+    """The kind of task that a model does. ``text`` completes "this model is ..."; ``labels`` are those of a classifier, in order."""
 
     kind: str
     text: str

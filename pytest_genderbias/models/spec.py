@@ -42,7 +42,7 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _OBJECT = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*(?:\.\w+)*")
 
 
-SEED = "{seed}"  #: stands in a spec for the number of a restart
+SEED = "{seed}"  #: placeholder in a spec for the number of a restart
 
 
 def check_name(name: str) -> str:
@@ -73,27 +73,26 @@ class ModelSpec:
 
     @property
     def seeded(self) -> bool:
-        """Whether the spec holds ``{seed}``: one checkpoint a restart of a training, as ``runs/seed-{seed}``."""
+        """Whether the spec contains ``{seed}``: one checkpoint for each restart of a training, as ``runs/seed-{seed}``."""
         return SEED in self.spec
 
     def for_seed(self, seed: int) -> ModelSpec:
         """Return the spec of one restart, under the same name.
 
         Raises:
-            ModelError: there is none.
+            ModelError: there is no checkpoint for this restart.
         """
         return replace(parse_spec(self.spec.replace(SEED, str(seed))), name=self.name)
 
 
 def parse_spec(text: str) -> ModelSpec:
-    """Read one ``[NAME=]SPEC``; look at the file system, not at the network.
+    """Parse one ``[NAME=]SPEC``. Files are looked up, the hub is not.
 
     >>> parse_spec("candidate=bert-base")
     ModelSpec(name='candidate', spec='bert-base', kind='hub', target='google-bert/bert-base-uncased')
 
     Raises:
-        ModelError: the name is no file name, or the directory is not there, is empty, or holds no checkpoint, or the file is of no
-            kind that is known, or its first row cannot be read.
+        ModelError: the directory is missing, empty or without a checkpoint, the file is of an unknown kind, or its first row cannot be read.
     """
     match = re.fullmatch(rf"({_NAME})=(.+)", text.strip())
     name, spec = (match[1], match[2]) if match else ("", text.strip())
@@ -105,7 +104,7 @@ def parse_spec(text: str) -> ModelSpec:
         return ModelSpec(name or spec, spec, "hub", ALIASES[spec])
     if spec.startswith("text:"):
         return _parse_text(name, spec)
-    if SEED in spec:  # the first restart shows what it is
+    if SEED in spec:  # the first restart determines the kind
         first = parse_spec(spec.replace(SEED, "0"))
         return replace(first, name=name or _safe(Path(spec).name.replace(SEED, "")), spec=spec)
     path = Path(spec).expanduser()
@@ -129,7 +128,7 @@ def path_spec(path: PathLike[str]) -> str:
 
 
 def parse_specs(texts: Iterable[str]) -> list[ModelSpec]:
-    """Read every ``--bias-model``; ``demo`` stands for the three demo models. Two models of one name are refused."""
+    """Parse every ``--bias-model``. ``demo`` stands for the three demo models. Two models may not have the same name."""
     specs = [parse_spec(name) for text in texts for name in (list(DEMOS) if text.strip() == "demo" else [text])]
     for i, spec in enumerate(specs):
         if any(other.name == spec.name for other in specs[:i]):
@@ -165,7 +164,7 @@ def _kind_of_file(path: Path) -> str:
         return "gguf"
     try:
         predictions = looks_like_predictions(path) is not None
-    except DataFileError as error:  # its first row says which predictions it holds
+    except DataFileError as error:  # the first row determines the kind of predictions
         raise ModelError(str(error)) from None
     if predictions:
         return "predictions"

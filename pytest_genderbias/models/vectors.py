@@ -1,4 +1,4 @@
-"""Static word vectors that are files: GloVe and word2vec text, NumPy arrays, safetensors."""
+"""Static word vectors in files: GloVe and word2vec text, NumPy arrays, safetensors."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class WordVectors:
     """The vectors of words.
 
     ``words``: the row of each word, in the order of the rows. ``matrix``: shape (len(words), d), float32. ``fingerprint``: SHA-256
-    over the bytes of the whole file, whatever part of it is kept, and of the vocabulary beside it. ``lowercased``: no word of the file
-    has a capital, as in GloVe 6B; only then "Mary" is looked up as "mary", for in a cased vocabulary "Mark" is not "mark".
+    over the bytes of the whole file, whatever part of it is kept, and of the vocabulary file. ``lowercased``: no word of the file has a
+    capital letter, as in GloVe 6B. Only then is "Mary" looked up as "mary", because in a cased vocabulary "Mark" differs from "mark".
     """
 
     words: Mapping[str, int]
@@ -41,19 +41,19 @@ class WordVectors:
     lowercased: bool
 
     def row(self, word: str) -> int | None:
-        """Return the row of a word: of the word as it is, else, if the file is lower-cased, of its lower case; else ``None``."""
+        """Return the row of a word, or of its lower case if the file is lower-cased, or ``None``."""
         row = self.words.get(word)
         return self.words.get(word.lower()) if row is None and self.lowercased else row
 
     def missing(self, words: Iterable[str]) -> list[str]:
-        """Return the words that have no vector, in their order."""
+        """Return the words without a vector, in their order."""
         return [word for word in words if self.row(word) is None]
 
     def get(self, words: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of words: shape (len(words), d).
 
         Raises:
-            UnknownNameError: some have none (:meth:`missing` tells which).
+            UnknownNameError: some words have no vector (:meth:`missing` returns them).
 
         >>> vectors = WordVectors({"she": 0, "he": 1}, np.array([[1, 0], [0, 1]], np.float32), "", lowercased=True)
         >>> vectors.get(["He", "she", "he"]).tolist()
@@ -70,10 +70,10 @@ class WordVectors:
 
 
 def looks_like_vectors(path: Path) -> bool:
-    """Tell by its name, and by little more, whether a file holds word vectors.
+    """Return whether a file holds word vectors, by its name and its first line.
 
-    ``.vec`` (also with ``.gz``) and ``.npz`` do; ``.txt`` (also with ``.gz``), if its first line has the form of vectors, for it may be any
-    text; ``.npy`` and ``.safetensors``, if there is a vocabulary beside them.
+    ``.vec`` (also with ``.gz``) and ``.npz`` do; ``.txt`` (also with ``.gz``), which may be any text, if its first line has the form of vectors;
+    ``.npy`` and ``.safetensors`` if there is a vocabulary file in the same folder.
     """
     form = _form(path)
     if form is None or not path.is_file():
@@ -95,22 +95,21 @@ def read_vectors(path: Path, wanted: Collection[str] | None = None) -> WordVecto
       fastText's (the same below a line ``COUNT d``).
     - ``.npz``: arrays ``vectors``, shape (n, d), and ``words``, shape (n,), of a string type; also by the other names in
       ``MATRIX_NAMES`` and ``WORD_NAMES``.
-    - ``.npy``, or ``.safetensors`` with one tensor or one of these names: the words stand beside it in ``STEM.vocab.txt`` (one a line),
-      ``STEM.vocab.json`` (a list), ``vocab.txt`` or ``vocab.json``; the first of these that is there.
+    - ``.npy``, or ``.safetensors`` with one tensor or one of these names: the words are in the same folder, in the first existing file of
+      ``STEM.vocab.txt`` (one a line), ``STEM.vocab.json`` (a list), ``vocab.txt`` and ``vocab.json``.
 
-    A text file is streamed: only the rows that are kept are parsed and held. What is checked: in every line the encoding, the word and how
-    many numbers follow it; how many lines a word2vec file says it has; of the rows that are kept, that each number is a
-    finite one and that no word stands twice. A word of a text file may have spaces in it (``. . .`` in GloVe 840B), if what
-    is over in its line is no number.
+    A text file is streamed: only the rows that are kept are parsed. The checks are: in every line the encoding, the word and the count of
+    numbers; the number of lines that a word2vec file announces; in the rows that are kept, that each number is finite and no word is repeated. A
+    word of a text file may contain spaces (``. . .`` in GloVe 840B) if the extra fields of its line are not numbers.
 
     Args:
         path: The file.
         wanted: The words whose vectors are kept, as they are and in lower case; the file need not have them all. ``None``: all.
 
     Raises:
-        ModelError: the file is missing, cut off, in another form, or does not pass a check above; it has no vectors; words and matrix differ in
-            length; it holds pickled objects, which are never loaded. The message starts with ``FILE:LINE`` where there are lines (of the vocabulary,
-            if it is about a word; in .npz and JSON the number of the word, from 1).
+        ModelError: the file is missing, truncated, in another format, or fails a check above; it has no vectors; words and matrix differ in
+            length; it holds pickled objects, which are never loaded. The message starts with ``FILE:LINE`` if there are lines (of the vocabulary
+            file for an error in a word; in .npz and JSON the number of the word, from 1).
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -142,7 +141,7 @@ def _form(path: Path) -> str | None:
 
 
 class _KeptWords:
-    """The words that are kept while a vocabulary goes by, and the line of each."""
+    """The words that are kept while a vocabulary is read, and the line of each."""
 
     def __init__(self, path: Path, keep: Collection[str] | None) -> None:
         self._path, self._keep = path, keep
@@ -151,7 +150,7 @@ class _KeptWords:
         self.lowercased = True
 
     def take(self, line: int, word: str) -> bool:
-        """Say whether a word is kept."""
+        """Return whether a word is kept, and keep it."""
         if self.lowercased and word != word.lower():
             self.lowercased = False
         if self._keep is not None and word not in self._keep:
@@ -165,7 +164,7 @@ class _KeptWords:
         return True
 
     def vectors(self, path: Path, matrix: NDArray[np.float32], fingerprint: str) -> WordVectors:
-        """Return the vectors, if they are finite."""
+        """Return the word vectors; refuse numbers that are not finite."""
         finite = np.isfinite(matrix).all(axis=1)
         if not finite.all():
             row = int(np.argmin(finite))
@@ -193,7 +192,7 @@ def _read_text(path: Path, keep: Collection[str] | None) -> WordVectors:
 
 
 def _text_layout(path: Path) -> tuple[int | None, int]:
-    """Return the number of words, if the first line tells it, and of dimensions."""
+    """Return the number of words, if the first line has it, and the number of dimensions."""
     line, text = next(_filled_lines(path), (0, ""))
     if not line:
         raise ModelError(f"{path}: no vectors in it: the file is empty")
@@ -283,13 +282,13 @@ def _read_array(path: Path, form: str, keep: Collection[str] | None) -> WordVect
         raise ModelError(f"{path}: no vectors in it: its shape is {matrix.shape}")
     vocabulary = _KeptWords(beside or path, keep)
     rows = [row for row, (line, word) in enumerate(entries) if vocabulary.take(line, word)]
-    with np.errstate(over="ignore"):  # what is too large is refused as infinite
+    with np.errstate(over="ignore"):  # numbers too large for float32 are refused as infinite
         wanted_rows = np.asarray(matrix[rows], dtype=np.float32)
     return vocabulary.vectors(path, wanted_rows, _fingerprint(path, beside))
 
 
 def _open_array(path: Path, form: str) -> tuple[NDArray[np.generic], list[str]]:
-    """Return the matrix, and the words if the file itself has them."""
+    """Return the matrix, and the words if they are in the same file."""
     if form == ".npy":
         return np.load(path, mmap_mode="r", allow_pickle=False), []
     if form == ".safetensors":
@@ -328,15 +327,13 @@ def _open_safetensors(path: Path) -> NDArray[np.generic]:
 
 def _array_problem(path: Path, error: Exception) -> str:
     text = " ".join(str(error).split())
-    if "pickled" in text:  # what NumPy says of every file that does not begin as its own do
-        return f"{path}: cannot be read: it begins as no file of NumPy; save plain arrays with np.save or np.savez"
+    if "pickled" in text:  # NumPy's message for every file without its magic bytes
+        return f"{path}: cannot be read: it is not a NumPy file; save plain arrays with np.save or np.savez"
     if "pickle" in text.lower() or "Python objects" in text:
-        return f"{path}: it holds pickled objects, which are not loaded, for they can run code; save plain arrays (words as np.array(words, dtype=str))"
+        return f"{path}: it holds pickled objects, which are not loaded, because they can run code; save plain arrays (words as np.array(words, dtype=str))"
     if "bfloat16" in text:
         return f"{path}: its numbers are bfloat16, which NumPy does not have; save the matrix as float32"
-    return (
-        f"{path}: cannot be read ({type(error).__name__}: {text:.200}); it may be cut off: copy or save it again, whole"
-    )
+    return f"{path}: cannot be read ({type(error).__name__}: {text:.200}); it may be truncated: copy or save it again"
 
 
 def _vocabulary_beside(path: Path) -> Path | None:

@@ -302,9 +302,9 @@ def test_the_same_ids_in_any_order_pass():
 @pytest.mark.parametrize(
     ("stored", "ids", "message"),
     [
-        (["a", "b", "c"], ["c", "a"], r"1 of 3 ids is lacking \('b'\); predict"),
+        (["a", "b", "c"], ["c", "a"], r"1 of 3 ids is missing \('b'\); predict"),
         (["a"], ["a", "z"], r"baseline: 1 is new \('z'\); predict"),
-        (list("abcdefgh"), ["x", "y"], r"8 of 8 ids are lacking \('a', 'b', 'c', 'd', 'e', \.\.\.\), 2 are new \('x', 'y'\)"),
+        (list("abcdefgh"), ["x", "y"], r"8 of 8 ids are missing \('a', 'b', 'c', 'd', 'e', \.\.\.\), 2 are new \('x', 'y'\)"),
     ],
 )  # fmt: skip
 def test_other_ids_are_refused(stored, ids, message):

@@ -250,7 +250,7 @@ def test_pickles_are_never_loaded(kind, tmp_path):
     else:
         path.write_bytes(pickle.dumps(Planted()))
     (tmp_path / "vocab.txt").write_text("a\nb\n")
-    message = "begins as no file of NumPy" if kind == "raw-pickle" else "pickled objects, which are not loaded"
+    message = "it is not a NumPy file" if kind == "raw-pickle" else "pickled objects, which are not loaded"
     with pytest.raises(ModelError, match=message):
         read_vectors(path)
 

@@ -1,4 +1,4 @@
-"""Networks of our own, as ordinary transformers classes: what transformers has no class for, and papers showed mitigations on."""
+"""Networks of this package as ordinary transformers classes: those of the papers' mitigations that transformers does not have."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from functools import cache
 from importlib import import_module
 
 _HOMES = {"word-lstm": "word_lstm", "decomposable-attention": "decomposable_attention", "edge-probing": "edge_probing"}
-#: Model types in a ``config.json`` that are ours.
+#: Values of ``model_type`` in the ``config.json`` of these networks.
 MODEL_TYPES = tuple(_HOMES)
-#: Class names of ours by kind, where transformers' lists are asked; a name's ending tells a classifier.
+#: Class names by kind, beside those in transformers' lists. Classifiers are recognised by the ending of their name.
 ARCHITECTURES = {"causal": frozenset({"WordLstmForCausalLM"}), "coreference": frozenset({"EdgeProbingModel"})}
 
 
 @cache
 def register(model_type: str) -> None:
-    """Make transformers' Auto classes know a network of ours, so that ``load_model`` reads a folder of it as any other.
+    """Register a network of this package with transformers' Auto classes, so that ``load_model`` reads its folder like any other.
 
-    Another model type changes nothing.
+    Other model types are ignored.
     """
     if model_type in _HOMES:
         import_module(f"pytest_genderbias.models.networks.{_HOMES[model_type]}").register()

@@ -1,7 +1,7 @@
 """Natural language inference over static word vectors: decomposable attention behind a BiLSTM encoder (dev2019, "Experimental Setup").
 
-Parikh et al. 2016 attend, compare and aggregate what a projection makes of each word's vector; dev2019 has a bidirectional LSTM in
-the projection's place. An ordinary transformers checkpoint: the vectors are its input embeddings.
+Parikh et al. 2016 attend to, compare and aggregate projected word vectors; dev2019 replaces the projection by a bidirectional LSTM. The network is
+saved as an ordinary transformers checkpoint, with the word vectors as input embeddings.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PAD, UNKNOWN, SEPARATOR = "[PAD]", "[UNK]", "[SEP]"
 SPECIAL = (PAD, UNKNOWN, SEPARATOR)  #: the first rows of the vocabulary, in this order
-#: Words as GloVe's own tokenizer cuts them, the text already in lower case or not: do n't, she 's; parts of a compound apart (**choice**).
+#: Words as GloVe's own tokenizer splits them, in any case: do n't, she 's. Compounds are split into their parts (**choice**).
 WORD = r"\w+(?=[nN]['’][tT]\b)|[nN]['’][tT]\b|['’](?:[sSmMdD]|[rR][eE]|[vV][eE]|[lL][lL])\b|\w+|[^\w\s]"
 
 
@@ -48,7 +48,7 @@ class DecomposableAttentionConfig(PreTrainedConfig):  # type: ignore[no-untyped-
         sep_token_id: int = 2,
         **kwargs: Any,
     ) -> None:
-        """Take the sizes; the labels are those of SNLI unless others are given."""
+        """Keep the sizes. The labels are those of SNLI by default."""
         labels = ("entailment", "neutral", "contradiction")
         kwargs.setdefault("id2label", dict(enumerate(labels)))
         kwargs.setdefault("label2id", {label: number for number, label in enumerate(labels)})
@@ -59,7 +59,7 @@ class DecomposableAttentionConfig(PreTrainedConfig):  # type: ignore[no-untyped-
 
 
 class SentenceBiLstm(nn.Module):
-    """One BiLSTM, which reads the premise and the hypothesis of each row apart, half of the hidden size in either direction."""
+    """One BiLSTM that encodes the premise and the hypothesis of each row separately, with half of the hidden size in each direction."""
 
     def __init__(self, config: DecomposableAttentionConfig) -> None:
         """Make the weights."""
@@ -67,7 +67,7 @@ class SentenceBiLstm(nn.Module):
         self.lstm = nn.LSTM(config.embedding_size, config.hidden_size // 2, batch_first=True, bidirectional=True)
 
     def forward(self, embedded: Tensor, segments: Tensor) -> Tensor:
-        """Return the states of the words where they stand in the row, 0 at padding: shape (rows, length, hidden_size)."""
+        """Return the states of the words at their positions in the row, 0 at padding: shape (rows, length, hidden_size)."""
         inside = torch.cat([segments == 0, segments == 1])
         lengths = inside.sum(dim=1)
         lengths = lengths[lengths > 0]  # a text on its own has no hypothesis
@@ -114,7 +114,7 @@ class _DecomposableAttentionBase(WordVectorModel):  # type: ignore[no-untyped-ca
     base_model_prefix = "encoder"
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Give linear layers the width that keeps the size of what passes; the rest as transformers does."""
+        """Initialise linear layers as Glorot and Bengio 2010, other modules as transformers does."""
         if isinstance(module, nn.Linear):
             initialization.xavier_uniform_(module.weight)
             initialization.zeros_(module.bias)
@@ -123,7 +123,7 @@ class _DecomposableAttentionBase(WordVectorModel):  # type: ignore[no-untyped-ca
 
 
 class DecomposableAttentionModel(_DecomposableAttentionBase):  # type: ignore[no-untyped-call]
-    """Word vectors and the BiLSTM over them."""
+    """Word vectors and the BiLSTM."""
 
     def __init__(self, config: DecomposableAttentionConfig) -> None:
         """Make the weights."""
@@ -135,8 +135,8 @@ class DecomposableAttentionModel(_DecomposableAttentionBase):  # type: ignore[no
     def segments(self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None) -> Tensor:
         """Return 0 for the tokens of the premise, 1 for those of the hypothesis, -1 for padding: shape (rows, length).
 
-        A separator belongs to the sentence that it ends; as a word without meaning, it is what words without a counterpart may
-        attend to (the NULL token of Parikh et al. 2016). Without ``token_type_ids`` the first one divides the row.
+        A separator belongs to the sentence before it. It has no meaning of its own, so that words without a counterpart can attend to it
+        (the NULL token of Parikh et al. 2016). Without ``token_type_ids`` the first separator divides the row.
         """
         if token_type_ids is None:
             ends = (input_ids == self.config.sep_token_id).long()
@@ -183,11 +183,11 @@ class DecomposableAttentionForSequenceClassification(_DecomposableAttentionBase)
 
 
 def make_tokenizer(words: Iterable[str], lowercased: bool = True) -> PreTrainedTokenizerFast:
-    """Return a tokenizer whose vocabulary is the special tokens and these words, each one token; pairs as "premise [SEP] hypothesis [SEP]".
+    """Return a tokenizer with the special tokens and one token for each word; pairs become "premise [SEP] hypothesis [SEP]".
 
     Args:
-        words: as :func:`words_of` cuts them, all different; their rows come behind those of :data:`SPECIAL`.
-        lowercased: whether texts are brought to lower case first.
+        words: different words, split as by :func:`words_of`; their rows follow those of :data:`SPECIAL`.
+        lowercased: convert texts to lower case first.
 
     >>> tokenizer = make_tokenizer(["he", "does", "n't", "sing"])
     >>> tokenizer("He doesn't sing", "He dances").tokens()
@@ -212,7 +212,7 @@ def make_tokenizer(words: Iterable[str], lowercased: bool = True) -> PreTrainedT
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text, as the tokenizer cuts them, case as it is.
+    """Return the words of a text as the tokenizer splits them, in their own case.
 
     >>> words_of("The T-shirt isn't the nurse's.")
     ['The', 'T', '-', 'shirt', 'is', "n't", 'the', 'nurse', "'s", '.']
@@ -229,13 +229,13 @@ def _cutter() -> PreTokenizer:
 
 
 def _feed_forward(inputs: int, outputs: int, dropout: float) -> nn.Sequential:
-    """Return two layers, as everywhere in Parikh et al. 2016."""
+    """Return two layers, as in Parikh et al. 2016."""
     layers = [nn.Dropout(dropout), nn.Linear(inputs, outputs), nn.ReLU()]
     return nn.Sequential(*layers, nn.Dropout(dropout), nn.Linear(outputs, outputs), nn.ReLU())
 
 
 def register() -> None:
-    """Make transformers' Auto classes know the network."""
+    """Register the network with transformers' Auto classes."""
     AutoConfig.register(DecomposableAttentionConfig.model_type, DecomposableAttentionConfig, exist_ok=True)
     AutoModel.register(DecomposableAttentionConfig, DecomposableAttentionModel, exist_ok=True)
     AutoModelForSequenceClassification.register(

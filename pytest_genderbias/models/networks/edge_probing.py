@@ -17,7 +17,7 @@ _RANGE = 0.02  #: of the first weights of the head
 
 
 class EdgeProbingConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
-    """The ``encoder``'s config, the units of the head (``head_size``) and its ``dropout``, and ``head``: what it was trained on."""
+    """The ``encoder``'s config, the units of the head (``head_size``) and its ``dropout``, and ``head``: a description of its training data."""
 
     model_type = "edge-probing"
     sub_configs = {"encoder": AutoConfig}  # noqa: RUF012 - as transformers has it
@@ -31,7 +31,7 @@ class EdgeProbingConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
         head: dict[str, object] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Take the parts."""
+        """Keep the settings."""
         if isinstance(encoder, dict):
             entries = dict(encoder)
             encoder = AutoConfig.for_model(entries.pop("model_type"), **entries)
@@ -67,16 +67,16 @@ class EdgeProbingModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         self.post_init()  # type: ignore[no-untyped-call]
 
     def get_input_embeddings(self) -> nn.Module:
-        """Return those of the encoder."""
+        """Return the input embeddings of the encoder."""
         embeddings: nn.Module = self.encoder.get_input_embeddings()
         return embeddings
 
     def set_input_embeddings(self, value: nn.Module) -> None:
-        """Give the encoder others."""
+        """Replace the input embeddings of the encoder."""
         self.encoder.set_input_embeddings(value)
 
     def get_output_embeddings(self) -> None:
-        """Return nothing: there is no output over the vocabulary."""
+        """Return ``None``, since there is no output layer over the vocabulary."""
         return None
 
     def forward(
@@ -88,14 +88,14 @@ class EdgeProbingModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         num_items_in_batch: Tensor | int | None = None,
         **kwargs: object,
     ) -> BaseModelOutput | SequenceClassifierOutput:
-        """Return what the encoder does; or of ``pairs``, (n, 2 x width), the log-odds that each corefers, and the loss if there are labels.
+        """Return the output of the encoder; or for ``pairs``, (n, 2 x width), the log-odds of coreference, and the loss if there are labels.
 
         Args:
             input_ids: for the encoder.
             attention_mask: for the encoder.
-            pairs: the vectors of both spans, one after the other, in place of texts.
+            pairs: the concatenated vectors of both spans, instead of texts.
             labels: 1 where a pair corefers, else 0, shape (n,). The loss is the mean of -ln P, in nats.
-            num_items_in_batch: what the sum of -ln P is divided by in place of n.
+            num_items_in_batch: divisor of the sum of -ln P, instead of n.
             kwargs: for the encoder.
         """
         if pairs is None:
@@ -108,19 +108,19 @@ class EdgeProbingModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         return SequenceClassifierOutput(loss=loss, logits=logits)
 
     def logits(self, pairs: Tensor) -> Tensor:
-        """Return the log-odds that a pair corefers: its features (..., 2 x width) to (...)."""
+        """Return the log-odds that each pair corefers, from features of shape (..., 2 x width): shape (...)."""
         standard = (pairs.to(self.mean.dtype) - self.mean) / self.scale
         log_odds: Tensor = self.output(self.dropout(torch.relu(self.hidden(standard))))[..., 0]
         return log_odds
 
     def standardise(self, pairs: ArrayLike) -> None:
-        """Let the head read vectors by their distance from the mean of these, (n, 2 x width), in standard deviations."""
+        """Make the head standardise its input by the mean and standard deviation of these vectors, shape (n, 2 x width)."""
         scale, mean = torch.std_mean(torch.as_tensor(pairs).double(), dim=0, correction=0)
         self.mean.copy_(mean)
         self.scale.copy_(torch.where(scale == 0, 1.0, scale))
 
     def renew_head(self) -> None:
-        """Give the head new weights, by torch's generator."""
+        """Initialise the head anew, with torch's global generator."""
         for module in (self.hidden, self.output):
             module.weight.data.normal_(std=_RANGE)
             module.bias.data.zero_()
@@ -141,6 +141,6 @@ def _width(config: PreTrainedConfig) -> int:
 
 
 def register() -> None:
-    """Make transformers' Auto classes know the network."""
+    """Register the network with transformers' Auto classes."""
     AutoConfig.register(EdgeProbingConfig.model_type, EdgeProbingConfig, exist_ok=True)
     AutoModel.register(EdgeProbingConfig, EdgeProbingModel, exist_ok=True)

@@ -1,7 +1,7 @@
 """A language model over words: LSTM layers between word vectors and a distribution over the vocabulary (lu2018, bordia2019).
 
-lu2018 has two layers of 1,500, bordia2019 three of 1,150 as in AWD-LSTM; any number of layers and any size here. An ordinary transformers
-checkpoint, with a tokenizer whose tokens are words and marks of punctuation.
+lu2018 uses two layers of 1,500 units, bordia2019 three of 1,150 as in AWD-LSTM; here the number and the size of the layers are free. It is saved as
+an ordinary transformers checkpoint, with a tokenizer whose tokens are words and punctuation marks.
 """
 
 from __future__ import annotations
@@ -34,18 +34,16 @@ SPECIAL = (UNKNOWN, END, PAD)  #: the first rows of the vocabulary, in this orde
 #: h and c of each layer, each of the shape (1, rows, size).
 States = tuple[tuple[Tensor, Tensor], ...]
 _RANGE = 0.1  #: of the first weights of the output layer
-_WORD_RANGE = (
-    1.0  #: of the first word vectors, unless they are the output layer's: at 0.1, he and she are told apart much later
-)
+_WORD_RANGE = 1.0  #: of the first word vectors, unless they are the output layer's: at 0.1, "he" and "she" separate much later in training
 
 
 class WordLstmConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
     """Sizes of the network.
 
-    ``hidden_size`` is that of the last layer, which the output layer reads; ``inner_size`` that of the layers before it (the same
-    unless given); ``embedding_size`` that of the word vectors. Tied output weights need ``hidden_size`` equal to ``embedding_size``
-    (AWD-LSTM: 400, with an ``inner_size`` of 1,150). ``dropout`` is between all of these. ``sampled_words``: how many words the loss
-    of a training step is normalised over; 0: the whole vocabulary.
+    ``hidden_size``: units of the last layer, which the output layer reads. ``inner_size``: units of the layers before it (the same by
+    default). ``embedding_size``: size of the word vectors. Tied output weights need ``hidden_size`` equal to ``embedding_size``
+    (AWD-LSTM: 400, with an ``inner_size`` of 1,150). ``dropout``: applied between the layers. ``sampled_words``: number of words over which the
+    loss of a training step is normalised; 0 for the whole vocabulary.
     """
 
     model_type = "word-lstm"
@@ -84,7 +82,7 @@ class _WordLstmBase(WordVectorModel):  # type: ignore[no-untyped-call]
     base_model_prefix = "model"
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Give a module its first weights: an LSTM forgets little at first."""
+        """Initialise a module. The forget gates of an LSTM start open."""
         if isinstance(module, nn.LSTM):
             bound = 1 / math.sqrt(module.hidden_size)
             for name, parameter in module.named_parameters():
@@ -105,7 +103,7 @@ class _WordLstmBase(WordVectorModel):  # type: ignore[no-untyped-call]
 
 
 class WordLstmModel(_WordLstmBase):  # type: ignore[no-untyped-call]
-    """Word vectors and LSTM layers. Rows are padded on the right; what stands behind a token does not change its state."""
+    """Word vectors and LSTM layers. Rows are padded on the right, because later tokens do not affect the state of earlier ones."""
 
     def __init__(self, config: WordLstmConfig) -> None:
         super().__init__(config)
@@ -129,17 +127,17 @@ class WordLstmModel(_WordLstmBase):  # type: ignore[no-untyped-call]
 
         Args:
             input_ids: shape (rows, tokens).
-            attention_mask: 0 where a row is padded, on the right; it changes nothing.
-            past_key_values: the states that an earlier call returned, after which these tokens come; by default zeros.
+            attention_mask: 0 where a row is padded, on the right; only checked.
+            past_key_values: the states that an earlier call returned for the preceding tokens; zeros by default.
             use_cache: return the states after the last token.
             output_hidden_states: return the word vectors and the output of each layer.
-            kwargs: what transformers passes to every network; nothing is done with it.
+            kwargs: other arguments that transformers passes to every network; ignored.
 
         Raises:
             ValueError: rows are padded on the left.
         """
         if attention_mask is not None and not bool(attention_mask[:, 0].all()):
-            raise ValueError("rows should be padded on the right: what stands before a token changes its state")
+            raise ValueError("rows should be padded on the right, because tokens on the left change the state")
         state = self.embeddings(input_ids)
         states, ends = [state], []
         for number, layer in enumerate(self.layers):
@@ -154,9 +152,9 @@ class WordLstmModel(_WordLstmBase):  # type: ignore[no-untyped-call]
 
 
 class WordLstmForCausalLM(_WordLstmBase):  # type: ignore[no-untyped-call]
-    """LSTM layers under an output layer that foretells the next word."""
+    """LSTM layers and an output layer that predicts the next word."""
 
-    _tied_weights_keys = {"lm_head.weight": "model.embeddings.weight"}  # noqa: RUF012 - transformers reads it off the class
+    _tied_weights_keys = {"lm_head.weight": "model.embeddings.weight"}  # noqa: RUF012 - transformers reads it from the class
 
     def __init__(self, config: WordLstmConfig) -> None:
         super().__init__(config)
@@ -170,7 +168,7 @@ class WordLstmForCausalLM(_WordLstmBase):  # type: ignore[no-untyped-call]
         return head
 
     def set_output_embeddings(self, value: nn.Module) -> None:
-        """Take another output layer."""
+        """Replace the output layer."""
         self.lm_head = value
 
     def forward(
@@ -190,13 +188,13 @@ class WordLstmForCausalLM(_WordLstmBase):  # type: ignore[no-untyped-call]
         Args:
             input_ids: shape (rows, tokens), padded on the right.
             attention_mask: as in :class:`WordLstmModel`, like ``past_key_values``, ``use_cache`` and ``output_hidden_states``.
-            labels: ``input_ids``, or -100 where a token is not to be foretold; shifted here. The loss is the mean of -ln P, in nats. In
-                training with ``sampled_words`` it is an estimate of it, and there are no logits.
+            labels: ``input_ids``, or -100 where a token is not predicted; shifted here. The loss is the mean of -ln P, in nats. In
+                training with ``sampled_words`` it is an estimate, and no logits are returned.
             past_key_values: states.
             use_cache: return states.
-            logits_to_keep: of the last so many tokens (0: all), or of those at these positions.
+            logits_to_keep: return the logits of this many last tokens (0: all), or of the tokens at these positions.
             output_hidden_states: return the output of each layer.
-            num_items_in_batch: what the sum of -ln P is divided by in place of the number of labels.
+            num_items_in_batch: divisor of the sum of -ln P, instead of the number of labels.
             kwargs: as in :class:`WordLstmModel`.
         """
         output = self.model(input_ids, attention_mask, past_key_values, use_cache, output_hidden_states)
@@ -214,10 +212,10 @@ class WordLstmForCausalLM(_WordLstmBase):  # type: ignore[no-untyped-call]
         )
 
     def _sampled_loss(self, state: Tensor, labels: Tensor, count: Tensor | int | None) -> Tensor:
-        """Return an estimate of the loss that has the right gradient with enough samples (Jean et al. 2015, section 3).
+        """Return a sampled estimate of the loss, whose gradient is right in the limit of many samples (Jean et al. 2015, section 3).
 
-        The words of a batch that are not foretold are drawn once for all its tokens, a word of rank r with a probability in
-        proportion to ln(1 + 1/r), which is nearly Zipf's law; each logit is lowered by the log of the probability that its word is drawn.
+        The negative words are drawn once for all tokens of a batch, a word of rank r with a probability proportional to ln(1 + 1/r), which is
+        close to Zipf's law. Each logit is lowered by the log of the probability that its word is drawn.
         """
         size = self.config.vocab_size
         target = labels[:, 1:].flatten()
@@ -227,7 +225,7 @@ class WordLstmForCausalLM(_WordLstmBase):  # type: ignore[no-untyped-call]
         drawn = (((size + 1.0) ** chance - 1).long().clamp(max=size - 1)).unique()
 
         def often(ids: Tensor) -> Tensor:
-            """Return ln of the probability that a word is among those drawn."""
+            """Return ln of the probability that each word is drawn."""
             once = torch.log1p(1.0 / (ids + 1)) / math.log(size + 1)
             return (-torch.expm1(self.config.sampled_words * torch.log1p(-once))).log()
 
@@ -241,7 +239,7 @@ class WordLstmForCausalLM(_WordLstmBase):  # type: ignore[no-untyped-call]
 
 
 def word_pattern(cased: bool = False) -> re.Pattern[str]:
-    """Return what the words of a text are: those of :data:`~pytest_genderbias.datasets.corpora.WORD`, in lower case alike if not ``cased``.
+    """Return the pattern of a word: :data:`~pytest_genderbias.datasets.corpora.WORD`, ignoring case unless ``cased``.
 
     >>> word_pattern().findall("mr. smith, she's well-known.")
     ['mr.', 'smith', ',', 'she', "'s", 'well-known', '.']
@@ -250,11 +248,11 @@ def word_pattern(cased: bool = False) -> re.Pattern[str]:
 
 
 def make_tokenizer(words: Sequence[str], cased: bool = False) -> PreTrainedTokenizerFast:
-    """Return a tokenizer of words and marks of punctuation, with ``<eos>`` before each text.
+    """Return a tokenizer of words and punctuation marks, which puts ``<eos>`` before each text.
 
     Args:
-        words: the vocabulary, the most frequent first; rows 3 and on. All others are ``<unk>``.
-        cased: whether capitals are kept; otherwise texts are read in lower case.
+        words: the vocabulary from row 3 on, the most frequent first. Other words become ``<unk>``.
+        cased: keep capitals; otherwise texts are lower-cased.
     """
     vocabulary = {word: row for row, word in enumerate((*SPECIAL, *words))}
     backend = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
@@ -270,7 +268,7 @@ def make_tokenizer(words: Sequence[str], cased: bool = False) -> PreTrainedToken
 
 
 def register() -> None:
-    """Make transformers' Auto classes know the network."""
+    """Register the network with transformers' Auto classes."""
     AutoConfig.register(WordLstmConfig.model_type, WordLstmConfig, exist_ok=True)
     AutoModel.register(WordLstmConfig, WordLstmModel, exist_ok=True)
     AutoModelForCausalLM.register(WordLstmConfig, WordLstmForCausalLM, exist_ok=True)

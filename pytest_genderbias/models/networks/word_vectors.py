@@ -1,4 +1,4 @@
-"""What our networks over word vectors have in common."""
+"""The base class of the networks over word vectors."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ class WordVectorModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         return embeddings
 
     def set_input_embeddings(self, value: nn.Module) -> None:
-        """Take other word vectors."""
+        """Replace the word vectors."""
         self.base_model.embeddings = value
