@@ -17,7 +17,8 @@ import transformers
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from pytest_genderbias import load_model, load_suite, measure
-from pytest_genderbias.gates.regression import Before, find_regression
+from pytest_genderbias.gates.agreement import worsening
+from pytest_genderbias.gates.regression import Reference, find_regression
 from pytest_genderbias.models.spec import DEMO_FOLDER
 
 PLANTED, TOLERANCES, DRAWS = (1, 2, 4, 8, 16), (0.0, 0.01), 10
@@ -30,7 +31,6 @@ def main() -> None:
     transformers.utils.logging.disable_progress_bar()
     suite = load_suite("nli-occupation")
     before = measure(suite, load_model("demo-nli"), limit=options.pairs, cache=None)
-    then = Before("baseline", before.values, before)
     biased = {r["value"] for r in before.records if r["slice"] == "occupation" and r["net_neutral"] < 0.85}
     plain = [str(word) for word in before.items["premise"] if word not in biased and " " not in word]
     print(f"{suite.name}, {options.pairs:,} pairs, net_neutral {before.value:.4f}")
@@ -44,6 +44,7 @@ def main() -> None:
                 target = plant(Path(folder) / f"{count}-{draw}", words)
                 now = measure(suite, load_model(str(target)), limit=options.pairs, cache=None)
                 falls.append(before.value - now.value)
+                then = Reference("baseline", before.value, worsening(now, "net_neutral", before.value), before)
                 for tolerance in TOLERANCES:
                     verdicts[tolerance][find_regression(now, "net_neutral", then, tolerance).verdict] += 1
             for tolerance, counts in verdicts.items():

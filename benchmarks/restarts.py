@@ -28,7 +28,8 @@ from transformers import (
 )
 
 from pytest_genderbias import load_model, load_suite, measure
-from pytest_genderbias.gates.regression import Before, find_regression
+from pytest_genderbias.gates.agreement import worsening
+from pytest_genderbias.gates.regression import Reference, find_regression
 from pytest_genderbias.measurement.restarts import combine_restarts
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -101,7 +102,8 @@ def report(measurements: list, tolerances: list[float]) -> None:
 
 def verdict(then, now, tolerance: float) -> str:
     """Return the verdict of a gate whose baseline is ``then``."""
-    return find_regression(now, "net_neutral", Before("baseline", then.values, then), tolerance).verdict
+    reference = Reference("baseline", then.value, worsening(now, "net_neutral", then.value), then)
+    return find_regression(now, "net_neutral", reference, tolerance).verdict
 
 
 if __name__ == "__main__":

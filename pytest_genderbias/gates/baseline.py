@@ -1,17 +1,28 @@
-"""Baselines: what a model of this name gave when it was last accepted."""
+"""Baselines: the figures of a model name that were accepted last, and the comparison of a measurement with them."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 from zipfile import BadZipFile
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pytest_genderbias.errors import BaselineError, DataFileError, GateError
+from pytest_genderbias.gates.agreement import (
+    MUST_AGREE,
+    check_tolerance,
+    different,
+    is_worse,
+    other_conditions,
+    worsening,
+)
 from pytest_genderbias.gates.book import (
-    Entry,
+    BaselineEntry,
+    NewEntry,
     book_path,
     count_gated,
     entry_of,
@@ -19,34 +30,38 @@ from pytest_genderbias.gates.book import (
     read_book,
     read_items,
 )
-from pytest_genderbias.gates.judgement import Finding, Judgement, format_number, make_judgement
-from pytest_genderbias.gates.policy import Correction, correction_for
-from pytest_genderbias.gates.regression import (
-    FLOAT_NOISE,
-    MUST_AGREE,
-    Before,
-    check_tolerance,
-    different,
-    find_regression,
-    worsening,
-)
+from pytest_genderbias.gates.judgement import AcceptedValue, Finding, Judgement, make_judgement
+from pytest_genderbias.gates.policy import correction_for
+from pytest_genderbias.gates.regression import Reference, find_regression
 from pytest_genderbias.gates.verdicts import MISSING, NOT_COMPARABLE, REGRESSED, UPDATED
+from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.models.predictions import same_ids
 from pytest_genderbias.text.printable import printable
-
-_MAY_DIFFER = ("architecture", "tokenizer", "pooling", "max_length", "dtype", "device")
 
 
 @dataclass
 class Baseline:
     """The baselines of one model name and one test module.
 
-    ``update``: ``"no"`` judges; ``"new"`` accepts what has no entry yet; ``"all"`` accepts everything, what is worse only with a
-    ``reason``. ``correct_for``: the comparisons that ``regressed`` is corrected for: the entries of the ``"model"`` or of the
-    ``"module"``, ``"none"``, or a number. ``command`` is what is said to accept a worse value, but for the reason. What was measured
-    collects in ``measured``, and in ``judged`` the tolerance of each statistic of an entry; it is written by
-    :func:`~pytest_genderbias.gates.book.write_entries`, never by a test.
+    Judging writes no file. What was measured collects in the fields below ``command``, and
+    :func:`~pytest_genderbias.gates.book.write_entries` writes it.
+
+    Attributes:
+        directory: the folder of all baselines.
+        model: name of the model.
+        module: the test file, relative to the root directory.
+        update: ``"no"`` judges; ``"new"`` accepts a measurement that has no entry yet; ``"all"`` accepts every measurement, a worse
+            one only with a ``reason``.
+        reason: why worse values are accepted.
+        correct_for: the comparisons that ``regressed`` is corrected for: the gated statistics of the ``"model"`` or of the
+            ``"module"``, ``"none"``, or their number.
+        command: the command that accepts a worse value, without the reason.
+        measured: the measurement of each entry.
+        used: names of the entries that were judged.
+        refused: names of the entries with a worse value and no reason.
+        accepted: worse values that were accepted, by entry.
+        judged: the strictest tolerance of each statistic, by entry.
     """
 
     directory: Path
@@ -59,7 +74,7 @@ class Baseline:
     measured: dict[str, Measurement] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
-    accepted: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    accepted: dict[str, list[AcceptedValue]] = field(default_factory=dict)
     judged: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
@@ -67,15 +82,14 @@ class Baseline:
         """The JSON file."""
         return book_path(self.directory, self.model, self.module)
 
-    def stored(self, name: str) -> Mapping[str, Any] | None:
-        """Return the content of a stored entry."""
-        found: Mapping[str, Any] | None = read_book(self.path).get(name)
-        return found
+    def stored(self, name: str) -> BaselineEntry | None:
+        """Return a stored entry; ``None`` if there is none of this name."""
+        return read_book(self.path).get(name)
 
-    def entries(self) -> dict[str, Entry]:
-        """Return what was measured as entries, but for what was refused."""
+    def entries(self) -> dict[str, NewEntry]:
+        """Return what was measured as entries, without those that were refused."""
         return {
-            name: entry_of(name, measurement, self.accepted.get(name, ()), self.judged.get(name))
+            name: entry_of(measurement, self.accepted.get(name, ()), self.judged.get(name))
             for name, measurement in self.measured.items()
             if name not in self.refused
         }
@@ -83,84 +97,104 @@ class Baseline:
     def judge(
         self, measurement: Measurement, tolerance: float = 0.0, statistic: str | None = None, name: str | None = None
     ) -> Judgement:
-        """Compare a statistic with the stored one, item by item."""
+        """Compare a statistic with the stored one, item by item. What was judged before does not change the judgement.
+
+        Args:
+            measurement: the measurement of today.
+            tolerance: how much worse, in units of the statistic, is accepted.
+            statistic: the main one by default.
+            name: name of the entry; the suite's name by default.
+
+        Raises:
+            BaselineError: a file of the baseline cannot be read.
+            GateError: the tolerance is wrong, scoring stopped early, or another measurement claims the entry.
+        """
         tolerance = check_tolerance(tolerance)
-        label, statistic, name = name, measurement.statistic(statistic), name or measurement.suite
+        statistic = measurement.statistic(statistic)
         if measurement.stopped:
             raise GateError(
                 f"{measurement.suite} was scored only until other gates were decided; a baseline needs a measurement without until="
             )
-        self._claim(name, measurement)
-        judged = self.judged.setdefault(name, {})
+        entry_name = name or measurement.suite
+        self._claim(entry_name, measurement)
+        judged = self.judged.setdefault(entry_name, {})
         judged[statistic] = min(tolerance, judged.get(statistic, tolerance))
-        return make_judgement(measurement, statistic, self._find(measurement, tolerance, statistic, name), label)
+        finding = self._find(measurement, tolerance, statistic, entry_name)
+        return make_judgement(measurement, statistic, finding, name)
 
-    def overlooked(self, name: str, gates: Mapping[str, float] | None = None) -> dict[str, dict[str, Any]]:
-        """Return what would be accepted unseen: other gated statistics of an entry that are worse than stored, each as a note.
+    def overlooked(self, name: str, gates: Mapping[str, float] | None = None) -> dict[str, AcceptedValue]:
+        """Return what an update would accept unseen: worse values of gated statistics of an entry that were not judged.
 
         Args:
-            name: of an entry that was measured.
-            gates: the tolerances of all that gate the entry; those that are stored by default.
+            name: name of an entry that was measured.
+            gates: the tolerances of all gates on the entry; those that are stored by default.
         """
         measurement = self.measured[name]
         try:
-            stored = self.stored(name)
-        except BaselineError:  # which whoever judges or writes meets as well
+            entry = self.stored(name)
+        except BaselineError:  # whoever judges or writes meets the same error
             return {}
-        if stored is None or stored.get("definition") != measurement.signature["definition"]:
+        if entry is None or entry.definition != measurement.signature["definition"]:
             return {}
-        others = stored.get("gated", {}) if gates is None else gates
+        others = entry.gated if gates is None else gates
         return {
-            statistic: self._note(statistic, stored, measurement)
+            statistic: self._note(statistic, entry, measurement)
             for statistic, tolerance in others.items()
-            if statistic not in self.judged[name] and _is_worse(measurement, statistic, stored["values"], tolerance)
+            if statistic not in self.judged[name]
+            and is_worse(measurement, statistic, entry.values.get(statistic), tolerance)
         }
 
-    def _note(self, statistic: str, stored: Mapping[str, Any], measurement: Measurement) -> dict[str, Any]:
-        """Return a worse value as it is noted when it is accepted."""
+    def _note(self, statistic: str, entry: BaselineEntry, measurement: Measurement) -> AcceptedValue:
         today = datetime.date.today().isoformat()
-        old, new = stored["values"][statistic], measurement.values[statistic]
-        return {"statistic": statistic, "date": today, "old": old, "new": new, "reason": self.reason}
+        return AcceptedValue(
+            statistic, today, entry.values[statistic], measurement.values[statistic], self.reason
+        )  # fmt: skip
 
     def _find(self, measurement: Measurement, tolerance: float, statistic: str, name: str) -> Finding:
-        stored = self.stored(name)
-        if stored is None and self.update == "no":
+        entry = self.stored(name)
+        if entry is None and self.update == "no":
             text = (
                 f"no baseline entry {name!r} in {self.path}; run with --bias-update-new to accept what is measured now"
             )
             return Finding(MISSING, "no baseline", text)
-        if stored is None:
-            return self._accept(measurement, statistic, name, {}, tolerance)
-        if self.update == "all":
-            return self._accept(measurement, statistic, name, stored, tolerance)
-        return self._compare(measurement, statistic, name, stored, tolerance)
+        if entry is None or self.update == "all":
+            return self._accept(measurement, statistic, name, entry, tolerance)
+        return self._compare(measurement, statistic, name, entry, tolerance)
 
     def _compare(
-        self, measurement: Measurement, statistic: str, name: str, stored: Mapping[str, Any], tolerance: float
+        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, tolerance: float
     ) -> Finding:
-        if unlike := different(measurement, statistic, stored, MUST_AGREE):
-            if any(text.startswith("data: ") for text in unlike):
-                unlike += _other_examples(items_path(self.path, name, stored.get("items_sha256") or ""), measurement)
-            text = f"the baseline in {self.path} is of something else ({printable('; '.join(unlike))}); run with --bias-update to accept what is measured now"
-            return Finding(NOT_COMPARABLE, "baseline", text)
+        if reasons := different(measurement, statistic, entry.signature):
+            return self._not_comparable(measurement, name, entry, reasons)
+        old = entry.values.get(statistic)
+        worse = worsening(measurement, statistic, old)
+        changed = printable(other_conditions(measurement, entry.model))
+        accepted = _in_force(entry.accepted, measurement)
         spec = measurement.signature["model"].get("spec") or measurement.model
-        before = Before(
-            "baseline", stored["values"], read_items(self.path, name, stored), _changes(stored, measurement), self._correction(),
-            self.command or f"pytest --bias-model={measurement.model}={spec} --bias-update",
-            stored.get("model", {}).get("fingerprint"),
+        known, items = self._count_gated(), read_items(self.path, name, entry)
+        correction = correction_for(self.correct_for, known, f"statistics gated in the baselines of {self._books()}")
+        reference = Reference(
+            "baseline", old, worse, items, changed, correction,
+            self.command or f"pytest --bias-model={measurement.model}={spec} --bias-update", entry.model.get("fingerprint"),
         )  # fmt: skip
-        found = find_regression(measurement, statistic, before, tolerance)
-        return _with_accepted(found, _in_force(stored, measurement))
+        return replace(find_regression(measurement, statistic, reference, tolerance), accepted=accepted)
 
-    def _correction(self) -> Correction:
-        """Return the comparisons that ``regressed`` is corrected for: those that are stored, whichever of them run."""
-        module = self.module if self.correct_for == "module" else None
-        where = f"of {self.module}" if module else f"of {self.model}"
-        return correction_for(
-            self.correct_for,
-            count_gated(self.directory, self.model, module),
-            f"statistics gated in the baselines {where}",
+    def _not_comparable(self, measurement: Measurement, name: str, entry: BaselineEntry, reasons: list[str]) -> Finding:
+        if any(reason.startswith("data: ") for reason in reasons):
+            stored_items = items_path(self.path, name, entry.items_sha256 or "")
+            reasons = [*reasons, *_other_examples(stored_items, measurement)]
+        text = (
+            f"the baseline in {self.path} is of something else ({printable('; '.join(reasons))}); run with --bias-update to accept "
+            "what is measured now"
         )
+        return Finding(NOT_COMPARABLE, "baseline", text)
+
+    def _count_gated(self) -> int:
+        """Return how many comparisons there are: those that are stored, whichever of them run."""
+        return count_gated(self.directory, self.model, self.module if self.correct_for == "module" else None)
+
+    def _books(self) -> str:
+        return self.module if self.correct_for == "module" else self.model
 
     def _claim(self, name: str, measurement: Measurement) -> None:
         """Refuse two different measurements under one entry."""
@@ -173,77 +207,62 @@ class Baseline:
         self.measured.setdefault(name, measurement)
 
     def _accept(
-        self, measurement: Measurement, statistic: str, name: str, stored: Mapping[str, Any], tolerance: float
+        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry | None, tolerance: float
     ) -> Finding:
-        """Accept a value; one that is worse than allowed only with a reason, which stays with the entry as long as it is worse.
+        """Accept a value. One that is worse than allowed needs a reason, which the entry has as long as the value is worse.
 
-        What is not comparable is held against what is stored all the same, if it is defined alike: another sample is no way around.
+        A value whose definition is the stored one is compared even where the samples differ: another sample does not avoid the gate.
         """
-        alike = stored.get("definition") == measurement.signature["definition"]
-        values = stored["values"] if alike else {}
-        old, new = stored.get("values", {}).get(statistic), measurement.values[statistic]
-        accepted = _in_force(stored, measurement) if alike else []
-        notes = self.accepted.setdefault(name, list(accepted))  # of all statistics of the entry, to be written
+        alike = entry is not None and entry.definition == measurement.signature["definition"]
+        new = measurement.values[statistic]
+        old = None if entry is None else entry.values.get(statistic)
+        accepted = _in_force(entry.accepted, measurement) if entry is not None and alike else ()
+        notes = self.accepted.setdefault(name, list(accepted))  # of all statistics of the entry
         why = ""
-        if _is_worse(measurement, statistic, values, tolerance):
+        if entry is not None and alike and is_worse(measurement, statistic, old, tolerance):
             if not self.reason:
                 self.refused.add(name)
-                return self._refuse(measurement, statistic, name, stored, tolerance)
-            note = self._note(statistic, stored, measurement)
-            accepted.append(note)
+                return self._refuse(measurement, statistic, name, entry, tolerance)
+            note = self._note(statistic, entry, measurement)
+            accepted = (*accepted, note)
             if note not in notes:
                 notes.append(note)
             why = f" because: {self.reason}"
         text = f"{statistic} {format_number(old)} -> {format_number(new)} accepted{why}"
-        bound = f"was {format_number(old)}" if stored else "new"
-        return _with_accepted(Finding(UPDATED, bound, text), accepted)
+        bound = "new" if entry is None else f"was {format_number(old)}"
+        return Finding(UPDATED, bound, text, accepted=accepted)
 
     def _refuse(
-        self, measurement: Measurement, statistic: str, name: str, stored: Mapping[str, Any], tolerance: float
+        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, tolerance: float
     ) -> Finding:
-        """Return the finding on a worse value that nobody gave a reason for."""
-        values = stored["values"]
-        unlike = printable("; ".join(different(measurement, statistic, stored, MUST_AGREE)))
+        """Return the finding on a worse value that has no reason."""
+        reasons = printable("; ".join(different(measurement, statistic, entry.signature)))
+        old, new = entry.values.get(statistic), measurement.values[statistic]
         text = (
-            f"{statistic} {format_number(values[statistic])} -> {format_number(measurement.values[statistic])} is "
-            f"{worsening(measurement, statistic, values):.3g} worse and is not accepted without a reason: "
-            f'--bias-update --bias-reason="why"{f" (it is of something else, too: {unlike})" if unlike else ""}'
+            f"{statistic} {format_number(old)} -> {format_number(new)} is {worsening(measurement, statistic, old):.3g} worse and is "
+            f'not accepted without a reason: --bias-update --bias-reason="why"'
+            f"{f' (it is of something else, too: {reasons})' if reasons else ''}"
         )
         try:
-            found = self._compare(measurement, statistic, name, stored, tolerance)
-        except BaselineError:  # its items, which an update writes anew
-            found = Finding(REGRESSED, "baseline", text)
-        return replace(found, verdict=REGRESSED, text=text)
+            finding = self._compare(measurement, statistic, name, entry, tolerance)
+        except BaselineError:  # of its items, which an update writes anew
+            finding = Finding(REGRESSED, "baseline", text)
+        return replace(finding, verdict=REGRESSED, text=text)
 
 
-def _with_accepted(found: Finding, accepted: Sequence[Mapping[str, Any]]) -> Finding:
-    return replace(found, accepted=tuple(accepted))
-
-
-def _is_worse(
-    measurement: Measurement, statistic: str, before: Mapping[str, float | None], tolerance: float = 0.0
-) -> bool:
-    """Tell whether a value is worse than before by more than the tolerance, and noise."""
-    worse = worsening(measurement, statistic, before) if statistic in measurement.values else None
-    return worse is not None and worse > tolerance + FLOAT_NOISE
-
-
-def _in_force(stored: Mapping[str, Any], measurement: Measurement) -> list[dict[str, Any]]:
-    """Return what was accepted and still stands: values that are worse than those before."""
-    accepted = stored.get("accepted", ())
-    return [dict(one) for one in accepted if _is_worse(measurement, one["statistic"], {one["statistic"]: one["old"]})]
+def _in_force(accepted: Iterable[AcceptedValue], measurement: Measurement) -> tuple[AcceptedValue, ...]:
+    """Return the accepted values that are still in force: the statistic is still worse than it was before."""
+    return tuple(note for note in accepted if is_worse(measurement, note.statistic, note.old))
 
 
 def _other_examples(stored_items: Path, measurement: Measurement) -> list[str]:
-    """Say which examples are lacking or new, where both measurements kept the ids of theirs."""
-    import numpy as np
-
+    """Return in words which examples are missing or new, if both measurements have the ids of theirs."""
     if "id" not in measurement.items:
         return []
     try:
         with np.load(stored_items, allow_pickle=False) as stored:
             known = _names(stored["id"])
-    except (OSError, ValueError, KeyError, BadZipFile):  # this only explains a failure that is there anyway
+    except (OSError, ValueError, KeyError, BadZipFile):  # this only explains a failure that stands anyway
         return []
     try:
         same_ids(known, _names(measurement.items["id"]))
@@ -252,12 +271,6 @@ def _other_examples(stored_items: Path, measurement: Measurement) -> list[str]:
     return ["the same ids with other labels, groups or shares"]
 
 
-def _names(ids: Any) -> list[str]:
-    """Return ids as texts; item files may have them as UTF-8, which takes a quarter of the room."""
+def _names(ids: NDArray[np.generic]) -> list[str]:
+    """Return ids as texts. Item files may have them as UTF-8, which takes a quarter of the space."""
     return [name.decode() if isinstance(name, bytes) else str(name) for name in ids.tolist()]
-
-
-def _changes(stored: Mapping[str, Any], measurement: Measurement) -> str:
-    old, new = stored.get("model", {}), measurement.signature["model"]
-    changed = [f"{key} {old.get(key)} -> {new.get(key)}" for key in _MAY_DIFFER if old.get(key) != new.get(key)]
-    return printable(f" (changed: {', '.join(changed)})") if changed else ""

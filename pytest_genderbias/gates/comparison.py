@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pytest_genderbias.errors import GateError
-from pytest_genderbias.gates.book import load_stored, pack_measured
+from pytest_genderbias.gates.agreement import FLOAT_NOISE, MUST_AGREE, check_tolerance, different, worsening
+from pytest_genderbias.gates.item_file import pack_measured
 from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE, Finding, Judgement, make_judgement
 from pytest_genderbias.gates.policy import Correction
-from pytest_genderbias.gates.regression import (
-    FLOAT_NOISE,
-    MUST_AGREE,
-    Before,
-    check_tolerance,
-    different,
-    find_regression,
-    item_difference,
-    worsening,
-)
+from pytest_genderbias.gates.regression import Reference, find_regression, item_difference
 from pytest_genderbias.gates.verdicts import NO_VALUE, NOT_COMPARABLE, PASS, STALE
 from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_schema
 from pytest_genderbias.statistics.inference.multiple_tests import holm
 from pytest_genderbias.statistics.inference.paired import Difference
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.suites.statistic import Statistic
 
+SCHEMA = 1  #: of :meth:`Comparison.to_dict` and :meth:`LeftOut.to_dict`
 UNDECIDED, SAME = "undecided", "the same"
-
-Sent = tuple[Mapping[str, Any], str | None]  #: a measurement as it travels: ``to_dict()``, and what :func:`pack` gives
 
 
 def judge_no_worse(
@@ -50,42 +39,59 @@ def judge_no_worse(
         tolerance: how much worse, in units of the statistic, is accepted.
         statistic: the main one by default.
         correction: the comparisons that ``regressed`` is corrected for; none by default.
-        label: what the gate is called, to tell it from others on the same statistic.
+        label: name of the gate, to tell it from others on the same statistic.
 
     Raises:
-        GateError: one of them was scored only until other gates were decided.
+        GateError: the tolerance is wrong, or scoring of one of them stopped when other gates were decided.
     """
     if measurement.stopped or reference.stopped:
         raise GateError(
             f"{measurement.suite} was scored only until other gates were decided; compare measurements without until="
         )
     name, tolerance = measurement.statistic(statistic), check_tolerance(tolerance)
-    bound = f"no worse than {reference.model}"
-    if unlike := _unlike(measurement, reference, name):
-        return make_judgement(measurement, name, Finding(NOT_COMPARABLE, bound, unlike), label)
-    before = Before(reference.model, reference.values, reference, correction=correction)
-    found = find_regression(measurement, name, before, tolerance)
-    if found.verdict == STALE:  # a better model puts nothing out of date
-        found = replace(found, verdict=PASS)
-    return make_judgement(measurement, name, found, label)
+    if reason := _why_not_comparable(measurement, reference, name):
+        finding = Finding(NOT_COMPARABLE, f"no worse than {reference.model}", reason)
+        return make_judgement(measurement, name, finding, label)
+    old = reference.values.get(name)
+    other = Reference(
+        reference.model, old, worsening(measurement, name, old), reference, correction=correction
+    )  # fmt: skip
+    finding = find_regression(measurement, name, other, tolerance)
+    if finding.verdict == STALE:  # a better model makes nothing out of date
+        finding = replace(finding, verdict=PASS)
+    return make_judgement(measurement, name, finding, label)
 
 
-def _unlike(measurement: Measurement, reference: Measurement, statistic: str) -> str:
-    """Say what keeps two measurements from being compared, or nothing."""
-    unlike = "; ".join(different(measurement, statistic, reference.signature, MUST_AGREE))
-    told = unlike.replace(" stored", f" on {reference.model}").replace(" now", f" on {measurement.model}")
-    return f"{reference.model} was measured on something else ({told})" if unlike else ""
+def _why_not_comparable(measurement: Measurement, reference: Measurement, statistic: str) -> str:
+    """Return why two measurements cannot be compared; an empty text if they can."""
+    reasons = "; ".join(different(measurement, statistic, reference.signature))
+    named = reasons.replace(" stored", f" on {reference.model}").replace(" now", f" on {measurement.model}")
+    return f"{reference.model} was measured on something else ({named})" if reasons else ""
 
 
 @dataclass(frozen=True)
 class Comparison:
     """A statistic of a suite on two models, the same items paired.
 
-    ``worsening``: how much worse ``other`` is than ``first``, in units of the statistic; below 0 it is better. ``low`` and ``high``:
-    its one-sided 95 % bounds for other items of the same kind (or restarts), named by ``over``; both equal it where no items make
-    up the statistic, and it is exact for the suite's own cases. ``p``: two-sided, of "neither is better". ``p_holm``: the same,
-    corrected for all main statistics of the table; ``None`` for any other statistic. ``better``: a model's name, at 5 %;
-    ``undecided``; ``the same``; or ``no value``.
+    Attributes:
+        suite: name of the suite.
+        statistic: name of the statistic.
+        main: whether it is the main statistic of the suite.
+        first: the model that is compared with.
+        other: the model that is compared.
+        first_value: the value of the first.
+        other_value: the value of the other.
+        worsening: how much worse ``other`` is than ``first``, in units of the statistic; below 0 it is better.
+        low: one-sided 95 % bound of the worsening for other items of the same kind (or restarts). Both bounds equal the worsening
+            where the statistic is not made of items; they are exact for the suite's own cases then.
+        high: the upper bound.
+        over: what varies between the bounds.
+        items: number of items in common.
+        moved: how many of them differ.
+        method: how the bounds were made.
+        p: two-sided p value of "neither is better".
+        p_holm: the same, corrected for all main statistics of the table; ``None`` for any other statistic.
+        better: name of the model that is better at 5 %; ``undecided``; ``the same``; or ``no value``.
     """
 
     suite: str
@@ -106,9 +112,23 @@ class Comparison:
     p_holm: float | None = None
     better: str = UNDECIDED
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain JSON values."""
-        return vars(self).copy()
+    @property
+    def exact(self) -> bool:
+        """Whether the values were compared as they are, for the suite's own cases."""
+        return self.low is not None and self.p is None
+
+    def to_dict(self, finite: bool = False) -> dict[str, object]:
+        """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become ``None``."""
+        return {"schema": SCHEMA, **{name: as_plain(value, finite) for name, value in vars(self).items()}}
+
+    @classmethod
+    def from_dict(cls, data: object) -> Comparison:
+        """Return what :meth:`to_dict` wrote.
+
+        Raises:
+            DataFileError: a key is missing, unknown or of another type, or the schema is another.
+        """
+        return read_dataclass(cls, from_plain(read_schema(data, SCHEMA, "comparison")), "comparison")
 
 
 @dataclass(frozen=True)
@@ -119,126 +139,124 @@ class LeftOut:
     models: tuple[str, ...]
     reason: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain JSON values."""
-        return {"suite": self.suite, "models": list(self.models), "reason": self.reason}
+    def to_dict(self) -> dict[str, object]:
+        """Return plain JSON values, which :meth:`from_dict` reads."""
+        return {"schema": SCHEMA, "suite": self.suite, "models": list(self.models), "reason": self.reason}
+
+    @classmethod
+    def from_dict(cls, data: object) -> LeftOut:
+        """Return what :meth:`to_dict` wrote.
+
+        Raises:
+            DataFileError: a key is missing, unknown or of another type, or the schema is another.
+        """
+        return read_dataclass(cls, read_schema(data, SCHEMA, "suite left out"), "suite left out")
 
 
-def pack(measurement: Measurement) -> str | None:
-    """Return item statistics as a text that travels between processes; ``None`` if they take more than 512 KiB."""
-    packed = pack_measured(measurement)
-    return None if packed is None else base64.b64encode(packed).decode()
-
-
-def compare_models(sent: Iterable[Sent], order: Sequence[str]) -> tuple[list[Comparison], list[LeftOut]]:
+def compare_models(measurements: Iterable[Measurement], order: Sequence[str]) -> tuple[list[Comparison], list[LeftOut]]:
     """Compare every measurement with that of the first-named model on the same suite, settings and sample.
 
     Args:
-        sent: measurements as they travelled.
-        order: the names of the models, the one to compare with first. On a suite that does not apply to it, the next one takes
-            its place.
+        measurements: of several models and suites.
+        order: the names of the models. All are compared with the first; on a suite that does not apply to it, with the next one.
 
     Returns:
-        What was compared, by suite, the main statistic of each before the others: these only where they are made of items. And
-        what could not be compared.
+        The comparisons by suite, the main statistic of each before the others, which are only compared where they are made of
+        items; and what could not be compared.
     """
     places = {name: place for place, name in enumerate(order)}
-    groups, left_out = _groups(sorted(sent, key=lambda one: (one[0]["suite"], places.get(one[0]["model"], len(order)))))
-    found: list[Comparison] = []
+    by_suite = sorted(measurements, key=lambda m: (m.suite, places.get(m.model, len(order))))
+    groups, left_out = _groups(by_suite)
+    rows: list[Comparison] = []
     for group in groups:
-        models = list(group)
-        suite = str(group[models[0]][0]["suite"])
-        if len(models) < 2:
-            left_out.append(LeftOut(suite, (models[0],), "measured on one model only with these settings and sample"))
-        too_large = tuple(name for name in models if group[name][1] is None)
-        if too_large and len(models) > 1:
-            left_out.append(LeftOut(suite, too_large, "the statistics of its items take more than 512 KiB"))
-        measured = [
-            _rebuild(summary, packed) for summary, packed in (group[name] for name in models) if packed is not None
-        ]
-        for other in measured[1:]:
-            if unlike := _unlike(other, measured[0], other.main):
-                left_out.append(LeftOut(suite, (other.model,), unlike))
-            else:
-                found += _compare(measured[0], other)
-    return _corrected(found), left_out
-
-
-def _groups(sent: Iterable[Sent]) -> tuple[list[dict[str, Sent]], list[LeftOut]]:
-    """Put measurements of one suite, settings and sample together, by model, in the order in which they come."""
-    groups: dict[str, dict[str, Sent]] = {}
-    stopped: dict[str, dict[str, None]] = {}
-    for summary, packed in sent:
-        signature = summary["signature"]
-        if signature["sample"].get("stopped", False):
-            stopped.setdefault(summary["suite"], {})[summary["model"]] = None
+        suite = group[0].suite
+        if len(group) < 2:
+            left_out.append(
+                LeftOut(suite, (group[0].model,), "measured on one model only with these settings and sample")
+            )
             continue
-        alike = [signature[key] for key in MUST_AGREE if key != "data"]  # data may be those of one statistic alone
-        key = json.dumps([summary["suite"], *alike], sort_keys=True, default=str)
-        groups.setdefault(key, {}).setdefault(summary["model"], (summary, packed))
+        fits = [pack_measured(measurement) is not None for measurement in group]
+        small = [measurement for measurement, fit in zip(group, fits, strict=True) if fit]
+        if not all(fits):
+            too_large = tuple(measurement.model for measurement, fit in zip(group, fits, strict=True) if not fit)
+            left_out.append(LeftOut(suite, too_large, "the statistics of its items take more than 512 KiB"))
+        for other in small[1:]:
+            if reason := _why_not_comparable(other, small[0], other.main):
+                left_out.append(LeftOut(suite, (other.model,), reason))
+            else:
+                rows += _compare(small[0], other)
+    return _corrected(rows), left_out
+
+
+def _groups(measurements: Iterable[Measurement]) -> tuple[list[list[Measurement]], list[LeftOut]]:
+    """Put measurements of one suite, settings and sample together, one a model, in the order in which they come."""
+    groups: dict[str, dict[str, Measurement]] = {}
+    stopped: dict[str, dict[str, None]] = {}
+    for measurement in measurements:
+        if measurement.stopped:
+            stopped.setdefault(measurement.suite, {})[measurement.model] = None
+            continue
+        keys = [key for key in MUST_AGREE if key != "data"]  # some data belong to one statistic only
+        alike = [measurement.suite, *(measurement.signature[key] for key in keys)]
+        key = json.dumps(alike, sort_keys=True, default=str)
+        groups.setdefault(key, {}).setdefault(measurement.model, measurement)
     why = "scored only until its gates were decided"
-    return list(groups.values()), [LeftOut(suite, tuple(models), why) for suite, models in stopped.items()]
-
-
-def _rebuild(summary: Mapping[str, Any], packed: str) -> Measurement:
-    """Return a measurement as far as it travelled: without records and intervals."""
-    statistics = {name: Statistic(**about) for name, about in summary["statistics"].items()}
-    stored = load_stored(base64.b64decode(packed), summary["signature"])
-    return Measurement(
-        summary["suite"], summary["model"], summary["values"], {}, {}, summary["reasons"], statistics, summary["n"],
-        summary["n_total"], [], stored.items, summary["signature"], sums=stored.sums,
-    )  # fmt: skip
+    left_out = [LeftOut(suite, tuple(models), why) for suite, models in stopped.items()]
+    return [list(group.values()) for group in groups.values()], left_out
 
 
 def _compare(first: Measurement, other: Measurement) -> Iterator[Comparison]:
     """Compare the main statistic, and each other one that is made of items."""
     for name in other.values:
-        main, worse = name == other.main, worsening(other, name, first.values)
-        row = Comparison(
-            other.suite, name, main, first.model, other.model, first.values.get(name), other.values[name], worse
-        )
-        if worse is None or _unlike(other, first, name):
+        old, main = first.values.get(name), name == other.main
+        worse = worsening(other, name, old)
+        row = Comparison(other.suite, name, main, first.model, other.model, old, other.values[name], worse)
+        if worse is None or _why_not_comparable(other, first, name):
             if main:
                 yield replace(row, better=NO_VALUE)
             continue
         try:
             yield _with_items(row, item_difference(other, name, first))
         except UndefinedError as error:
-            if not main:
-                continue  # a control, a p value: the main table has it
-            if other.n == other.n_total and not other.restarts:
-                better = SAME if abs(worse) <= FLOAT_NOISE else other.model if worse < 0 else first.model
-                over = f"{WHOLE_SUITE}, all of them"
-                yield replace(row, low=worse, high=worse, over=over, method=f"exact: {error}", better=better)
-            else:
-                why = str(error) if other.restarts else f"{error}, and not all cases were scored"
-                yield replace(row, method=f"none: {why}")
+            if main:  # any other is a control or a p value, which the main table has
+                yield _without_items(row, worse, other, str(error))
 
 
-def _with_items(row: Comparison, found: Difference) -> Comparison:
+def _with_items(row: Comparison, difference: Difference) -> Comparison:
     return replace(
-        row, worsening=found.value, low=found.low, high=found.high, over=found.over, items=found.items, moved=found.moved,
-        method=found.method, p=min(1.0, 2 * min(found.p, found.p_better)),
+        row, worsening=difference.value, low=difference.low, high=difference.high, over=difference.over, items=difference.items,
+        moved=difference.moved, method=difference.method, p=min(1.0, 2 * min(difference.p, difference.p_better)),
     )  # fmt: skip
 
 
+def _without_items(row: Comparison, worse: float, other: Measurement, why: str) -> Comparison:
+    """Compare the values as they are, if they are exact for the suite's own cases."""
+    if other.restarts:
+        return replace(row, method=f"none: {why}")
+    if other.n < other.n_total:
+        return replace(row, method=f"none: {why}, and not all cases were scored")
+    better = SAME if abs(worse) <= FLOAT_NOISE else row.other if worse < 0 else row.first
+    over = f"{WHOLE_SUITE}, all of them"
+    return replace(row, low=worse, high=worse, over=over, method=f"exact: {why}", better=better)
+
+
 def _corrected(rows: Sequence[Comparison]) -> list[Comparison]:
-    """Correct the p values of main statistics for their number, and say which model is better."""
+    """Correct the p values of main statistics for their number, and name the better model."""
     family = [row.p for row in rows if row.main and row.p is not None]
-    corrected = iter(holm(family).tolist() if family else ())
-    told = []
+    p_values = iter(holm(family).tolist() if family else ())
+    corrected = []
     for row in rows:
         if row.p is None:
-            told.append(row)
+            corrected.append(row)
             continue
-        p_holm = next(corrected) if row.main else None
-        told.append(replace(row, p_holm=p_holm, better=_better(row, row.p if p_holm is None else p_holm)))
-    return told
+        p_holm = next(p_values) if row.main else None
+        corrected.append(replace(row, p_holm=p_holm, better=_better(row, row.p if p_holm is None else p_holm)))
+    return corrected
 
 
 def _better(row: Comparison, p: float) -> str:
-    assert row.worsening is not None  # it has a p value
-    if not row.moved or abs(row.worsening) <= FLOAT_NOISE:  # batches and threads are no model
+    assert row.worsening is not None  # a row with a p value has one
+    if not row.moved or abs(row.worsening) <= FLOAT_NOISE:  # batches and threads cause such differences
         return SAME
     if p > 1 - LEVEL + 1e-9:
         return UNDECIDED

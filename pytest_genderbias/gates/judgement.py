@@ -1,29 +1,76 @@
-"""A verdict on one statistic of a measurement, and the text that explains it."""
+"""Judgements: the verdict on one statistic of a measurement, with the text that explains it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from pytest_genderbias.gates.verdicts import INCONCLUSIVE, PASS, REGRESSED
+from pytest_genderbias.gates.wording import (
+    direction_in_words,
+    format_interval,
+    format_null,
+    format_number,
+    format_record,
+)
 from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_mapping, read_schema
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
 
-#: The questions that a gate can answer.
+SCHEMA = 1  #: of :meth:`Judgement.to_dict`
+#: What bounds vary over where they hold for the cases of the suite, and for no others.
 WHOLE_SUITE = "the suite's cases"
 LEVEL = 0.95
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What a comparison came to, before it is told: the verdict, why, and the bounds that it rests on.
+class AcceptedValue:
+    """A value that is worse than the one before and was accepted with a reason.
 
-    ``over``: what varies between the bounds, which says the question that was answered: the suite's cases on this model (whole, or
-    as far as they were scored), or other items or restarts. ``settled_by``: what would settle an inconclusive one. ``p``: of the
-    hypothesis that it is not worse than allowed, where there is one; ``tests``: how many such tests ``regressed`` is corrected for.
-    ``level``: the confidence that the bounds have. ``facts``: figures beside the verdict, as plain JSON values.
+    ``date`` is in ISO format. ``reason`` is ``None`` as long as nobody gave one; such a value is not written.
+    """
+
+    statistic: str
+    date: str
+    old: float | None
+    new: float | None
+    reason: str | None
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain JSON values, which :meth:`from_dict` reads."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_dict(cls, data: object, where: str = "accepted value") -> AcceptedValue:
+        """Return what :meth:`to_dict` wrote.
+
+        Raises:
+            DataFileError: a key is missing, unknown or of another type.
+        """
+        return read_dataclass(cls, data, where)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of a comparison, before it is put into words: the verdict, the reason, and the bounds that decided.
+
+    Attributes:
+        verdict: one of :mod:`~pytest_genderbias.gates.verdicts`.
+        bound: the limit or baseline in short, for the table.
+        text: the verdict in words.
+        low: lower bound of the figure that was judged; ``None`` where it has no bounds.
+        high: upper bound.
+        over: what varies between the bounds, which names the question that was answered: the suite's cases on this model, or other
+            items or restarts.
+        settled_by: what would settle an inconclusive verdict.
+        p: p value of the hypothesis that the statistic is not worse than allowed, where there is one.
+        tests: number of such tests that ``regressed`` is corrected for.
+        difference: how much worse the statistic is, in its units, where it was compared with another value.
+        lines: further lines of the text.
+        accepted: worse values that were accepted with a reason and are still in force.
+        level: confidence level of the bounds.
+        facts: figures beside the verdict, as plain JSON values.
     """
 
     verdict: str
@@ -37,17 +84,42 @@ class Finding:
     tests: int = 1
     difference: float | None = None
     lines: Sequence[str] = ()
-    accepted: Sequence[Mapping[str, Any]] = ()
+    accepted: tuple[AcceptedValue, ...] = ()
     level: float = LEVEL
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain JSON values, which :meth:`from_dict` reads."""
+        return {name: as_plain(value) for name, value in vars(self).items()}
+
+    @classmethod
+    def from_dict(cls, data: object) -> Finding:
+        """Return what :meth:`to_dict` wrote.
+
+        Raises:
+            DataFileError: a key is missing, unknown or of another type.
+        """
+        return read_dataclass(cls, from_plain(data), "finding")
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a gate found. ``bound`` is the limit or baseline in short, for the table; ``text`` explains it whole.
+    """The verdict of a gate. It depends on the measurement and the gate only, never on the policy of the run.
 
-    ``interval`` has the bounds that decided, ``over`` what varies between them. ``accepted``: worse values that were accepted with a reason, still in force. ``name``: of the gate or baseline entry, where it
-    was given one. ``facts``: figures beside the verdict, as a mitigation's share that is gone, as plain JSON values.
+    Attributes:
+        suite: name of the suite.
+        model: name of the model.
+        statistic: name of the statistic.
+        value: its value; ``None`` if it has none.
+        interval: the bounds that decided; ``over`` of it is what varies between them.
+        n: cases that were scored.
+        n_total: cases of the suite.
+        bound: the limit or baseline in short, for the table.
+        verdict: one of :mod:`~pytest_genderbias.gates.verdicts`.
+        text: the whole explanation, several lines.
+        name: name of the gate or baseline entry, if it has one of its own.
+
+    The other attributes are those of :class:`Finding`, and ``null`` is that of the measurement.
     """
 
     suite: str
@@ -65,16 +137,52 @@ class Judgement:
     p: float | None = None
     tests: int = 1
     difference: float | None = None
-    accepted: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    accepted: tuple[AcceptedValue, ...] = ()
     null: Null | None = None
     name: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, object] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain JSON values."""
-        interval = None if self.interval is None else vars(self.interval).copy()
-        null = None if self.null is None else vars(self.null).copy()
-        return {**vars(self), "interval": interval, "null": null, "accepted": [dict(one) for one in self.accepted]}
+    def to_dict(self, finite: bool = False) -> dict[str, object]:
+        """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become ``None``."""
+        return {"schema": SCHEMA, **{name: as_plain(value, finite) for name, value in vars(self).items()}}
+
+    @classmethod
+    def from_dict(cls, data: object) -> Judgement:
+        """Return what :meth:`to_dict` wrote.
+
+        Raises:
+            DataFileError: a key is missing, unknown or of another type, or the schema is another.
+        """
+        return read_dataclass(cls, from_plain(read_schema(data, SCHEMA, "judgement")), "judgement")
+
+
+@dataclass(frozen=True)
+class SettledJudgement:
+    """A judgement to which a policy was applied. ``outcome`` is ``"failed"``, ``"warned"`` or ``"passed"``."""
+
+    judgement: Judgement
+    outcome: str
+
+    @property
+    def failed(self) -> bool:
+        """Whether the judgement failed its test."""
+        return self.outcome == "failed"
+
+    def to_dict(self, finite: bool = False) -> dict[str, object]:
+        """Return the plain JSON values of the judgement, with ``outcome`` and ``failed`` among them."""
+        return {**self.judgement.to_dict(finite), "outcome": self.outcome, "failed": self.failed}
+
+    @classmethod
+    def from_dict(cls, data: object) -> SettledJudgement:
+        """Return what :meth:`to_dict` wrote.
+
+        Raises:
+            DataFileError: a key is missing, unknown or of another type.
+        """
+        content = read_mapping(data, "judgement")
+        outcome = str(content.pop("outcome", ""))
+        content.pop("failed", None)
+        return cls(Judgement.from_dict(content), outcome)
 
 
 def decide(low: float, high: float, least: float, most: float) -> str:
@@ -88,30 +196,19 @@ def decide(low: float, high: float, least: float, most: float) -> str:
     return REGRESSED if high < least or low > most else INCONCLUSIVE
 
 
-def approximate(number: int) -> str:
-    """Return an estimate with two figures, rounded up.
-
-    >>> approximate(87), approximate(1234)
-    ('about 87', 'about 1,300')
-    """
-    unit = 10 ** max(0, len(str(number)) - 2)
-    return f"about {-(-number // unit) * unit:,}"
-
-
 def make_judgement(measurement: Measurement, statistic: str, finding: Finding, name: str | None = None) -> Judgement:
-    """Make the judgement of a finding."""
+    """Return the judgement of a finding, with its whole text."""
     bounds = None
     if finding.low is not None and finding.high is not None:
         bounds = Interval(finding.low, finding.high, finding.level, finding.over, "")
     return Judgement(
         measurement.suite, measurement.model, statistic, measurement.values[statistic], bounds, measurement.n, measurement.n_total,
-        finding.bound, finding.verdict, explain(measurement, statistic, finding),
-        finding.over, finding.settled_by, finding.p, finding.tests, finding.difference, list(finding.accepted),
-        measurement.null.get(statistic), name or "", finding.facts,
+        finding.bound, finding.verdict, _explain(measurement, statistic, finding), finding.over, finding.settled_by, finding.p,
+        finding.tests, finding.difference, finding.accepted, measurement.null.get(statistic), name or "", finding.facts,
     )  # fmt: skip
 
 
-def explain(measurement: Measurement, statistic: str, finding: Finding) -> str:
+def _explain(measurement: Measurement, statistic: str, finding: Finding) -> str:
     """Return the whole text: finding, value, intervals, direction, n, what to do, notes, and the worst records."""
     value, about = measurement.values[statistic], measurement.statistics[statistic]
     reason = measurement.reasons.get(statistic, "")
@@ -141,37 +238,3 @@ def explain(measurement: Measurement, statistic: str, finding: Finding) -> str:
 
 def _question(over: str) -> str:
     return over if over.startswith((WHOLE_SUITE, "other ")) else f"other {over}"
-
-
-def direction_in_words(direction: str) -> str:
-    """Return a direction as it is said."""
-    return "farther from neutral" if direction == "away" else direction
-
-
-def format_number(value: float | None) -> str:
-    """Return a number with four significant figures; ``None`` is a dash."""
-    return "-" if value is None else f"{value:.4g}"
-
-
-def format_interval(interval: Interval | None) -> str:
-    """Return ``[low, high] over what``, or nothing."""
-    return "" if interval is None else f"[{interval.low:.4g}, {interval.high:.4g}] over {interval.over}"
-
-
-def format_null(null: Null) -> str:
-    """Return a line on what shuffles give."""
-    return (
-        f"  null control ({null.what}; {null.repeats:,} shuffles): mean {null.mean:.4g}, 95 % of them {null.low:.4g} to {null.high:.4g}, "
-        f"{100 * null.p_value:.3g} % at least as bad"
-    )
-
-
-def format_record(record: dict[str, Any]) -> str:
-    """Return a record on one line."""
-
-    def show(value: Any) -> str:
-        if isinstance(value, bool) or not isinstance(value, float):
-            return ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
-        return f"{value:.3g}"
-
-    return "; ".join(f"{key}: {show(value)}" for key, value in record.items())

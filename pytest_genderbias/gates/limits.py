@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pytest_genderbias.errors import GateError, UnknownNameError
-from pytest_genderbias.gates.judgement import WHOLE_SUITE, Finding, Judgement, approximate, decide, make_judgement
-from pytest_genderbias.gates.regression import FLOAT_NOISE
+from pytest_genderbias.gates.agreement import FLOAT_NOISE
+from pytest_genderbias.gates.judgement import WHOLE_SUITE, Finding, Judgement, decide, make_judgement
 from pytest_genderbias.gates.verdicts import INCONCLUSIVE, NO_VALUE, PASS, REGRESSED
+from pytest_genderbias.gates.wording import approximate
 from pytest_genderbias.measurement.carry_out import Until
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import restarts_of

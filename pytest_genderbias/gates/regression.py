@@ -1,40 +1,36 @@
-"""Whether a measurement is worse than what it is held against, on the same items."""
+"""Whether a statistic is worse than before, by the difference on the same items (or restarts), and the text that explains it."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pytest_genderbias.errors import GateError
-from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE, Finding, approximate, format_number
+from pytest_genderbias.gates.agreement import FLOAT_NOISE
+from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE, Finding
 from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.verdicts import INCONCLUSIVE, NO_VALUE, PASS, REGRESSED, STALE
+from pytest_genderbias.gates.wording import approximate, format_number
 from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.plain_data import Arrays
 from pytest_genderbias.measurement.restarts import restarts_of
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.inference.paired import Difference, compare_items, compare_restarts, items_to_decide
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
-#: What two measurements must have in common, and how it is called.
-MUST_AGREE = {"digest": "suite", "definition": "definition", "settings": "setting", "data": "data", "sample": "sample"}
-#: Differences this small come from batches and threads, not from a model.
-FLOAT_NOISE = 1e-6
-#: So small a worsening of the very same weights is a case in a thousand that other batches tip over a threshold.
+#: A worsening of the same weights up to this size comes from rounding: other batches move one case in a thousand over a threshold.
 SAME_MODEL_NOISE = 1e-3
 _MOVED_MOST = 5
 
 
 class ItemSource(Protocol):
-    """What a measurement, or its stored form, knows of its units."""
+    """What a measurement, or its stored form, knows about its units."""
 
     @property
-    def items(self) -> Mapping[str, NDArray[np.generic]]:
-        """Raw arrays; those of a measurement over restarts have the values of each."""
+    def items(self) -> Arrays:
+        """Raw arrays. Those of a measurement over restarts have the values of each restart."""
 
     def item_sums(self, statistic: str) -> ItemSums:
         """Return the sums of each unit that give a statistic.
@@ -45,71 +41,71 @@ class ItemSource(Protocol):
 
 
 @dataclass(frozen=True)
-class Before:
-    """What a measurement is held against.
+class Reference:
+    """The value that a statistic is compared with: of a baseline, or of another model.
 
-    ``name``: what it is called (``baseline``, or a model's name). ``items``: a measurement, or what was stored of one; ``None`` if
-    that was too large. ``changed``: what else differs and may (dtype, tokenizer), in words. ``correction``: the
-    comparisons that ``regressed`` is corrected for. ``fingerprint``: of the weights, where they are known.
+    Attributes:
+        name: what messages call it (``baseline``, or the name of the model).
+        value: the value of the statistic; ``None`` if it has none.
+        worsening: how much worse the statistic is now, in its units; ``None`` if either has no value.
+        items: a measurement, or the part of it that was stored; ``None`` if that was too large.
+        changed: what else differs and may differ (dtype, tokenizer), in words.
+        correction: the comparisons that ``regressed`` is corrected for.
+        accept: the command that accepts the new value, without the reason; empty for another model.
+        fingerprint: fingerprint of the weights, where it is known.
     """
 
     name: str
-    values: Mapping[str, float | None]
+    value: float | None
+    worsening: float | None
     items: ItemSource | None
     changed: str = ""
     correction: Correction = Correction()  # noqa: RUF009 - frozen
     accept: str = ""
-    fingerprint: str | None = None
+    fingerprint: object = None
 
 
-def check_tolerance(tolerance: float) -> float:
-    """Refuse a tolerance that is no number of 0 or more."""
-    if not isinstance(tolerance, (int, float)) or isinstance(tolerance, bool) or not 0 <= tolerance < float("inf"):
-        raise GateError(f"a tolerance should be a number of 0 or more, got {tolerance!r}")
-    return float(tolerance)
-
-
-def worsening(measurement: Measurement, statistic: str, before: Mapping[str, float | None]) -> float | None:
-    """Return how much worse a value is than before, in units of the statistic; ``None`` if either has no value."""
-    old, new = before.get(statistic), measurement.values[statistic]
-    about = measurement.statistics[statistic]
-    return None if old is None or new is None else about.distance(new) - about.distance(old)
-
-
-def find_regression(measurement: Measurement, statistic: str, before: Before, tolerance: float) -> Finding:
-    """Compare a statistic with what it was, by its bounds for other items (or restarts), the same items paired.
+def find_regression(measurement: Measurement, statistic: str, reference: Reference, tolerance: float) -> Finding:
+    """Compare a statistic with its value before, by bounds of the worsening for other items (or restarts), the same items paired.
 
     ``pass``: the upper bound of the worsening is at most the tolerance. ``stale``: it is below minus the tolerance. ``regressed``: the
-    worsening is above the tolerance, with a p value that holds for all ``before.correction.tests``. Else ``inconclusive``. A statistic that no
-    items make up is compared as it is, where all cases were scored both times.
+    worsening is above the tolerance, with a p value that holds for all comparisons of ``reference.correction``. Else
+    ``inconclusive``. A statistic that is not made of items is compared by its values, where all cases were scored both times.
     """
-    old, new = before.values.get(statistic), measurement.values[statistic]
+    new = measurement.values[statistic]
     side = {"higher": "+", "lower": "-", "away": "±"}[measurement.statistics[statistic].direction]
-    bound = f"{before.name} {format_number(old)} {side} {tolerance:g}"
-    worse = worsening(measurement, statistic, before.values)
-    if worse is None:
-        text = f"{statistic} has no value {'now' if new is None else f'in the {before.name}'}"
+    bound = f"{reference.name} {format_number(reference.value)} {side} {tolerance:g}"
+    if reference.worsening is None:
+        text = f"{statistic} has no value {'now' if new is None else f'in the {reference.name}'}"
         return Finding(NO_VALUE, bound, text)
-    change = "no change" if abs(worse) <= FLOAT_NOISE else f"{abs(worse):.3g} {'worse' if worse > 0 else 'better'}"
-    moved = f"{statistic} {old:.6g} -> {new:.6g}, {change}, tolerance {tolerance:g}{before.changed}"
+    moved = _change_in_words(statistic, new, reference, tolerance)
     try:
-        found = item_difference(measurement, statistic, before.items, tolerance)
+        difference = item_difference(measurement, statistic, reference.items, tolerance)
     except UndefinedError as error:
-        return _as_a_whole(measurement, statistic, bound, worse, tolerance, before, moved, str(error))
-    verdict = verdict_on(found, tolerance, before.correction.tests)
-    lines = [_bounds_in_words(found, before), *_out_of_reach(found, before), *_moved_most(found)]
-    if verdict == INCONCLUSIVE and _same_model(measurement, before) and abs(found.value) <= SAME_MODEL_NOISE:
+        finding = _compare_values(measurement, statistic, tolerance, reference, str(error))
+        return replace(finding, bound=bound, text=moved + finding.text)
+    tests = reference.correction.tests
+    verdict = verdict_on(difference, tolerance, tests)
+    lines = [_bounds_in_words(difference, reference), *_out_of_reach(difference, reference), *_moved_most(difference)]
+    same_model = _same_model(measurement, reference) and abs(difference.value) <= SAME_MODEL_NOISE
+    if verdict == INCONCLUSIVE and same_model:
         verdict, lines = PASS, [*lines, "  the same model, by its fingerprint: so small a difference is rounding"]
-    settled = _settled_by(found, tolerance, before) if verdict == INCONCLUSIVE else ""
+    settled = _settled_by(difference, tolerance, reference) if verdict == INCONCLUSIVE else ""
     return Finding(
-        verdict, bound, moved + _advice(verdict, before), found.low, found.high, found.over, settled, found.p, before.correction.tests, found.value,
-        lines,
+        verdict, bound, moved + _advice(verdict, reference), difference.low, difference.high, difference.over, settled, difference.p,
+        tests, difference.value, lines,
     )  # fmt: skip
 
 
-def _same_model(measurement: Measurement, before: Before) -> bool:
-    print_now = measurement.signature["model"].get("fingerprint")
-    return print_now is not None and print_now == before.fingerprint
+def _change_in_words(statistic: str, new: float | None, reference: Reference, tolerance: float) -> str:
+    worse = reference.worsening or 0.0
+    change = "no change" if abs(worse) <= FLOAT_NOISE else f"{abs(worse):.3g} {'worse' if worse > 0 else 'better'}"
+    return f"{statistic} {reference.value:.6g} -> {new:.6g}, {change}, tolerance {tolerance:g}{reference.changed}"
+
+
+def _same_model(measurement: Measurement, reference: Reference) -> bool:
+    fingerprint = measurement.signature["model"].get("fingerprint")
+    return fingerprint is not None and bool(fingerprint == reference.fingerprint)
 
 
 def item_difference(
@@ -118,7 +114,7 @@ def item_difference(
     """Return how much worse a statistic is than it was, the same units (or restarts) paired.
 
     Raises:
-        UndefinedError: there are none, the statistic is not made of items, or these say nothing of others.
+        UndefinedError: nothing is known about the units, the statistic is not made of units, or these say nothing about others.
     """
     distance = _vectorised(measurement.statistics[statistic].distance)
     if then is None:
@@ -127,113 +123,117 @@ def item_difference(
     if now_restarts is not None and then_restarts is not None:
         if len(now_restarts) == len(then_restarts) and np.abs(now_restarts - then_restarts).max() <= FLOAT_NOISE:
             now_restarts = then_restarts = np.full(len(now_restarts), now_restarts.mean())  # the same seeds, unchanged
-        found = compare_restarts(then_restarts, now_restarts, distance, tolerance, LEVEL)
-        if measurement.sampled(statistic):  # the same cases on both sides, and what others would give is in no bound
-            found = replace(found, over=f"{found.over}, on these {measurement.n:,} cases")
-        return found
-    return compare_items(
-        then.item_sums(statistic), measurement.item_sums(statistic), distance, tolerance, LEVEL, FLOAT_NOISE
-    )
+        difference = compare_restarts(then_restarts, now_restarts, distance, tolerance, LEVEL)
+        if measurement.sampled(statistic):  # both sides have the same cases, and no bound covers other cases
+            difference = replace(difference, over=f"{difference.over}, on these {measurement.n:,} cases")
+        return difference
+    sums_then, sums_now = then.item_sums(statistic), measurement.item_sums(statistic)
+    return compare_items(sums_then, sums_now, distance, tolerance, LEVEL, FLOAT_NOISE)
 
 
 def _vectorised(distance: Callable[[float], float]) -> Callable[[FloatArray], FloatArray]:
-    """A statistic's distance is arithmetic, which does for arrays what it does for a number."""
+    """A statistic's distance is arithmetic and works on arrays as on numbers."""
     return distance  # type: ignore[return-value]
 
 
-def verdict_on(found: Difference, tolerance: float, tests: int = 1) -> str:
+def verdict_on(difference: Difference, tolerance: float, tests: int = 1) -> str:
     """Return the verdict on a worsening: one rule for every comparison with a baseline or another model.
 
     ``pass`` if its upper bound is at most the tolerance, ``stale`` if that is below minus the tolerance. ``regressed`` if its lower
     bound is above, with a p value of at most 5 % divided by the number of tests (Bonferroni: Dunn 1961). Else ``inconclusive``.
 
     Args:
-        found: the worsening and its bounds.
+        difference: the worsening and its bounds.
         tolerance: the worsening that is allowed, 0 or more, in units of the statistic.
-        tests: how many such comparisons ``regressed`` is corrected for.
+        tests: number of comparisons that ``regressed`` is corrected for.
 
     >>> nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
-    >>> found = Difference(0.1, 0.05, 0.15, 0.02, 1.0, 25, 25, "", "items", *nothing)
-    >>> verdict_on(found, 0.2), verdict_on(found, 0.04), verdict_on(found, 0.04, tests=3)
+    >>> worse = Difference(0.1, 0.05, 0.15, 0.02, 1.0, 25, 25, "", "items", *nothing)
+    >>> verdict_on(worse, 0.2), verdict_on(worse, 0.04), verdict_on(worse, 0.04, tests=3)
     ('pass', 'regressed', 'inconclusive')
     """
-    if found.high <= tolerance + FLOAT_NOISE:
-        return STALE if found.high < -tolerance - FLOAT_NOISE else PASS
-    return REGRESSED if found.low > tolerance and found.p <= _cut(tests) else INCONCLUSIVE
+    if difference.high <= tolerance + FLOAT_NOISE:
+        return STALE if difference.high < -tolerance - FLOAT_NOISE else PASS
+    return REGRESSED if difference.low > tolerance and difference.p <= _largest_p(tests) else INCONCLUSIVE
 
 
-def _cut(tests: int) -> float:
-    """Return the largest p value that counts, of as many tests."""
+def _largest_p(tests: int) -> float:
+    """Return the largest p value that counts as significant among so many tests."""
     return (1 - LEVEL) / tests
 
 
-def _as_a_whole(
-    measurement: Measurement, statistic: str, bound: str, worse: float, tolerance: float, before: Before, moved: str, why: str,
-) -> Finding:  # fmt: skip
-    """Judge without items: the figures are exact for the suite's own cases if all were scored, and decide nothing else."""
+def _compare_values(
+    measurement: Measurement, statistic: str, tolerance: float, reference: Reference, why: str
+) -> Finding:
+    """Judge without items: if all cases were scored, the values are exact for the suite's own cases, and decide nothing else.
+
+    The text continues the one on the change; ``bound`` is left to the caller.
+    """
+    worse, n, n_total = reference.worsening, measurement.n, measurement.n_total
+    assert worse is not None  # the caller has a finding for values that are missing
     if measurement.restarts and abs(worse) > FLOAT_NOISE:
-        return Finding(
-            INCONCLUSIVE, bound, f"{moved}; {why}", over="other restarts",
-            settled_by="three restarts or more, better five (seeds: 5), on both sides", difference=worse,
-        )  # fmt: skip
-    if measurement.n < measurement.n_total and abs(worse) > FLOAT_NOISE:
-        return Finding(
-            INCONCLUSIVE, bound, f"{moved}; {why}, and {measurement.n:,} of {measurement.n_total:,} cases decide nothing without them",
-            over=WHOLE_SUITE, settled_by=f"all {measurement.n_total:,} cases (no limit), in a new baseline", difference=worse,
-        )  # fmt: skip
+        advice = "three restarts or more, better five (seeds: 5), on both sides"
+        return Finding(INCONCLUSIVE, "", f"; {why}", over="other restarts", settled_by=advice, difference=worse)
+    if n < n_total and abs(worse) > FLOAT_NOISE:
+        text = f"; {why}, and {n:,} of {n_total:,} cases decide nothing without them"
+        advice = f"all {n_total:,} cases (no limit), in a new baseline"
+        return Finding(INCONCLUSIVE, "", text, over=WHOLE_SUITE, settled_by=advice, difference=worse)
     verdict = REGRESSED if worse > tolerance + FLOAT_NOISE else STALE if worse < -tolerance - FLOAT_NOISE else PASS
-    part = f"{measurement.n:,} of {measurement.n_total:,}" if measurement.n < measurement.n_total else "all of them"
+    part = f"{n:,} of {n_total:,}" if n < n_total else "all of them"
     lines = [f"  compared as they are, on the suite's own cases, {part}, and no other items: {why}"]
-    over = f"{WHOLE_SUITE}, {part}" if measurement.n < measurement.n_total else measurement.of_all_cases(statistic)
-    text = moved + _advice(verdict, before)
-    return Finding(verdict, bound, text, worse, worse, over, difference=worse, lines=lines)
+    over = f"{WHOLE_SUITE}, {part}" if n < n_total else measurement.of_all_cases(statistic)
+    return Finding(verdict, "", _advice(verdict, reference), worse, worse, over, difference=worse, lines=lines)
 
 
-def _advice(verdict: str, before: Before) -> str:
-    if not before.accept:
+def _advice(verdict: str, reference: Reference) -> str:
+    if not reference.accept:
         return ""
     if verdict == STALE:
         return "; the baseline is out of date: refresh it with --bias-update"
-    return f'; to accept it: {before.accept} --bias-reason="why"' if verdict in (REGRESSED, INCONCLUSIVE) else ""
+    return f'; to accept it: {reference.accept} --bias-reason="why"' if verdict in (REGRESSED, INCONCLUSIVE) else ""
 
 
-def _bounds_in_words(found: Difference, before: Before) -> str:
-    cut = _cut(before.correction.tests)
-    corrected = f"{cut:.2g} or less" + (
-        f", 0.05 for {before.correction.tests} {before.correction.what}" if before.correction.tests > 1 else ""
-    )
+def _bounds_in_words(difference: Difference, reference: Reference) -> str:
+    tests, largest = reference.correction.tests, _largest_p(reference.correction.tests)
+    corrected = f"{largest:.2g} or less" + (f", 0.05 for {tests} {reference.correction.what}" if tests > 1 else "")
     return (
-        f"  worsening {found.value:.4g}, one-sided 95 % bounds {found.low:.4g} and {found.high:.4g} over {found.over} "
-        f"({found.items} of them, {found.moved} moved; {found.method}); p = {found.p:.2g} against a worsening within the tolerance, regressed at {corrected}"
+        f"  worsening {difference.value:.4g}, one-sided 95 % bounds {difference.low:.4g} and {difference.high:.4g} over {difference.over} "
+        f"({difference.items} of them, {difference.moved} moved; {difference.method}); p = {difference.p:.2g} against a worsening "
+        f"within the tolerance, regressed at {corrected}"
     )
 
 
-def _out_of_reach(found: Difference, before: Before) -> list[str]:
-    """Say so if no worsening could be called regressed, as the method has no p value that counts among so many tests."""
-    cut = _cut(before.correction.tests)
-    if found.least_p <= cut:
+def _out_of_reach(difference: Difference, reference: Reference) -> list[str]:
+    """Return a line if no worsening could be ``regressed``: no p value of the method is significant among so many tests."""
+    tests, largest = reference.correction.tests, _largest_p(reference.correction.tests)
+    if difference.least_p <= largest:
         return []
-    most = int((1 - LEVEL) / found.least_p + 1e-9)
+    most = int((1 - LEVEL) / difference.least_p + 1e-9)
     return [
-        f"  no p of this method is small enough for 'regressed' with {before.correction.tests} {before.correction.what}: it is {found.least_p:.2g} at least, "
-        f"and has to be {cut:.2g}; correct for at most {most} (--bias-correct-for=module, none, or a number)"
+        f"  no p of this method is small enough for 'regressed' with {tests} {reference.correction.what}: it is "
+        f"{difference.least_p:.2g} at least, and has to be {largest:.2g}; correct for at most {most} "
+        "(--bias-correct-for=module, none, or a number)"
     ]
 
 
-def _settled_by(found: Difference, tolerance: float, before: Before) -> str:
-    """Say what would decide, if the difference stays where it is."""
-    if found.low > tolerance:  # but for the correction it is decided
-        wider = f"a tolerance of {_round_up(found.high):g}"
-        return f"more {found.over}, fewer comparisons (--bias-correct-for: now {before.correction.tests} {before.correction.what}), or {wider}"
-    needed = items_to_decide(found, tolerance)
-    more = "" if needed is None else f"{approximate(needed)} {found.over}, if the difference stays where it is; or "
-    return f"{more}a tolerance of {_round_up(found.high):g}"
+def _settled_by(difference: Difference, tolerance: float, reference: Reference) -> str:
+    """Return what would decide if the difference stays where it is."""
+    wider = f"a tolerance of {_round_up(difference.high):g}"
+    if difference.low > tolerance:  # only the correction keeps it from being regressed
+        correction = reference.correction
+        fewer = f"fewer comparisons (--bias-correct-for: now {correction.tests} {correction.what})"
+        return f"more {difference.over}, {fewer}, or {wider}"
+    needed = items_to_decide(difference, tolerance)
+    more = (
+        "" if needed is None else f"{approximate(needed)} {difference.over}, if the difference stays where it is; or "
+    )
+    return f"{more}{wider}"
 
 
-def _moved_most(found: Difference) -> list[str]:
-    order = np.argsort(-np.abs(found.changes), kind="stable")[:_MOVED_MOST]
-    moved = [f"{found.labels[i]} ({found.changes[i]:+.3g})" for i in order if found.changes[i]]
-    return [f"  {found.over} that moved most (+ is worse): {', '.join(moved)}"] if moved else []
+def _moved_most(difference: Difference) -> list[str]:
+    order = np.argsort(-np.abs(difference.changes), kind="stable")[:_MOVED_MOST]
+    moved = [f"{difference.labels[i]} ({difference.changes[i]:+.3g})" for i in order if difference.changes[i]]
+    return [f"  {difference.over} that moved most (+ is worse): {', '.join(moved)}"] if moved else []
 
 
 def _round_up(value: float) -> float:
@@ -242,31 +242,3 @@ def _round_up(value: float) -> float:
         return 0.0
     unit = 10.0 ** (np.floor(np.log10(value)) - 1)
     return float(np.ceil(value / unit - 1e-9) * unit)
-
-
-def different(measurement: Measurement, statistic: str, then: Mapping[str, Any], keys: Mapping[str, str]) -> list[str]:
-    """Return in words what keeps two signatures from being compared: ``keys`` are those that must agree."""
-    now = {**measurement.signature, "data": _data_of(measurement.signature["data"], statistic, measurement)}
-    was = {**then, "data": _data_of(then.get("data", {}), statistic, measurement)}
-    return [
-        f"{word}: {name}{_short(old)} stored, {_short(new)} now"
-        for key, word in keys.items()
-        for name, old, new in _changed(was.get(key), now[key])
-    ]
-
-
-def _changed(was: Any, now: Any) -> list[tuple[str, Any, Any]]:
-    """Return what differs: of two mappings only the keys that do, each with a space behind it."""
-    if not (isinstance(was, Mapping) and isinstance(now, Mapping)):
-        return [("", was, now)] if was != now else []
-    names = sorted({*was, *now})
-    return [(f"{name} ", was.get(name), now.get(name)) for name in names if was.get(name) != now.get(name)]
-
-
-def _data_of(data: Mapping[str, Any], statistic: str, measurement: Measurement) -> dict[str, Any]:
-    """Return the data that a statistic is of: those named like another statistic (accuracy, perplexity) are only that one's."""
-    return {name: value for name, value in data.items() if name == statistic or name not in measurement.statistics}
-
-
-def _short(value: Any) -> str:
-    return value[:12] if isinstance(value, str) else json.dumps(value, sort_keys=True)

@@ -5,19 +5,25 @@ from __future__ import annotations
 import base64
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_genderbias.errors import BiasError
+from pytest_genderbias.gates.policy import WARNED
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.outcomes import ARGUMENTS, ATTRIBUTE, measures, model_of, module_of
 from pytest_genderbias.text.printable import printable
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
+
+    from pytest_genderbias.gates.book import BaselineEntry
+    from pytest_genderbias.gates.comparison import Comparison, LeftOut
+    from pytest_genderbias.gates.judgement import SettledJudgement
+    from pytest_genderbias.measurement.measurement import Measurement
 
 Book = tuple[str, str]  # model name, module
 
@@ -27,11 +33,11 @@ class Ledger:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config, self._settings = config, config.stash[SETTINGS]
-        self._measurements: list[dict[str, Any]] = []
-        self._judgements: list[dict[str, Any]] = []
-        self._sent: list[tuple[dict[str, Any], str | None]] = []  # measurements and their packed items, to be compared
-        self._comparisons: list[dict[str, Any]] = []
-        self._not_compared: list[dict[str, Any]] = []
+        self._sent: dict[str, dict[str, object]] = {"measurements": {}, "judgements": {}}  # plain data, by its JSON
+        self._measurements: list[Measurement] = []
+        self._judgements: list[SettledJudgement] = []
+        self._comparisons: list[Comparison] = []
+        self._not_compared: list[LeftOut] = []
         self._entries: dict[Book, dict[str, list[dict[str, Any]]]] = {}  # by name, from each test that accepted it
         self._refused: dict[Book, set[str]] = {}  # entries with a worse value that nobody gave a reason for
         self._used: dict[Book, set[str]] = {}
@@ -60,10 +66,9 @@ class Ledger:
         found = getattr(report, ATTRIBUTE, None)
         if found is None or type(report) is not pytest.TestReport:
             return
-        for kind, kept in (("measurements", self._measurements), ("judgements", self._judgements)):
-            kept.extend(one for one in found[kind] if one not in kept)
-        if self._settings.compare:
-            self._sent.extend(zip(found["measurements"], found["packed"], strict=True))
+        for kind, sent in self._sent.items():
+            for data in found[kind]:
+                sent.setdefault(json.dumps(data, sort_keys=True), data)
         suite = dict(report.user_properties).get("bias_suite")
         if suite is not None and report.outcome == "skipped" and isinstance(report.longrepr, tuple):
             reason = report.longrepr[2].removeprefix("Skipped: ").removeprefix(str(suite)).lstrip(": ")
@@ -103,6 +108,7 @@ class Ledger:
             collected = [[model, module, count] for (model, module), count in self._collected.items()]
             output[ATTRIBUTE] = {"partial": self._partial, "collected": collected}
             return
+        self._rebuild()
         whole = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
         unused = self._unused(session) if whole else {}
         if self._settings.update != "no":
@@ -119,12 +125,21 @@ class Ledger:
         if self._settings.json is not None:
             self._write_json(session)
 
+    def _rebuild(self) -> None:
+        """Rebuild measurements and judgements from what the reports carried."""
+        if not any(self._sent.values()):
+            return
+        from pytest_genderbias.gates.judgement import SettledJudgement
+        from pytest_genderbias.measurement.measurement import Measurement
+
+        self._measurements = [Measurement.from_dict(data) for data in self._sent["measurements"].values()]
+        self._judgements = [SettledJudgement.from_dict(data) for data in self._sent["judgements"].values()]
+
     def _compare(self) -> None:
         from pytest_genderbias.gates.comparison import compare_models
 
-        found, left_out = compare_models(self._sent, [spec.name for spec in self._settings.models])
-        self._comparisons = [one.to_dict() for one in found]
-        self._not_compared = [one.to_dict() for one in left_out]
+        order = [spec.name for spec in self._settings.models]
+        self._comparisons, self._not_compared = compare_models(self._measurements, order)
 
     def _unused(self, session: pytest.Session) -> dict[Path, set[str]]:
         """Return stored entries that no test asked for, where all tests that could have asked did run."""
@@ -152,7 +167,14 @@ class Ledger:
         return found
 
     def _write_baselines(self, session: pytest.Session, unused: dict[Path, set[str]], whole: bool) -> None:
-        from pytest_genderbias.gates.book import Entry, book_path, read_book, to_write, write_entries
+        from pytest_genderbias.gates.book import (
+            BaselineEntry,
+            NewEntry,
+            book_path,
+            read_book,
+            to_write,
+            write_entries,
+        )
 
         if not whole:
             self._say("the run was cut short: no baseline was written", "yellow")
@@ -171,17 +193,20 @@ class Ledger:
                 chosen = {}
                 for name, one in self._agreed(session, (model, module), stored).items():
                     items = None if one["items"] is None else base64.b64decode(one["items"])
-                    entry = to_write(path, Entry(name, one["content"], items), stored.get(name))
+                    new = NewEntry(BaselineEntry.from_dict(one["content"]), items)
+                    entry = to_write(path, name, new, stored.get(name))
                     if entry is not None:
                         chosen[name] = entry
                 gone = frozenset(remove.get(path, set()))
                 if chosen or gone:
                     write_entries(self._settings.baseline, model, module, chosen, gone)
-                    self._list_changes(path, stored, {name: entry.content for name, entry in chosen.items()}, gone)
+                    self._list_changes(path, stored, {name: new.entry for name, new in chosen.items()}, gone)
             except BiasError as error:
                 self._fail(session, str(error))
 
-    def _agreed(self, session: pytest.Session, book: Book, stored: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    def _agreed(
+        self, session: pytest.Session, book: Book, stored: dict[str, BaselineEntry]
+    ) -> dict[str, dict[str, Any]]:
         """Return the entries on which all tests agree: none refused a worse value, and all measured the same thing.
 
         Nor may one hold a worse value of a statistic whose own gate did not run, unless there is a reason.
@@ -197,7 +222,7 @@ class Ledger:
             elif name in refused:
                 self._say(f"not written: {name} of {book[1]}: another test refused a worse value of it", "yellow")
             elif self._settings.update == "all" or name not in stored:
-                before = {} if book in self._whole else stored.get(name, {}).get("gated", {})
+                before = {} if book in self._whole or name not in stored else stored[name].gated
                 entry, unseen = _with_gates(one, several, before)
                 if unseen:
                     self._fail(session, f"not written: {name} of {book[1]}: {'; '.join(map(_unseen, unseen))}")
@@ -205,11 +230,13 @@ class Ledger:
                     found[name] = entry
         return found
 
-    def _list_changes(self, path: Path, stored: dict[str, Any], chosen: dict[str, Any], gone: frozenset[str]) -> None:
+    def _list_changes(
+        self, path: Path, stored: dict[str, BaselineEntry], chosen: dict[str, BaselineEntry], gone: frozenset[str]
+    ) -> None:
         self._say(f"baseline written: {path}", "green")
-        for name, content in sorted(chosen.items()):
-            old = stored.get(name, {}).get("values", {})
-            for key, value in content["values"].items():
+        for name, entry in sorted(chosen.items()):
+            old = stored[name].values if name in stored else {}
+            for key, value in entry.values.items():
                 was = "new" if key not in old else f"was {_number(old[key])}"
                 if key not in old or _number(old[key]) != _number(value):
                     self._say(f"  {name}.{key}: {_number(value)} ({was})")
@@ -232,9 +259,10 @@ class Ledger:
         """Return the worse values that somebody accepted, and why, as long as they stand."""
         return list(
             dict.fromkeys(
-                f"accepted on {a['date']}: {j['suite']}.{a['statistic']} on {j['model']} {_number(a['old'])} -> {_number(a['new'])}: {a['reason']}"
-                for j in self._judgements
-                for a in j["accepted"]
+                f"accepted on {note.date}: {judgement.suite}.{note.statistic} on {judgement.model} {_number(note.old)} -> "
+                f"{_number(note.new)}: {note.reason}"
+                for judgement in (settled.judgement for settled in self._judgements)
+                for note in judgement.accepted
             )
         )
 
@@ -254,23 +282,26 @@ class Ledger:
         from pytest_genderbias.reports.table import make_table
 
         terminalreporter.section("bias", sep="=")
-        table = make_table(self._measurements, self._judgements)
+        judgements = [settled.judgement for settled in self._judgements]
+        table = make_table(self._measurements, judgements)
         if table:
             _write(terminalreporter, table)
-        if reductions := make_reduction_table(self._judgements):
+        if reductions := make_reduction_table(judgements):
             _write(terminalreporter, f"\n{reductions}" if table else reductions)
         if self._settings.compare:
             self._print_comparisons(terminalreporter)
         for note in dict.fromkeys(
-            f"{m['suite']} on {m['model']}: {note}" for m in self._measurements for note in m["notes"]
+            f"{measurement.suite} on {measurement.model}: {note}"
+            for measurement in self._measurements
+            for note in measurement.notes
         ):
             _write(terminalreporter, f"note: {note}")
         for (model, reason), suites in self._skipped.items():
             where = f" on {model}" if model else ""
             _write(terminalreporter, f"skipped{where}: {', '.join(suites)}: {reason}")
-        for one in self._judgements:
-            if one["verdict"] in ("stale", "inconclusive") and not one["failed"]:
-                _write(terminalreporter, one["text"].splitlines()[0], yellow=True)
+        for settled in self._judgements:
+            if settled.outcome == WARNED:
+                _write(terminalreporter, settled.judgement.text.splitlines()[0], yellow=True)
         for line in self._accepted():
             _write(terminalreporter, line, yellow=True)
         for line, markup in self._lines:
@@ -293,7 +324,7 @@ def _write(terminalreporter: TerminalReporter, text: str, **markup: bool) -> Non
 
 def _merged(several: list[dict[str, Any]]) -> dict[str, Any] | None:
     """Return an entry that tests accepted, each a statistic of it, with all their reasons; ``None`` if they measured different things."""
-    from pytest_genderbias.gates.regression import MUST_AGREE
+    from pytest_genderbias.gates.agreement import MUST_AGREE
 
     last = several[-1]
     if any(one["content"][key] != last["content"][key] for one in several for key in MUST_AGREE):
@@ -304,7 +335,7 @@ def _merged(several: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 def _with_gates(
-    one: dict[str, Any], several: list[dict[str, Any]], before: dict[str, float]
+    one: dict[str, Any], several: list[dict[str, Any]], before: Mapping[str, float]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return an entry with the tolerances of all its gates, and notes on worse values of gates that did not run and have no reason.
 

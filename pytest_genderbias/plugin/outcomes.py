@@ -6,22 +6,22 @@ import base64
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_genderbias.gates.policy import FAILED, Policy, Referee, refereed_by
+from pytest_genderbias.gates.policy import Policy, Referee, refereed_by
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.items.base import PACKAGED, BiasItem
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.baseline import Baseline
-    from pytest_genderbias.gates.judgement import Judgement
+    from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
     from pytest_genderbias.measurement.measurement import Measurement
 
 _REPORTED_RECORDS = 10  #: worst records of a measurement that go into the JSON report
@@ -34,13 +34,11 @@ _FIGURES = ("before", "after", "control", "reduction")  #: of a mitigation, for 
 class ItemOutcome:
     """What one test measured, judged and would store.
 
-    ``packed``: item statistics of each measurement, where models are compared. ``gates``: the tolerances of all gates on its baseline
-    entry, where its file says which there are.
+    ``gates``: the tolerances of all gates on its baseline entry, where its file says which there are.
     """
 
-    measurements: list[dict[str, Any]] = field(default_factory=list)
-    packed: list[str | None] = field(default_factory=list)
-    judgements: list[dict[str, Any]] = field(default_factory=list)
+    measurements: list[Measurement] = field(default_factory=list)
+    judgements: list[SettledJudgement] = field(default_factory=list)
     baseline: Baseline | None = None
     gates: dict[str, float] | None = None
 
@@ -82,14 +80,10 @@ def outcome_of(item: pytest.Item) -> ItemOutcome:
 def record_measurement(item: pytest.Item, measurement: Measurement) -> None:
     """Keep a measurement for the table and the JSON report; for JUnit only one of the tested model, for names hold no model."""
     outcome = outcome_of(item)
-    summary = measurement.to_dict(records=_REPORTED_RECORDS, arrays=False)
-    if summary in outcome.measurements:
+    plain = measurement.to_dict(_REPORTED_RECORDS, arrays=False)
+    if any(plain == other.to_dict(_REPORTED_RECORDS, arrays=False) for other in outcome.measurements):
         return
-    if item.config.stash[SETTINGS].compare:
-        from pytest_genderbias.gates.comparison import pack
-
-        outcome.packed.append(pack(measurement))
-    outcome.measurements.append(summary)
+    outcome.measurements.append(measurement)
     if measurement.model != model_of(item):
         return
     for name, value in measurement.values.items():
@@ -104,14 +98,16 @@ def listening(item: pytest.Item) -> Iterator[None]:
     """Apply the policy of the run to the judgements of a test, and record them."""
 
     def record(judgement: Judgement, outcome: str) -> None:
-        outcome_of(item).judgements.append({**judgement.to_dict(), "failed": outcome == FAILED})
+        from pytest_genderbias.gates.judgement import SettledJudgement
+
+        outcome_of(item).judgements.append(SettledJudgement(judgement, outcome))
         name = f"bias.{judgement.suite}.{judgement.statistic}"
         item.user_properties.append((f"{name}.verdict", judgement.verdict))
         item.user_properties.append((f"{name}.bound", judgement.bound))
         if judgement.over:
             item.user_properties.append((f"{name}.over", judgement.over))
         for figure in _FIGURES:
-            if (value := judgement.facts.get(figure)) is not None:
+            if isinstance(value := judgement.facts.get(figure), (int, float)):
                 item.user_properties.append((f"{name}.{figure}", repr(float(value))))
         if judgement.settled_by:
             item.user_properties.append((f"{name}.settled_by", judgement.settled_by))
@@ -177,9 +173,17 @@ def as_far_as(item: pytest.Item, spec: ModelSpec | None, names: Iterable[str]) -
     if spec is None or settings.limit is not None:
         return None
     baseline = baseline_of(item, spec.name, settings)
-    found = [stored["sample"] for name in names if (stored := baseline.stored(name)) is not None]
+    found: list[Mapping[str, Any]] = [entry.sample for name in names if (entry := baseline.stored(name)) is not None]
     most = max(found, key=lambda sample: int(sample["n"]), default=None)
     return int(most["n"]) if most is not None and most["n"] < most["of"] else None
+
+
+def _sent(measurement: Measurement, compare: bool) -> dict[str, object]:
+    """Return a measurement as it travels: item statistics only where models are compared."""
+    from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+
+    content = measurement if compare else replace(measurement, items={}, sums=SumsByStatistic({}))
+    return content.to_dict(records=_REPORTED_RECORDS)
 
 
 def attach(item: pytest.Item, report: pytest.TestReport) -> None:
@@ -192,9 +196,8 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
     found: dict[str, Any] = {
         "module": module_of(item),
         "model": model_of(item),
-        "measurements": outcome.measurements,
-        "packed": outcome.packed,
-        "judgements": outcome.judgements,
+        "measurements": [_sent(one, item.config.stash[SETTINGS].compare) for one in outcome.measurements],
+        "judgements": [settled.to_dict() for settled in outcome.judgements],
         "declared": isinstance(item, BiasItem),  # skipped only if its suite does not apply
         "used": sorted(outcome.baseline.used) if outcome.baseline else [],
         "refused": sorted(outcome.baseline.refused) if outcome.baseline else [],
@@ -203,11 +206,11 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
     if outcome.baseline and item.config.stash[SETTINGS].update != "no":
         found["entries"] = {
             name: {
-                "content": entry.content,
-                "items": None if entry.items is None else base64.b64encode(entry.items).decode(),
+                "content": new.entry.to_dict(),
+                "items": None if new.items is None else base64.b64encode(new.items).decode(),
                 "gates": outcome.gates,
-                "overlooked": outcome.baseline.overlooked(name, outcome.gates),
+                "overlooked": {k: n.to_dict() for k, n in outcome.baseline.overlooked(name, outcome.gates).items()},
             }
-            for name, entry in outcome.baseline.entries().items()
+            for name, new in outcome.baseline.entries().items()
         }
     setattr(report, ATTRIBUTE, found)

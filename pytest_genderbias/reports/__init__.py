@@ -1,1 +1,1 @@
-"""Reports: the table and the JSON file. They print and never decide."""
+"""Reports: the tables and the JSON file of a run. They take measurements, judgements and comparisons, print them, and decide nothing."""

@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from pytest_genderbias.folders import write_whole
+from pytest_genderbias.gates.comparison import Comparison, LeftOut
+from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.measurement.measurement import Measurement
 
 SCHEMA = 1
 
 
 def write_json(
     path: Path,
-    measurements: Sequence[Any],
-    judgements: Sequence[Any],
+    measurements: Sequence[Measurement],
+    judgements: Sequence[SettledJudgement],
     exit_status: int,
-    comparisons: Sequence[Any] = (),
-    not_compared: Sequence[Any] = (),
+    comparisons: Sequence[Comparison] = (),
+    not_compared: Sequence[LeftOut] = (),
 ) -> None:
-    """Write the report in one step. Numbers that JSON does not have become ``null``."""
+    """Write the report in one step. NaN and infinities become ``null``; item statistics are left out."""
     report = {
         "schema": SCHEMA,
         "exit_status": exit_status,
-        "measurements": list(measurements),
-        "judgements": list(judgements),
-        "comparisons": list(comparisons),
-        "not_compared": list(not_compared),
+        "measurements": [measurement.to_dict(arrays=False) for measurement in measurements],
+        "judgements": [judgement.to_dict(finite=True) for judgement in judgements],
+        "comparisons": [comparison.to_dict(finite=True) for comparison in comparisons],
+        "not_compared": [suite.to_dict() for suite in not_compared],
     }
-    write_whole(path, (json.dumps(_finite(report), indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode())
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(v) for key, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    write_whole(path, (json.dumps(report, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode())

@@ -2,32 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypedDict, cast
 
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.text.printable import escape
 
 HEADERS = (
     "suite", "model", "statistic", "before", "after", "control", "gone", "95 % bounds", "over", "task", "comes back", "seeds", "asked",
     "verdict",
 )  # fmt: skip
-_ALWAYS = 7  #: columns that are shown whatever is in them
+_ALWAYS = 7  #: number of columns that are shown even if they are empty
 
 
-def is_reduction(judgement: Mapping[str, Any]) -> bool:
-    """Tell whether a judgement is of a mitigation, and has its figures."""
-    return "by" in judgement.get("facts", {})
+class _TaskFigure(TypedDict):
+    before: float | None
+    after: float | None
 
 
-def make_reduction_table(judgements: Iterable[Mapping[str, Any]]) -> str:
-    """Return a markdown table, a row a judgement of a mitigation; nothing without any. Texts are escaped for markdown.
+class _NewHead(TypedDict):
+    comes_back: float | None
 
-    The mappings are those of ``Judgement.to_dict()``. ``gone``: the share of the distance from neutral, with one-sided bounds each;
-    ``task``: each figure of the budget, before and after; ``comes back``: the share of what is gone, with a new head.
+
+class _ReductionFacts(TypedDict, total=False):
+    """The figures of :func:`~pytest_genderbias.mitigation.harness.verdict.judge_reduction` that the table shows."""
+
+    before: float | None
+    after: float | None
+    control: float | None
+    reduction: float | None
+    reduction_bounds: tuple[float | None, float | None]
+    over: str
+    budget: Mapping[str, _TaskFigure]
+    superficial: _NewHead
+    seeds: Sequence[int]
+
+
+def is_reduction(judgement: Judgement) -> bool:
+    """Return whether a judgement is of a mitigation, and has its figures."""
+    return "by" in judgement.facts
+
+
+def make_reduction_table(judgements: Iterable[Judgement]) -> str:
+    """Return a markdown table with a row a judgement of a mitigation; an empty text without any. Texts are escaped for markdown.
+
+    ``gone``: the share of the distance from neutral that is gone, with one-sided bounds; ``task``: each figure of the budget,
+    before and after; ``comes back``: the share of the reduction that a new head brings back.
     """
     from tabulate import tabulate
 
-    rows = sorted((_row(one) for one in judgements if is_reduction(one)), key=lambda row: (row[1], row[0]))
+    rows = sorted((_row(judgement) for judgement in judgements if is_reduction(judgement)), key=lambda r: (r[1], r[0]))
     if not rows:
         return ""
     last = len(HEADERS) - 2
@@ -36,18 +60,20 @@ def make_reduction_table(judgements: Iterable[Mapping[str, Any]]) -> str:
     return tabulate(table, [HEADERS[i] for i in shown], tablefmt="github", disable_numparse=True)
 
 
-def _row(of: Mapping[str, Any]) -> list[str]:
-    facts = of["facts"]
+def _row(judgement: Judgement) -> list[str]:
+    facts = cast(_ReductionFacts, judgement.facts)
     low, high = facts.get("reduction_bounds", (None, None))
     task = [
-        f"{name} {_figure(one['before'])} to {_figure(one['after'])}" for name, one in facts.get("budget", {}).items()
+        f"{name} {_figure(figure['before'])} to {_figure(figure['after'])}"
+        for name, figure in facts.get("budget", {}).items()
     ]
+    seeds = len(facts.get("seeds", ()))
     cells = (
-        f"{of['suite']} ({of['name']})" if of.get("name") else of["suite"], of["model"], of["statistic"], _number(facts["before"]),
-        _number(facts["after"]), _number(facts.get("control")), _share(facts.get("reduction")),
+        f"{judgement.suite} ({judgement.name})" if judgement.name else judgement.suite, judgement.model, judgement.statistic,
+        _number(facts["before"]), _number(facts["after"]), _number(facts.get("control")), _share(facts.get("reduction")),
         "" if low is None and high is None else f"{_share(low)} to {_share(high)}", facts.get("over", ""), "; ".join(task),
-        _share(facts["superficial"]["comes_back"]) if "superficial" in facts else "",
-        str(len(facts["seeds"])) if len(facts.get("seeds", ())) > 1 else "", of["bound"], of["verdict"],
+        _share(facts["superficial"]["comes_back"]) if "superficial" in facts else "", str(seeds) if seeds > 1 else "",
+        judgement.bound, judgement.verdict,
     )  # fmt: skip
     return [escape(cell) for cell in cells]
 

@@ -19,18 +19,17 @@ from support.small_projects import model
 from pytest_genderbias import Baseline, assert_no_regression, measure
 from pytest_genderbias.errors import BaselineError, GateError, GateFailure
 from pytest_genderbias.gates.book import (
-    MOST_ITEM_BYTES,
+    BaselineEntry,
+    NewEntry,
     book_path,
     entry_of,
     items_path,
-    load_stored,
-    pack_items,
-    pack_measured,
     read_book,
     read_items,
     to_write,
     write_entries,
 )
+from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES, load_stored, pack_items, pack_measured
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 
@@ -336,7 +335,7 @@ def test_no_two_names_share_a_file(tmp_path: Path) -> None:
     found = {
         name: measure("nli-religion", Neutral(0.5 + i / 10), limit=100, cache=None) for i, name in enumerate(names)
     }
-    path = write_entries(tmp_path, "m", "t.py", {name: entry_of(name, one) for name, one in found.items()})
+    path = write_entries(tmp_path, "m", "t.py", {name: entry_of(one) for name, one in found.items()})
     for name, content in read_book(path).items():
         items = read_items(path, name, content)
         assert items is not None
@@ -413,7 +412,7 @@ def test_two_measurements_cannot_claim_one_entry(tmp_path: Path) -> None:
 
 def test_tolerance_is_absolute_and_float_noise_is_none(tmp_path: Path) -> None:
     old = measure("nli-religion", Neutral(0.5), limit=100, cache=None)
-    write_entries(tmp_path, "m", "t.py", {"nli-religion": entry_of("nli-religion", old)})
+    write_entries(tmp_path, "m", "t.py", {"nli-religion": entry_of(old)})
     baseline = Baseline(tmp_path, "m", "t.py")
     assert (
         assert_no_regression(measure("nli-religion", Neutral(0.5 - 5e-7), limit=100, cache=None), baseline).verdict
@@ -469,38 +468,83 @@ def test_a_baseline_of_raw_items_is_judged_as_one_of_sums(tmp_path: Path) -> Non
     ):  # fmt: skip
         then = measure(suite, measured, limit=420, cache=None)
         now = then if other is None else measure(suite, other, limit=420, cache=None)
-        entry = entry_of(suite, then)
+        new = entry_of(then)
         raw = pack_items(then.items)
-        assert raw is not None and raw != entry.items
-        old = replace(entry, content={**entry.content, "items_sha256": hashlib.sha256(raw).hexdigest()}, items=raw)
+        assert raw is not None and raw != new.items
+        old = NewEntry(replace(new.entry, items_sha256=hashlib.sha256(raw).hexdigest()), raw)
         judged = []
-        for folder, one in (("new", entry), ("old", old)):
+        for folder, one in (("new", new), ("old", old)):
             path = write_entries(tmp_path / folder, "m", "t.py", {suite: one})
             judged.append(Baseline(tmp_path / folder, "m", "t.py").judge(now, statistic=then.main))
-            content = read_book(path)[suite]
-            assert to_write(path, entry_of(suite, then), content) is None
-        new, before = (replace(judgement, text=judgement.text.replace("old", "new")) for judgement in judged)
-        assert new == before
+            assert to_write(path, suite, entry_of(then), read_book(path)[suite]) is None
+        now_judged, before = (replace(judgement, text=judgement.text.replace("old", "new")) for judgement in judged)
+        assert now_judged == before
 
 
 @pytest.mark.parametrize("book", sorted(EXAMPLES.glob("*/*.json")), ids=lambda path: path.name)
 def test_baselines_of_the_examples_give_their_values(book: Path) -> None:
-    for name, content in read_book(book).items():
-        stored = read_items(book, name, content)
+    for name, entry in read_book(book).items():
+        stored = read_items(book, name, entry)
         assert stored is not None
-        if "restarts" in content["settings"]:
-            assert stored.items["restart.net_neutral"].mean() == pytest.approx(content["values"]["net_neutral"])
+        if "restarts" in entry.settings:
+            assert stored.items["restart.net_neutral"].mean() == pytest.approx(entry.values["net_neutral"])
             continue
-        for statistic, value in content["values"].items():
+        for statistic, value in entry.values.items():
             if value is not None:
                 assert stored.item_sums(statistic).total == pytest.approx(value, rel=1e-9)
+
+
+def test_an_entry_is_written_as_it_was_read(tmp_path: Path) -> None:
+    """The examples' baselines give the same bytes again, and keys of a later version stay."""
+    for path in sorted(EXAMPLES.glob("*/*.json")):
+        data = json.loads(path.read_text())
+        for name, content in data["entries"].items():
+            assert json.dumps(BaselineEntry.from_dict(content).to_dict(), sort_keys=True) == json.dumps(
+                content, sort_keys=True
+            ), name
+    later = {**content, "later": {"key": [1]}}
+    assert BaselineEntry.from_dict(later).to_dict() == later
+    assert BaselineEntry.from_dict(later).other == {"later": {"key": [1]}}
+
+
+def test_entries_that_are_not_written_keep_their_bytes(tmp_path: Path) -> None:
+    measurement = measure("nli-religion", Neutral(0.5), limit=100, cache=None)
+    path = write_entries(tmp_path, "m", "t.py", {"one": entry_of(measurement)})
+    data = json.loads(path.read_text())
+    del data["entries"]["one"]["data"]  # as the first version wrote it
+    path.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n")
+    block = json.dumps(data["entries"]["one"], indent=1, sort_keys=True)
+    write_entries(tmp_path, "m", "t.py", {"two": entry_of(measurement)})
+    assert json.dumps(json.loads(path.read_text())["entries"]["one"], indent=1, sort_keys=True) == block
+    assert read_book(path)["one"].data == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("values", [], "entries.nli-religion.values: expected a mapping, got []"),
+        ("values", {"net_neutral": "much"}, "entries.nli-religion.values.net_neutral: expected a number or null, got 'much'"),
+        ("gated", {"net_neutral": None}, "entries.nli-religion.gated.net_neutral: expected a number, got None"),
+        ("accepted", [{"date": "2026-01-01"}], "entries.nli-religion.accepted[0]: expected the keys statistic, date, old"),
+    ],
+)  # fmt: skip
+def test_an_entry_of_another_form_is_one_error(tmp_path: Path, key: str, value: object, message: str) -> None:
+    measurement = measure("nli-religion", Neutral(0.5), limit=100, cache=None)
+    path = write_entries(tmp_path, "m", "t.py", {"nli-religion": entry_of(measurement)})
+    data = json.loads(path.read_text())
+    data["entries"]["nli-religion"][key] = value
+    path.write_text(json.dumps(data))
+    with pytest.raises(BaselineError) as caught:
+        Baseline(tmp_path, "m", "t.py").judge(measurement)
+    assert str(caught.value).startswith(f"{path}: {message}")
+    assert "restore it from version control, or delete it and run with --bias-update" in str(caught.value)
 
 
 def test_a_baseline_error_is_an_oserror(tmp_path: Path) -> None:
     (tmp_path / "m").write_text("a file")
     measurement = measure("nli-religion", Neutral(0.5), limit=100, cache=None)
     with pytest.raises(BaselineError, match="cannot be"):
-        write_entries(tmp_path, "m", "t.py", {"nli-religion": entry_of("nli-religion", measurement)})
+        write_entries(tmp_path, "m", "t.py", {"nli-religion": entry_of(measurement)})
 
 
 def test_options_that_only_change_what_is_shown_do_not_keep_from_comparing(gated: pytest.Pytester) -> None:
@@ -532,7 +576,7 @@ def test_data_of_another_statistic_do_not_keep_this_one_from_being_compared(tmp_
     (tmp_path / "stsb" / "dev.tsv").write_text("\n".join(rows) + "\n")
     how = {"cache": None, "templates": "own", "limit": 600}
     without = measure("sts-occupation", Lengths(), **how)
-    write_entries(tmp_path, "m", "t", {"sts-occupation": entry_of("sts-occupation", without)})
+    write_entries(tmp_path, "m", "t", {"sts-occupation": entry_of(without)})
     baseline = Baseline(tmp_path, "m", "t")
     found = measure("sts-occupation", Lengths(), data=tmp_path, **how)
     assert found.values["accuracy"] is not None

@@ -15,12 +15,13 @@ from support.small_projects import model
 
 from pytest_genderbias import Limit, Measurement, assert_no_worse, load_model, measure
 from pytest_genderbias.errors import GateFailure
-from pytest_genderbias.gates.book import MOST_ITEM_BYTES
-from pytest_genderbias.gates.comparison import Comparison, _corrected, compare_models, judge_no_worse, pack
+from pytest_genderbias.gates.comparison import Comparison, LeftOut, _corrected, compare_models, judge_no_worse
+from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.limits import decided_by
 from pytest_genderbias.gates.policy import Correction, Policy, Referee, correction_for, refereed_by
-from pytest_genderbias.gates.regression import Before, _out_of_reach, _settled_by, verdict_on
+from pytest_genderbias.gates.regression import Reference, _out_of_reach, _settled_by, verdict_on
+from pytest_genderbias.measurement.plain_data import pack_arrays
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.comparison import comparison_notes, make_comparison_table
 from pytest_genderbias.reports.table import make_table
@@ -100,19 +101,29 @@ def test_the_table_has_each_model_against_the_first(jobs: pytest.Pytester) -> No
     assert found["p"] == pytest.approx(2 * 0.5**10)
     assert found["p_holm"] == pytest.approx(2 * found["p"])
     assert report["not_compared"] == [
-        {"suite": "tiny-lm", "models": ["w"], "reason": "measured on one model only with these settings and sample"}
+        {
+            "schema": 1,
+            "suite": "tiny-lm",
+            "models": ["w"],
+            "reason": "measured on one model only with these settings and sample",
+        }
     ]
 
 
 def test_without_the_flag_nothing_is_packed(jobs: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(measurement: Measurement) -> None:
-        raise AssertionError("packed")
+    packed: list[bool] = []
 
-    monkeypatch.setattr("pytest_genderbias.gates.comparison.pack", refuse)
+    def pack(arrays: Any) -> str:
+        packed.append(bool(arrays))
+        return pack_arrays(arrays)
+
+    monkeypatch.setattr("pytest_genderbias.measurement.measurement.pack_arrays", pack)
     models = model(jobs, "good", "a"), model(jobs, "worse", "b")
     jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-json=r.json").assert_outcomes(passed=2)
     assert json.loads((jobs.path / "r.json").read_text())["comparisons"] == []
-    jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-compare").assert_outcomes(failed=2)
+    assert packed and not any(packed)
+    jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-compare").assert_outcomes(passed=2)
+    assert any(packed)
 
 
 def test_nothing_to_compare_is_said(jobs: pytest.Pytester) -> None:
@@ -170,9 +181,9 @@ def classified(name: str, seed: int, shift: float = 0.0, **settings: Any) -> Mea
     return replace(scored(seed, shift, **{"limit": 1000, **settings}), model=name)
 
 
-def sent(*measurements: Measurement) -> list[tuple[dict[str, Any], str | None]]:
-    """Return measurements as they travel: through JSON, as strictly as xdist."""
-    return [(json.loads(json.dumps(m.to_dict(records=0))), pack(m)) for m in measurements]
+def sent(*measurements: Measurement) -> list[Measurement]:
+    """Return measurements after they travelled through JSON, which is as strict as xdist."""
+    return [Measurement.from_dict(json.loads(json.dumps(m.to_dict(records=0)))) for m in measurements]
 
 
 def main_of(rows: list[Comparison]) -> list[Comparison]:
@@ -235,9 +246,7 @@ def test_what_stopped_early_is_not_compared() -> None:
     assert all(m.stopped for m in early)
     rows, left_out = compare_models(sent(*early), ["a", "b"])
     assert not rows
-    assert [one.to_dict() for one in left_out] == [
-        {"suite": "nli-occupation", "models": ["a", "b"], "reason": "scored only until its gates were decided"}
-    ]
+    assert left_out == [LeftOut("nli-occupation", ("a", "b"), "scored only until its gates were decided")]
 
 
 def test_items_that_are_too_large_are_left_out_with_the_reason() -> None:
@@ -247,16 +256,14 @@ def test_items_that_are_too_large_are_left_out_with_the_reason() -> None:
     large = replace(b, items={**b.items, "more": more}, sums=sums)
     rows, left_out = compare_models(sent(a, large), ["a", "b"])
     assert not rows
-    assert [one.to_dict() for one in left_out] == [
-        {"suite": "nli-occupation", "models": ["b"], "reason": "the statistics of its items take more than 512 KiB"}
-    ]
+    assert left_out == [LeftOut("nli-occupation", ("b",), "the statistics of its items take more than 512 KiB")]
 
 
 def test_one_model_under_two_names_is_the_same() -> None:
     rows, _ = compare_models(sent(classified("a", 1), classified("b", 1)), ["a", "b"])
     [row] = main_of(rows)
     assert (row.better, row.worsening, row.p, row.moved) == ("the same", 0.0, 1.0, 0)
-    assert "the same in every item" in make_comparison_table([row.to_dict()])
+    assert "the same in every item" in make_comparison_table([row])
     judged = judge_no_worse(classified("b", 1), classified("a", 1))
     assert (judged.verdict, Policy().fails(judged)) == ("pass", False)
     assert "the same in every item" in judged.text
@@ -355,7 +362,7 @@ def test_a_verdict_that_no_p_can_reach_is_said_to_be_so() -> None:
         mean_sums(labels, ones / 10, ones, "letters"),
         lambda v: v,
     )
-    before = Before("baseline", {}, None, correction=Correction(2, "baseline entries of m"))
+    before = Reference("baseline", 0.0, 0.1, None, correction=Correction(2, "baseline entries of m"))
     assert verdict_on(found, 0.0) == "regressed"
     assert verdict_on(found, 0.0, tests=2) == "inconclusive"
     [line] = _out_of_reach(found, before)
@@ -440,7 +447,7 @@ def test_a_planted_difference_is_found() -> None:
 
 
 def test_texts_are_escaped() -> None:
-    row = Comparison("a|b", "<x>", True, "m", "n", 1.0, None, None, better="no value").to_dict()
+    row = Comparison("a|b", "<x>", True, "m", "n", 1.0, None, None, better="no value")
     table = make_comparison_table([row])
     assert r"a\|b" in table
     assert "&lt;x&gt;" in table
@@ -450,10 +457,10 @@ def test_texts_are_escaped() -> None:
 
 def test_reasons_are_said_once_with_all_their_suites() -> None:
     rows = [
-        Comparison(suite, "r", True, "m", "n", 1.0, 2.0, 1.0, method=f"none: {why}").to_dict()
+        Comparison(suite, "r", True, "m", "n", 1.0, 2.0, 1.0, method=f"none: {why}")
         for suite, why in (("one", "too few"), ("two", "too few"), ("three", "no items"))
     ]
-    left_out = [{"suite": "four", "models": ["m", "n"], "reason": "stopped"}]
+    left_out = [LeftOut("four", ("m", "n"), "stopped")]
     assert comparison_notes(rows, left_out) == [
         "no bounds: one, two: too few",
         "no bounds: three: no items",
@@ -640,7 +647,7 @@ def test_gates_on_one_statistic_can_be_told_apart(jobs: pytest.Pytester) -> None
 
 def test_the_table_says_better_and_alike_in_words() -> None:
     def shown(now: Measurement, then: Measurement) -> str:
-        judged = judge_no_worse(now, then).to_dict()
+        judged = judge_no_worse(now, then)
         return make_table([], [judged]).splitlines()[2].split("|")[5].strip()
 
     a, b = classified("a", 1), classified("b", 1, 0.05)

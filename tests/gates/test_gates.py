@@ -14,14 +14,16 @@ from support.small_projects import GENDERED, MODELS, PERSONS, SUITES
 
 from pytest_genderbias import Baseline, Limit, Measurement, assert_at_least, assert_no_regression, measure
 from pytest_genderbias.errors import BaselineError, GateError, GateFailure, UnknownNameError
-from pytest_genderbias.gates import book
+from pytest_genderbias.gates import item_file
+from pytest_genderbias.gates.agreement import FLOAT_NOISE, worsening
 from pytest_genderbias.gates.assertions import GateWarning
 from pytest_genderbias.gates.book import entry_of, write_entries
 from pytest_genderbias.gates.comparison import judge_no_worse
-from pytest_genderbias.gates.judgement import approximate, decide
+from pytest_genderbias.gates.judgement import decide
 from pytest_genderbias.gates.limits import decided_by, judge_limit
 from pytest_genderbias.gates.policy import Policy, Referee, refereed_by
-from pytest_genderbias.gates.regression import FLOAT_NOISE, Before, find_regression
+from pytest_genderbias.gates.regression import Reference, find_regression
+from pytest_genderbias.gates.wording import approximate
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.plugin.ledger import _merged
 from pytest_genderbias.plugin.session import bias_session
@@ -409,7 +411,7 @@ def test_a_stopped_measurement_says_nothing_of_others(wide: Path, whole: Measure
 def test_the_table_shows_the_longest_of_several_measurements(wide: Path, whole: Measurement) -> None:
     short = measure(wide, Scatter(), cache=None, until=until(net_neutral=Limit(at_least=0.4)))
     for several in ([short, whole], [whole, short]):
-        table = make_table([one.to_dict() for one in several], [])
+        table = make_table(several, [])
         assert table.count("| net_neutral") == 1 and "1,760" in table and "64 of" not in table
 
 
@@ -423,7 +425,7 @@ def test_a_stopped_measurement_is_no_baseline(wide: Path, tmp_path: Path) -> Non
 
 
 def stored(folder: Path, measurement: Measurement, **how: Any) -> Baseline:
-    write_entries(folder, "m", "t.py", {measurement.suite: entry_of(measurement.suite, measurement)})
+    write_entries(folder, "m", "t.py", {measurement.suite: entry_of(measurement)})
     return Baseline(folder, "m", "t.py", **how)
 
 
@@ -478,7 +480,7 @@ def test_too_few_items_leave_the_suite_itself(wide: Path, tmp_path: Path) -> Non
 def test_items_that_were_too_large_to_be_stored(
     whole: Measurement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(book, "MOST_ITEM_BYTES", 10)
+    monkeypatch.setattr(item_file, "MOST_ITEM_BYTES", 10)
     found = stored(tmp_path, whole).judge(measure_like(whole, Scatter(worse=0.05)))
     assert (found.verdict, found.over) == ("regressed", "the suite's cases, all of them")
     assert "the statistics of its items take more than 512 KiB and were not stored" in found.text
@@ -498,8 +500,8 @@ def test_item_files_are_whole_or_one_error(whole: Measurement, tmp_path: Path, c
 
 
 def test_the_family_changes_only_what_is_called_regressed(whole: Measurement, tmp_path: Path) -> None:
-    alike = {f"wide-{i}": entry_of(f"wide-{i}", whole) for i in range(3)}
-    write_entries(tmp_path, "m", "t.py", {"wide": entry_of("wide", whole), **alike})
+    alike = {f"wide-{i}": entry_of(whole) for i in range(3)}
+    write_entries(tmp_path, "m", "t.py", {"wide": entry_of(whole), **alike})
     write_entries(tmp_path, "m", "u.py", alike)
     write_entries(tmp_path, "other", "u.py", alike)
     worse, better = measure_like(whole, Scatter(worse=0.05)), measure_like(whole, Scatter(worse=-0.05))
@@ -982,7 +984,10 @@ def test_a_case_that_rounding_tips_over_a_threshold_is_no_regression_of_the_same
             sums=SumsByStatistic({"share": mean_sums(labels, sums, counts, "items")}),
         )  # fmt: skip
 
-    before = Before("baseline", {"share": 0.6}, measured(then, "a"), fingerprint="a")
-    assert find_regression(measured(now, "a"), "share", before, 0.0).verdict == "pass"
-    assert find_regression(measured(now, "b"), "share", before, 0.0).verdict == "inconclusive"
-    assert find_regression(measured(then - 5, "a"), "share", before, 0.0).verdict == "regressed"
+    def verdict(measurement: Measurement) -> str:
+        before = Reference("baseline", 0.6, worsening(measurement, "share", 0.6), measured(then, "a"), fingerprint="a")
+        return find_regression(measurement, "share", before, 0.0).verdict
+
+    assert verdict(measured(now, "a")) == "pass"
+    assert verdict(measured(now, "b")) == "inconclusive"
+    assert verdict(measured(then - 5, "a")) == "regressed"

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pytest_genderbias import Baseline, Limit, Measurement, measure
-from pytest_genderbias.errors import GateFailure
+from pytest_genderbias.errors import DataFileError, GateFailure
 from pytest_genderbias.gates.assertions import GateWarning, settle, settle_all
 from pytest_genderbias.gates.book import entry_of, write_entries
-from pytest_genderbias.gates.comparison import judge_no_worse
-from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.comparison import Comparison, LeftOut, compare_models, judge_no_worse
+from pytest_genderbias.gates.judgement import Finding, Judgement, SettledJudgement
 from pytest_genderbias.gates.limits import judge_limit
 from pytest_genderbias.gates.policy import (
     FAILED,
@@ -57,7 +59,7 @@ def better() -> Measurement:
 
 
 def baseline_of(folder: Path, measurement: Measurement, **settings: str) -> Baseline:
-    write_entries(folder, "m", "t.py", {measurement.suite: entry_of(measurement.suite, measurement)})
+    write_entries(folder, "m", "t.py", {measurement.suite: entry_of(measurement)})
     return Baseline(folder, "m", "t.py", **settings)
 
 
@@ -99,7 +101,27 @@ def test_a_second_statistic_of_an_entry_is_judged_alone(now: Measurement, better
     assert together.judge(now, statistic="fraction_neutral") == alone.judge(now, statistic="fraction_neutral")
     together.judge(now)
     [notes] = together.accepted.values()
-    assert [note["statistic"] for note in notes].count("net_neutral") == 1
+    assert [note.statistic for note in notes].count("net_neutral") == 1
+
+
+def test_judgements_and_findings_travel_as_plain_data(now: Measurement, better: Measurement, tmp_path: Path) -> None:
+    for judge in judges(tmp_path, now, better):
+        judgement = judge()
+        assert Judgement.from_dict(json.loads(json.dumps(judgement.to_dict()))) == judgement
+        settled = SettledJudgement(judgement, WARNED)
+        assert SettledJudgement.from_dict(json.loads(json.dumps(settled.to_dict()))) == settled
+        assert settled.to_dict()["failed"] is False
+    finding = Finding("pass", "b", "t", 0.5, float("inf"), lines=["a"], accepted=judgement.accepted, facts={"x": [1]})
+    assert Finding.from_dict(json.loads(json.dumps(finding.to_dict()))) == finding
+    with pytest.raises(DataFileError, match=r"^judgement\.n: expected a whole number, got 'many'"):
+        Judgement.from_dict({**judgement.to_dict(), "n": "many"})
+
+
+def test_comparisons_travel_as_plain_data(now: Measurement, better: Measurement) -> None:
+    rows, left_out = compare_models([now, replace(better, model="other"), replace(now, suite="alone")], ["other"])
+    assert rows and left_out
+    assert [Comparison.from_dict(json.loads(json.dumps(row.to_dict()))) for row in rows] == rows
+    assert [LeftOut.from_dict(json.loads(json.dumps(suite.to_dict()))) for suite in left_out] == left_out
 
 
 def test_the_policy_holds_in_other_threads(now: Measurement, better: Measurement, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from typing import cast
 import numpy as np
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.gates.agreement import different
 from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE
-from pytest_genderbias.gates.regression import MUST_AGREE, different
 from pytest_genderbias.gates.verdicts import NO_VALUE, NOT_COMPARABLE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, MitigationRun
@@ -126,7 +126,7 @@ class MeasuredRun:
                     if measurement.values[self.statistic] is None:
                         why = measurement.reasons.get(self.statistic, "no reason is known")
                         return NO_VALUE, f"{self.statistic} has no value {side}, seed {seed}: {why}"
-                    if unlike := different(measurement, self.statistic, reference.signature, MUST_AGREE):
+                    if unlike := different(measurement, self.statistic, reference.signature):
                         return NOT_COMPARABLE, f"{side} was measured on something else ({'; '.join(unlike)})"
         return None
 

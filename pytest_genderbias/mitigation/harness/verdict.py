@@ -10,9 +10,9 @@ from typing import cast
 import numpy as np
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.assertions import settle
-from pytest_genderbias.gates.judgement import Finding, Judgement, format_number, make_judgement
-from pytest_genderbias.gates.regression import FLOAT_NOISE
+from pytest_genderbias.gates.judgement import Finding, Judgement, make_judgement
 from pytest_genderbias.gates.verdicts import (
     ACCURACY_LOST,
     INCONCLUSIVE,
@@ -23,6 +23,7 @@ from pytest_genderbias.gates.verdicts import (
     REDUCED,
     SUPERFICIAL,
 )
+from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
 from pytest_genderbias.measurement.restarts import combine_restarts

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from pytest_genderbias.gates.judgement import approximate, format_number
-from pytest_genderbias.gates.regression import FLOAT_NOISE
+from pytest_genderbias.gates.agreement import FLOAT_NOISE
+from pytest_genderbias.gates.wording import approximate, format_number
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, MitigationRun
 from pytest_genderbias.mitigation.harness.sides import SideValues
 from pytest_genderbias.statistics.inference.intervals import Interval

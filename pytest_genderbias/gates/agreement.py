@@ -1,0 +1,80 @@
+"""Whether two measurements may be compared, what else differs between them, and how much worse a value is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from pytest_genderbias.errors import GateError
+from pytest_genderbias.measurement.measurement import Measurement
+
+#: The keys of a signature that must be equal for two measurements to be compared, and their names in messages.
+MUST_AGREE = {"digest": "suite", "definition": "definition", "settings": "setting", "data": "data", "sample": "sample"}
+#: Batches and threads cause differences up to this size. They say nothing about a model.
+FLOAT_NOISE = 1e-6
+_MAY_DIFFER = ("architecture", "tokenizer", "pooling", "max_length", "dtype", "device")
+
+
+def check_tolerance(tolerance: float) -> float:
+    """Return a tolerance as a float.
+
+    Raises:
+        GateError: it is not a finite number of 0 or more.
+    """
+    if not isinstance(tolerance, (int, float)) or isinstance(tolerance, bool) or not 0 <= tolerance < float("inf"):
+        raise GateError(f"a tolerance should be a number of 0 or more, got {tolerance!r}")
+    return float(tolerance)
+
+
+def worsening(measurement: Measurement, statistic: str, before: float | None) -> float | None:
+    """Return how much worse a value is than before, in units of the statistic; ``None`` if either has no value."""
+    now = measurement.values.get(statistic)
+    if before is None or now is None:
+        return None
+    about = measurement.statistics[statistic]
+    return about.distance(now) - about.distance(before)
+
+
+def is_worse(measurement: Measurement, statistic: str, before: float | None, tolerance: float = 0.0) -> bool:
+    """Return whether a value is worse than before by more than the tolerance and numerical noise."""
+    worse = worsening(measurement, statistic, before)
+    return worse is not None and worse > tolerance + FLOAT_NOISE
+
+
+def different(measurement: Measurement, statistic: str, before: Mapping[str, object]) -> list[str]:
+    """Return in words what keeps a measurement from being compared with one that has the signature ``before``.
+
+    Each text ends in the two values, ``... stored, ... now``; without a difference the list is empty.
+    """
+    now = dict(measurement.signature, data=_data_of(measurement.signature["data"], statistic, measurement))
+    then = dict(before, data=_data_of(before.get("data"), statistic, measurement))
+    return [
+        f"{word}: {name}{_short(old)} stored, {_short(new)} now"
+        for key, word in MUST_AGREE.items()
+        for name, old, new in _changed(then.get(key), now[key])
+    ]
+
+
+def other_conditions(measurement: Measurement, model: Mapping[str, object]) -> str:
+    """Return in words what differs between the models and may differ, as ``" (changed: dtype ...)"``; or an empty text."""
+    now = measurement.signature["model"]
+    changed = [f"{key} {model.get(key)} -> {now.get(key)}" for key in _MAY_DIFFER if model.get(key) != now.get(key)]
+    return f" (changed: {', '.join(changed)})" if changed else ""
+
+
+def _changed(then: object, now: object) -> list[tuple[str, object, object]]:
+    """Return what differs: of two mappings only the keys that do, each followed by a space."""
+    if not (isinstance(then, Mapping) and isinstance(now, Mapping)):
+        return [("", then, now)] if then != now else []
+    names = sorted({*then, *now})
+    return [(f"{name} ", then.get(name), now.get(name)) for name in names if then.get(name) != now.get(name)]
+
+
+def _data_of(data: object, statistic: str, measurement: Measurement) -> dict[str, object]:
+    """Return the data of a statistic: data that bear the name of another statistic (accuracy, perplexity) belong to that one."""
+    entries = data if isinstance(data, Mapping) else {}
+    return {name: value for name, value in entries.items() if name == statistic or name not in measurement.statistics}
+
+
+def _short(value: object) -> str:
+    return value[:12] if isinstance(value, str) else json.dumps(value, sort_keys=True)

@@ -1,0 +1,110 @@
+"""What a baseline stores of the units of a suite: the bytes of an item file, without pickle and at most 512 KiB.
+
+A file has the sums of the units for every statistic, the ids of examples and the values of restarts. Where the sums are too large and
+the raw item statistics are not, it has these instead, as files of earlier versions do.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.gates.agreement import FLOAT_NOISE
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.plain_data import Arrays
+from pytest_genderbias.measurement.restarts import RESTART
+from pytest_genderbias.statistics.inference.item_sums import ItemSums
+from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic, holds_sums
+
+MOST_ITEM_BYTES = 512 * 1024
+_RAW = ("id", "seed")  #: raw arrays that are stored beside the sums, as are the values of restarts
+
+
+@dataclass(frozen=True)
+class StoredItems:
+    """The content of an item file: the sums of units by statistic, and raw arrays (ids of examples, values of restarts)."""
+
+    items: Mapping[str, NDArray[np.generic]]
+    sums: SumsByStatistic
+
+    def item_sums(self, statistic: str) -> ItemSums:
+        """Return the sums of each unit that give a statistic.
+
+        Raises:
+            UndefinedError: there are none.
+        """
+        return self.sums[statistic]
+
+
+def pack_measured(measurement: Measurement) -> bytes | None:
+    """Return the bytes of an item file: sums, or raw item statistics where only these fit; ``None`` if nothing fits."""
+    raw = {name: array for name, array in measurement.items.items() if _is_stored_raw(name)}
+    return pack_items({**raw, **measurement.sums.to_arrays()}) or pack_items(measurement.items)
+
+
+def pack_items(items: Arrays) -> bytes | None:
+    """Return arrays as a compressed npz, or ``None`` if that takes more than 512 KiB."""
+    buffer = io.BytesIO()
+    arrays: dict[str, NDArray[np.generic]] = dict(sorted(items.items()))
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]  # numpy's stub takes the names for its own arguments
+    return buffer.getvalue() if buffer.tell() <= MOST_ITEM_BYTES else None
+
+
+def load_stored(packed: bytes, signature: Mapping[str, object]) -> StoredItems:
+    """Return the content of an item file of this version or an earlier one.
+
+    Args:
+        packed: the bytes of the file.
+        signature: of the measurement, with ``definition`` and ``settings``.
+    """
+    arrays = load_items(packed)
+    if holds_sums(arrays):
+        return StoredItems(arrays, SumsByStatistic.from_arrays(arrays))
+    # This imports all families, which files of this version do not need.
+    from pytest_genderbias.suites.stored_items import sums_of_items
+
+    settings = signature["settings"]
+    assert isinstance(settings, Mapping)
+    return StoredItems(arrays, sums_of_items(str(signature["definition"]), settings, arrays))
+
+
+def load_items(packed: bytes) -> dict[str, NDArray[np.generic]]:
+    """Return the arrays of an item file."""
+    with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
+        return {key: arrays[key] for key in arrays.files}
+
+
+def alike_items(now: StoredItems, then: StoredItems) -> bool:
+    """Return whether sums, and the raw arrays beside them, differ by numerical noise only."""
+    if set(now.sums) != set(then.sums) or not all(_alike_sums(now.sums[name], then.sums[name]) for name in now.sums):
+        return False
+    names = {name for name in (*now.items, *then.items) if _is_stored_raw(name)}
+    return all(
+        name in now.items and name in then.items and _alike_arrays(now.items[name], then.items[name]) for name in names
+    )
+
+
+def _is_stored_raw(name: str) -> bool:
+    return name in _RAW or name.startswith(RESTART)
+
+
+def _alike_sums(now: ItemSums, then: ItemSums) -> bool:
+    if (now.templates is None) != (then.templates is None):  # an earlier version stored them by unit
+        now, then = now.by_unit(), then.by_unit()
+    now_about, then_about = ((side.combiner, side.over, side.parameters, side.columns) for side in (now, then))
+    same = now_about == then_about and np.array_equal(now.labels, then.labels)
+    return same and _alike_arrays(now.sums, then.sums)
+
+
+def _alike_arrays(now: NDArray[np.generic], then: NDArray[np.generic]) -> bool:
+    """Compare sums over units, which gather the noise of their cases."""
+    if now.shape != then.shape or now.dtype.kind != then.dtype.kind:
+        return False
+    if now.dtype.kind != "f":
+        return bool(np.array_equal(now, then))
+    wide_now, wide_then = now.astype(np.float64), then.astype(np.float64)
+    return bool(np.allclose(wide_now, wide_then, rtol=FLOAT_NOISE, atol=FLOAT_NOISE, equal_nan=True))

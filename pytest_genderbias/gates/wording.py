@@ -1,0 +1,56 @@
+"""Numbers, intervals and records as messages show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.null import Null
+
+
+def approximate(number: int) -> str:
+    """Return an estimate with two figures, rounded up.
+
+    >>> approximate(87), approximate(1234)
+    ('about 87', 'about 1,300')
+    """
+    unit = 10 ** max(0, len(str(number)) - 2)
+    return f"about {-(-number // unit) * unit:,}"
+
+
+def direction_in_words(direction: str) -> str:
+    """Return the direction that is worse, as a message names it."""
+    return "farther from neutral" if direction == "away" else direction
+
+
+def format_number(value: float | None) -> str:
+    """Return a number with four significant figures; ``None`` is a dash."""
+    return "-" if value is None else f"{value:.4g}"
+
+
+def format_interval(interval: Interval | None) -> str:
+    """Return ``[low, high] over what``; an empty text for ``None``."""
+    return "" if interval is None else f"[{interval.low:.4g}, {interval.high:.4g}] over {interval.over}"
+
+
+def format_null(null: Null) -> str:
+    """Return a line on the values that shuffles give."""
+    return (
+        f"  null control ({null.what}; {null.repeats:,} shuffles): mean {null.mean:.4g}, 95 % of them {null.low:.4g} to {null.high:.4g}, "
+        f"{100 * null.p_value:.3g} % at least as bad"
+    )
+
+
+def format_record(record: Mapping[str, object]) -> str:
+    """Return a record on one line.
+
+    >>> format_record({"word": "nurse", "score": 0.12345})
+    'word: nurse; score: 0.123'
+    """
+    return "; ".join(f"{key}: {_format_value(value)}" for key, value in record.items())
+
+
+def _format_value(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {item}" for key, item in value.items())
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,267 @@
+"""Trace three ways through the package on the demo models, and print the modules in the order in which they are entered.
+
+``python scripts/ways.py baseline`` goes from a gate with a baseline entry to its verdict, ``mitigate`` from a ``mitigate:`` block to its
+verdict, and ``correct-for`` from the flag ``--bias-correct-for`` to its effect. ``--flag`` names the flag in an older version.
+
+A module is entered when a function of another module calls one of its functions; consecutive entries of one module count once. A room
+below the road of the way (statistics, scoring, ...) is one step: what its modules call among themselves is counted, and not listed. Two
+kinds of calls that enter nothing themselves are counted apart: reads of plain data (properties and methods of frozen dataclasses, and their conversion) and
+the formatting of numbers and texts. ``--all`` lists them as steps, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+from types import CodeType, FrameType
+
+PACKAGE = "pytest_genderbias."
+_NUMBER = 12_345  #: value of the flag, by which calls that receive it are recognised
+_HELPERS = ("text.printable", "gates.wording", "mitigation.harness.wording", "measurement.plain_data")
+_FORMATTERS = ("format_number", "format_interval", "format_null", "format_record", "approximate", "direction_in_words")
+
+_GATES = "gates:\n  - {suite: lm-occupation, baseline: true, settings: {limit: 400}}\n"
+_MITIGATE = """mitigate:
+  - method: projection
+    controls: 2
+    reduces:
+      - {suite: lm-occupation, by: 0.1, settings: {limit: 400}}
+"""
+
+
+@dataclass(eq=False)
+class Call:
+    """A call that enters a module from another one."""
+
+    module: str
+    function: str
+    is_data: bool = False  #: of a frozen dataclass
+    has_flag: bool = False  #: an argument holds the value of the flag
+    children: list[Call] = field(default_factory=list)
+
+    def walk(self) -> Iterator[Call]:
+        """Yield this call and all below it, in the order in which they were made."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+class Tracer:
+    """Records a tree of calls between the modules of the package, by ``sys.setprofile``."""
+
+    def __init__(self) -> None:
+        self.root = Call("", "")
+        self._stack: list[Call | None] = [self.root]  # the entered module of each active frame; None while importing
+        self._generators: dict[FrameType, Call | None] = {}  # a resumed generator is not entered anew
+
+    def profile(self, frame: FrameType, event: str, _: object) -> None:
+        """Follow calls into, and returns from, functions of the package."""
+        module = str(frame.f_globals.get("__name__", ""))
+        if event not in ("call", "return") or not module.startswith(PACKAGE):
+            return
+        if event == "return":
+            if len(self._stack) > 1:
+                self._stack.pop()
+            return
+        caller, code = self._stack[-1], frame.f_code
+        name = module.removeprefix(PACKAGE)
+        if frame in self._generators:
+            self._stack.append(self._generators[frame])
+            return
+        if caller is None or code.co_name == "<module>":
+            self._stack.append(None)
+        elif name == caller.module:
+            caller.has_flag = caller.has_flag or _receives_flag(frame, code)
+            self._stack.append(caller)
+        else:
+            entered = Call(name, code.co_name, _is_data(frame, code, module), _receives_flag(frame, code))
+            caller.children.append(entered)
+            self._stack.append(entered)
+        if code.co_flags & inspect.CO_GENERATOR:
+            self._generators[frame] = self._stack[-1]
+
+
+def _is_data(frame: FrameType, code: CodeType, module: str) -> bool:
+    owner = frame.f_locals.get("self", frame.f_locals.get("cls")) if code.co_argcount else None
+    kind = owner if isinstance(owner, type) else type(owner)
+    parameters = inspect.getattr_static(kind, "__dataclass_params__", None)
+    return parameters is not None and parameters.frozen and any(base.__module__ == module for base in kind.__mro__)
+
+
+def _receives_flag(frame: FrameType, code: CodeType) -> bool:
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return any(_holds_flag(frame.f_locals.get(name)) for name in names)
+
+
+def _holds_flag(value: object) -> bool:
+    if isinstance(value, (int, str)):
+        return str(value) == str(_NUMBER)
+    inside = type(value).__module__.startswith(f"{PACKAGE}gates")
+    return inside and any(_holds_flag(item) for item in vars(value).values() if not isinstance(item, dict))
+
+
+def steps(root: Call, rooms: tuple[str, ...], everything: bool) -> tuple[list[Call], Counter[str], Counter[str]]:
+    """Return the steps of a way, merged; and how often plain data, formatting and modules below the road were called."""
+    way: list[Call] = []
+    leaves: Counter[str] = Counter()
+    below: Counter[str] = Counter()
+
+    def visit(call: Call, from_road: bool) -> None:
+        on_road = call.module.startswith(rooms)
+        formats = call.module in _HELPERS or call.function in _FORMATTERS
+        deeper = [item for child in call.children for item in child.walk() if not item.is_data]
+        if not everything and (formats or (call.is_data and not deeper)):
+            leaves[call.module] += 1
+            return
+        if not (on_road or from_road):
+            below[call.module] += 1
+        elif not way or way[-1].module != call.module:
+            way.append(call)
+        for child in call.children:
+            visit(child, on_road)
+
+    for child in root.children:
+        visit(child, True)
+    return way, leaves, below
+
+
+def show(root: Call, rooms: tuple[str, ...], everything: bool) -> None:
+    """Print a way, how often each module is entered, and what is not listed."""
+    way, leaves, below = steps(root, rooms, everything)
+    for number, call in enumerate(way, 1):
+        print(f"{number:3}. {call.module} ({call.function})")
+    entered = Counter(call.module for call in way)
+    often = [f"{module} {count}" for module, count in entered.most_common() if count > 2]
+    print(f"\n{len(way)} steps, {len(entered)} modules; entered more than twice: {', '.join(often) or 'none'}")
+    print(f"plain data and formatting, calls: {', '.join(f'{m} {n:,}' for m, n in leaves.most_common()) or 'none'}")
+    print(f"below the road, calls: {', '.join(f'{m} {n:,}' for m, n in below.most_common()) or 'none'}")
+
+
+class _TestCalls:
+    """A plugin that traces what a test does when it runs, and no other hook."""
+
+    def __init__(self, tracer: Tracer, hooks: tuple[str, ...]) -> None:
+        import pytest
+
+        for hook in hooks:
+            setattr(self, hook, pytest.hookimpl(wrapper=True, tryfirst=True)(_traced(tracer)))
+
+
+def _traced(tracer: Tracer):
+    def hook():
+        sys.setprofile(tracer.profile)
+        try:
+            return (yield)
+        finally:
+            sys.setprofile(None)
+
+    return hook
+
+
+def run_pytest(folder: Path, *arguments: str, plugins: tuple[object, ...] = ()) -> None:
+    """Run pytest in a folder, in this process, and keep its output to itself unless it cannot run."""
+    import pytest
+
+    output, here = StringIO(), Path.cwd()
+    os.chdir(folder)
+    try:
+        with redirect_stdout(output):
+            status = pytest.main(["-p", "no:cacheprovider", "-q", "--rootdir", str(folder), *arguments], [*plugins])
+    finally:
+        os.chdir(here)
+    if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        sys.exit(output.getvalue())
+
+
+def changed_model(folder: Path) -> str:
+    """Return the path of a checkpoint like the demo LM with some noise, so that its bias differs in every item."""
+    import torch
+
+    from pytest_genderbias import load_model
+
+    model = load_model("demo-lm")
+    torch.manual_seed(0)
+    weights = model.backend.network.get_input_embeddings().weight
+    weights.data += 0.05 * weights.data.std() * torch.randn_like(weights)
+    model.backend.network.save_pretrained(folder / "changed")
+    model.backend.tokenizer.save_pretrained(folder / "changed")
+    return str(folder / "changed")
+
+
+def trace_baseline(folder: Path, flag: str) -> Call:
+    """Trace the comparison of a measurement with a baseline entry, from the assertion to its outcome."""
+    from pytest_genderbias import Baseline, GateFailure, assert_no_regression, load_model, measure
+
+    folder.joinpath("g.bias.yaml").write_text(_GATES)
+    run_pytest(folder, "g.bias.yaml", "--bias-model=m=demo-lm", "--bias-update", f"--bias-baseline={folder}")
+    measurement = measure("lm-occupation", load_model(f"m={changed_model(folder)}"), limit=400, cache=None)
+    tracer = Tracer()
+    sys.setprofile(tracer.profile)
+    try:
+        assert_no_regression(measurement, Baseline(folder, "m", "g.bias.yaml"))
+    except GateFailure as failure:
+        verdict = str(failure).partition(":")[0]
+    else:
+        verdict = "pass"
+    finally:
+        sys.setprofile(None)
+    print(f"verdict: {verdict}\n")
+    return tracer.root
+
+
+def trace_mitigation(folder: Path, flag: str) -> Call:
+    """Trace a mitigation, from its block in a file to the outcome of its test."""
+    folder.joinpath("m.bias.yaml").write_text(_MITIGATE)
+    tracer = Tracer()
+    hooks = _TestCalls(tracer, ("pytest_make_collect_report", "pytest_runtest_call"))
+    run_pytest(folder, "m.bias.yaml", "--bias-model=m=demo-lm", "--bias-cache=none", plugins=(hooks,))
+    return tracer.root
+
+
+def trace_flag(folder: Path, flag: str) -> Call:
+    """Trace the calls that receive the value of the flag, in a run with a baseline entry."""
+    folder.joinpath("g.bias.yaml").write_text(_GATES)
+    run_pytest(folder, "g.bias.yaml", "--bias-model=m=demo-lm", "--bias-update")
+    tracer = Tracer()
+    model = f"--bias-model=m={changed_model(folder)}"
+    sys.setprofile(tracer.profile)
+    try:
+        run_pytest(folder, "g.bias.yaml", model, "--bias-cache=none", f"{flag}={_NUMBER}")
+    finally:
+        sys.setprofile(None)
+    calls = [call for call in tracer.root.walk() if call.has_flag]
+    return Call("", "", children=[Call(call.module, call.function, call.is_data, True) for call in calls])
+
+
+#: A way, and the rooms whose modules are listed one by one.
+WAYS = {
+    "baseline": (trace_baseline, ("gates.",)),
+    "mitigate": (trace_mitigation, ("mitigation.harness.", "gates.", "plugin.", "measurement.runner")),
+    "correct-for": (trace_flag, ("plugin.", "gates.")),
+}
+
+
+def main() -> None:
+    """Trace and print one way."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("way", choices=WAYS)
+    parser.add_argument("--all", action="store_true", help="list reads of plain data and formatting as steps, too")
+    parser.add_argument("--flag", default="--bias-correct-for", help="the flag in the version that is traced")
+    options = parser.parse_args()
+    trace, rooms = WAYS[options.way]
+    with tempfile.TemporaryDirectory() as folder:
+        root = trace(Path(folder).resolve(), options.flag)
+    show(root, rooms, options.all)
+
+
+if __name__ == "__main__":
+    main()
