@@ -114,7 +114,7 @@ def test_without_the_flag_nothing_is_packed(jobs: pytest.Pytester, monkeypatch: 
     packed: list[bool] = []
 
     def pack(arrays: Any) -> str:
-        packed.append(bool(arrays))
+        packed.append(len(arrays) > 1)  # the packed sums of no statistic are their index alone
         return pack_arrays(arrays)
 
     monkeypatch.setattr("pytest_genderbias.measurement.measurement.pack_arrays", pack)
