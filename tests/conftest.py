@@ -6,12 +6,15 @@ from pathlib import Path
 import numpy  # noqa: F401 - before any in-process pytest run: these extensions cannot be imported twice
 import pytest
 import torch
-import transformers  # noqa: F401 - as above
+import transformers
 from support.small_projects import GENDERED, MODELS, PERSONS, SUITES
 from support.tiny_checkpoints import save_checkpoint
 
 from pytest_genderbias import load_model
 
+_ = (
+    transformers.PreTrainedModel
+)  # loaded when it is named, and with it modules of torch that cannot be imported twice either
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 
