@@ -527,7 +527,7 @@ def test_predictions_on_other_examples_are_not_compared(tmp_path):
 
     text = refused([r for r in rows if r["id"] not in ("x007", "x300")])
     assert "n 400 stored, 398 now" in text
-    assert "2 of 400 ids are lacking ('x007', 'x300')" in text
+    assert "2 of 400 ids are missing ('x007', 'x300')" in text
     assert "--bias-update" in text
     assert "1 is new ('y1')" in refused([{**rows[0], "id": "y1"}, *rows[1:]])
     assert "the same ids with other labels" in refused(
@@ -717,4 +717,4 @@ def test_the_example(tmp_path):
     (folder / "predictions.csv").write_text("\n".join(lines[:-1]) + "\n")
     fewer = run(*gates)
     assert fewer.returncode == 1
-    assert "1 of 48 ids is lacking ('p48')" in fewer.stdout
+    assert "1 of 48 ids is missing ('p48')" in fewer.stdout
