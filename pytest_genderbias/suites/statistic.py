@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from pytest_genderbias.suites.cases import Answer
 FloatArray = NDArray[np.float64]
 Options: TypeAlias = Mapping[str, Any]  #: values of the options of a family, each of its own type
 Arrays: TypeAlias = Mapping[str, NDArray[np.generic]]
+Value = TypeVar("Value", float, FloatArray)
 Plot = Literal["units", "scatter", "value"]
 
 
@@ -39,10 +40,10 @@ class Statistic:
     question: str | None = None
     plot: str = "units"
 
-    def distance(self, value: float) -> float:
-        """Return how bad a value is: larger is worse, 0 is neutral."""
+    def distance(self, value: Value) -> Value:
+        """Return how bad a value is, or each of an array of values: larger is worse, 0 is neutral."""
         signed = value - self.neutral
-        return {"higher": signed, "lower": -signed, "away": abs(signed)}[self.direction]
+        return signed if self.direction == "higher" else -signed if self.direction == "lower" else abs(signed)
 
 
 #: From options and item arrays to the sums of a statistic.

@@ -1,6 +1,6 @@
-"""Confidence intervals for means over the items of a suite.
+"""Confidence intervals for means over the units of a suite.
 
-Measured coverage stands in ``docs/coverage.md`` and is recomputed in a small version by ``tests/statistics/inference/test_intervals.py``.
+``docs/coverage.md`` has the measured coverage; a small version is recomputed by ``tests/statistics/inference/test_intervals.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,16 @@ _BLOCK = 2_000_000  #: resampled clusters held at a time
 
 @dataclass(frozen=True)
 class Interval:
-    """A two-sided confidence interval: its bounds, its level, what varies, how it was made, and of how many items (0: not said)."""
+    """A two-sided confidence interval.
+
+    Attributes:
+        low: lower bound.
+        high: upper bound.
+        level: confidence level.
+        over: what varies, in the plural: occupations, restarts.
+        method: how the bounds were computed.
+        items: number of units that the interval is over; 0 where it is not recorded.
+    """
 
     low: float
     high: float
@@ -71,11 +80,11 @@ def clustered_mean_interval(
         counts: number of cases in each cluster, shape (G,).
         over: what a cluster is, for tables.
         level: confidence level.
-        bounds: limits that the mean cannot pass; the interval is cut there.
+        bounds: limits that the mean cannot pass; the interval is clipped there.
 
     Returns:
-        The interval, or ``None`` where it would hold by luck only: fewer than two clusters, or so few that vary that a bound
-        of the resamples is infinite.
+        The interval. ``None`` if there are fewer than two clusters, or if so few of them vary that a bound of the resamples is
+        infinite.
     """
     y, n = np.asarray(sums, dtype=np.float64), np.asarray(counts, dtype=np.float64)
     y, n = y[n > 0], n[n > 0]
@@ -87,7 +96,7 @@ def clustered_mean_interval(
     if error <= 1e-12 * max(1.0, abs(float(mean))):
         return None
     means, errors = _resampled(y, n)
-    flat = errors <= 1e-9 * error  # one and the same cluster over and over: no error to divide by
+    flat = errors <= 1e-9 * error  # the same cluster drawn every time: no error to divide by
     t = (means - mean) / np.where(flat, 1e-9 * error, errors)
     t[flat & (t > 1.0)], t[flat & (t < -1.0)] = np.inf, -np.inf
     t.sort()
@@ -101,23 +110,23 @@ def clustered_mean_interval(
 
 
 def _resampled(y: NDArray[np.float64], n: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean and error of each resample of the clusters; in blocks, which changes none of them."""
+    """Return mean and error of each resample of the clusters, drawn in blocks to bound the memory."""
     rng, rows = np.random.default_rng(_SEED), max(1, _BLOCK // len(n))
-    found = []
+    resamples = []
     for start in range(0, _RESAMPLES, rows):
         drawn = rng.integers(len(n), size=(min(rows, _RESAMPLES - start), len(n)))
-        found.append(clustered_mean_error(y[drawn], n[drawn]))
-    means, errors = zip(*found, strict=True)
+        resamples.append(clustered_mean_error(y[drawn], n[drawn]))
+    means, errors = zip(*resamples, strict=True)
     return np.concatenate(means), np.concatenate(errors)
 
 
 def restart_interval(values: ArrayLike, over: str = "restarts", level: float = 0.95) -> Interval | None:
     """Return Student's t interval of the mean over restarts of the same training: what other seeds would give.
 
-    It says nothing of other examples or items. ``None`` for fewer than three restarts, or where all gave the same.
+    The interval does not cover other examples or units. ``None`` for fewer than three restarts, or if all values are equal.
 
     Args:
-        values: one figure a restart, shape (n,).
+        values: one value per restart, shape (n,).
         over: what varies, in words.
         level: confidence level.
 

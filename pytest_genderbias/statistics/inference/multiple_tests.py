@@ -16,7 +16,7 @@ def holm(p: ArrayLike) -> NDArray[np.float64]:
         p: p values of the whole family, shape (m,), in any order.
 
     Returns:
-        Adjusted p values, shape (m,), in the given order, at most 1.
+        Adjusted p values, shape (m,), in the order of ``p``, at most 1.
 
     Example:
         .01 x 3, .03 x 2, and .04 x 1, which is raised to the one before it.
@@ -24,16 +24,16 @@ def holm(p: ArrayLike) -> NDArray[np.float64]:
         >>> holm([0.04, 0.01, 0.03]).round(6).tolist()
         [0.06, 0.03, 0.06]
     """
-    given = _p_values(p)
-    order = np.argsort(given, kind="stable")
-    left = np.arange(len(given), 0, -1)
-    adjusted = np.empty_like(given)
-    adjusted[order] = np.minimum(np.maximum.accumulate(left * given[order]), 1.0)
+    values = _p_values(p)
+    order = np.argsort(values, kind="stable")
+    left = np.arange(len(values), 0, -1)
+    adjusted = np.empty_like(values)
+    adjusted[order] = np.minimum(np.maximum.accumulate(left * values[order]), 1.0)
     return adjusted
 
 
 def _p_values(p: ArrayLike) -> NDArray[np.float64]:
-    given = np.asarray(p, dtype=np.float64)
-    if not ((given >= 0) & (given <= 1)).all():
+    values = np.asarray(p, dtype=np.float64)
+    if not ((values >= 0) & (values <= 1)).all():
         raise ValueError("p values lie between 0 and 1")
-    return given
+    return values

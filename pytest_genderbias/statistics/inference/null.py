@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+
+FloatArray = NDArray[np.float64]
 
 _NOISE = 1e-9  #: of the largest distance: the same sum in another order differs in its last bits
 
@@ -38,7 +39,7 @@ class Null:
     undefined: int = 0
 
 
-def summarise_null(value: float, shuffled: ArrayLike, distance: Callable[[Any], Any], what: str) -> Null:
+def summarise_null(value: float, shuffled: ArrayLike, distance: Callable[[FloatArray], FloatArray], what: str) -> Null:
     """Return mean and quantiles of the values of shuffles, and the p value of a measured value.
 
     .. math:: p = \\frac{1 + \\#\\{i : d(x_i) \\ge d(x)\\}}{1 + r}
@@ -66,12 +67,12 @@ def summarise_null(value: float, shuffled: ArrayLike, distance: Callable[[Any], 
         0.8
     """
     drawn = np.asarray(shuffled, dtype=np.float64)
-    given = drawn[~np.isnan(drawn)]
-    if not len(given):
+    defined = drawn[~np.isnan(drawn)]
+    if not len(defined):
         raise UndefinedError("every shuffle leaves it undefined")
-    distances = np.asarray(distance(np.append(given, value)))
+    distances = np.asarray(distance(np.append(defined, value)))
     least = distances[-1] - _NOISE * np.abs(distances).max()
     hits = int((distances[:-1] >= least).sum())
-    low, high = np.quantile(given, [0.025, 0.975])
-    p_value = (1 + hits) / (1 + len(given))
-    return Null(what, len(given), float(given.mean()), float(low), float(high), p_value, len(drawn) - len(given))
+    low, high = np.quantile(defined, [0.025, 0.975])
+    p_value = (1 + hits) / (1 + len(defined))
+    return Null(what, len(defined), float(defined.mean()), float(low), float(high), p_value, len(drawn) - len(defined))

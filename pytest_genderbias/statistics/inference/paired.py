@@ -1,6 +1,6 @@
-"""How much worse a model is than another on the same items, and within which bounds for other items of the same kind.
+"""Paired comparison of two models on the same units, with bounds for other units of the same kind.
 
-Measured coverage stands in ``docs/coverage-paired.md`` and is recomputed in a small version by ``tests/statistics/inference/test_paired.py``.
+``docs/coverage-paired.md`` has the measured coverage; a small version is recomputed by ``tests/statistics/inference/test_paired.py``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from math import comb
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -71,21 +71,21 @@ class Comparable(Protocol):
 
 @dataclass(frozen=True)
 class Difference:
-    """How much worse now is than then.
+    """The worsening from then to now, with bounds.
 
     Attributes:
         value: the worsening, distance(now) - distance(then), in units of the statistic; positive is worse.
-        low: lower one-sided bound of the worsening for other items of the same kind.
+        low: lower one-sided bound of the worsening for other units of the same kind.
         high: upper one-sided bound.
         p: one-sided p value of "the worsening is at most the tolerance".
         p_better: one-sided p value of "the worsening is at least minus the tolerance".
-        items: items compared.
-        moved: those whose sums differ by more than the noise.
-        method: how the bounds were made.
-        over: what an item is, in the plural.
-        changes: what each item contributed to the worsening, shape (items,); about their sum is ``value``.
-        labels: names of the items, shape (items,).
-        least_p: the smallest ``p`` that the method can give on so many items, however much worse they are.
+        items: number of units compared.
+        moved: number of units whose sums differ by more than the noise.
+        method: how the bounds were computed.
+        over: what a unit is, in the plural.
+        changes: contribution of each unit to the worsening, shape (items,); they add up to about ``value``.
+        labels: names of the units, shape (items,).
+        least_p: the smallest ``p`` that the method can give on so many units, however much worse they are.
     """
 
     value: float
@@ -110,11 +110,11 @@ def compare_items(
     level: float = 0.95,
     noise: float = 1e-6,
 ) -> Difference:
-    """Return how much worse ``now`` is than ``then`` on the items that both have, with bounds for other items.
+    """Return how much worse ``now`` is than ``then`` on the units that both have, with bounds for other units.
 
     Args:
         then: the baseline.
-        now: what is held against it; its statistic is the same function of the totals.
+        now: the model to compare with it, on the same statistic.
         distance: how bad a value of the statistic is, larger is worse; from shape (...) to (...). Convex, and changing no
             faster than the statistic: v - neutral, neutral - v, \\|v - neutral\\|.
         tolerance: the worsening that is allowed, 0 or more, in units of the statistic.
@@ -122,17 +122,17 @@ def compare_items(
         noise: sums that differ by less count as equal; times the count where the statistic is a mean.
 
     Raises:
-        UndefinedError: fewer than five items in common, of which some moved, or no value on them.
+        UndefinedError: fewer than five units in common of which some moved, or no value on them.
 
     Example:
-        All of five items are worse by .1: a mean of other items is too, and chance does that in one case of 32.
+        All five units are worse by .1: so is the mean of other units. By chance that happens in one case of 32.
 
         >>> from pytest_genderbias.statistics.inference.item_sums import mean_sums
         >>> labels, ones = np.array(list("abcde")), np.ones(5)
         >>> then = mean_sums(labels, np.array([0.1, 0.2, 0.3, 0.4, 0.5]), ones, "letters")
         >>> now = mean_sums(labels, np.array([0.2, 0.3, 0.4, 0.5, 0.6]), ones, "letters")
-        >>> found = compare_items(then, now, lambda v: v)
-        >>> round(found.low, 3), round(found.value, 3), round(found.high, 3), found.p
+        >>> difference = compare_items(then, now, lambda v: v)
+        >>> round(difference.low, 3), round(difference.value, 3), round(difference.high, 3), difference.p
         (0.1, 0.1, 0.1, 0.03125)
     """
     then, now = align(then, now)
@@ -159,8 +159,8 @@ def compare_aligned(
     changes = pair.contributions()
     if not now.smooth:
         method, bounds, least = _EXCHANGE, _exchange(pair, tolerance, level), 0.5 / (_repeats(pair) + 1)
-    elif (found := _smooth(pair, tolerance, level)) is not None:
-        method, bounds, least = _BOOTSTRAP, found, 1 / (_RESAMPLES + 1)
+    elif (smooth := _smooth(pair, tolerance, level)) is not None:
+        method, bounds, least = _BOOTSTRAP, smooth, 1 / (_RESAMPLES + 1)
     else:
         method, bounds, least = _RANGE, _range(np.append(pair.own(changes), value), tolerance), 0.5**items
     return Difference(value, *bounds, items, moved, method, now.over, changes, labels, least)
@@ -175,11 +175,11 @@ class _Pair:
         kind = (
             np.float64 if now.smooth else now.sums.dtype
         )  # tables may be large, and counts are exact in single precision
-        self.then: NDArray[Any] = then.sums.astype(kind)
-        after: NDArray[Any] = now.sums.astype(kind)
+        self.then: NDArray[np.floating] = then.sums.astype(kind)
+        after: NDArray[np.floating] = now.sums.astype(kind)
         allowed = noise * (np.abs(after[:, 1:]) if self.ratio else np.ones(1))
         self.moved = np.asarray((np.abs(after - self.then) > allowed).any(axis=1), dtype=np.bool_)
-        self.now: NDArray[Any] = np.where(self.moved[:, None], after, self.then)
+        self.now: NDArray[np.floating] = np.where(self.moved[:, None], after, self.then)
         self.worsening = self._worsening()
 
     def _worsening(self) -> float:
@@ -193,16 +193,16 @@ class _Pair:
         """Return the distance of what totals of now give."""
         return np.asarray(self.distances[1](self.of_now(totals)), dtype=np.float64)
 
-    def sides(self) -> tuple[tuple[Distance, FloatArray], tuple[Distance, FloatArray]]:
+    def sides(self) -> tuple[tuple[Distance, Sums], tuple[Distance, Sums]]:
         """Return the statistic and the sums, of then and of now."""
         return (self.of_then, self.then), (self.of_now, self.now)
 
     def with_distances(self, then: Distance, now: Distance) -> _Pair:
-        """Return the same items with other distances."""
-        found = copy(self)
-        found.distances = then, now
-        found.worsening = found._worsening()
-        return found
+        """Return the same units with other distances."""
+        other = copy(self)
+        other.distances = then, now
+        other.worsening = other._worsening()
+        return other
 
     def jackknife_error(self) -> float:
         """Return the standard error of the worsening from leaving out one item at a time (Efron 1982, section 3.1)."""
@@ -211,15 +211,15 @@ class _Pair:
         return float(np.sqrt((items - 1) / items * np.square(without - without.mean()).sum()))
 
     def contributions(self) -> FloatArray:
-        """Return what each item contributed: the effect of exchanging it alone, then in now and now in then, on average."""
+        """Return the contribution of each unit: the mean effect of exchanging it alone, then in now and now in then."""
         then, now = _total(self.then), _total(self.now)
         bad_then, bad_now = self.bad_then(then), self.bad_now(now)
-        found = np.zeros(len(self.now))
+        contributions = np.zeros(len(self.now))
         rows = np.flatnonzero(self.moved)
         for part in np.array_split(rows, 1 + self.now.shape[1] * len(rows) // _BLOCK):
             step = self.now[part] - self.then[part]
-            found[part] = (bad_now - self.bad_now(now - step) + self.bad_then(then + step) - bad_then) / 2
-        return np.nan_to_num(found)
+            contributions[part] = (bad_now - self.bad_now(now - step) + self.bad_then(then + step) - bad_then) / 2
+        return np.nan_to_num(contributions)
 
     def own(self, changes: FloatArray) -> FloatArray:
         """Return the worsening of each item by itself, in units of the statistic: its contribution over its weight."""
@@ -238,7 +238,7 @@ def _exchange(pair: _Pair, tolerance: float, level: float) -> _Bounds:
 
     Exchanged: each item then or now, at random, against the rest; this is exact where nothing changed. Drawn again: items with
     replacement, about the mean of the resamples; each count is too large then, and its spread with it, but the counts of then
-    and now are so alike. The wider of the two holds.
+    and now are so alike. The wider of the two is used.
     """
     rng, kind = np.random.default_rng(_SEED), pair.now.dtype
     then, now, step = _total(pair.then), _total(pair.now), pair.now - pair.then
@@ -250,7 +250,9 @@ def _exchange(pair: _Pair, tolerance: float, level: float) -> _Bounds:
         weights = _weights(rng, size, items).astype(kind)
         drawn.append(pair.bad_now(_double(weights @ pair.now)) - pair.bad_then(_double(weights @ pair.then)))
     chances = [np.concatenate(exchanged), np.concatenate(drawn)]
-    chances = [np.where(np.isfinite(chance), chance, np.inf) for chance in chances]  # without a value: far away
+    chances = [
+        np.where(np.isfinite(chance), chance, np.inf) for chance in chances
+    ]  # a resample without a value counts as infinitely far
     chances[1] = (
         chances[1] - chances[1][np.isfinite(chances[1])].mean() if np.isfinite(chances[1]).any() else chances[1]
     )
@@ -275,25 +277,25 @@ def _repeats(pair: _Pair) -> int:
 def _smooth(pair: _Pair, tolerance: float, level: float) -> _Bounds | None:
     """Return bounds and p values of a smooth statistic, or ``None`` as :func:`_bootstrap_t`.
 
-    Near its neutral value a statistic seems farther from it than it is, for chance moves it away on either side. Where the side
-    is in doubt, the worsening is bounded by the change of the statistic itself, which it cannot exceed, and the bounds hold for
-    the other side too: there the two distances lie on either side of neutral, and add up.
+    Near neutral, chance makes a statistic look farther from neutral than it is. If the side is in doubt, the worsening is bounded by
+    the change of the statistic itself, which it cannot exceed. The bounds also hold if the two values lie on different sides of
+    neutral, where the distances add up.
     """
-    found = _bootstrap_t(pair, tolerance, level)
+    worsening = _bootstrap_t(pair, tolerance, level)
     then_bends, now_bends = (_bends(pair.distance, *_value_and_error(of, sums)) for of, sums in pair.sides())
-    if found is None or not (then_bends or now_bends):
-        return found
+    if worsening is None or not (then_bends or now_bends):
+        return worsening
     change = _bootstrap_t(pair.with_distances(_as_it_is, _as_it_is), 0.0, level)
     apart = _bootstrap_t(pair.with_distances(lambda value: -pair.distance(value), pair.distance), tolerance, level)
     if change is None or apart is None:
         return None
-    bounds = _folded(found, change, apart, then_bends, now_bends)
+    bounds = _folded(worsening, change, apart, then_bends, now_bends)
     return _no_wider(bounds, change) if pair.ratio else bounds  # the change of r or a slope is bounded less exactly
 
 
-def _folded(found: _Bounds, change: _Bounds, apart: _Bounds, then_bends: bool, now_bends: bool) -> _Bounds:
+def _folded(worsening: _Bounds, change: _Bounds, apart: _Bounds, then_bends: bool, now_bends: bool) -> _Bounds:
     """Return bounds of a worsening whose sides are in doubt, from those of the change and of the distances' sum."""
-    low, high, p, p_better = found
+    low, high, p, p_better = worsening
     most = max(change[1], -change[0])
     if then_bends:
         low, high, p, p_better = min(low, apart[0]), max(high, most), max(p, apart[2]), 1.0
@@ -319,7 +321,7 @@ def _bends(distance: Distance, value: float, error: float) -> bool:
     return bool((low + high) / 2 - middle > 1e-6 * error)
 
 
-def _value_and_error(of: Distance, sums: FloatArray) -> tuple[float, float]:
+def _value_and_error(of: Distance, sums: Sums) -> tuple[float, float]:
     """Return the statistic of one model and its standard error."""
     ones = np.ones((1, len(sums)))
     value, influence = _influences(of, sums, ones)
@@ -337,14 +339,14 @@ def _bootstrap_t(pair: _Pair, tolerance: float, level: float) -> _Bounds | None:
         return None
     nothing = max(1e-5 * plain_error, rounding)
     rng = np.random.default_rng(_SEED)
-    found = []
+    resampled = []
     for size in _blocks(_RESAMPLES, items):
         values, errors = _estimate(pair, _weights(rng, size, items))
         flat = errors <= nothing  # the same item over and over: no error to divide by
         t = (values - value) / np.where(flat, 1.0, errors)
         t[flat] = np.where(np.abs(values - value) > nothing, np.copysign(np.inf, values - value), 0.0)[flat]
-        found.append(t)
-    t = np.concatenate(found)
+        resampled.append(t)
+    t = np.concatenate(resampled)
     # a resample without a value may lie on either side
     above, below = np.sort(np.where(np.isnan(t), np.inf, t)), np.sort(np.where(np.isnan(t), -np.inf, t))
     low = value - above[_rank(_RESAMPLES, level)] * error
@@ -375,7 +377,7 @@ def _spread(influence: FloatArray, weights: FloatArray) -> FloatArray:
 
 
 def _influences(
-    bad: Callable[[FloatArray], FloatArray], sums: FloatArray, weights: FloatArray
+    bad: Callable[[FloatArray], FloatArray], sums: Sums, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the distance at the weighted totals, (R,), and its derivative along the sums of each item, (R, G)."""
     totals = weights @ sums
@@ -427,8 +429,8 @@ def compare_restarts(
 ) -> Difference:
     """Return how much worse restarts of a training are than those of another, with bounds for other seeds (Welch 1947; Student 1908).
 
-    The worsening is that of the mean over restarts: distance(mean of now) - distance(mean of then). Where it is in doubt on which side
-    of neutral a mean lies, the bounds hold for either, as those of :func:`compare_items`. It says nothing of other examples or items.
+    The worsening is that of the mean over restarts: distance(mean of now) - distance(mean of then). If the side of neutral on which a
+    mean lies is in doubt, the bounds hold for either side, as in :func:`compare_items`. The bounds do not cover other examples or units.
 
     Args:
         then: the statistic of each restart of the baseline, shape (n,).
@@ -450,23 +452,17 @@ def compare_restarts(
     Example:
         Means 2 and 5, errors 1 / sqrt(3) each: t = 3 / .8165 = 3.674 with four degrees of freedom.
 
-        >>> found = compare_restarts([1.0, 2.0, 3.0], [4.0, 5.0, 6.0], lambda v: v)
-        >>> found.value, round(found.low, 3), round(found.p, 4)
+        >>> difference = compare_restarts([1.0, 2.0, 3.0], [4.0, 5.0, 6.0], lambda v: v)
+        >>> difference.value, round(difference.low, 3), round(difference.p, 4)
         (3.0, 1.259, 0.0107)
 
         Seed by seed the differences are 3, 4 and 2: t = 3 / (1 / sqrt(3)) = 5.196 with two degrees of freedom.
 
-        >>> found = compare_restarts([1.0, 2.0, 3.0], [4.0, 6.0, 5.0], lambda v: v, paired=True)
-        >>> found.value, round(found.low, 3), round(found.p, 4)
+        >>> difference = compare_restarts([1.0, 2.0, 3.0], [4.0, 6.0, 5.0], lambda v: v, paired=True)
+        >>> difference.value, round(difference.low, 3), round(difference.p, 4)
         (3.0, 1.314, 0.0175)
     """
-    sides = [np.asarray(x, dtype=np.float64) for x in (then, now)]
-    if min(map(len, sides)) < 2:
-        raise UndefinedError("one restart says nothing of others; two on each side are needed, five are better")
-    if not all(np.isfinite(x).all() for x in sides):
-        raise UndefinedError("the statistic has no value in one of the restarts")
-    if paired and len(sides[0]) != len(sides[1]):
-        raise ValueError("expected as many restarts on either side, in the order of the same seeds")
+    sides = _checked_restarts(then, now, paired)
     largest = max(1.0, *(float(np.abs(x).max()) for x in sides))
     alike = abs(float(sides[1].mean() - sides[0].mean())) <= 1e-12 * largest
     if all(np.ptp(x) <= 1e-12 * largest for x in sides) and (alike or not paired):
@@ -480,6 +476,18 @@ def compare_restarts(
     moved = int((np.abs(sides[1] - sides[0]) > 1e-12 * largest).sum()) if paired else len(after)
     value = float(after.mean() - before.mean())
     return _of_restarts(value, bounds, len(after), moved, _STUDENT if paired else _WELCH)
+
+
+def _checked_restarts(then: ArrayLike, now: ArrayLike, paired: bool) -> list[FloatArray]:
+    """Return the values of both sides; errors as :func:`compare_restarts`."""
+    sides = [np.asarray(x, dtype=np.float64) for x in (then, now)]
+    if min(map(len, sides)) < 2:
+        raise UndefinedError("one restart says nothing of others; two on each side are needed, five are better")
+    if not all(np.isfinite(x).all() for x in sides):
+        raise UndefinedError("the statistic has no value in one of the restarts")
+    if paired and len(sides[0]) != len(sides[1]):
+        raise ValueError("expected as many restarts on either side, in the order of the same seeds")
+    return sides
 
 
 def _of_restarts(
@@ -558,9 +566,9 @@ def _restarts_without_spread(
 
 
 def items_to_decide(difference: Difference, tolerance: float) -> int | None:
-    """Return about how many items would decide between worse and no worse, if the worsening stays where it is.
+    """Estimate how many units would decide between worse and no worse, if the worsening stays the same.
 
-    Bounds come nearer with the square root of the number of items. ``None`` where the worsening is the tolerance itself.
+    The distance of a bound shrinks with the square root of the number of units. ``None`` if the worsening equals the tolerance.
 
     Example:
         .02 short of the tolerance with .04 of uncertainty: four times the items.

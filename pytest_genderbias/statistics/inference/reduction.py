@@ -1,6 +1,6 @@
-"""How much of a distance from neutral a mitigation took away, with bounds for other items or other restarts.
+"""The share of a distance from neutral that a mitigation removed, with bounds for other units or other restarts.
 
-Error rates and power stand in ``docs/mitigation-verdicts.md`` and are recomputed in a small version by ``tests/statistics/inference/test_reduction.py``.
+``docs/mitigation-verdicts.md`` has measured error rates and power; a small version is recomputed by ``tests/statistics/inference/test_reduction.py``.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from pytest_genderbias.statistics.inference.paired import (
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 _STEPS = 8  #: of the search for a bound
-_CLOSE = 1e-3  #: share of the distance before, to which a bound is found
+_CLOSE = 1e-3  #: accuracy of a bound, as a share of the distance before
 
-#: From the share of the distance before that may stay to how far after lies above that.
+#: From the share of the distance before that may remain to the excess of the distance after over it.
 Excess = Callable[[float], Difference]
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """How much of the distance from neutral is gone.
+    """The share of the distance from neutral that was removed.
 
     Attributes:
-        share: 1 - D(after) / D(before): 1 is all of it, 0 nothing, below 0 it grew.
-        low: lower one-sided bound of the share, where there is one.
-        high: upper one-sided bound.
+        share: 1 - D(after) / D(before): 1 is all of it, 0 none; negative if the distance grew.
+        low: lower one-sided bound of the share, or ``None``.
+        high: upper one-sided bound, or ``None``.
         excess: D(after) - (1 - by) D(before) with its bounds; the share is ``by`` or more where it is 0 or less.
         change: D(after) - D(before), with its bounds.
     """
@@ -51,16 +51,16 @@ class Reduction:
 
 
 def measure_reduction(before: float, after: float, excess: Excess, by: float) -> Reduction:
-    """Return how much of a distance is gone, and the bounds that say whether it is at least the share ``by``.
+    """Return the share of a distance that was removed, with bounds that decide whether it is at least ``by``.
 
     The bounds of the share are those shares at which a one-sided bound of D(after) - (1 - share) D(before) is 0 (Fieller 1954, with
-    the bounds of the comparison in place of Student's): the lower one is ``by`` or more just where the test of ``by`` says so.
+    the bounds of the comparison in place of Student's): the lower bound is ``by`` or more exactly if the test of ``by`` rejects.
 
     Args:
         before: D(before), above 0.
         after: D(after).
         excess: compares after with a share of before, as :func:`compare_weighted_items` does.
-        by: the share that should be gone, 0 to 1.
+        by: the share that should be removed, 0 to 1.
 
     Example:
         Each of five items is halved: the excess over .7 of before is - .2 of it.
@@ -79,7 +79,7 @@ def measure_reduction(before: float, after: float, excess: Excess, by: float) ->
 
 
 def solve_bound(bound: Callable[[float], float], start: float, slope: float, scale: float) -> float | None:
-    """Return where a bound that is nearly a line is 0, by secants from ``start``; ``None`` if it is not found soon.
+    """Return the root of a nearly linear bound, by the secant method from ``start``; ``None`` if it does not converge soon.
 
     >>> round(solve_bound(lambda s: 2 * s - 1, 0.0, 1.0, 1.0), 6)
     0.5
@@ -106,16 +106,16 @@ def compare_weighted_items(
     kept: float = 1.0,
     level: float = 0.95,
 ) -> Difference:
-    """Return how far the mean distance of ``now`` lies above a share of that of ``then``, on the items that all have.
+    """Return the excess of the mean distance of ``now`` over a share of that of ``then``, on the units that all models have.
 
     That is mean D(now) - kept * sum of w D(then), by :func:`~pytest_genderbias.statistics.inference.paired.compare_items`. Each model keeps the
     side of neutral on which it was measured, as the mean over restarts does in
-    :func:`~pytest_genderbias.statistics.inference.paired.compare_restarts`. Of a count of significant tests the share is taken of the count
-    as it was measured, and only the change has bounds: exchanged with what is scaled, nothing would be alike.
+    :func:`~pytest_genderbias.statistics.inference.paired.compare_restarts`. For a count of significant tests the share is taken
+    of the measured count, and only the change has bounds, since exchanging scaled counts is not meaningful.
 
     Args:
-        then: the models that are compared with, of one statistic.
-        now: the models that are judged; their mean counts.
+        then: the models to compare with, one statistic.
+        now: the models to judge; their mean is compared.
         distance: as in :func:`~pytest_genderbias.statistics.inference.paired.compare_items`.
         neutral: the value whose distance is 0.
         weights: of the models of ``then``, with the sum 1; equal by default.
@@ -123,7 +123,7 @@ def compare_weighted_items(
         level: of each bound, one-sided.
 
     Raises:
-        UndefinedError: as :func:`~pytest_genderbias.statistics.inference.paired.compare_items`, or too few items vary for a bound of a share.
+        UndefinedError: as :func:`~pytest_genderbias.statistics.inference.paired.compare_items`, or too few units vary for a bound of a share.
     """
     share = np.full(len(then), 1 / len(then)) if weights is None else np.asarray(weights, dtype=np.float64)
     everyone = _aligned([*then, *now])
@@ -134,34 +134,34 @@ def compare_weighted_items(
         return compare_aligned(*sides, distance, 0.0, level)
     if len(then) == len(now) == 1 and kept == 1.0:
         return compare_aligned(then[0], now[0], distance, 0.0, level)
-    if not all(one.smooth for one in everyone):
-        found = compare_aligned(*_side_by_side(then, now, share, distance, neutral), distance, 0.0, level)
+    if not all(model.smooth for model in everyone):
+        change = compare_aligned(*_side_by_side(then, now, share, distance, neutral), distance, 0.0, level)
         stays = (1 - kept) * sum(w * float(distance(np.asarray(m.total))) for w, m in zip(share, then, strict=True))
-        return replace(found, value=found.value + stays, low=found.low + stays, high=found.high + stays)
-    found = compare_aligned(*_side_by_side(then, now, kept * share, distance, neutral), distance, 0.0, level)
-    if found.method == _RANGE:  # of changes that are not made for a share
-        raise UndefinedError(f"too few of the {found.items} {found.over} vary for a bound of a share")
-    return found
+        return replace(change, value=change.value + stays, low=change.low + stays, high=change.high + stays)
+    excess = compare_aligned(*_side_by_side(then, now, kept * share, distance, neutral), distance, 0.0, level)
+    if excess.method == _RANGE:  # the range of changes does not bound a share
+        raise UndefinedError(f"too few of the {excess.items} {excess.over} vary for a bound of a share")
+    return excess
 
 
 def _aligned(models: Sequence[ItemSums]) -> list[ItemSums]:
-    """Return all with the items that all have, and the sums that any has, by unit."""
+    """Return all models with the units that all of them have, and the sums that any of them has, by unit."""
     first = models[0]
     for other in models[1:]:
         first, _ = align(first, other)
-    return [align(one, first)[0].by_unit() for one in models]
+    return [align(model, first)[0].by_unit() for model in models]
 
 
 def _are_means_of_the_same_cases(models: Sequence[ItemSums]) -> bool:
-    """Tell whether all are means over cases, of as many cases of each item."""
-    return all(one.ratio and np.array_equal(one.sums[:, 1], models[0].sums[:, 1]) for one in models)
+    """Return whether all are means over cases, with equal numbers of cases of each unit."""
+    return all(model.ratio and np.array_equal(model.sums[:, 1], models[0].sums[:, 1]) for model in models)
 
 
 def _mean_of(models: Sequence[ItemSums], weights: FloatArray, distance: Distance, neutral: float) -> ItemSums:
-    """Return the weighted mean of means over the same cases, item by item; what is lacking of a weight of 1 is neutral."""
+    """Return the weighted mean of means over the same cases, unit by unit; weights below a sum of 1 are filled up with neutral."""
     counts = np.asarray(models[0].sums[:, 1], dtype=np.float64)
-    signed = weights * _sides([one.total for one in models], distance, neutral)
-    from_neutral = [one.sums[:, 0].astype(np.float64) - neutral * counts for one in models]
+    signed = weights * _sides([model.total for model in models], distance, neutral)
+    from_neutral = [model.sums[:, 0].astype(np.float64) - neutral * counts for model in models]
     sums = neutral * counts + signed @ np.stack(from_neutral)
     return replace(models[0], sums=np.stack([sums, counts], axis=1))
 
@@ -171,8 +171,8 @@ def _side_by_side(
 ) -> tuple[_Joined, _Joined]:
     """Return each side as one: the sums of its models beside each other, and the weighted mean of their statistics.
 
-    A side with fewer models repeats its own, so that both have as many sums. Where the weights do not add up to 1, a last sum that
-    enters nothing tells the sides apart: an item with equal sums is then no item with an equal distance.
+    A side with fewer models repeats its own, so that both sides have equally many sums. If the weights do not add up to 1, a last
+    sum that does not enter the statistic differs between the sides: a unit with equal sums has no equal distance then.
     """
     blocks = lcm(len(then), len(now))
     mark = abs(float(weights.sum()) - 1) > 1e-12
@@ -229,7 +229,7 @@ def _joined(
 ) -> _Joined:
     first = models[0]
     places = [i % len(models) for i in range(blocks)]
-    signed = weights * _sides([one.total for one in models], distance, neutral) * len(models) / blocks
+    signed = weights * _sides([model.total for model in models], distance, neutral) * len(models) / blocks
     sums = [models[k].sums for k in places]
     if mark is not None:
         sums.append(np.full((len(first.labels), 1), mark, dtype=first.sums.dtype))
@@ -243,11 +243,11 @@ def _joined(
 
 
 def _sides(values: Sequence[float], distance: Distance, neutral: float) -> FloatArray:
-    """Return 1 for each value on the first one's side of neutral, or where only one side is worse, and -1 for others."""
+    """Return 1 for each value on the same side of neutral as the first, and -1 for others; 1 for all if only one side is worse."""
     if float(distance(np.asarray(neutral - 1.0))) * float(distance(np.asarray(neutral + 1.0))) < 0:
         return np.ones(len(values))
-    found = np.where(np.asarray(values, dtype=np.float64) < neutral, -1.0, 1.0)
-    return np.asarray(found * found[0])
+    signs = np.where(np.asarray(values, dtype=np.float64) < neutral, -1.0, 1.0)
+    return np.asarray(signs * signs[0])
 
 
 def compare_weighted_restarts(
@@ -259,7 +259,7 @@ def compare_weighted_restarts(
     kept: float = 1.0,
     level: float = 0.95,
 ) -> Difference:
-    """Return how far the distance of restarts ``now`` lies above a share of that of others, seed by seed.
+    """Return the excess of the distance of restarts ``now`` over a share of that of others, seed by seed.
 
     That is :func:`~pytest_genderbias.statistics.inference.paired.compare_restarts`, with neutral + kept * sum of w (value - neutral) as the
     values of ``then``, on the side of neutral where each of the models lies in the mean, paired by seed.
@@ -286,22 +286,22 @@ def compare_weighted_restarts(
 
 
 def item_slope(before: ItemSums, after: ItemSums, neutral: float = 0.0) -> Interval | None:
-    """Return how much of each item's own bias is there after a mitigation, as a slope through the origin, with its 95 % interval.
+    """Return the share of each unit's own bias that remains after a mitigation: a slope through the origin, with its 95 % interval.
 
-    With an item's mean :math:`b` before, :math:`a` after (from neutral) and its number of cases :math:`n` it is
-    :math:`\\sum n a b / \\sum n b^2`: 1 where nothing changed, 0 where nothing is left, below 0 where items lean the other way, as with
-    two words exchanged, even if the mean over items is 0 all the time.
+    With a unit's mean :math:`b` before, :math:`a` after (from neutral) and its number of cases :math:`n` it is
+    :math:`\\sum n a b / \\sum n b^2`: 1 if nothing changed, 0 if nothing remains, negative if the units lean the other way (such as
+    two exchanged words), even if the mean over units is always 0.
 
     Args:
-        before: of a mean over cases, with a sign.
+        before: sums of a mean over cases, with a sign.
         after: the same after the mitigation.
-        neutral: the value of an item without bias.
+        neutral: the value of a unit without bias.
 
     Returns:
-        Bounds over items; both are the slope where it is the same in every item, ``None`` where too few items vary for bounds.
+        Bounds over units. Both equal the slope if it is the same for every unit. ``None`` if too few units vary for bounds.
 
     Raises:
-        UndefinedError: it is no mean over cases, or every item is neutral before.
+        UndefinedError: it is no mean over cases, or every unit is neutral before.
 
     >>> from pytest_genderbias.statistics.inference.item_sums import mean_sums
     >>> labels, ones, bias = np.array(["nurse", "pilot"]), np.ones(2), np.array([-2.0, 1.0])
@@ -312,13 +312,13 @@ def item_slope(before: ItemSums, after: ItemSums, neutral: float = 0.0) -> Inter
     if not (before.ratio and after.ratio):
         raise UndefinedError("the statistic is no mean over items with a sign")
     before, after = (side.by_unit() for side in align(before, after))
-    (b, n), (a, m) = (np.asarray(one.sums, dtype=np.float64).T for one in (before, after))
+    (b, n), (a, m) = (np.asarray(side.sums, dtype=np.float64).T for side in (before, after))
     b, a = b / n - neutral, a / m - neutral
     products, squares = n * a * b, n * b * b
     if not (squares > 1e-18).any():
         raise UndefinedError(f"the {before.over} are all neutral before")
-    kept = squares > 0
-    products, squares = products[kept], squares[kept]
+    biased = squares > 0
+    products, squares = products[biased], squares[biased]
     slope, error = products.sum() / squares.sum(), np.inf
     if len(squares) > 1:
         error = float(clustered_mean_error(products, squares)[1])

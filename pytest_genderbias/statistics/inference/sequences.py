@@ -2,11 +2,11 @@
 
 The cases of a suite are a finite population in one random order, so its scores are a sample drawn without replacement. A
 confidence interval holds for a number of scores that was fixed beforehand; a confidence sequence holds for all numbers at
-once, so that one may look after every batch and stop at the moment of one's choice.
+once, so that scoring may stop after any batch.
 
 The method is betting: Waudby-Smith and Ramdas 2024, Estimating means of bounded random variables by betting (JRSS B 86(1),
-section 5 without replacement), and 2020, Confidence sequences for sampling without replacement (NeurIPS). Measured coverage
-and power stand in ``docs/coverage-sequences.md``; ``tests/statistics/inference/test_sequences.py`` recomputes a small version.
+section 5 without replacement), and 2020, Confidence sequences for sampling without replacement (NeurIPS). ``docs/coverage-sequences.md``
+has measured coverage and power; ``tests/statistics/inference/test_sequences.py`` recomputes a small version.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _ROUNDING = 1e-12  #: more than the error of a mean of scores in float64
 
 
 def mean_bounds(scores: ArrayLike, population: int, level: float = 0.95) -> tuple[float, float]:
-    """Return bounds that hold the mean of all scores, at every number of draws at once, with probability ``level``.
+    """Return bounds that contain the mean of all scores, at every number of draws at once, with probability ``level``.
 
     Of each candidate mean m a gambler doubts that the mean is as low (another that it is as high) and bets on every draw. Were
     m the mean, the rest of the population would have the mean m_t = (N m - S_{t-1}) / (N - t + 1) before draw t, every bet
     would be fair, and the wealth would ever exceed 2 / (1 - level) with probability (1 - level) / 2 at most (Ville). The
-    bounds leave out every m against which somebody has been that rich up to now. See :func:`wealth` for the bets.
+    bounds exclude every m against which some gambler has been that rich so far. See :func:`wealth` for the bets.
 
     Args:
         scores: values in [0, 1] in the order in which they were drawn, each draw at random from those left, shape (n,).
@@ -74,7 +74,7 @@ def mean_bounds(scores: ArrayLike, population: int, level: float = 0.95) -> tupl
 def cases_to_decide(
     n: int, bounds: tuple[float, float], mean: float, limit: float, population: float = inf
 ) -> int | None:
-    """Estimate how many scores decide on which side of ``limit`` the mean lies, if it is where it now seems to be.
+    """Estimate how many scores decide on which side of ``limit`` the mean lies, if the mean equals the present estimate.
 
     The distance of a bound from the mean shrinks like the square root of e = n / (1 - n / N), the number of draws with
     replacement that would tell as much. So with distance w now, and d from the mean so far to the limit, it takes e (w / d)^2.
@@ -83,7 +83,7 @@ def cases_to_decide(
         n: number of scores at hand, or of items that an interval is for.
         bounds: low and high, as from :func:`mean_bounds`.
         mean: the mean so far, between them.
-        limit: the value to be told from the mean, in units of the scores.
+        limit: the value to separate from the mean, in units of the scores.
         population: number N of all scores; without end for other items of the same kind.
 
     Returns:
@@ -153,7 +153,7 @@ def wealth(scores: ArrayLike, population: int, level: float = 0.95) -> Callable[
         rest = (population * np.asarray(mean, dtype=np.float64) - before) / left
         gap = x - np.maximum(rest, 0.0)
         most = _MOST_LOST / np.maximum(rest, 1e-300)
-        found, factor = np.zeros_like(x), np.empty_like(x)
+        wealth_after, factor = np.zeros_like(x), np.empty_like(x)
         with np.errstate(over="ignore", under="ignore"):
             for horizon, share in gamblers:
                 np.multiply(bet, horizon**-0.5, out=factor)
@@ -161,9 +161,9 @@ def wealth(scores: ArrayLike, population: int, level: float = 0.95) -> Callable[
                 factor *= gap
                 factor += 1
                 factor[..., 0] *= share
-                found += np.cumprod(factor, axis=-1, out=factor)
-        found[total / population > np.asarray(mean) + _ROUNDING] = np.inf
-        return found
+                wealth_after += np.cumprod(factor, axis=-1, out=factor)
+        wealth_after[total / population > np.asarray(mean) + _ROUNDING] = np.inf
+        return wealth_after
 
     return after_each_draw
 
@@ -178,7 +178,7 @@ def _gamblers(population: int) -> list[tuple[int, float]]:
 
 
 def _shifted(values: FloatArray, first: float) -> FloatArray:
-    """Return what was known before each draw."""
+    """Return the values before each draw: shifted by one place."""
     before = np.empty_like(values)
     before[..., :1], before[..., 1:] = first, values[..., :-1]
     return before
@@ -190,29 +190,29 @@ def _bounds(x: FloatArray, population: int, level: float) -> tuple[float, float]
 
 
 def _low(x: FloatArray, population: int, level: float) -> float:
-    """Return the largest multiple of the step that is rejected as too low a mean, or what the scores sum to if it is more.
+    """Return the largest multiple of the step that is rejected as too low a mean; at least the mean if all undrawn scores are 0.
 
-    Wealth never rises with the candidate, so there is one crossing; it does not hang on how it was sought, but for rounding
-    errors, which are far smaller than what a step of the candidate changes.
+    Wealth never rises with the candidate, so there is one crossing. It does not depend on the search, except for rounding
+    errors, which are far smaller than the change of one step of the candidate.
     """
     from scipy.optimize import brentq
 
     wealth_at = wealth(x, population, level)
 
     def excess(mean: float) -> float:
-        """Tell how far somebody got beyond what rejects; the root, because the logarithm grows like a square in the mean."""
+        """Return how far the largest wealth lies beyond rejection, as a difference of roots of logarithms, nearly linear in the mean."""
         most = min(float(wealth_at(mean).max()), 1e300)
         return sqrt(log(max(most, 1.0))) - sqrt(log(2 / (1 - level)))
 
     possible = max(0.0, float(x.sum()) / population - _ROUNDING)
     if excess(possible) < 0:
         return possible
-    rejected, kept = possible, 1.0
+    rejected, possible_still = possible, 1.0
     reach = sqrt(2 * log(2 / (1 - level)) * (1 / len(x) - 1 / population) * (float(x.var()) + 1 / len(x)))
     for guess in (float(x.mean()) - 2 * reach, float(x.mean())):
-        if rejected < guess < kept:
-            rejected, kept = (guess, kept) if excess(guess) >= 0 else (rejected, guess)
-    steps = int(brentq(excess, rejected, kept, xtol=_STEP / 4) / _STEP)
+        if rejected < guess < possible_still:
+            rejected, possible_still = (guess, possible_still) if excess(guess) >= 0 else (rejected, guess)
+    steps = int(brentq(excess, rejected, possible_still, xtol=_STEP / 4) / _STEP)
     while steps * _STEP > possible and excess(steps * _STEP) < 0:
         steps -= 1
     while excess((steps + 1) * _STEP) >= 0:
@@ -222,20 +222,20 @@ def _low(x: FloatArray, population: int, level: float) -> float:
 
 def _last_consistent(x: FloatArray, population: int, level: float) -> tuple[float, float]:
     """Return the bounds before they crossed. Both only move inwards, so once crossed they stay so."""
-    kept, crossed = 0, len(x)
-    found = (0.0, 1.0)
-    while crossed - kept > 1:
-        middle = (kept + crossed) // 2
+    consistent, crossed = 0, len(x)
+    bounds = (0.0, 1.0)
+    while crossed - consistent > 1:
+        middle = (consistent + crossed) // 2
         low, high = _bounds(x[:middle], population, level)
         if low <= high:
-            kept, found = middle, (low, high)
+            consistent, bounds = middle, (low, high)
         else:
             crossed = middle
-    return found
+    return bounds
 
 
 def _checked(scores: ArrayLike, population: int, level: float) -> FloatArray:
-    """Return the scores in [0, 1], or say what is wrong."""
+    """Return the scores, checked and clipped to [0, 1]."""
     x = np.asarray(scores, dtype=np.float64)
     if x.ndim != 1:
         raise ValueError(f"expected scores of shape (n,), got {x.shape}")

@@ -1,4 +1,4 @@
-"""What a statistic raises where it has no value."""
+"""The error for a statistic without a value."""
 
 from __future__ import annotations
 
