@@ -1,7 +1,7 @@
-"""What is put to a model: cases, and questions about them.
+"""Cases, questions about them, and the answers of a model.
 
-Cases are a product of templates and words (:class:`~pytest_genderbias.suites.space.CaseSpace`), or texts that were read
-from a data set (:class:`TextCases`). The engine treats both alike.
+Cases are a product of templates and words (:class:`~pytest_genderbias.suites.space.CaseSpace`), or texts of a data set
+(:class:`TextCases`). The engine treats both alike.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,11 @@ from pytest_genderbias.suites.query import BesideText, Query
 
 IntArray = NDArray[np.int64]
 Spans = tuple[tuple[int, int], ...]
+Facts: TypeAlias = Mapping[str, NDArray[Any]]  #: arrays of texts, numbers or Python objects, each known to its family
 
 
 class Cases(Protocol):
-    """Cases that can be numbered, drawn in units, and turned into text."""
+    """Numbered cases that are drawn in units and turned into text."""
 
     @property
     def n_units(self) -> int:
@@ -43,25 +44,32 @@ class Cases(Protocol):
         """Return the text of each case, one string a segment."""
 
     def digest(self) -> str:
-        """Return a SHA-256 over everything that can change an answer or what is made of it."""
+        """Return a SHA-256 over everything that can change an answer or a statistic."""
 
 
 @dataclass(frozen=True)
 class TextCases:
-    """Texts, sentence pairs or words that were read, and what is known of each.
+    """Texts, sentence pairs or words of a data set.
 
-    ``texts``: one row a case, of one or two segments. ``spans``: for each case the character ranges [start, end) in its first
-    segment that the query speaks of (candidates and pronoun, words to be scored); empty where there are none. ``facts``: what
-    is known of the cases (gold answers, groups), one array of the length n each; part of the digest.
+    Attributes:
+        texts: one row per case, of one or two segments.
+        spans: for each case the character ranges [start, end) in its first segment that the query refers to (candidates and
+            pronoun, words to score); empty if there are none.
+        facts: known facts of the cases (gold answers, groups), arrays of length n; part of the digest.
+        cases_per_unit: number of consecutive cases that make a sampling unit.
     """
 
     texts: Sequence[tuple[str, ...]]
     spans: Sequence[Spans] = ()
-    facts: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
     cases_per_unit: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse columns of different lengths."""
+        """Check that all columns have the same length.
+
+        Raises:
+            ValueError: they do not, or the cases are no whole number of units.
+        """
         n = len(self.texts)
         if (self.spans and len(self.spans) != n) or any(len(column) != n for column in self.facts.values()):
             raise ValueError("texts, spans and facts should have the same length")
@@ -101,10 +109,10 @@ class TextCases:
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that a family asks of the model.
+    """A question to the model: a query about cases.
 
-    ``cases`` is ``None`` where the query asks for what the model is (a table of predictions, a text), or names a text beside it.
-    ``whole``: scored whole whatever the sampling limit, as the accuracy beside a sampled bias.
+    ``cases`` is ``None`` if the query returns the model's own content (a table of predictions, a text), or names a text beside it.
+    ``whole``: all cases are scored whatever the sampling limit, such as those of an accuracy beside a sampled bias.
     """
 
     cases: Cases | None
@@ -113,7 +121,7 @@ class Question:
 
     @property
     def data_digest(self) -> str | None:
-        """The SHA-256 of the data that the question brings along, or ``None``."""
+        """The SHA-256 of the data of the question, or ``None``."""
         if isinstance(self.query, BesideText):
             return self.query.sha256
         return None if self.cases is None else self.cases.digest()
@@ -123,17 +131,21 @@ class Question:
 class Answer:
     """The answer to a question.
 
-    ``units``: numbers of the scored units, shape (n,). ``values``: shape (n, cases_per_unit, width), as the query says.
-    ``vocabulary``: for fills, the text of each token id that occurs. ``content``: what a query without cases gave, with
-    ``count`` as its number of cases; or the texts of generated tokens. ``cases`` are those of the question. ``stopped``: scoring
-    ended before its limit, because it was enough.
+    Attributes:
+        cases: the cases of the question.
+        units: numbers of the scored units, shape (n,).
+        values: shape (n, cases_per_unit, width), as the query defines them.
+        vocabulary: for fills, the text of each token id that occurs.
+        content: the content that a query without cases returned, with ``count`` cases; or the texts of generated tokens.
+        count: number of cases of ``content``.
+        stopped: whether scoring ended before its limit because the gates were decided.
     """
 
-    cases: Any
+    cases: Any  # TextCases, CaseSpace or None: each family knows which one it asked about
     units: IntArray
     values: NDArray[Any]
     vocabulary: Mapping[int, str] = field(default_factory=dict)
-    content: Any = None
+    content: Any = None  # of a type that the query defines
     count: int = 0
     stopped: bool = False
 
@@ -148,7 +160,7 @@ class Answer:
         return self.count if self.cases is None else int(self.cases.n_cases)
 
     def in_order(self) -> NDArray[Any]:
-        """Return the values by case number, shape (n_cases, width): only where all cases were scored."""
+        """Return the values by case number, shape (n_cases, width): all cases must have been scored."""
         if self.n != self.n_total:
             raise ValueError("not all cases were scored")
         ordered = np.empty_like(self.values)

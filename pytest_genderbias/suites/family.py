@@ -6,23 +6,29 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.options import Option
-from pytest_genderbias.suites.statistic import FamilyStatistic, Statistic
+from pytest_genderbias.suites.statistic import FamilyStatistic, Options, Statistic
 from pytest_genderbias.suites.summary import Summary
 from pytest_genderbias.text.located_yaml import LocatedMap
+
+Body: TypeAlias = Any  #: what a family reads from a suite file; each family has its own type
 
 
 @dataclass(frozen=True)
 class Context:
-    """What is known before anything is scored.
+    """What a family knows when it makes its questions, before anything is scored.
 
-    ``role`` is the model's kind, ``labels`` a classifier's outputs. ``data`` finds the user's data sets. ``beside`` is the folder
-    of the suite file, where paths in it start. ``seed`` is that of the run.
+    Attributes:
+        role: kind of the model.
+        labels: labels of a classifier.
+        data: the user's data sets.
+        beside: folder of the suite file, which relative paths in the file start from.
+        seed: seed of the run.
     """
 
     role: str
@@ -33,12 +39,10 @@ class Context:
 
 
 class Family(ABC):
-    """A family of suites: how its files are read, which cases they make, what is asked, and how answers are summarised."""
+    """A family of suites: how to read its suite files, make questions from them, and summarise the answers."""
 
     name: ClassVar[str]
-    definition: ClassVar[
-        str
-    ]  #: name and version of the statistics; measurements with another definition are never compared
+    definition: ClassVar[str]  #: name and version of the statistics; other definitions are never compared
     needs: ClassVar[str]  #: the kind of model, in words for a skip
     roles: ClassVar[tuple[str, ...]]
     keys: ClassVar[tuple[str, ...]]  #: keys of its suite files beside the head
@@ -49,15 +53,15 @@ class Family(ABC):
     seeds_are_restarts: ClassVar[bool] = False  #: whether its option ``seeds`` is a number of restarts
 
     @abstractmethod
-    def read(self, data: LocatedMap, beside: Path) -> Any:
+    def read(self, data: LocatedMap, beside: Path) -> Body:
         """Read and check the family's part of a suite file."""
 
     @abstractmethod
-    def content(self, body: Any) -> Any:
+    def content(self, body: Body) -> object:
         """Return the part of the suite that goes into the digest, as plain JSON values."""
 
     @abstractmethod
-    def questions(self, body: Any, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+    def questions(self, body: Body, options: Options, context: Context) -> dict[str, Question]:
         """Return the questions to the model, the main question first.
 
         Raises:
@@ -65,16 +69,14 @@ class Family(ABC):
         """
 
     @abstractmethod
-    def summarise(self, body: Any, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: Body, options: Options, answers: Mapping[str, Answer], seed: int) -> Summary:
         """Return values, intervals, records and item statistics."""
 
-    def shuffle(
-        self, body: Any, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> Any:
-        """Shuffle what :attr:`null_control` names ``repeats`` times, and return whatever the statistics make null values from.
+    def shuffle(self, body: Body, options: Options, answers: Mapping[str, Answer], seed: int, repeats: int) -> object:
+        """Shuffle what :attr:`null_control` names ``repeats`` times, and return the shuffles, from which statistics compute their null values.
 
-        It uses the answers at hand: the model is not asked again. ``None`` where the answers leave nothing to shuffle. Fewer repeats
-        where so many would take longer than a few minutes.
+        The model is not asked again. ``None`` if the answers leave nothing to shuffle. Fewer repeats if all of them would take
+        longer than a few minutes.
 
         Raises:
             UndefinedError: these answers have no null control.
@@ -82,7 +84,7 @@ class Family(ABC):
         return None
 
     def null(
-        self, body: Any, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+        self, body: Body, options: Options, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
         """Return the values of statistics after each shuffle, shape (repeats,). NaN where a shuffle leaves a statistic undefined.
 
@@ -92,7 +94,9 @@ class Family(ABC):
         shuffles = self.shuffle(body, options, answers, seed, repeats)
         if shuffles is None:
             return {}
-        values = {name: one.null(shuffles) for name, one in self.statistics.items() if one.null is not None}
+        values = {
+            name: statistic.null(shuffles) for name, statistic in self.statistics.items() if statistic.null is not None
+        }
         return {name: drawn for name, drawn in values.items() if drawn is not None}
 
     def plain_statistics(self) -> dict[str, Statistic]:
@@ -101,4 +105,4 @@ class Family(ABC):
 
     def own_questions(self) -> frozenset[str]:
         """Return the names of questions that only one statistic needs."""
-        return frozenset(one.question for one in self.statistics.values() if one.question is not None)
+        return frozenset(s.question for s in self.statistics.values() if s.question is not None)

@@ -1,4 +1,4 @@
-"""Options of a family: named deviations from the paper's definition, checked before anything is scored."""
+"""Options of a family: named deviations from the paper's definition, checked before scoring."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ _TABLE = re.compile(r".+\.(?:(?:jsonl|csv|tsv)(?:\.gz)?|parquet)", re.IGNORECASE
 
 @dataclass(frozen=True)
 class Option:
-    """One option: its default (the paper's definition), what it may be, and what it does.
+    """One option.
 
-    ``display``: it changes what is shown and no statistic, so it does not keep two measurements from being compared.
+    Attributes:
+        default: the default value, which is the paper's definition.
+        expected: the accepted values, in words.
+        accepts: whether a value is accepted.
+        meaning: what the option does.
+        display: whether the option changes only what is shown, so that measurements with other values can be compared.
     """
 
-    default: Any
+    default: object
     expected: str
     accepts: Callable[[Any], bool]
     meaning: str
@@ -33,7 +38,7 @@ def one_of(default: str, *others: str, meaning: str) -> Option:
 
 
 def flag(meaning: str) -> Option:
-    """Make an option that is off unless asked for."""
+    """Make an option that is off by default."""
     return Option(False, "true or false", lambda v: isinstance(v, bool), meaning)
 
 
@@ -52,12 +57,12 @@ def letters(meaning: str) -> Option:
 
 
 def text(meaning: str, default: str | None = None, display: bool = False) -> Option:
-    """Make an option that is a text, as the name or path of data (whose digest stands in the signature), or nothing."""
+    """Make an option that is a text or nothing, such as the name or path of data (the signature has their digest)."""
     return Option(default, "a text", lambda v: v is None or (isinstance(v, str) and bool(v)), meaning, display)
 
 
 def table(default: str | None, *names: str, meaning: str) -> Option:
-    """Make an option that is the name of a data set or the path of a table; its data have a digest of their own."""
+    """Make an option that is the name of a data set or the path of a table; the signature has the digest of the data."""
     return Option(
         default,
         f"one of {', '.join(names)}, or the path of a table (.jsonl, .csv, .tsv, .parquet)",
@@ -72,12 +77,22 @@ def share(default: float, meaning: str) -> Option:
     return Option(default, "a number between 0 and 1", lambda v: isinstance(v, float) and 0 < v < 1, meaning)
 
 
-def resolve_options(options: Mapping[str, Option], given: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """Return all options with their values, defaults filled in; refuse an unknown name or a wrong value."""
-    for name in given:
+def resolve_options(options: Mapping[str, Option], chosen: Mapping[str, object], what: str) -> dict[str, Any]:
+    """Return all options with their values, with defaults for those that are not chosen.
+
+    Args:
+        options: the options of a family.
+        chosen: values by name.
+        what: name of the suite, for messages.
+
+    Raises:
+        UnknownNameError: there is no option of that name.
+        SettingError: an option does not accept its value.
+    """
+    for name in chosen:
         if name not in options:
             raise UnknownNameError(f"{what} has no option {name!r}; it has {', '.join(sorted(options)) or 'none'}")
-    values = {name: given.get(name, option.default) for name, option in options.items()}
+    values = {name: chosen.get(name, option.default) for name, option in options.items()}
     for name, value in values.items():
         if not options[name].accepts(value):
             raise SettingError(f"option {name!r} of {what} should be {options[name].expected}, got {value!r}")

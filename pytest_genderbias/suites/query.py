@@ -1,7 +1,7 @@
-"""What a suite asks of a model. The engine knows how each is answered; families only choose.
+"""Queries: what a suite can ask of a model. The scoring engine answers them.
 
-A query has ``roles`` (the kinds of model that can answer), ``dtype`` and ``width`` (numbers an answer has for each case; ``None``:
-as many as the model's vectors or labels have).
+A query has ``roles`` (the kinds of model that can answer it), ``dtype`` and ``width`` (numbers per case in an answer; ``None``: the
+size of the model's vectors, or the number of its labels).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NETWORKS = ("encoder", "masked-lm", "causal-lm", "nli-classifier", "text-classif
 
 
 class Query(Protocol):
-    """Anything that is asked."""
+    """Any query."""
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -27,7 +27,7 @@ class Query(Protocol):
 
     @property
     def width(self) -> int | None:
-        """Numbers that an answer has for each case; ``None``: it depends on the model."""
+        """Numbers per case in an answer; ``None``: it depends on the model."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class VerbalisedProbabilities:
 class SlotLogProbability:
     """The natural logarithm of the probability of the word in ``slot``.
 
-    A causal LM gives it by the chain rule, after the words before it. A masked LM gives the sum over the word's tokens of
-    the log-probability of each, masked alone, with all the rest in place.
+    For a causal LM, by the chain rule after the words before it. For a masked LM, the sum over the word's tokens of the
+    log-probability of each token, masked alone, with the rest of the text in place.
     """
 
     slot: str
@@ -97,9 +97,9 @@ class TextVectors:
 
     ``where``: ``last`` hidden layer, ``input`` embeddings (before positions and LayerNorm), or the number of a hidden layer
     (0 = output of the embedding layer). ``pooling``: ``mean`` over the tokens of the text (or span), ``first`` token, or ``own``: as the
-    sentence encoder says, else the mean over all tokens, special ones too. Static vectors know words only and take neither:
-    a word that they lack gives a row of NaN. ``random_seed``: the network as it is before any training, drawn with this seed.
-    ``mask_others``: the tokens in the spans after the first are masked.
+    sentence encoder says, else the mean over all tokens, special ones too. Static vectors ignore both: a
+    word that they lack gives a row of NaN. ``random_seed``: take the untrained network, initialised with this seed.
+    ``mask_others``: mask the tokens in the spans after the first.
     """
 
     where: str | int = "last"
@@ -113,7 +113,7 @@ class TextVectors:
 
 @dataclass(frozen=True)
 class PairSimilarity:
-    """How alike two texts are: a pair regressor's own score, or the cosine of two sentence vectors (pooled as ``TextVectors``)."""
+    """The similarity of two texts: a pair regressor's score, or the cosine of two sentence vectors (pooled as in ``TextVectors``)."""
 
     pooling: str = "own"
     roles = (*NETWORKS, "sentence-encoder")
@@ -132,7 +132,7 @@ class ClassProbabilities:
 
 @dataclass(frozen=True)
 class CoreferenceScores:
-    """How likely the pronoun refers to each candidate: larger = likelier.
+    """A score of the pronoun referring to each candidate: larger is likelier.
 
     The spans of a case are its candidates, then the pronoun. ``adapter``: ``substitution`` (an LM puts the candidate in the pronoun's
     place), ``edge-probe`` (a head on frozen span vectors, trained on ``training``), or ``own`` (the user's scorer).
@@ -160,8 +160,8 @@ class CoreferenceScores:
 class PseudoLogLikelihood:
     """ln P of the tokens in the spans (of the whole text where a case has none), and their number.
 
-    A masked LM gives the sum over tokens of the log-probability of each, masked alone; a causal LM the chain rule over the tokens
-    after the first.
+    For a masked LM, the sum over tokens of the log-probability of each token, masked alone. For a causal LM, the chain rule over
+    the tokens after the first.
     """
 
     roles = ("masked-lm", "causal-lm")
@@ -171,17 +171,17 @@ class PseudoLogLikelihood:
 
 @dataclass(frozen=True)
 class GeneratedTokens:
-    """``length`` tokens sampled after each text (its number is the seed), at temperature 1 from the whole distribution.
+    """``length`` tokens sampled after each text, at temperature 1 from the full distribution, with the text's number in the seed.
 
-    An empty text is the token that begins one. Sampling goes on behind an end of text. ``content`` of the answer holds the
-    texts of each sample, parted where one ends.
+    An empty text stands for the token that begins a text. Sampling continues after an end of text. ``content`` of the answer
+    has the texts of each sample, split at each end of text.
     """
 
     length: int
     seed: int
     roles = ("causal-lm",)
     dtype = "int32"
-    window = 64  #: one batch, so that little is lost
+    window = 64  #: texts in a batch; small, so that an interruption loses little
 
     @property
     def width(self) -> int:
@@ -191,17 +191,17 @@ class GeneratedTokens:
 
 @dataclass(frozen=True)
 class BlockLogLikelihood:
-    """ln P of all tokens of each text, and their number: in blocks that the model can read, each after the token that begins a text."""
+    """ln P of all tokens of each text, and their number: in blocks of the model's length, each after the token that begins a text."""
 
     roles = ("causal-lm",)
     dtype = "float64"
     width = 2
-    window = 8  #: texts of any length
+    window = 8  #: texts in a batch; few, as their length varies
 
 
 @dataclass(frozen=True)
 class StoredPredictions:
-    """The whole table of a file of predictions: what the model is, not what it says of cases."""
+    """The table of a file of predictions, which takes the place of a model."""
 
     roles = ("class-predictions", "coreference-predictions")
     dtype = "float32"
@@ -219,7 +219,7 @@ class StoredText:
 
 @dataclass(frozen=True)
 class BesideText:
-    """The paths of a text beside the model, such as its training text, and the ``sha256`` of what they hold."""
+    """The paths of a text beside the model, such as its training text, and the ``sha256`` of their content."""
 
     paths: tuple[str, ...]
     sha256: str

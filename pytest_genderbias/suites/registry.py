@@ -1,4 +1,4 @@
-"""The families by name. A new family is a module beside this one and a line here."""
+"""The families by name. To add a family, write a module in ``families`` and add it here."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from pytest_genderbias.errors import DataFileError, UnknownNameError
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take
@@ -14,13 +13,13 @@ from pytest_genderbias.text.wordlist import Entry, load_wordlist
 
 @dataclass(frozen=True)
 class SlotWords:
-    """The words of a slot, as the suite file chose them from a word list."""
+    """The words of a slot, which the suite file selects from word lists."""
 
     entries: tuple[Entry, ...]
     form: str
 
     def words(self, as_printed: bool = False) -> tuple[Word, ...]:
-        """Return the fillers; ``as_printed`` takes the paper's own form where ours differs."""
+        """Return the fillers; ``as_printed``: in the form that the paper prints."""
         return tuple(self._word(entry, as_printed) for entry in self.entries)
 
     def _word(self, entry: Entry, as_printed: bool) -> Word:
@@ -30,7 +29,7 @@ class SlotWords:
             article = entry.attributes.get("printed_article", article)
         return Word.of(self.form.replace("{word}", text), article, text)
 
-    def content(self) -> list[Any]:
+    def content(self) -> list[object]:
         """Return words and attributes for the digest."""
         return [self.form, *([e.word, dict(e.attributes)] for e in self.entries)]
 
@@ -38,8 +37,11 @@ class SlotWords:
 def read_slot(data: LocatedMap, key: str, beside: Path) -> SlotWords:
     """Read ``key: {list: NAME-or-path, where: {attribute: value}, form: "the {word}"}``.
 
-    ``list`` may name several lists; every entry then answers to ``{list: NAME}`` in ``where`` and ``combine``.
-    ``where: {word: [...]}`` takes words by name.
+    ``list`` may name several lists; ``{list: NAME}`` in ``where`` and ``combine`` then selects the entries of one of them.
+    ``where: {word: [...]}`` selects words by name.
+
+    Raises:
+        DataFileError: a key is unknown or has a wrong value, a list is missing, or no word is left.
     """
     what = f"slot {key!r}"
     spec = take(data, key, LocatedMap, "the suite")
@@ -56,7 +58,7 @@ def read_slot(data: LocatedMap, key: str, beside: Path) -> SlotWords:
         for entry in _entries_of(name, beside, spec):
             if entry.word in entries:
                 raise DataFileError(
-                    f"{spec.file}:{spec.lines['list']}: {entry.word!r} stands in two of the lists of {what}"
+                    f"{spec.file}:{spec.lines['list']}: {entry.word!r} is in two of the lists of {what}"
                 )
             if entry.matches(where):
                 entries[entry.word] = entry
@@ -78,8 +80,12 @@ def _entries_of(name: str, beside: Path, spec: LocatedMap) -> list[Entry]:
     return [replace(entry, attributes={**entry.attributes, "list": words.name}) for entry in words.entries]
 
 
-def read_template(text: Any, file: str, line: int, slots: set[str], blank: bool = False) -> tuple[Piece, ...]:
-    """Parse one template and check that it uses just the slots it should."""
+def read_template(text: object, file: str, line: int, slots: set[str], blank: bool = False) -> tuple[Piece, ...]:
+    """Parse a template and check that it uses exactly these slots, and ``{blank}`` once if ``blank``.
+
+    Raises:
+        DataFileError: it does not.
+    """
     if not isinstance(text, str) or not text.strip():
         raise DataFileError(f"{file}:{line}: expected a template (a text with slots in braces), got {text!r}")
     pieces = parse_template(text)
@@ -97,7 +103,11 @@ def read_template(text: Any, file: str, line: int, slots: set[str], blank: bool 
 
 
 def read_groups(data: LocatedMap, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
-    """Read ``groups``: at least two distinct labels."""
+    """Read ``groups``: at least two different labels.
+
+    Raises:
+        DataFileError: there are fewer, or one repeats.
+    """
     if default is not None and "groups" not in data:
         return default
     groups = take(data, "groups", LocatedList, "the suite")

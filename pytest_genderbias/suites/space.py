@@ -1,4 +1,4 @@
-"""The cases of a suite as a product of axes, so that two million of them cost no memory until they are scored."""
+"""The cases of a suite as a product of axes, so that two million cases take no memory before they are scored."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ class CaseSpace:
 
     def digits(self, cases: IntArray) -> list[IntArray]:
         """Return the position of each case on each axis: one array of shape (len(cases),) an axis."""
-        rest, found = cases, []
+        rest, digits = cases, []
         for axis in reversed(self.axes):
             rest, digit = np.divmod(rest, axis.size)
-            found.append(digit)
-        return found[::-1]
+            digits.append(digit)
+        return digits[::-1]
 
     def columns(self, cases: IntArray) -> dict[str, IntArray]:
         """Return, for each slot and for ``template``, the index of the value that each case has."""

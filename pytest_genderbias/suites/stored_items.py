@@ -1,4 +1,4 @@
-"""Sums of units from the raw item statistics that baselines of earlier versions stored."""
+"""Compute sums of units from raw item statistics, which baselines of earlier versions store."""
 
 from __future__ import annotations
 

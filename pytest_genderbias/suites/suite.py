@@ -1,4 +1,4 @@
-"""Load a suite file, check it, and give it a digest."""
+"""Load and check a suite file, and compute its digest."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pytest_genderbias.errors import BiasError, DataFileError, UnknownNameError
-from pytest_genderbias.suites.family import Family
+from pytest_genderbias.suites.family import Body, Family
 from pytest_genderbias.suites.options import resolve_options
 from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.text import packaged
@@ -21,7 +20,7 @@ _HEAD = ("suite", "family", "title", "source", "licence", "language", "note", "o
 
 @dataclass(frozen=True)
 class Suite:
-    """A checked suite: what is asked, of which words, and how it is summarised.
+    """A checked suite: templates and words, and the family that makes questions from them and summarises the answers.
 
     ``digest`` is a SHA-256 over the content that can change a score or a statistic (templates, words, attributes, groups,
     options), not over titles, comments or the order of keys.
@@ -34,8 +33,8 @@ class Suite:
     language: str
     path: Path
     family: Family
-    body: Any
-    defaults: Mapping[str, Any]
+    body: Body
+    defaults: Mapping[str, object]
     digest: str
 
     @property

@@ -1,4 +1,4 @@
-"""What a family makes of the answers to its questions: values, intervals, records and item statistics."""
+"""The summary of the answers to a family's questions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.statistics.inference.intervals import Interval
@@ -16,26 +17,34 @@ Record = dict[str, Any]  #: a row of a table of the suite's own
 
 @dataclass(frozen=True)
 class Summary:
-    """What a family makes of its scores. A key whose value is ``None`` has its reason in ``reasons``.
+    """Values, intervals, records and item statistics that a family computes from the answers.
 
-    ``count``: how much was counted, where cases do not say it (the tokens of a text). ``data``: digests of what the cases of the
-    questions do not hold (who is in a file of predictions); measurements of other data are never compared.
-    ``unstored``: arrays from which sums of units are made, but which are not among the items.
+    Attributes:
+        values: by statistic; ``None`` if the statistic is undefined, with the reason in ``reasons``.
+        intervals: by statistic; ``None`` if there is none, with the reason in ``reasons``.
+        reasons: by statistic.
+        records: rows of the suite's own tables.
+        items: raw item statistics.
+        notes: remarks for the reader.
+        count: number of cases, if the questions do not tell (the tokens of a text).
+        data: digests of data that the cases of the questions do not contain (the persons in a file of predictions). Measurements
+            of other data are never compared.
+        unstored: arrays from which sums over units are made, but which are not among the items.
     """
 
     values: dict[str, float | None]
     intervals: dict[str, Interval | None]
     reasons: dict[str, str]
     records: list[Record]
-    items: dict[str, NDArray[Any]]
+    items: dict[str, NDArray[np.generic]]
     notes: list[str] = field(default_factory=list)
     count: int | None = None
     data: Mapping[str, str] = field(default_factory=dict)
-    unstored: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    unstored: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
 
 
 class SummaryBuilder:
-    """Collects the values of a summary: what has no value is ``None``, with its reason."""
+    """Collects values, intervals and reasons of a summary; values that are not set are ``None``."""
 
     def __init__(self, statistics: Iterable[str]) -> None:
         self.values: dict[str, float | None] = dict.fromkeys(statistics)
@@ -49,10 +58,13 @@ class SummaryBuilder:
         interval: Callable[[], Interval | None] | None = None,
         no_interval: str = "",
     ) -> None:
-        """Compute a value, and its interval; keep the reason of what is undefined.
+        """Compute a value and its interval; if one is undefined, record the reason.
 
-        ``no_interval``: why there is no interval, where there is no ``interval`` or it gives ``None``. What has an interval may
-        leave it out, if a lack of items that differ is the reason.
+        Args:
+            key: the statistic.
+            value: computes the value.
+            interval: computes the interval.
+            no_interval: the reason if there is no ``interval``, or if it returns ``None``; by default that too few units differ.
         """
         if interval is None and not no_interval:
             raise ValueError(f"{key} has no interval and no reason why")
@@ -71,7 +83,7 @@ class SummaryBuilder:
             self.reasons[key] = reason
 
     def miss(self, reason: str, *keys: str) -> None:
-        """Say why keys (all, if none is named) have no value."""
+        """Record the reason why statistics (all by default) have no value."""
         for key in keys or self.values:
             self.values[key] = self.intervals[key] = None
             self.reasons[key] = reason
@@ -79,10 +91,10 @@ class SummaryBuilder:
     def summary(
         self,
         records: list[Record],
-        items: dict[str, NDArray[Any]],
+        items: dict[str, NDArray[np.generic]],
         notes: Sequence[str] = (),
         data: Mapping[str, str] | None = None,
-        unstored: Mapping[str, NDArray[Any]] | None = None,
+        unstored: Mapping[str, NDArray[np.generic]] | None = None,
     ) -> Summary:
         """Return the summary."""
         return Summary(
