@@ -192,18 +192,11 @@ def resilience(
         for start in starts.values():
             tuning.watch(start, None)
         rows = task.rows()
-        of_steps = [*([NOTHING] if tuning.steps else []), *([ENCODER] if 0 in steps else [])]
-        trainings = list(dict.fromkeys([*of_steps, *parts]))
-        histories = {
-            side: {part: tuning.history(sides[side], start, rows, part, side) for part in trainings}
-            for side, start in starts.items()
-        }
+        trainings = [*([NOTHING] if tuning.steps else []), *([ENCODER] if 0 in steps else []), *parts]
+        histories = {side: tuning.histories(sides[side], starts[side], rows, trainings, side) for side in sides}
     by_step = {side: _by_step(of_side, 0 in steps, bool(tuning.steps)) for side, of_side in histories.items()}
     by_frozen = {side: {part: of_side[part][-1] for part in parts} for side, of_side in histories.items()}
-    recipe_settings = {"recipe": task.name, **task.settings()}
-    options = {k: str(v) for k, v in settings.items()}
-    what = {"recipe": recipe_settings, "seed": seed, "max_steps": max_steps, "settings": options}
-    return Resilience(suite.name, suite.family.plain_statistics(), by_step, by_frozen, what)
+    return Resilience(suite.name, suite.family.plain_statistics(), by_step, by_frozen, tuning.what(settings))
 
 
 def _by_step(
@@ -247,6 +240,18 @@ class _Tuning:
             evaluate=self.recipe.evaluate,
             **self.settings,  # type: ignore[arg-type]  # checked by BiasCallback
         )
+
+    def what(self, settings: Mapping[str, object]) -> dict[str, object]:
+        """Return the recipe and the settings that the caller gave, for reports."""
+        recipe = {"recipe": self.recipe.name, **self.recipe.settings()}
+        options = {name: str(value) for name, value in settings.items()}
+        return {"recipe": recipe, "seed": self.seed, "max_steps": self.max_steps, "settings": options}
+
+    def histories(
+        self, model: Model, start: Model, rows: Sequence[Row], parts: Sequence[Frozen], side: str
+    ) -> dict[Frozen, list[HistoryEntry]]:
+        """Return the history of one training for each frozen part."""
+        return {part: self.history(model, start, rows, part, side) for part in dict.fromkeys(parts)}
 
     def history(self, model: Model, start: Model, rows: Sequence[Row], frozen: Frozen, side: str) -> list[HistoryEntry]:
         """Train with a part frozen, unless the folder has an equal training, and return the history."""
