@@ -19,7 +19,7 @@ from pytest_genderbias.plugin.options import (
     reject_options_of_missing_suites,
     taken_for_test_path,
 )
-from pytest_genderbias.plugin.outcomes import attach, listening, measures
+from pytest_genderbias.plugin.outcomes import attach, forget, measures, mitigates, refereeing
 from pytest_genderbias.plugin.runs import keep_runs
 from pytest_genderbias.plugin.session import skip_if_not_applicable
 
@@ -91,14 +91,23 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Record every judgement while a test that measures runs, and skip it if what it asks for does not apply."""
-    declared = isinstance(item, BiasItem) or "bias_mitigation" in getattr(item, "fixturenames", ())
-    with (
-        listening(item) if measures(item) else nullcontext(),
-        skip_if_not_applicable(item.config) if declared else nullcontext(),
-    ):
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Apply the policy of the run to the setup, call and teardown of a test that measures, and record its judgements."""
+    with refereeing(item) if measures(item) else nullcontext():
         return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Skip a test that a flag or file declares, or that mitigates, if its suite, method or recipe does not apply."""
+    with skip_if_not_applicable(item.config) if isinstance(item, BiasItem) or mitigates(item) else nullcontext():
+        return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Forget the outcome of an earlier run of the same test, which a plugin may have repeated."""
+    forget(item)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -84,4 +84,4 @@ def bias_mitigation(request: pytest.FixtureRequest, bias_model: Model) -> Callab
 @pytest.fixture
 def bias_baseline(request: pytest.FixtureRequest, bias_model: Model) -> Baseline:
     """The stored baselines of this model's name and this test module, for ``assert_no_regression``."""
-    return outcomes.baseline_of(request.node, bias_model.name, request.config.stash[SETTINGS])
+    return outcomes.baseline_of(request.node, bias_model.name)

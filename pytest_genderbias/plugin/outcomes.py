@@ -1,216 +1,230 @@
-"""What one test measured and judged, and how it travels: as plain values on the test's report, which xdist sends on."""
+"""The outcome of a test while it runs: what it measured, judged and would store. At the end it goes on the report of the test."""
 
 from __future__ import annotations
 
-import base64
-import os
-import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_genderbias.gates.policy import Policy, Referee, refereed_by
 from pytest_genderbias.models.spec import ModelSpec
-from pytest_genderbias.plugin.items.base import PACKAGED, BiasItem
-from pytest_genderbias.plugin.options import SETTINGS, Settings
+from pytest_genderbias.plugin.books import BookKey
+from pytest_genderbias.plugin.items.base import BiasItem
+from pytest_genderbias.plugin.options import SETTINGS
+from pytest_genderbias.plugin.update_command import update_command
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.baseline import Baseline
     from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
     from pytest_genderbias.measurement.measurement import Measurement
+    from pytest_genderbias.plugin.reported import ProposedEntry
 
 _REPORTED_RECORDS = 10  #: worst records of a measurement that go into the JSON report
 ATTRIBUTE = "genderbias"  #: attribute of a test report
-ARGUMENTS = "genderbias_arguments"  #: what the user typed, as a worker of xdist gets it
-_FIGURES = ("before", "after", "control", "reduction")  #: of a mitigation, for JUnit
+_REDUCTION_FIGURES = ("before", "after", "control", "reduction")  #: properties of a mitigation for JUnit
 
 
 @dataclass
 class ItemOutcome:
     """What one test measured, judged and would store.
 
-    ``gates``: the tolerances of all gates on its baseline entry, where its file says which there are.
+    Attributes:
+        gates: the tolerance of each statistic that the gate file of the test judges on its baseline entry; ``None`` for other tests.
+        reported: how many measurements and judgements are on reports of the test already.
     """
 
     measurements: list[Measurement] = field(default_factory=list)
     judgements: list[SettledJudgement] = field(default_factory=list)
     baseline: Baseline | None = None
-    gates: dict[str, float] | None = None
+    gates: Mapping[str, float] | None = None
+    reported: int = 0
 
 
-OUTCOME = pytest.StashKey[ItemOutcome]()
+_OUTCOME = pytest.StashKey[ItemOutcome]()
 
 
 def measures(item: pytest.Item) -> bool:
     """Return whether a test measures a model: a declared one, or one in Python that uses our fixtures."""
-    return isinstance(item, BiasItem) or (isinstance(item, pytest.Function) and "bias_model" in item.fixturenames)
+    return isinstance(item, BiasItem) or uses_fixture(item, "bias_model")
 
 
-def module_of(item: pytest.Item) -> str:
-    """Return the name under which the baselines of a test are stored: its file, relative to the root directory."""
-    return item.module if isinstance(item, BiasItem) else item.nodeid.partition("::")[0]
+def mitigates(item: pytest.Item) -> bool:
+    """Return whether a test in Python mitigates a model."""
+    return uses_fixture(item, "bias_mitigation")
 
 
-def model_of(item: pytest.Item) -> str | None:
-    """Return the name of the model that a test measures; ``None`` if the run has no model for it."""
-    spec = item.spec if isinstance(item, BiasItem) else parameter_of(item)
-    return None if spec is None else spec.name
+def uses_fixture(item: pytest.Item, name: str) -> bool:
+    """Return whether a test in Python uses a fixture, directly or through other fixtures."""
+    return isinstance(item, pytest.Function) and name in item.fixturenames
 
 
-def parameter_of(item: pytest.Item) -> ModelSpec | None:
-    """Return the model that a test in Python is parametrised with."""
-    if not isinstance(item, pytest.Function) or not hasattr(
-        item, "callspec"
-    ):  # pytest sets it on parametrised tests only
+def book_of(item: pytest.Item) -> BookKey:
+    """Return where the baselines of a test are stored; the model is empty if the run has none for it."""
+    spec = spec_of(item)
+    module = item.module if isinstance(item, BiasItem) else item.nodeid.partition("::")[0]
+    return BookKey("" if spec is None else spec.name, module)
+
+
+def spec_of(item: pytest.Item) -> ModelSpec | None:
+    """Return the model that a test measures; ``None`` if the run has none for it."""
+    if isinstance(item, BiasItem):
+        return item.spec
+    if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):  # only parametrised tests have one
         return None
     spec = item.callspec.params.get("bias_model")
     return spec if isinstance(spec, ModelSpec) else None
 
 
 def outcome_of(item: pytest.Item) -> ItemOutcome:
-    """Return a test's outcome, made when it is first needed."""
-    return item.stash.setdefault(OUTCOME, ItemOutcome())
+    """Return the outcome of a test, created on first use."""
+    return item.stash.setdefault(_OUTCOME, ItemOutcome())
 
 
 def record_measurement(item: pytest.Item, measurement: Measurement) -> None:
-    """Keep a measurement for the table and the JSON report; for JUnit only one of the tested model, for names hold no model."""
+    """Record a measurement for tables and reports.
+
+    JUnit gets properties of the tested model only, not of a reference: their names do not contain the model.
+    """
     outcome = outcome_of(item)
-    plain = measurement.to_dict(_REPORTED_RECORDS, arrays=False)
-    if any(plain == other.to_dict(_REPORTED_RECORDS, arrays=False) for other in outcome.measurements):
+    if any(_look_alike(measurement, other) for other in outcome.measurements):
         return
     outcome.measurements.append(measurement)
-    if measurement.model != model_of(item):
+    if measurement.model != book_of(item).model:
         return
     for name, value in measurement.values.items():
-        item.user_properties.append((f"bias.{measurement.suite}.{name}", "" if value is None else repr(float(value))))
+        _add_property(item, f"{measurement.suite}.{name}", "" if value is None else repr(float(value)))
     for name, null in measurement.null.items():
-        item.user_properties.append((f"bias.{measurement.suite}.{name}.null_mean", repr(null.mean)))
-        item.user_properties.append((f"bias.{measurement.suite}.{name}.null_p_value", repr(null.p_value)))
+        _add_property(item, f"{measurement.suite}.{name}.null_mean", repr(null.mean))
+        _add_property(item, f"{measurement.suite}.{name}.null_p_value", repr(null.p_value))
+
+
+def _look_alike(first: Measurement, second: Measurement) -> bool:
+    """Return whether two measurements are the same in a report."""
+    return first is second or first.to_dict(_REPORTED_RECORDS, arrays=False) == second.to_dict(
+        _REPORTED_RECORDS, arrays=False
+    )
+
+
+def record_judgement(item: pytest.Item, judgement: Judgement, outcome: str) -> None:
+    """Record a judgement, and whether it failed the test, for tables and reports."""
+    from pytest_genderbias.gates.judgement import SettledJudgement
+
+    outcome_of(item).judgements.append(SettledJudgement(judgement, outcome))
+    name = f"{judgement.suite}.{judgement.statistic}"
+    _add_property(item, f"{name}.verdict", judgement.verdict)
+    _add_property(item, f"{name}.bound", judgement.bound)
+    if judgement.over:
+        _add_property(item, f"{name}.over", judgement.over)
+    for figure in _REDUCTION_FIGURES:
+        if isinstance(value := judgement.facts.get(figure), (int, float)):
+            _add_property(item, f"{name}.{figure}", repr(float(value)))
+    if judgement.settled_by:
+        _add_property(item, f"{name}.settled_by", judgement.settled_by)
+
+
+def _add_property(item: pytest.Item, name: str, value: str) -> None:
+    item.user_properties.append((f"bias.{name}", value))
 
 
 @contextmanager
-def listening(item: pytest.Item) -> Iterator[None]:
-    """Apply the policy of the run to the judgements of a test, and record them."""
-
-    def record(judgement: Judgement, outcome: str) -> None:
-        from pytest_genderbias.gates.judgement import SettledJudgement
-
-        outcome_of(item).judgements.append(SettledJudgement(judgement, outcome))
-        name = f"bias.{judgement.suite}.{judgement.statistic}"
-        item.user_properties.append((f"{name}.verdict", judgement.verdict))
-        item.user_properties.append((f"{name}.bound", judgement.bound))
-        if judgement.over:
-            item.user_properties.append((f"{name}.over", judgement.over))
-        for figure in _FIGURES:
-            if isinstance(value := judgement.facts.get(figure), (int, float)):
-                item.user_properties.append((f"{name}.{figure}", repr(float(value))))
-        if judgement.settled_by:
-            item.user_properties.append((f"{name}.settled_by", judgement.settled_by))
-
+def refereeing(item: pytest.Item) -> Iterator[None]:
+    """Apply the policy of the run to all judgements, in every thread, and record them as those of this test."""
     settings = item.config.stash[SETTINGS]
-    with refereed_by(Referee(Policy(settings.inconclusive, settings.stale, settings.correct_for), record)):
+    policy = Policy(settings.inconclusive, settings.stale, settings.correct_for)
+    with refereed_by(Referee(policy, lambda judgement, outcome: record_judgement(item, judgement, outcome))):
         yield
 
 
-def baseline_of(item: pytest.Item, model: str, settings: Settings) -> Baseline:
-    """Return the baselines of a model for a test's module."""
+def forget(item: pytest.Item) -> None:
+    """Forget the outcome of an earlier run of the same test."""
+    if _OUTCOME in item.stash:
+        del item.stash[_OUTCOME]
+
+
+def baseline_of(item: pytest.Item, model: str) -> Baseline:
+    """Return the baselines of a model for the module of a test."""
     from pytest_genderbias.gates.baseline import Baseline
 
-    outcome = outcome_of(item)
+    outcome, settings = outcome_of(item), item.config.stash[SETTINGS]
     if outcome.baseline is None:
         outcome.baseline = Baseline(
             settings.baseline,
             model,
-            module_of(item),
+            book_of(item).module,
             settings.update,
             settings.reason,
             settings.correct_for,
-            _command(item),
+            update_command(item),
         )
     return outcome.baseline
 
 
-def _command(item: pytest.Item) -> str:
-    """Return the command that runs this test once more and accepts what it measures, from what the user typed."""
-    config = item.config
-    worker = getattr(config, "workerinput", {})
-    given = [str(one) for one in worker.get(ARGUMENTS, config.invocation_params.args)]
-    valued, bare = ["--bias-reason"], {"--bias-update", "--bias-update-new"}
-    if module_of(item) != PACKAGED:  # this test alone, and no suite beside it
-        valued += ["--bias-suite", "--bias-no-worse-than"]
-        bare.update(config.option.file_or_dir or ())
-    kept = [
-        one
-        for before, one in pairwise(["", *given])
-        if one not in bare and before not in valued and one.partition("=")[0] not in valued
-    ]
-    return f"pytest {shlex.join([*kept, *_selects(item)])} --bias-update"
+def stored_sample_size(item: pytest.Item, spec: ModelSpec | None, names: Iterable[str]) -> int | None:
+    """Return the number of cases of the largest of some stored entries, if it is a sample and the run sets no other limit.
 
-
-def _selects(item: pytest.Item) -> list[str]:
-    """Return the arguments that select a test: its id, or ``-k`` for one that stands in no file."""
-    if module_of(item) != PACKAGED:
-        file = os.path.relpath(item.path, item.config.invocation_params.dir)
-        no_suites = ["-o", "bias_suite="] if item.config.getini("bias_suite") else []
-        return [*no_suites, "::".join([file.replace(os.sep, "/"), *item.nodeid.split("::")[1:]])]
-    if not re.fullmatch(r"[\w:+\-.\[\]/]+", item.name):
-        return []
-    longer = [other.name for other in item.session.items if item.name in other.name and other.name != item.name]
-    return ["-k", " and not ".join([item.name, *longer])]
-
-
-def as_far_as(item: pytest.Item, spec: ModelSpec | None, names: Iterable[str]) -> int | None:
-    """Return how many cases the largest of some stored entries had, where that was a sample and nobody set another limit.
-
-    An update keeps to it as well, or a flag that was left out would make another baseline of it.
+    An update scores as many cases too; otherwise a missing flag would make a baseline of another sample.
     """
-    settings = item.config.stash[SETTINGS]
-    if spec is None or settings.limit is not None:
+    if spec is None or item.config.stash[SETTINGS].limit is not None:
         return None
-    baseline = baseline_of(item, spec.name, settings)
-    found: list[Mapping[str, Any]] = [entry.sample for name in names if (entry := baseline.stored(name)) is not None]
-    most = max(found, key=lambda sample: int(sample["n"]), default=None)
-    return int(most["n"]) if most is not None and most["n"] < most["of"] else None
+    baseline = baseline_of(item, spec.name)
+    samples = [_sample(entry.sample) for name in names if (entry := baseline.stored(name)) is not None]
+    scored, total = max(samples, key=lambda sample: sample[0], default=(0, 0))
+    return scored if scored < total else None
 
 
-def _sent(measurement: Measurement, compare: bool) -> dict[str, object]:
-    """Return a measurement as it travels: item statistics only where models are compared."""
-    from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
-
-    content = measurement if compare else replace(measurement, items={}, sums=SumsByStatistic({}))
-    return content.to_dict(records=_REPORTED_RECORDS)
+def _sample(sample: Mapping[str, object]) -> tuple[int, int]:
+    """Return the numbers of scored cases and of all cases."""
+    scored, total = sample["n"], sample["of"]
+    assert isinstance(scored, int) and isinstance(total, int)
+    return scored, total
 
 
 def attach(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Put what a test found on its report: builtins only, items only where they are to be stored."""
-    if not measures(item) and OUTCOME not in item.stash:
-        return
-    if report.when != "call" and report.outcome == "passed":
+    """Put the outcome of a test on a report: of its call, of a failed setup or teardown, or of a teardown that added to it."""
+    if not measures(item) and _OUTCOME not in item.stash:
         return
     outcome = outcome_of(item)
-    found: dict[str, Any] = {
-        "module": module_of(item),
-        "model": model_of(item),
-        "measurements": [_sent(one, item.config.stash[SETTINGS].compare) for one in outcome.measurements],
-        "judgements": [settled.to_dict() for settled in outcome.judgements],
-        "declared": isinstance(item, BiasItem),  # skipped only if its suite does not apply
-        "used": sorted(outcome.baseline.used) if outcome.baseline else [],
-        "refused": sorted(outcome.baseline.refused) if outcome.baseline else [],
-        "entries": {},
+    recorded = len(outcome.measurements) + len(outcome.judgements)
+    if (
+        report.when != "call"
+        and report.outcome == "passed"
+        and (report.when == "setup" or recorded == outcome.reported)
+    ):
+        return
+    outcome.reported = recorded
+    from pytest_genderbias.plugin.reported import ReportedOutcome
+
+    settings, key = item.config.stash[SETTINGS], book_of(item)
+    reported = ReportedOutcome(
+        module=key.module,
+        model=key.model,
+        declared=isinstance(item, BiasItem),
+        measurements=tuple(_shortened(measurement, settings.compare) for measurement in outcome.measurements),
+        judgements=tuple(outcome.judgements),
+        used=frozenset(outcome.baseline.used if outcome.baseline else ()),
+        refused=frozenset(outcome.baseline.refused if outcome.baseline else ()),
+        entries=_proposed_entries(outcome) if settings.update != "no" else {},
+    )
+    setattr(report, ATTRIBUTE, reported.to_dict())
+
+
+def _shortened(measurement: Measurement, with_items: bool) -> Measurement:
+    """Return a measurement as reports show it: with the worst records, and with item statistics only to compare models."""
+    from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+
+    short = replace(measurement, records=measurement.worst(_REPORTED_RECORDS))
+    return short if with_items else replace(short, items={}, sums=SumsByStatistic({}))
+
+
+def _proposed_entries(outcome: ItemOutcome) -> dict[str, ProposedEntry]:
+    from pytest_genderbias.plugin.reported import ProposedEntry
+
+    if outcome.baseline is None:
+        return {}
+    return {
+        name: ProposedEntry(new, outcome.gates, outcome.baseline.overlooked(name, outcome.gates))
+        for name, new in outcome.baseline.entries().items()
     }
-    if outcome.baseline and item.config.stash[SETTINGS].update != "no":
-        found["entries"] = {
-            name: {
-                "content": new.entry.to_dict(),
-                "items": None if new.items is None else base64.b64encode(new.items).decode(),
-                "gates": outcome.gates,
-                "overlooked": {k: n.to_dict() for k, n in outcome.baseline.overlooked(name, outcome.gates).items()},
-            }
-            for name, new in outcome.baseline.entries().items()
-        }
-    setattr(report, ATTRIBUTE, found)

@@ -49,7 +49,7 @@ class GateItem(ComparedItem):
         outcomes.record_measurement(self, measurement)
         judgements = []
         if gate.baseline:
-            baseline = outcomes.baseline_of(self, measurement.model, settings)
+            baseline = outcomes.baseline_of(self, measurement.model)
             outcomes.outcome_of(self).gates = self.plan.tolerances
             judgements.append(baseline.judge(measurement, gate.tolerance, gate.statistic, gate.label))
         try:
@@ -72,8 +72,11 @@ class GateItem(ComparedItem):
     def _settings(self) -> dict[str, YamlValue]:
         """Return the settings of the file; without a limit, the sample of the stored entries."""
         settings = dict(self.gate.settings)
-        if "limit" not in settings and (n := outcomes.as_far_as(self, self.spec, self.plan.entries)) is not None:
-            settings["limit"] = n
+        if (
+            "limit" not in settings
+            and (size := outcomes.stored_sample_size(self, self.spec, self.plan.entries)) is not None
+        ):
+            settings["limit"] = size
         return settings
 
     def _compare(self, measurement: Measurement, against: str) -> Judgement:

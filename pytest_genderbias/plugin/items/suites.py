@@ -45,7 +45,7 @@ class SuiteItem(ComparedItem):
 
         measure_references(self)
         measurement, judgements = self._measure(self.spec), []
-        baseline = outcomes.baseline_of(self, measurement.model, self.config.stash[SETTINGS])
+        baseline = outcomes.baseline_of(self, measurement.model)
         if baseline.update != "no" or baseline.stored(measurement.suite) is not None:
             judgements.append(baseline.judge(measurement))
         try:
@@ -74,8 +74,8 @@ class SuiteItem(ComparedItem):
 
     def _settings(self) -> dict[str, Any]:
         """Return the sample of the stored entry, where there is one."""
-        n = outcomes.as_far_as(self, self.spec, [bias_session(self.config).suite(self.suite).name])
-        return {} if n is None else {"limit": n}
+        size = outcomes.stored_sample_size(self, self.spec, [bias_session(self.config).suite(self.suite).name])
+        return {} if size is None else {"limit": size}
 
     def _judge_no_worse(self, measurement: Measurement, reference: ModelSpec) -> Judgement:
         """Compare with the other model; the comparisons are those that the flags name, whatever of them runs."""

@@ -1,0 +1,163 @@
+"""Accepts measured values as the new baseline: merges the entries of all tests of a run, and writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pytest_genderbias.errors import BiasError
+from pytest_genderbias.gates.agreement import MUST_AGREE
+from pytest_genderbias.gates.book import BaselineEntry, NewEntry, book_path, read_book, to_write, write_entries
+from pytest_genderbias.gates.judgement import AcceptedValue
+from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
+from pytest_genderbias.plugin.reported import ProposedEntry
+
+
+@dataclass
+class Proposals:
+    """What the tests of one baseline file would store.
+
+    Attributes:
+        entries: the proposed entries by name, and by the node id of the test.
+        refused: names of entries with a worse value that nobody gave a reason for.
+        complete: whether all tests of the file ran.
+    """
+
+    entries: dict[str, dict[str, ProposedEntry]] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+    complete: bool = False
+
+
+def accept(
+    directory: Path,
+    proposals: Mapping[BookKey, Proposals],
+    unused: Mapping[Path, set[str]],
+    only_new: bool,
+    messages: Messages,
+) -> None:
+    """Write proposed entries, and remove unused ones.
+
+    Args:
+        directory: folder of the baselines.
+        proposals: by model and module.
+        unused: names of the entries to remove, by file.
+        only_new: leave stored entries as they are.
+        messages: receives a line for every change and every entry that is not written.
+    """
+    books = {book_path(directory, key.model, key.module): key for key in proposals if key.model}
+    for path in unused:
+        books.setdefault(path, BookKey(path.parent.name, module_and_names(path)[0]))
+    for path, key in sorted(books.items()):
+        try:
+            stored = read_book(path)
+            agreed = _agreed_entries(key, proposals.get(key, Proposals()), stored, only_new, messages)
+            entries = {
+                name: changed
+                for name, new in agreed.items()
+                if (changed := to_write(path, name, new, stored.get(name))) is not None
+            }
+            removed = frozenset(unused.get(path, ()))
+            if entries or removed:
+                write_entries(directory, key.model, key.module, entries, removed)
+                _list_changes(path, stored, entries, removed, messages)
+        except BiasError as error:
+            messages.fail(str(error))
+
+
+def _agreed_entries(
+    key: BookKey, proposals: Proposals, stored: Mapping[str, BaselineEntry], only_new: bool, messages: Messages
+) -> dict[str, NewEntry]:
+    """Return the entries on which all tests agree: all measured the same thing, and none refused a worse value.
+
+    An entry with a worse value of a statistic whose gate did not run is written only if there is a reason.
+    """
+    agreed: dict[str, NewEntry] = {}
+    for name, by_test in proposals.entries.items():
+        merged = merge(list(by_test.values()))
+        if merged is None:
+            messages.fail(
+                f"two measurements of {key.module} claim the baseline entry {name!r}; give one of them another name"
+            )
+        elif name in proposals.refused:
+            messages.add(f"not written: {name} of {key.module}: another test refused a worse value of it", "yellow")
+        elif not only_new or name not in stored:
+            gated_before = {} if proposals.complete or name not in stored else stored[name].gated
+            new, unseen = add_gates(merged, list(by_test.values()), gated_before)
+            if unseen:
+                messages.fail(f"not written: {name} of {key.module}: {'; '.join(map(_unseen_in_words, unseen))}")
+            else:
+                agreed[name] = new
+    return agreed
+
+
+def merge(proposals: Sequence[ProposedEntry]) -> ProposedEntry | None:
+    """Merge proposals of one entry, each with a judged statistic of it; ``None`` if they measured different things.
+
+    The merged entry has the reasons of all.
+    """
+    last = proposals[-1]
+    signature = last.new.entry.signature
+    if any(proposal.new.entry.signature[key] != signature[key] for proposal in proposals for key in MUST_AGREE):
+        return None
+    accepted = {value: None for proposal in proposals for value in proposal.new.entry.accepted}
+    return _with_entry(last, replace(last.new.entry, accepted=tuple(sorted(accepted, key=_by_date))))
+
+
+def add_gates(
+    merged: ProposedEntry, proposals: Sequence[ProposedEntry], gated_before: Mapping[str, float]
+) -> tuple[NewEntry, list[AcceptedValue]]:
+    """Return an entry with the tolerances of all its gates, and the worse values that no gate judged and that have no reason.
+
+    A gate file knows all gates. Of tests in Python, the known gates are those that ran, and those of ``gated_before``.
+    """
+    judged: dict[str, float] = {}
+    for proposal in proposals:
+        for statistic, tolerance in proposal.new.entry.gated.items():
+            judged[statistic] = min(tolerance, judged.get(statistic, tolerance))
+    gates = gated_before if merged.gates is None else merged.gates
+    overlooked = {statistic: value for proposal in proposals for statistic, value in proposal.overlooked.items()}
+    worse = [value for name, value in sorted(overlooked.items()) if name not in judged and name in gates]
+    entry = replace(merged.new.entry, gated={**gates, **judged})
+    with_reason = [value for value in worse if value.reason]
+    if with_reason:
+        entry = replace(entry, accepted=tuple(sorted((*entry.accepted, *with_reason), key=_by_date)))
+    return replace(merged.new, entry=entry), [value for value in worse if not value.reason]
+
+
+def _with_entry(proposal: ProposedEntry, entry: BaselineEntry) -> ProposedEntry:
+    return replace(proposal, new=replace(proposal.new, entry=entry))
+
+
+def _by_date(value: AcceptedValue) -> tuple[str, str]:
+    return value.date, value.statistic
+
+
+def _unseen_in_words(value: AcceptedValue) -> str:
+    return (
+        f"{value.statistic} {show_number(value.old)} -> {show_number(value.new)} is worse, and its gate did not run; run all gates of "
+        'the entry, or accept it with --bias-update --bias-reason="why"'
+    )
+
+
+def _list_changes(
+    path: Path,
+    stored: Mapping[str, BaselineEntry],
+    entries: Mapping[str, NewEntry],
+    removed: frozenset[str],
+    messages: Messages,
+) -> None:
+    messages.add(f"baseline written: {path}", "green")
+    for name, new in sorted(entries.items()):
+        old = stored[name].values if name in stored else {}
+        for statistic, value in new.entry.values.items():
+            before = "new" if statistic not in old else f"was {show_number(old[statistic])}"
+            if statistic not in old or show_number(old[statistic]) != show_number(value):
+                messages.add(f"  {name}.{statistic}: {show_number(value)} ({before})")
+    for name in sorted(removed):
+        messages.add(f"  {name}: removed, no longer measured")
+
+
+def show_number(value: float | None) -> str:
+    """Return a value with six significant digits; a dash for ``None``."""
+    return "-" if value is None else f"{value:.6g}"

@@ -1,0 +1,135 @@
+"""The outcome of a test as it travels: plain JSON values on the report of the test, which xdist sends to the controller."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.gates.book import BaselineEntry, NewEntry
+from pytest_genderbias.gates.judgement import AcceptedValue, SettledJudgement
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.plain_data import read_mapping, read_schema, read_value
+
+SCHEMA = 1
+_WHERE = "outcome of a test"
+
+
+@dataclass(frozen=True)
+class ProposedEntry:
+    """A baseline entry that a test would store.
+
+    Attributes:
+        new: the entry with its items.
+        gates: the tolerance of each statistic that a gate file judges on the entry; ``None`` for a test in Python, which knows its
+            own gate only.
+        overlooked: worse values of gated statistics that the test did not judge, by statistic.
+    """
+
+    new: NewEntry
+    gates: Mapping[str, float] | None = None
+    overlooked: Mapping[str, AcceptedValue] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain JSON values, which :meth:`from_dict` reads."""
+        items = self.new.items
+        return {
+            "entry": self.new.entry.to_dict(),
+            "items": None if items is None else base64.b64encode(items).decode("ascii"),
+            "gates": None if self.gates is None else dict(self.gates),
+            "overlooked": {statistic: value.to_dict() for statistic, value in self.overlooked.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, data: object) -> ProposedEntry:
+        """Return what :meth:`to_dict` wrote.
+
+        Raises:
+            DataFileError: a value is of another type.
+        """
+        content = read_mapping(data, "proposed entry")
+        items, gates = content.get("items"), content.get("gates")
+        return cls(
+            NewEntry(BaselineEntry.from_dict(content.get("entry")), base64.b64decode(items) if isinstance(items, str) else None),
+            None if gates is None else _tolerances(gates),
+            {
+                statistic: AcceptedValue.from_dict(value)
+                for statistic, value in read_mapping(content.get("overlooked"), "overlooked values").items()
+            },
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ReportedOutcome:
+    """What a test measured, judged and would store.
+
+    Attributes:
+        module: the name under which the baselines of the test are stored.
+        model: name of the model; empty if the run has none for the test.
+        declared: whether a flag or a gate file declares the test. Such a test is skipped only if its suite does not apply.
+        used: names of the baseline entries that the test judged.
+        refused: names of the entries with a worse value and no reason.
+        entries: the entries that the test would store, by name.
+    """
+
+    module: str
+    model: str
+    declared: bool
+    measurements: tuple[Measurement, ...] = ()
+    judgements: tuple[SettledJudgement, ...] = ()
+    used: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
+    entries: Mapping[str, ProposedEntry] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain JSON values, which :meth:`from_dict` reads."""
+        return {
+            "schema": SCHEMA,
+            "module": self.module,
+            "model": self.model,
+            "declared": self.declared,
+            "measurements": [measurement.to_dict() for measurement in self.measurements],
+            "judgements": [judgement.to_dict() for judgement in self.judgements],
+            "used": sorted(self.used),
+            "refused": sorted(self.refused),
+            "entries": {name: entry.to_dict() for name, entry in self.entries.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, data: object) -> ReportedOutcome:
+        """Return what :meth:`to_dict` wrote.
+
+        Raises:
+            DataFileError: a key is missing or a value is of another type, or the schema is another.
+        """
+        content = read_schema(data, SCHEMA, _WHERE)
+        if missing := sorted(_KEYS - content.keys()):
+            raise DataFileError(f"{_WHERE}: expected the keys {', '.join(sorted(_KEYS))}, {', '.join(missing)} missing")
+        return cls(
+            str(content["module"]),
+            str(content["model"]),
+            bool(content["declared"]),
+            tuple(Measurement.from_dict(measurement) for measurement in _list(content["measurements"])),
+            tuple(SettledJudgement.from_dict(judgement) for judgement in _list(content["judgements"])),
+            frozenset(map(str, _list(content["used"]))),
+            frozenset(map(str, _list(content["refused"]))),
+            {name: ProposedEntry.from_dict(entry) for name, entry in read_mapping(content["entries"], _WHERE).items()},
+        )
+
+
+_KEYS = frozenset(
+    ("module", "model", "declared", "measurements", "judgements", "used", "refused", "entries")
+)  # fmt: skip
+
+
+def _list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise DataFileError(f"{_WHERE}: expected a list, got {value!r:.80}")
+    return value
+
+
+def _tolerances(value: object) -> dict[str, float]:
+    tolerances = read_value(Mapping[str, float], value, "gates of a proposed entry")
+    assert isinstance(tolerances, dict)
+    return tolerances

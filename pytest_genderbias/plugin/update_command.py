@@ -1,0 +1,47 @@
+"""The command that runs one test again and accepts what it measures, made from the arguments of the user."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from itertools import pairwise
+
+import pytest
+
+from pytest_genderbias.plugin.items.base import PACKAGED, BiasItem
+
+ARGUMENTS = "genderbias_arguments"  #: key of the arguments of the user in the input of a worker of xdist
+
+
+def update_command(item: pytest.Item) -> str:
+    """Return the command, without a reason."""
+    config = item.config
+    worker_input = getattr(config, "workerinput", {})  # xdist sets it in its workers
+    arguments = [str(argument) for argument in worker_input.get(ARGUMENTS, config.invocation_params.args)]
+    with_value, without_value = ["--bias-reason"], {"--bias-update", "--bias-update-new"}
+    if not _is_packaged(item):  # this test alone, without the suites of flags
+        with_value += ["--bias-suite", "--bias-no-worse-than"]
+        without_value.update(config.option.file_or_dir or ())
+    remaining = [
+        argument
+        for before, argument in pairwise(["", *arguments])
+        if argument not in without_value and before not in with_value and argument.partition("=")[0] not in with_value
+    ]
+    return f"pytest {shlex.join([*remaining, *_selection(item)])} --bias-update"
+
+
+def _is_packaged(item: pytest.Item) -> bool:
+    return isinstance(item, BiasItem) and item.module == PACKAGED
+
+
+def _selection(item: pytest.Item) -> list[str]:
+    """Return the arguments that select a test: its id, or ``-k`` for a suite that no file names."""
+    if not _is_packaged(item):
+        file = os.path.relpath(item.path, item.config.invocation_params.dir)
+        no_suites = ["-o", "bias_suite="] if item.config.getini("bias_suite") else []
+        return [*no_suites, "::".join([file.replace(os.sep, "/"), *item.nodeid.split("::")[1:]])]
+    if not re.fullmatch(r"[\w:+\-.\[\]/]+", item.name):
+        return []
+    longer = [other.name for other in item.session.items if item.name in other.name and other.name != item.name]
+    return ["-k", " and not ".join([item.name, *longer])]
