@@ -25,7 +25,6 @@ from pytest_genderbias.gates.policy import Policy, Referee, refereed_by
 from pytest_genderbias.gates.regression import Reference, find_regression
 from pytest_genderbias.gates.wording import approximate
 from pytest_genderbias.measurement.restarts import combine_restarts
-from pytest_genderbias.plugin.ledger import _merged
 from pytest_genderbias.plugin.session import bias_session
 from pytest_genderbias.reports.table import make_table
 from pytest_genderbias.statistics.inference.intervals import restart_interval
@@ -547,16 +546,6 @@ def test_restarts_against_restarts(wide: Path, tmp_path: Path) -> None:
     assert "--bias-model=Scatter=runs/{seed} --bias-update" in worse.text, "the command that accepts it names them all"
     more = Baseline(tmp_path, "m", "t.py").judge(restarts(wide, 0.70, 0.72, 0.71, 0.70))
     assert (more.verdict, "setting: restarts 3 stored, 4 now" in more.text) == ("not comparable", True)
-
-
-def test_two_tests_of_one_entry_keep_both_reasons() -> None:
-    agree = dict.fromkeys(("digest", "definition", "settings", "data", "sample"), "as it was")
-    notes = [{"date": "2026-01-02", "statistic": s, "old": 1.0, "new": 0.5, "reason": "r"} for s in ("b", "a")]
-    one, other = ({"content": {**agree, "values": {}, "accepted": [note]}, "items": None} for note in notes)
-    for several in ([one, other], [other, one], [one, other, one]):
-        merged = _merged(several)
-        assert merged is not None and merged["content"]["accepted"] == [notes[1], notes[0]]
-    assert _merged([one, {**other, "content": {**other["content"], "sample": "another"}}]) is None
 
 
 # In a run.

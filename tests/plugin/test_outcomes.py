@@ -1,0 +1,150 @@
+"""The outcome of a test: how it travels, where judgements count, and what the tests of a run accept together."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.small_projects import model
+
+from pytest_genderbias import load_model, measure
+from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.gates.book import BaselineEntry, NewEntry, entry_of
+from pytest_genderbias.gates.judgement import AcceptedValue, SettledJudgement
+from pytest_genderbias.gates.limits import Limit, judge_limit
+from pytest_genderbias.plugin.acceptance import add_gates, merge
+from pytest_genderbias.plugin.reported import ProposedEntry, ReportedOutcome
+
+WORSE = AcceptedValue("net_neutral", "2026-01-02", 0.9, 0.8, None)
+RERUN = """
+from _pytest.runner import runtestprotocol
+
+def pytest_runtest_protocol(item, nextitem):
+    # like pytest-rerunfailures: a failed test is run once more, and its first reports have the outcome "rerun"
+    reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    if any(report.failed for report in reports):
+        for report in reports:
+            report.outcome = "rerun" if report.failed else report.outcome
+            item.ihook.pytest_runtest_logreport(report=report)
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    return True
+"""
+
+
+def test_an_outcome_travels_as_json() -> None:
+    measurement = measure("nli-occupation", load_model("demo-nli"), limit=500, cache=None)
+    judgement = SettledJudgement(judge_limit(measurement, Limit(at_least=0.1)), "passed")
+    entry = ProposedEntry(entry_of(measurement, gated={"net_neutral": 0.1}), {"net_neutral": 0.1}, {"accuracy": WORSE})
+    outcome = ReportedOutcome(
+        "t.py", "m", False, (measurement,), (judgement,), frozenset({"a"}), frozenset({"b"}), {"a": entry}
+    )
+    data = json.loads(json.dumps(outcome.to_dict()))
+    assert ReportedOutcome.from_dict(data) == outcome
+    assert ReportedOutcome.from_dict(ReportedOutcome("t.py", "", True).to_dict()) == ReportedOutcome("t.py", "", True)
+    with pytest.raises(DataFileError, match="outcome of a test: expected schema 1, got 2"):
+        ReportedOutcome.from_dict({**data, "schema": 2})
+    data.pop("judgements")
+    with pytest.raises(DataFileError, match="judgements missing"):
+        ReportedOutcome.from_dict(data)
+
+
+def proposed(note: AcceptedValue | None, **fields: object) -> ProposedEntry:
+    entry = BaselineEntry.from_dict({"suite": "s", "values": {}, **fields})
+    if note is not None:
+        entry = BaselineEntry.from_dict({**entry.to_dict(), "accepted": [note.to_dict()]})
+    return ProposedEntry(NewEntry(entry))
+
+
+def test_two_tests_of_one_entry_keep_both_reasons() -> None:
+    notes = [AcceptedValue(statistic, "2026-01-02", 1.0, 0.5, "r") for statistic in ("b", "a")]
+    one, other = (proposed(note) for note in notes)
+    for several in ([one, other], [other, one], [one, other, one]):
+        merged = merge(several)
+        assert merged is not None and merged.new.entry.accepted == (notes[1], notes[0])
+    assert merge([one, proposed(notes[1], digest="another")]) is None
+
+
+def test_an_entry_has_the_tolerances_of_all_its_gates() -> None:
+    one, other = proposed(None, gated={"net_neutral": 0.2}), proposed(None, gated={"net_neutral": 0.1})
+    new, unseen = add_gates(other, [one, other], {"accuracy": 0.3})
+    assert new.entry.gated == {"net_neutral": 0.1, "accuracy": 0.3} and not unseen
+    overlooking = ProposedEntry(other.new, {"net_neutral": 0.1, "accuracy": 0.0}, {"accuracy": WORSE})
+    assert add_gates(overlooking, [overlooking], {})[1] == [WORSE]
+    assert add_gates(overlooking, [overlooking, proposed(None, gated={"accuracy": 0.0})], {})[1] == []
+
+
+def rows(path: Path) -> list[tuple[str, bool]]:
+    report = json.loads(path.read_text())
+    return [(judgement["verdict"], judgement["failed"]) for judgement in report["judgements"]]
+
+
+@pytest.mark.parametrize("place", ["setup", "thread", "teardown"])
+def test_the_policy_holds_in_fixtures_and_threads(project: pytest.Pytester, place: str) -> None:
+    project.makepyfile(
+        f"""
+        from concurrent.futures import ThreadPoolExecutor
+
+        import pytest
+        from pytest_genderbias import assert_no_regression
+
+        def judge(bias_measure, bias_baseline):
+            assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline)
+
+        @pytest.fixture
+        def around(bias_measure, bias_baseline):
+            if "{place}" == "setup":
+                judge(bias_measure, bias_baseline)
+            yield
+            if "{place}" == "teardown":
+                judge(bias_measure, bias_baseline)
+
+        def test_it(around, bias_measure, bias_baseline):
+            if "{place}" == "thread":
+                with ThreadPoolExecutor() as pool:
+                    pool.submit(judge, bias_measure, bias_baseline).result()
+        """
+    )
+    project.runpytest(model(project, "good"), "--bias-update").assert_outcomes(passed=1)
+    report = project.path / "report.json"
+    result = project.runpytest(model(project, "better"), "--bias-stale=fail", f"--bias-json={report}")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert rows(report) == [("stale", True)]
+    result.stdout.fnmatch_lines(["*| tiny-nli *| stale *|"])
+    project.runpytest(model(project, "better"), f"--bias-json={report}").assert_outcomes(passed=1, warnings=1)
+    assert rows(report) == [("stale", False)]
+
+
+def test_a_test_that_is_run_again_counts_the_last_time(project: pytest.Pytester) -> None:
+    project.makeconftest(RERUN)
+    project.makepyfile(
+        """
+        from pytest_genderbias import assert_no_regression
+
+        tries = []
+
+        def test_once(bias_measure, bias_baseline):
+            tries.append(1)
+            assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline)
+            assert len(tries) == 2
+
+        def test_broken(bias_measure, bias_baseline):
+            if bias_measure("tiny-nli.yaml").value > 0.8:
+                assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline, name="mine")
+            raise RuntimeError("no verdict")
+        """
+    )
+    report = project.path / "report.json"
+    result = project.runpytest(model(project, "good"), "--bias-update", f"--bias-json={report}")
+    assert "1 passed, 1 failed" in result.stdout.str() or "1 failed, 1 passed" in result.stdout.str()
+    book = json.loads(next(project.path.glob("bias_baselines/m/*.json")).read_text())
+    assert set(book["entries"]) == {"tiny-nli", "mine"}
+    assert len(rows(report)) == 2
+    project.path.joinpath(result_file := next(project.path.glob("test_*.py")).name).write_text(
+        project.path.joinpath(result_file).read_text().replace("> 0.8", "> 1.8")
+    )
+    project.runpytest(model(project, "good"), "--bias-update")
+    book = json.loads(next(project.path.glob("bias_baselines/m/*.json")).read_text())
+    assert set(book["entries"]) == {"tiny-nli", "mine"}, "a test without a result may still use its entry"
