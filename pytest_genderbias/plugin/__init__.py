@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Read every setting, so that a wrong one is a usage error of one line."""
+    """Read all settings, so that a wrong one is a usage error of one line."""
     config.addinivalue_line("markers", "bias: measures a model with pytest-genderbias (see --bias-model)")
     config.stash[SETTINGS] = read_settings(config)
     keep_cache(config)
@@ -44,12 +44,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Name the models and settings that the figures depend on."""
+    """Show the models, and the settings that figures depend on."""
     settings, mistaken = config.stash[SETTINGS], taken_for_test_path(config)
     lines = []
     if mistaken:
         lines.append(
-            f"bias: pytest took a folder after a space for the project's, and read no settings of this one; write {mistaken}"
+            f"bias: pytest took a folder after a space for the root of the project, and did not read the project's settings; write {mistaken}"
         )
     if not settings.models:
         return lines
@@ -68,7 +68,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect ``*.bias.yaml`` files: a gate or a reduction a test."""
+    """Collect ``*.bias.yaml`` files."""
     if not file_path.name.endswith(".bias.yaml"):
         return None
     from pytest_genderbias.plugin.items.files import BiasFile
@@ -78,7 +78,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Add the suites of ``--bias-suite``, and mark what measures."""
+    """Add the suites of ``--bias-suite``, and mark tests that measure."""
     if config.stash[SETTINGS].suites:
         from pytest_genderbias.plugin.items.suites import suite_items
 
@@ -114,7 +114,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Send what was measured along with the test's report, which reaches the controller under xdist too."""
+    """Attach the outcome of a test to its report, which also reaches the controller of xdist."""
     report = yield
     attach(item, report)
     return report

@@ -1,4 +1,4 @@
-"""What a user does with the score cache: look into it, clear it, and keep it within bounds."""
+"""The flags of the score cache: show it, clear it, and limit its size."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_genderbias.plugin.options import SETTINGS, Settings, read_settings
+from pytest_genderbias.plugin.workers import is_worker
 from pytest_genderbias.text.printable import printable
 
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ _LONGEST = 80  #: characters of a name that are shown
 
 
 def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
-    """Print what the score cache holds, and run nothing, where that was asked for."""
+    """With ``--bias-cache-info``, print what the score cache holds, and run nothing."""
     if not config.getoption("genderbias_cache_info"):
         return None
     settings = read_settings(config)
-    assert settings.cache is not None, "read_settings refuses this"
+    assert settings.cache is not None, "read_settings rejects this"
     if settings.cache_clear:
         _print(_clear(settings.cache))
     _print(describe(settings.cache, settings.cache_size))
@@ -34,11 +35,11 @@ def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
 
 
 class CacheKeeper:
-    """Clears the cache before a run and bounds it after. A plugin of the controller's own: workers of xdist have none."""
+    """Clears the cache before a run and limits its size afterwards. Workers of xdist have none."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._cleared = self._bounded = ""
+        self._cleared = self._removed = ""
 
     def pytest_configure(self) -> None:
         """Clear the cache, before any worker starts."""
@@ -46,11 +47,11 @@ class CacheKeeper:
             self._cleared = _clear(self._settings.cache)
 
     def pytest_report_header(self) -> list[str]:
-        """Say what was cleared."""
+        """Return what was cleared."""
         return [f"bias: {self._cleared}"] if self._cleared else []
 
     def pytest_sessionfinish(self) -> None:
-        """Remove what was used least recently, if this run measured and the cache is too large."""
+        """Remove the least recently used entries, if this run measured and the cache is too large."""
         cache, models = self._settings.cache, self._settings.models
         if cache is None or not models:
             return
@@ -58,25 +59,25 @@ class CacheKeeper:
 
         removal = bound(cache, self._settings.cache_size)
         if removal.removed or removal.held:
-            self._bounded = (
-                f"{_told(cache, removal)}; what is used least recently goes until the rest is within "
+            self._removed = (
+                f"{_removal_in_words(cache, removal)}; the least recently used entries go until the rest is within "
                 f"{show_size(self._settings.cache_size)} (--bias-cache-size)"
             )
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
-        """Say what was removed."""
-        if self._bounded:
-            terminalreporter.write_line(f"note: {self._bounded}")
+        """Print what was removed."""
+        if self._removed:
+            terminalreporter.write_line(f"note: {self._removed}")
 
 
 def keep_cache(config: pytest.Config) -> None:
-    """Register what clears and bounds the cache, unless this is a worker of xdist."""
-    if not hasattr(config, "workerinput"):
+    """Register a :class:`CacheKeeper`, except in a worker of xdist."""
+    if not is_worker(config):
         config.pluginmanager.register(CacheKeeper(config.stash[SETTINGS]), "genderbias-cache")
 
 
 def describe(cache: Path, most: int) -> str:
-    """Return a text on what a cache holds, by suite and model, safe to print."""
+    """Return a table of what a cache holds, by suite and model, safe to print; ``most``: its largest size in bytes."""
     from tabulate import tabulate
 
     from pytest_genderbias.scoring.entries import list_entries
@@ -98,7 +99,7 @@ def describe(cache: Path, most: int) -> str:
 
 
 def show_size(size: int) -> str:
-    """Return a size for people.
+    """Return a size with its unit.
 
     >>> show_size(999), show_size(1500), show_size(10_000_000_000)
     ('999 bytes', '1.5 kB', '10.0 GB')
@@ -129,20 +130,19 @@ def _print(text: str) -> None:
 def _clear(cache: Path) -> str:
     from pytest_genderbias.scoring.entries import clear
 
-    return _told(cache, clear(cache))
+    return _removal_in_words(cache, clear(cache))
 
 
-def _told(cache: Path, removal: Removal) -> str:
-    """Say what went and what could not.
+def _removal_in_words(cache: Path, removal: Removal) -> str:
+    """Return what was removed, and what could not be.
 
     >>> from pytest_genderbias.scoring.entries import Removal
-    >>> _told(Path("c"), Removal(2, 1500, 1))
+    >>> _removal_in_words(Path("c"), Removal(2, 1500, 1))
     'score cache c: removed 2 entries (1.5 kB), left 1 entry that another process holds or that cannot be locked'
     """
-    said = f"score cache {_safe(str(cache), None)}: removed {_counted(removal.removed)} ({show_size(removal.size)})"
-    return said + (
-        f", left {_counted(removal.held)} that another process holds or that cannot be locked" if removal.held else ""
-    )
+    removed = f"score cache {_safe(str(cache), None)}: removed {_counted(removal.removed)} ({show_size(removal.size)})"
+    left = f", left {_counted(removal.held)} that another process holds or that cannot be locked"
+    return removed + (left if removal.held else "")
 
 
 def _counted(count: int) -> str:
@@ -150,7 +150,7 @@ def _counted(count: int) -> str:
 
 
 def _safe(text: str | None, longest: int | None = _LONGEST) -> str:
-    r"""Return a text that moves no cursor and sets no colour.
+    r"""Return a text without control characters, cut to a length.
 
     >>> _safe("a\x1b[31m\u202eb"), _safe(None)
     ('a\\x1b[31m\\u202eb', 'unknown')

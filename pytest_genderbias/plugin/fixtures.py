@@ -1,9 +1,9 @@
-"""The fixtures."""
+"""The fixtures for tests in Python."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
@@ -22,9 +22,32 @@ if TYPE_CHECKING:
     from pytest_genderbias.suites.suite import Suite
 
 
+class Measure(Protocol):
+    """The fixture ``bias_measure``."""
+
+    def __call__(
+        self, suite: str | Suite, until: Limit | Mapping[str, Limit] | None = None, **settings: object
+    ) -> Measurement:
+        """Measure a suite on the model under test."""
+
+
+class Mitigate(Protocol):
+    """The fixture ``bias_mitigation``."""
+
+    def __call__(
+        self,
+        method: Method | str | Mapping[str, object] | Sequence[Method | str | Mapping[str, object]],
+        recipe: Recipe | str | Mapping[str, object] | None = None,
+        *,
+        seeds: int | Sequence[int] | None = None,
+        controls: int | None = None,
+    ) -> MitigationRun:
+        """Mitigate the model under test."""
+
+
 @pytest.fixture
 def bias_model(request: pytest.FixtureRequest) -> Model:
-    """The model under test, loaded; the test runs once for every --bias-model."""
+    """The model under test, loaded. The test runs once for every --bias-model."""
     spec = request.param
     if spec is None:
         refuse_or_skip(request.config, NO_MODEL)
@@ -38,18 +61,20 @@ def bias_suite(request: pytest.FixtureRequest) -> Callable[[str], Suite]:
 
 
 @pytest.fixture
-def bias_measure(request: pytest.FixtureRequest, bias_model: Model) -> Callable[..., Measurement]:
-    """Measure a suite on the model under test: ``bias_measure("nli-occupation", limit=3000)``. Computed once a run and model.
+def bias_measure(request: pytest.FixtureRequest, bias_model: Model) -> Measure:
+    """Measure a suite on the model under test: ``bias_measure("nli-occupation", limit=3000)``.
 
-    With ``until=Limit(at_least=0.6)``, or ``until={"fraction_neutral": Limit(...)}``, scoring stops as soon as that is decided.
+    A second call with the same suite, settings and model returns the first measurement. With ``until=Limit(at_least=0.6)``, or
+    ``until={"fraction_neutral": Limit(...)}``, scoring stops as soon as the limit is decided.
     """
 
-    def measure(suite: str | Suite, until: Limit | Mapping[str, Limit] | None = None, **settings: Any) -> Measurement:
-        config = request.config
-        loaded = bias_session(config).suite(suite) if isinstance(suite, str) else suite
+    def measure(
+        suite: str | Suite, until: Limit | Mapping[str, Limit] | None = None, **settings: object
+    ) -> Measurement:
+        loaded = bias_session(request.config).suite(suite) if isinstance(suite, str) else suite
         limits = until if isinstance(until, Mapping) else {} if until is None else {loaded.main_statistic: until}
-        spec = request.node.callspec.params["bias_model"]
-        measurement = measure_or_skip(config, loaded, spec, settings, tuple(limits.items()))
+        spec = outcomes.spec_of(request.node)
+        measurement = measure_or_skip(request.config, loaded, spec, settings, tuple(limits.items()))
         outcomes.record_measurement(request.node, measurement)
         return measurement
 
@@ -57,31 +82,34 @@ def bias_measure(request: pytest.FixtureRequest, bias_model: Model) -> Callable[
 
 
 @pytest.fixture
-def bias_mitigation(request: pytest.FixtureRequest, bias_model: Model) -> Callable[..., MitigationRun]:
-    """Mitigate the model under test: ``bias_mitigation("projection")``, judged with ``assert_reduced``. Computed once a run and model.
+def bias_mitigation(request: pytest.FixtureRequest, bias_model: Model) -> Mitigate:
+    """Mitigate the model under test: ``bias_mitigation("projection")``. Judge the run with ``assert_reduced``.
 
-    The method, and the recipe where something is trained, is an object, a name, or a mapping of ``name`` and settings:
-    ``bias_mitigation({"name": "cda", "sides": "one"}, {"name": "masked-lm", "steps": 300}, seeds=3)``; a list of methods is done
-    together. What is trained is kept with --bias-runs; suites are measured with the settings of the run (--bias-limit, ...).
+    The method is an object, a name, a mapping of ``name`` and settings, or a list of these, which are applied together. The recipe, which
+    a method that takes part in a training needs, is given in the same ways:
+    ``bias_mitigation({"name": "cda", "sides": "one"}, {"name": "masked-lm", "steps": 300}, seeds=3)``.
+
+    A second call with the same arguments and model returns the first run. --bias-runs keeps trained models. The settings of the run
+    (--bias-limit, ...) apply to its measurements.
     """
 
     def mitigate(
-        method: Method | str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]],
-        recipe: Recipe | str | Mapping[str, Any] | None = None,
+        method: Method | str | Mapping[str, object] | Sequence[Method | str | Mapping[str, object]],
+        recipe: Recipe | str | Mapping[str, object] | None = None,
         *,
         seeds: int | Sequence[int] | None = None,
         controls: int | None = None,
     ) -> MitigationRun:
         from pytest_genderbias.mitigation.methods.registry import resolve_method, resolve_recipe
 
-        config, spec = request.config, request.node.callspec.params["bias_model"]
-        data = config.stash[SETTINGS].data
-        return mitigate_or_skip(config, spec, resolve_method(method), resolve_recipe(recipe, data), seeds, controls)
+        resolved = resolve_recipe(recipe, request.config.stash[SETTINGS].data)
+        spec = outcomes.spec_of(request.node)
+        return mitigate_or_skip(request.config, spec, resolve_method(method), resolved, seeds, controls)
 
     return mitigate
 
 
 @pytest.fixture
 def bias_baseline(request: pytest.FixtureRequest, bias_model: Model) -> Baseline:
-    """The stored baselines of this model's name and this test module, for ``assert_no_regression``."""
+    """The stored baselines of this model and this test module, for ``assert_no_regression``."""
     return outcomes.baseline_of(request.node, bias_model.name)

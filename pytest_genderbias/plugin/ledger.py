@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,7 +15,7 @@ from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.items.base import PACKAGED
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.outcomes import ATTRIBUTE, book_of, measures
-from pytest_genderbias.plugin.update_command import ARGUMENTS
+from pytest_genderbias.plugin.workers import WorkerNode, output_of, send_user_arguments, worker_output
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.plugin.acceptance import Proposals
     from pytest_genderbias.plugin.reported import ReportedOutcome
-
-
-class WorkerNode(Protocol):
-    """A worker of xdist, as its controller sees it."""
-
-    workerinput: dict[str, object]
 
 
 class Ledger:
@@ -103,14 +97,14 @@ class Ledger:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: WorkerNode) -> None:
-        """Send a worker the arguments of the user, which are not its own."""
-        node.workerinput[ARGUMENTS] = [str(argument) for argument in self._config.invocation_params.args]
+        """Send a worker the arguments of the user."""
+        send_user_arguments(self._config, node)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: WorkerNode, error: object) -> None:
         """Take over what a worker collected; the run is partial if a worker died."""
-        output = getattr(node, "workeroutput", {}).get(ATTRIBUTE)  # xdist sets it at the regular end of a worker
-        if output is None or error:
+        output = output_of(node).get(ATTRIBUTE)
+        if not isinstance(output, dict) or error:
             self._partial = True
             return
         self._partial = self._partial or output["partial"]
@@ -121,7 +115,7 @@ class Ledger:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Compare the models, write baselines and the JSON report, and report unused entries."""
-        output = getattr(self._config, "workeroutput", None)  # of a worker of xdist
+        output = worker_output(self._config)
         if output is not None:
             collected = [[*key, sorted(node_ids)] for key, node_ids in self._collected.items()]
             output[ATTRIBUTE] = {"partial": self._partial, "collected": collected}

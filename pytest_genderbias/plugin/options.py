@@ -18,7 +18,8 @@ from pytest_genderbias.folders import default_cache
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import flag_values as parse
 from pytest_genderbias.plugin.flags import Switch, declared_flags, repeatable, switch, value
-from pytest_genderbias.plugin.items.base import BiasItem
+from pytest_genderbias.plugin.items.base import BiasItem, uses_fixture
+from pytest_genderbias.plugin.workers import is_worker
 from pytest_genderbias.text import packaged
 
 DTYPES = ("float32", "float16", "bfloat16", "float64")
@@ -255,10 +256,10 @@ def reject_options_of_missing_suites(config: pytest.Config, items: list[pytest.I
     Options in the ini file pass, since a run may collect only some suites. All options pass if a collected test in Python measures, since it
     may still ask for any suite. A worker of xdist cannot reject its run.
     """
-    if hasattr(config, "workerinput"):
+    if is_worker(config):
         return
     typed = any(str(argument).startswith("--bias-option") for argument in config.invocation_params.args)
-    if not typed or any(isinstance(item, pytest.Function) and "bias_measure" in item.fixturenames for item in items):
+    if not typed or any(uses_fixture(item, "bias_measure") for item in items):
         return
     known = {*packaged.names("fixtures"), *(item.suite_name for item in items if isinstance(item, BiasItem))}
     for suite, name, _ in config.stash[SETTINGS].options:

@@ -12,7 +12,7 @@ import pytest
 from pytest_genderbias.gates.policy import Policy, Referee, refereed_by
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.books import BookKey
-from pytest_genderbias.plugin.items.base import BiasItem
+from pytest_genderbias.plugin.items.base import BiasItem, uses_fixture
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.update_command import update_command
 
@@ -54,11 +54,6 @@ def measures(item: pytest.Item) -> bool:
 def mitigates(item: pytest.Item) -> bool:
     """Return whether a test in Python mitigates a model."""
     return uses_fixture(item, "bias_mitigation")
-
-
-def uses_fixture(item: pytest.Item, name: str) -> bool:
-    """Return whether a test in Python uses a fixture, directly or through other fixtures."""
-    return isinstance(item, pytest.Function) and name in item.fixturenames
 
 
 def book_of(item: pytest.Item) -> BookKey:

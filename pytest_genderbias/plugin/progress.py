@@ -1,29 +1,36 @@
-"""Progress on the terminal, past pytest's capturing: a bar where there is a terminal, a line now and then where there is none."""
+"""Progress on the terminal, in spite of pytest's capturing: a bar on a terminal, otherwise a line every half minute."""
 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Protocol
 
 import pytest
 
-_LINE_EVERY = 30.0  #: seconds between two lines where there is no terminal
+from pytest_genderbias.plugin.workers import is_worker
+
+_LINE_EVERY = 30.0  #: seconds between two lines without a terminal
+
+
+class _CaptureManager(Protocol):
+    """Pytest's plugin ``capturemanager``."""
+
+    def global_and_fixture_disabled(self) -> AbstractContextManager[None]: ...
 
 
 class TerminalProgress:
-    """Shows done, rate and time left. Workers of xdist show nothing."""
+    """Shows progress, rate and remaining time. Workers of xdist show nothing."""
 
     def __init__(self, config: pytest.Config, unit: str = "cases") -> None:
         self._unit = unit
-        self._silent = hasattr(config, "workerinput") or config.get_verbosity() < 0
-        self._capture: Any = config.pluginmanager.getplugin("capturemanager")
+        self._silent = is_worker(config) or config.get_verbosity() < 0
+        self._capture: _CaptureManager | None = config.pluginmanager.getplugin("capturemanager")
 
     @contextmanager
     def __call__(self, label: str, total: int, done: int) -> Iterator[Callable[[int], object]]:
-        """Show ``total`` units, of which ``done`` are there."""
+        """Show the progress of ``total`` units, of which ``done`` are complete; yield a function that adds to them."""
         if self._silent:
             yield lambda count: None
             return
@@ -37,8 +44,8 @@ class TerminalProgress:
         ) as bar:  # fmt: skip
             yield bar.update
 
-    def _uncaptured(self) -> Any:
-        return self._capture.global_and_fixture_disabled() if self._capture is not None else nullcontext()
+    def _uncaptured(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._capture is None else self._capture.global_and_fixture_disabled()
 
     def write(self, text: str) -> None:
         """Write to the real standard error."""
@@ -48,10 +55,10 @@ class TerminalProgress:
 
 
 class _Uncaptured:
-    """A stream for tqdm. Without a terminal each refresh becomes a line of its own."""
+    """A stream for tqdm. Without a terminal each update becomes a line."""
 
     def __init__(self, progress: TerminalProgress, terminal: bool) -> None:
-        self._progress, self._terminal, self._last = progress, terminal, time.monotonic()
+        self._progress, self._terminal = progress, terminal
 
     def write(self, text: str) -> int:
         if self._terminal:
@@ -61,7 +68,7 @@ class _Uncaptured:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Do nothing: every write is flushed."""
 
     def isatty(self) -> bool:
         return self._terminal

@@ -10,15 +10,13 @@ from itertools import pairwise
 import pytest
 
 from pytest_genderbias.plugin.items.base import PACKAGED, BiasItem
-
-ARGUMENTS = "genderbias_arguments"  #: key of the arguments of the user in the input of a worker of xdist
+from pytest_genderbias.plugin.workers import user_arguments
 
 
 def update_command(item: pytest.Item) -> str:
     """Return the command, without a reason."""
     config = item.config
-    worker_input = getattr(config, "workerinput", {})  # xdist sets it in its workers
-    arguments = [str(argument) for argument in worker_input.get(ARGUMENTS, config.invocation_params.args)]
+    arguments = [str(argument) for argument in user_arguments(config)]
     with_value, without_value = ["--bias-reason"], {"--bias-update", "--bias-update-new"}
     if not _is_packaged(item):  # this test alone, without the suites of flags
         with_value += ["--bias-suite", "--bias-no-worse-than"]

@@ -568,7 +568,7 @@ def test_only_the_controller_clears_and_bounds(project: pytest.Pytester) -> None
     workers.stdout.fnmatch_lines(
         [
             "bias: score cache *: removed 1 entry (*)",
-            "note: score cache *: removed 1 entry (*); what is used least recently goes until the rest is within 1 byte (*",
+            "note: score cache *: removed 1 entry (*); the least recently used entries go until the rest is within 1 byte (*",
         ]
     )
     assert not old.exists()
@@ -585,6 +585,6 @@ def test_a_run_bounds_the_cache_and_keeps_what_it_used(project: pytest.Pytester)
     assert old.exists()  # nothing was measured
     result = project.runpytest(*project.measuring, f"--bias-cache-size={size}")  # type: ignore[attr-defined]
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["note: score cache *: removed 1 entry (*); what is used least recently goes *"])
+    result.stdout.fnmatch_lines(["note: score cache *: removed 1 entry (*); the least recently used entries go *"])
     assert not old.exists()
     assert len(list_entries(cache)) == 1

@@ -44,6 +44,11 @@ class BiasItem(pytest.Item):
         return self.path, self.line - 1, f"{self.name} (line {self.line})"
 
 
+def uses_fixture(item: pytest.Item, name: str) -> bool:
+    """Return whether a test in Python uses a fixture, directly or through other fixtures."""
+    return isinstance(item, pytest.Function) and name in item.fixturenames
+
+
 def error_text(excinfo: pytest.ExceptionInfo[BaseException]) -> str:
     """Return the message of an error of this package; empty for any other error."""
     if isinstance(excinfo.value, GateFailure):

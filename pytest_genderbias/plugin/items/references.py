@@ -12,6 +12,7 @@ from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.items.base import BiasItem
 from pytest_genderbias.plugin.session import bias_session, refuse_or_skip
+from pytest_genderbias.plugin.workers import is_worker
 
 if TYPE_CHECKING:
     from pytest_genderbias.measurement.measurement import Measurement
@@ -39,7 +40,7 @@ def measure_references(item: ComparedItem) -> None:
     since it does not know which tests it gets.
     """
     prepared = item.config.stash.setdefault(_PREPARED, set())
-    items = [item] if hasattr(item.config, "workerinput") else item.session.items
+    items = [item] if is_worker(item.config) else item.session.items
     pending = [
         (reference, other)
         for other in items

@@ -1,9 +1,9 @@
-"""Suites without a test file: ``--bias-suite`` adds them to what pytest collects."""
+"""The tests of ``--bias-suite``, which belong to no test file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,7 +23,7 @@ class SuiteCollector(pytest.Collector):
     """The parent of the suites; it belongs to no file."""
 
     def collect(self) -> Iterable[pytest.Item]:
-        """Return one item a suite and model, model by model, that first which the others are compared with."""
+        """Return a test for each suite and model, model by model, beginning with the reference of the others."""
         settings = self.config.stash[SETTINGS]
         models: tuple[ModelSpec | None, ...] = settings.models or (None,)
         for spec in sorted(models, key=lambda spec: spec is not None and spec.name != settings.no_worse_than):
@@ -32,7 +32,7 @@ class SuiteCollector(pytest.Collector):
 
 
 class SuiteItem(ComparedItem):
-    """Measures one suite on one model, and compares it with the baseline and with another model where the project asks for that."""
+    """One suite on one model, compared with a stored baseline, and with the model of ``--bias-no-worse-than``."""
 
     def __init__(self, *, suite: str, spec: ModelSpec | None, parent: SuiteCollector) -> None:
         stem = suite.replace("\\", "/").rpartition("/")[2].removesuffix(".yaml")
@@ -40,7 +40,7 @@ class SuiteItem(ComparedItem):
         self.suite = suite
 
     def runtest(self) -> None:
-        """Measure, report, and judge against a stored entry, or make one where that is asked for; and against the other model."""
+        """Measure, and judge against the stored entry and the reference. Without a stored entry, an update makes one."""
         from pytest_genderbias.gates.assertions import settle_all
 
         measure_references(self)
@@ -51,18 +51,18 @@ class SuiteItem(ComparedItem):
         try:
             if self.reference is not None:
                 judgements.append(self._judge_no_worse(measurement, self.reference))
-        finally:  # a suite that does not apply to the other model is no excuse
+        finally:  # a reference that cannot be measured does not hide a regression from the baseline
             settle_all(judgements)
 
     @property
     def reference(self) -> ModelSpec | None:
-        """The model that this one may not be worse than."""
+        """The model that this one may not be worse than; ``None`` for the reference itself."""
         settings = self.config.stash[SETTINGS]
-        named = next((spec for spec in settings.models if spec.name == settings.no_worse_than), None)
-        return None if named == self.spec else named
+        reference = next((spec for spec in settings.models if spec.name == settings.no_worse_than), None)
+        return None if reference == self.spec else reference
 
     def measure_reference(self, reference: ModelSpec) -> Measurement:
-        """Measure what the model is compared with; the session keeps it."""
+        """Measure the reference with the settings of this test."""
         session = bias_session(self.config)
         return session.measure(session.suite(self.suite), reference, self._settings())
 
@@ -72,13 +72,13 @@ class SuiteItem(ComparedItem):
         outcomes.record_measurement(self, measurement)
         return measurement
 
-    def _settings(self) -> dict[str, Any]:
-        """Return the sample of the stored entry, where there is one."""
+    def _settings(self) -> dict[str, object]:
+        """Return the sample of the stored entry, if there is one."""
         size = outcomes.stored_sample_size(self, self.spec, [bias_session(self.config).suite(self.suite).name])
         return {} if size is None else {"limit": size}
 
     def _judge_no_worse(self, measurement: Measurement, reference: ModelSpec) -> Judgement:
-        """Compare with the other model; the comparisons are those that the flags name, whatever of them runs."""
+        """Compare with the reference. The comparisons are those that the flags name, whichever of them run."""
         from pytest_genderbias.gates.comparison import judge_no_worse
         from pytest_genderbias.gates.policy import active_referee
 
@@ -89,7 +89,7 @@ class SuiteItem(ComparedItem):
 
 
 def suite_items(session: pytest.Session) -> list[pytest.Item]:
-    """Return the items of ``--bias-suite``; a suite file that is wrong is a usage error."""
+    """Return the tests of ``--bias-suite``; a wrong suite file is a usage error."""
     for name in session.config.stash[SETTINGS].suites:
         try:
             bias_session(session.config).suite(name)

@@ -1,0 +1,50 @@
+"""What the controller and the workers of xdist tell each other. Without xdist there are no workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import pytest
+
+_ARGUMENTS = "genderbias_arguments"  #: key of the arguments of the user, which a worker does not have
+
+
+class WorkerNode(Protocol):
+    """A worker, as its controller sees it."""
+
+    workerinput: dict[str, object]
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Return whether this process is a worker."""
+    return hasattr(config, "workerinput")
+
+
+def worker_input(config: pytest.Config) -> Mapping[str, object]:
+    """Return what the controller sent; empty in any other process."""
+    sent: Mapping[str, object] = getattr(config, "workerinput", {})
+    return sent
+
+
+def worker_output(config: pytest.Config) -> dict[str, object] | None:
+    """Return what the controller will receive; ``None`` in any other process."""
+    output: dict[str, object] | None = getattr(config, "workeroutput", None)
+    return output
+
+
+def output_of(node: WorkerNode) -> Mapping[str, object]:
+    """Return what a worker sent at its regular end; empty if it died."""
+    output: Mapping[str, object] = getattr(node, "workeroutput", {})
+    return output
+
+
+def send_user_arguments(config: pytest.Config, node: WorkerNode) -> None:
+    """Send a worker the arguments of the user."""
+    node.workerinput[_ARGUMENTS] = [str(argument) for argument in config.invocation_params.args]
+
+
+def user_arguments(config: pytest.Config) -> Sequence[object]:
+    """Return the arguments of the user, also in a worker."""
+    arguments = worker_input(config).get(_ARGUMENTS)
+    return arguments if isinstance(arguments, list) else config.invocation_params.args
