@@ -623,7 +623,7 @@ def test_a_gate_for_none_of_the_models_is_a_skip(jobs: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines_random(
         [
             "skipped: tiny-nli: gate tiny-nli.net_neutral.at_least-2 is for candidat, other, and the run has candidate",
-            "skipped: tiny-nli: gate *.no_worse_than_candidate has no model to judge but candidate, which others are compared with: *",
+            "skipped: tiny-nli: gate *.no_worse_than_candidate has no model to judge except candidate, which others are compared with: *",
         ]
     )
     strict = jobs.runpytest(model(jobs, "good", "candidate"), "--bias-strict")

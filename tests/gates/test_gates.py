@@ -936,29 +936,6 @@ def test_a_model_to_compare_with_that_is_not_there(project: pytest.Pytester) -> 
     result.stdout.fnmatch_lines(["no model 'last' to compare with: give it with --bias-model=last=SPEC*"])
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--bias-inconclusive=never"], "--bias-inconclusive: expected one of fail, warn, got 'never'"),
-        (["--bias-stale=pass"], "--bias-stale: expected one of fail, warn, got 'pass'"),
-        (
-            ["--bias-correct-for=all"],
-            "--bias-correct-for: expected model, module, none, or a whole number of at least 1, got 'all'",
-        ),
-        (["--bias-correct-for=0"], "--bias-correct-for: expected *got '0'"),
-        (["--bias-seeds=1"], "--bias-seeds: expected a whole number of at least 2, got '1'"),
-        (["--bias-seeds=x"], "--bias-seeds: expected a whole number of at least 2, got 'x'"),
-        (["--bias-reason=because"], "--bias-reason: goes with --bias-update, which accepts what is worse"),
-        (["--bias-reason=because", "--bias-update-new"], "--bias-reason: goes with --bias-update, *"),
-    ],
-)
-def test_a_wrong_flag_is_a_usage_error_of_one_line(pytester: pytest.Pytester, flags: list[str], message: str) -> None:
-    result = pytester.runpytest(*flags)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: {message}"])
-    assert len([line for line in result.errlines if line.strip()]) == 1
-
-
 def test_a_case_that_rounding_tips_over_a_threshold_is_no_regression_of_the_same_weights() -> None:
     """One of 2,000 cases in 40 items: of the same weights it passes, of others nothing says that more would not follow."""
     labels, counts = np.asarray([f"item {i}" for i in range(40)]), np.full(40, 50.0)

@@ -99,6 +99,20 @@ occupation: {list: ./persons.yaml}
 prefixes: [{male: "He is {a:occupation} {occupation}", female: "She is {a:occupation} {occupation}"}]
 """,
 }
+#: Gates on two of the suites; ``limit`` is to be filled in.
+GATES = """
+gates:
+  - suite: ./tiny-nli.yaml
+    statistic: net_neutral
+    at_least: {limit}
+  - suite: ./tiny-nli.yaml
+    statistic: threshold_0.5
+    at_least: 0.5
+    settings: {{unit: word_pair}}
+  - suite: ./tiny-lm.yaml
+    statistic: signed_bias
+    within: 0.3
+"""
 NLI = ("-p", "no:cacheprovider", "--bias-suite=tiny-nli.yaml")
 
 

@@ -1,0 +1,48 @@
+"""Assertions in tests in Python."""
+
+from __future__ import annotations
+
+import pytest
+from support.small_projects import model
+
+
+def test_a_failing_assertion_tells_everything(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        from pytest_genderbias import assert_at_least
+
+        def test_neutral(bias_measure):
+            assert_at_least(bias_measure("tiny-nli.yaml"), 0.85)
+        """
+    )
+    result = project.runpytest(model(project, "worse"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*regressed: tiny-nli on m: net_neutral is 0.825, expected at least 0.85*",
+            "*net_neutral = 0.825*",
+            "*judged for the suite's cases, all of them*",
+            "*95 % interval for other items: none: the words for person that vary are too few among those scored*",
+            "*lower is worse, neutral is 1*",
+            "*264 of 264 cases scored*",
+            "*worst records:*",
+            "*slice: *",
+            "*| tiny-nli | m *| net_neutral *| at least 0.85 *| regressed *|",
+        ]
+    )
+
+
+def test_a_one_sided_limit_on_an_away_statistic_is_refused(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        """
+        import pytest
+        from pytest_genderbias import BiasError, assert_at_most, assert_within
+
+        def test_signed(bias_measure):
+            measurement = bias_measure("tiny-lm.yaml")
+            with pytest.raises(BiasError, match="use within"):
+                assert_at_most(measurement, 0.3, statistic="signed_bias")
+            assert_within(measurement, 0.3, statistic="signed_bias")
+        """
+    )
+    project.runpytest(model(project, "writer")).assert_outcomes(passed=1)

@@ -1,0 +1,25 @@
+"""``--bias-option``: options of suites."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.small_projects import NLI, model
+
+
+def test_options_of_a_suite_come_from_the_command_line(project: pytest.Pytester) -> None:
+    option = "--bias-option=tiny-nli:unit=word_pair"
+    report = project.path / "r.json"
+    project.runpytest(*NLI, model(project, "good"), option, f"--bias-json={report}").assert_outcomes(passed=1)
+    assert json.loads(report.read_text())["measurements"][0]["signature"]["settings"]["unit"] == "word_pair"
+    result = project.runpytest(*NLI, model(project, "good"), "--bias-option=tiny-nli:unitt=word_pair")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*tiny-nli has no option 'unitt'; it has *"])
+    result = project.runpytest(*NLI, model(project, "good"), "--bias-option=tiny-nly:unit=word_pair")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --bias-option: no suite 'tiny-nly' to take the option 'unit'; *tiny-nli*"])
+    under_xdist = project.runpytest_subprocess(*NLI, model(project, "good"), "--bias-option=tiny-nly:unit=x", "-n1")
+    under_xdist.assert_outcomes(passed=1)  # a worker cannot refuse its run
+    project.makeini("[pytest]\nbias_option = elsewhere:unit=word_pair")
+    project.runpytest(*NLI, model(project, "good")).assert_outcomes(passed=1)

@@ -1,0 +1,57 @@
+"""``--bias-suite``: suites as tests without a test file."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.small_projects import GATES, NLI, SUITES, model
+
+
+def test_suites_need_no_test_file(project: pytest.Pytester) -> None:
+    result = project.runpytest(*NLI, model(project, "good"), "-v")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["*genderbias::tiny-nli:m PASSED*", "*| tiny-nli | m *| net_neutral *| 0.9000 *| 264 *| measured *|"]
+    )
+
+
+def test_suites_answer_to_k_m_and_lf(project: pytest.Pytester) -> None:
+    suites = "--bias-suite=tiny-nli.yaml,tiny-disco.yaml,tiny-lm.yaml"
+    result = project.runpytest(suites, model(project, "filler"), "-k", "disco")
+    result.assert_outcomes(passed=1, deselected=2)
+    project.makepyfile(test_other="def test_other(): pass")
+    project.runpytest(suites, model(project, "filler"), "-m", "bias", "-q").assert_outcomes(
+        passed=1, skipped=2, deselected=1
+    )
+    project.runpytest(suites, model(project, "nan")).assert_outcomes(passed=1, failed=1, skipped=2)
+    again = project.runpytest(suites, model(project, "nan"), "--lf", "-v")
+    again.assert_outcomes(failed=1, deselected=again.parseoutcomes().get("deselected", 0))
+    again.stdout.fnmatch_lines(["*tiny-nli:m FAILED*"])
+
+
+def test_a_broken_suite_is_one_error_with_file_and_line(project: pytest.Pytester) -> None:
+    project.path.joinpath("tiny-nli.yaml").write_text(SUITES["tiny-nli"].replace("premise:", "premisse:"))
+    result = project.runpytest(*NLI, model(project, "good"))
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --bias-suite: *tiny-nli.yaml:8: unknown key 'premisse'*"])
+
+
+def test_what_was_skipped_is_said_with_its_reason(project):
+    result = project.runpytest(model(project, "good"), "--bias-suite=disco-names,disco-terms,lm-occupation")
+    result.assert_outcomes(skipped=3)
+    result.stdout.fnmatch_lines(
+        [
+            "skipped on m: disco-names, disco-terms: needs a masked LM; m is an NLI classifier",
+            "skipped on m: lm-occupation: needs a causal LM or a masked LM; m is an NLI classifier",
+        ]
+    )
+
+
+def test_works_under_xdist(project: pytest.Pytester) -> None:
+    project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit=0.8))
+    suites = "--bias-suite=tiny-nli.yaml,tiny-disco.yaml,tiny-lm.yaml"
+    result = project.runpytest_subprocess("-n", "2", suites, model(project, "good"), "--bias-json=r.json")
+    result.assert_outcomes(passed=3, skipped=3)
+    result.stdout.fnmatch_lines(["*| tiny-nli *| net_neutral *| 0.9000 *| at least 0.8 *| pass *|"])
+    assert len(json.loads(project.path.joinpath("r.json").read_text())["measurements"]) == 3

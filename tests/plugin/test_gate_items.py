@@ -1,0 +1,60 @@
+"""Gate files as tests: each gate on each model."""
+
+from __future__ import annotations
+
+import pytest
+from support.small_projects import GATES, NLI, model
+
+
+def test_yaml_gates_are_tests(project: pytest.Pytester) -> None:
+    project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit=0.8))
+    result = project.runpytest(model(project, "good"), "-v", "-m", "bias")
+    result.assert_outcomes(passed=2, skipped=1)
+    result.stdout.fnmatch_lines(["*release.bias.yaml::tiny-nli.net_neutral.at_least:m PASSED*", "*| 64 of 264 *"])
+    project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit=0.99))
+    result = project.runpytest(model(project, "good"))
+    result.assert_outcomes(passed=1, failed=1, skipped=1)
+    result.stdout.fnmatch_lines(
+        ["*release.bias.yaml:3: regressed: tiny-nli on m: net_neutral is 0.9, and with 95 % *, expected at least 0.99*"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gates: [1, }", "*release.bias.yaml:1: not valid YAML*"),
+        ("gate: []", "*release.bias.yaml:1: unknown key 'gate'*"),
+        ("gates:\n  - suite: nope\n    at_most: 1", "*release.bias.yaml:2: no suite 'nope'*"),
+        (
+            "gates:\n  - suite: ./tiny-nli.yaml\n    statistic: nope\n    at_most: 1",
+            "*release.bias.yaml:3: tiny-nli has no statistic 'nope'*",
+        ),
+        ("gates:\n  - suite: ./tiny-nli.yaml", "*release.bias.yaml:2: a gate without a limit*"),
+        (
+            "gates:\n  - suite: ./tiny-nli.yaml\n    at_most: much",
+            "*release.bias.yaml:3: 'at_most' of the gate should be*",
+        ),
+        (
+            "gates:\n  - suite: ./tiny-lm.yaml\n    statistic: signed_bias\n    at_most: 1",
+            "*release.bias.yaml:2: signed_bias is worse on either side*",
+        ),
+        (
+            "gates:\n  - suite: ./tiny-nli.yaml\n    at_most: 1\n    settings: {speed: 9}",
+            "*release.bias.yaml:4: unknown setting 'speed'*",
+        ),
+        ("gates:\n  - suite: ./tiny-nli.yaml\n    at_least: 1\n    tolerance: 1", "*release.bias.yaml:4: 'tolerance'*"),
+    ],
+)
+def test_a_wrong_gate_file_is_one_error_with_file_and_line(project: pytest.Pytester, text: str, message: str) -> None:
+    project.path.joinpath("release.bias.yaml").write_text(text)
+    result = project.runpytest(model(project, "good"))
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([message])
+
+
+def test_nothing_is_written_without_a_flag(project: pytest.Pytester) -> None:
+    project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit=0.8))
+    before = {path for path in project.path.rglob("*") if "__pycache__" not in str(path)}
+    project.runpytest(*NLI, model(project, "good"))
+    after = {path for path in project.path.rglob("*") if "__pycache__" not in str(path)}
+    assert after == before

@@ -1,0 +1,27 @@
+"""Settings in the ini file."""
+
+from __future__ import annotations
+
+import pytest
+from support.small_projects import model
+
+
+def test_settings_come_from_ini_keys(project: pytest.Pytester) -> None:
+    project.makeini(
+        f"[pytest]\nbias_model = m={project.models}:good\nbias_suite = tiny-nli.yaml\nbias_limit = 100\nbias_seed = 7"
+    )  # type: ignore[attr-defined]
+    result = project.runpytest()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["bias: m; seed 7*at most 100 cases*", "*| 100 of 264 *"])
+
+
+def test_paths_in_the_ini_file_start_at_the_root_directory(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.makeini("[pytest]\nbias_suite = tiny-nli.yaml\nbias_json = report.json")
+    below = project.mkdir("below")
+    monkeypatch.chdir(below)
+    project.runpytest(
+        model(project, "good"), "--rootdir", str(project.path), "-c", str(project.path / "tox.ini")
+    ).assert_outcomes(passed=1)
+    assert (project.path / "report.json").is_file()

@@ -1,0 +1,52 @@
+"""A wrong flag is a usage error of one line."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--bias-model=./nowhere"], "--bias-model: no directory ./nowhere*"),
+        (["--bias-suite=nothing"], "--bias-suite: no suite 'nothing'*"),
+        (["--bias-suite=./nothing.yaml"], "--bias-suite: no file *nothing.yaml"),
+        (["--bias-limit=0"], "--bias-limit: expected a whole number of at least 1, got '0'"),
+        (["--bias-dtype=float8"], "--bias-dtype: expected one of *"),
+        (["--bias-model=a=gpt2", "--bias-model=a=bert-base"], "--bias-model: two models are called 'a'*"),
+        (["--bias-update", "--bias-update-new"], "--bias-update and --bias-update-new exclude each other*"),
+        (["--bias-model=broken.jsonl"], "--bias-model: *broken.jsonl:1: not valid JSON: *"),
+        (["--bias-model=empty.jsonl"], "--bias-model: *empty.jsonl: the file has no rows"),
+        (["--bias-option=unit"], "--bias-option: expected *SUITE:*NAME=VALUE, got 'unit'"),
+        (["--bias-option=unitt=word_pair"], "--bias-option: no suite has an option 'unitt'; expected one of *unit*"),
+        (["--bias-option=unit=2026-13-01"], "--bias-option: '2026-13-01' is not a valid value; put it in quotes"),
+        (["--bias-inconclusive=never"], "--bias-inconclusive: expected one of fail, warn, got 'never'"),
+        (["--bias-stale=pass"], "--bias-stale: expected one of fail, warn, got 'pass'"),
+        (
+            ["--bias-correct-for=all"],
+            "--bias-correct-for: expected model, module, none, or a whole number of at least 1, got 'all'",
+        ),
+        (["--bias-correct-for=0"], "--bias-correct-for: expected *got '0'"),
+        (["--bias-seeds=1"], "--bias-seeds: expected a whole number of at least 2, got '1'"),
+        (["--bias-seeds=x"], "--bias-seeds: expected a whole number of at least 2, got 'x'"),
+        (["--bias-reason=because"], "--bias-reason: goes with --bias-update, which accepts what is worse"),
+        (["--bias-reason=because", "--bias-update-new"], "--bias-reason: goes with --bias-update, *"),
+    ],
+)
+def test_a_wrong_setting_is_a_usage_error(project: pytest.Pytester, arguments: list[str], message: str) -> None:
+    project.path.joinpath("broken.jsonl").write_text('{"id": \n')
+    project.path.joinpath("empty.jsonl").write_text("")
+    with pytest.raises(pytest.UsageError) as error:
+        project.parseconfigure(*arguments)
+    assert fnmatch(str(error.value), message.replace("[", "[[]"))
+    assert "\n" not in str(error.value)
+
+
+def test_a_usage_error_is_one_line(project: pytest.Pytester) -> None:
+    result = project.runpytest("--bias-limit=0")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert [line for line in result.errlines if line.strip()] == [
+        "ERROR: --bias-limit: expected a whole number of at least 1, got '0'"
+    ]
