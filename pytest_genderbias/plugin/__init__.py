@@ -1,4 +1,13 @@
-"""The pytest plugin ``genderbias``. Loading it imports no torch, transformers, scipy or numpy."""
+"""The pytest plugin ``genderbias``.
+
+In come flags, ini keys, gate files, and tests in Python that use the fixtures; out go tests, their outcomes, baselines and the report.
+The plugin collects, skips, fails and prints; measuring and judging is done by the other rooms, which do not know pytest. No other room
+imports this one. Loading it imports no torch, transformers, scipy or numpy.
+
+Flags are declared in ``options``. ``items`` holds the tests that flags and gate files declare. What a test measures and judges is
+recorded in its outcome (``outcomes``), which travels on its report (``reported``) to the ``ledger`` of the run. The ledger writes
+baselines (``acceptance``) and prints the ``summary``.
+"""
 
 from __future__ import annotations
 

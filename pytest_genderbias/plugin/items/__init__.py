@@ -1,1 +1,1 @@
-"""The pytest items that measure and judge."""
+"""The tests that flags and gate files declare. All derive from :class:`~pytest_genderbias.plugin.items.base.BiasItem`."""
