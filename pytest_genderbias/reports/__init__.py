@@ -1,1 +1,5 @@
-"""Reports: the tables and the JSON file of a run. They take measurements, judgements and comparisons, print them, and decide nothing."""
+"""Reports: the tables at the end of a run, and its JSON file.
+
+In: measurements, judgements and comparisons. Out: markdown text, or a file. Only the plugin calls this room. It judges nothing; the
+only figures that it computes are p values corrected for the number of tests in the run.
+"""

@@ -1,5 +1,5 @@
-"""Words and templates: YAML with line numbers, word lists, indefinite articles, and sentences with slots.
+"""Words and templates: YAML with line numbers, word lists, indefinite articles, sentences with slots, and escaping for output.
 
-In: YAML files and template texts. Out: checked word lists and parsed templates. Every other room may import this one, which
-imports none of them but ``errors``.
+In: YAML files and template texts. Out: checked word lists, parsed templates and texts that are safe to print. Every other room
+may import this one, which imports only ``errors``.
 """

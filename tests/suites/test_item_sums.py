@@ -30,6 +30,8 @@ from pytest_genderbias.statistics.group_gaps import (
 from pytest_genderbias.statistics.inference.blocks import blocks_of, distinct
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, align, mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.statistics.inference.paired import compare_items
+from pytest_genderbias.statistics.inference.reduction import compare_weighted_items
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.rate_counts import hits_and_trials_of, rate_counts
 from pytest_genderbias.statistics.sums import (
@@ -38,6 +40,7 @@ from pytest_genderbias.statistics.sums import (
     gap_pearson_sums,
     slope_sums,
     template_bias_sums,
+    template_sums,
 )
 from pytest_genderbias.suites.registry import FAMILIES
 
@@ -86,6 +89,19 @@ def test_sums_without_names_are_aligned_by_item():
     first, second = align(then, now)
     assert first.sums.tolist() == [[6.0, 1.0], [3.0, 2.0]] and second.sums.tolist() == [[1.0, 1.0], [2.0, 2.0]]
     assert first.ratio and first.total == then.total == 3.0
+
+
+def test_a_unit_without_a_case_on_one_side_is_left_out_of_both():
+    words, templates, scores, counts = list("abcdefgh"), ["x", "y"], np.arange(16.0).reshape(8, 2), np.ones((8, 2))
+    without_c = np.ones(8)[:, None] * (np.arange(8) != 2)[:, None]
+    then = template_sums(words, templates, scores * without_c, counts * without_c, "words")
+    now = template_sums(words, templates, scores, counts, "words")
+    for first, second in (align(then, now), align(now, then)):
+        assert first.labels.tolist() == second.labels.tolist() == list("abdefgh")
+        assert first.by_unit().labels.tolist() == second.by_unit().labels.tolist() == list("abdefgh")
+    difference = compare_items(then, now, lambda value: value)
+    assert (difference.items, difference.value) == (7, 0.0)
+    assert compare_weighted_items([then, now], [now], lambda value: value).items == 7
 
 
 def test_what_cannot_be_aligned_is_refused():

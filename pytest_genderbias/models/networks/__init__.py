@@ -1,4 +1,8 @@
-"""Networks of this package as ordinary transformers classes: those of the papers' mitigations that transformers does not have."""
+"""Networks of this package as ordinary transformers classes: those of the papers' mitigations that transformers does not have.
+
+In: a ``model_type`` of a ``config.json``. Out: a class that transformers' Auto classes find after :func:`register`. Loading
+registers the networks, and recipes build and train them. The modules import torch, so import them inside functions.
+"""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class ItemSums:
 def align(then: ItemSums, now: ItemSums) -> tuple[ItemSums, ItemSums]:
     """Return both with the same units and the same sums, each in the same order.
 
-    Units are those that both have, sorted by label. Named sums are those that either has, sorted by name; a sum that one side
+    Units are those that have a case on both sides, sorted by label. Named sums are those that either has, sorted by name; a sum that one side
     lacks is 0 for all its units. Templates stay where both sides have the same ones; otherwise each side is combined by unit.
 
     Args:
@@ -149,7 +149,10 @@ def align(then: ItemSums, now: ItemSums) -> tuple[ItemSums, ItemSums]:
         raise ValueError(f"sums over {then.over} and over {now.over} are not of one statistic")
     if not _same_templates(then, now):
         then, now = then.by_unit(), now.by_unit()
-    labels, rows_then, rows_now = np.intersect1d(then.labels, now.labels, assume_unique=True, return_indices=True)
+    # A unit without a case on one side is a unit of neither, though it has a row of sums by template.
+    in_both = np.intersect1d(then.by_unit().labels, now.by_unit().labels, assume_unique=True)
+    labels, rows_then = np.intersect1d(then.labels, in_both, assume_unique=True, return_indices=True)[:2]
+    rows_now = np.intersect1d(now.labels, in_both, assume_unique=True, return_indices=True)[1]
     if not len(labels):
         raise UndefinedError(f"the two have none of the {then.over} in common")
     if then.columns is None or now.columns is None:
