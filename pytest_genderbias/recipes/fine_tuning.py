@@ -41,7 +41,7 @@ from pytest_genderbias.statistics.correlation import pearson, product_sums
 from pytest_genderbias.statistics.inference.blocks import blocks_of
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
 from pytest_genderbias.suites.cases import Question, TextCases
-from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, read_table
+from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, ColumnOptions, read_table
 from pytest_genderbias.suites.query import ClassProbabilities, PairProbabilities, PairSimilarity, Query
 from pytest_genderbias.suites.suite import Suite
 
@@ -417,7 +417,9 @@ class ClassifierTuning(FineTuning, SuiteSettingsRecipe):
                 text, label = read_text(path, row, columns[0]), read_name(path, row, columns[1])
                 yield {"id": f"{prefix}{number}", "text": text, "label": label}
             return
-        options = {name: vars(self)[name] for name in ("text_column", "label_column", "group_column")}
+        options = ColumnOptions(
+            text_column=self.text_column, label_column=self.label_column, group_column=self.group_column
+        )
         table = read_table(path, options, any_group=True)
         for row_id, text, label, group, name in zip(
             table.ids, table.texts, table.labels, table.groups, table.names, strict=True

@@ -19,7 +19,10 @@ from pytest_genderbias.suites.query import BesideText, Query
 
 IntArray = NDArray[np.int64]
 Spans = tuple[tuple[int, int], ...]
-Facts: TypeAlias = Mapping[str, NDArray[Any]]  #: arrays of texts, numbers or Python objects, each known to its family
+#: What is known of the cases (gold answers, groups, ids): one array per fact, whose dtype depends on the fact.
+Facts: TypeAlias = Mapping[str, NDArray[Any]]
+#: Arrays of a summary, by name.
+Items: TypeAlias = dict[str, NDArray[np.generic]]
 
 
 class Cases(Protocol):

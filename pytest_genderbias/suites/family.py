@@ -6,17 +6,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.options import Option
-from pytest_genderbias.suites.statistic import FamilyStatistic, Options, Statistic
+from pytest_genderbias.suites.statistic import FamilyStatistic, Statistic
 from pytest_genderbias.suites.summary import Summary
 from pytest_genderbias.text.located_yaml import LocatedMap
 
-Body: TypeAlias = Any  #: what a family reads from a suite file; each family has its own type
+BodyT = TypeVar("BodyT")
+OptionsT = TypeVar("OptionsT", bound=Mapping[str, object])
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class Context:
     seed: int = 0
 
 
-class Family(ABC):
-    """A family of suites: how to read its suite files, make questions from them, and summarise the answers."""
+class Family(ABC, Generic[BodyT, OptionsT]):
+    """A family of suites: how its files are read, which cases they make, what is asked, and how answers are summarised."""
 
     name: ClassVar[str]
     definition: ClassVar[str]  #: name and version of the statistics; other definitions are never compared
@@ -53,15 +54,15 @@ class Family(ABC):
     seeds_are_restarts: ClassVar[bool] = False  #: whether its option ``seeds`` is a number of restarts
 
     @abstractmethod
-    def read(self, data: LocatedMap, beside: Path) -> Body:
+    def read(self, data: LocatedMap, beside: Path) -> BodyT:
         """Read and check the family's part of a suite file."""
 
     @abstractmethod
-    def content(self, body: Body) -> object:
+    def content(self, body: BodyT) -> object:
         """Return the part of the suite that goes into the digest, as plain JSON values."""
 
     @abstractmethod
-    def questions(self, body: Body, options: Options, context: Context) -> dict[str, Question]:
+    def questions(self, body: BodyT, options: OptionsT, context: Context) -> dict[str, Question]:
         """Return the questions to the model, the main question first.
 
         Raises:
@@ -69,11 +70,11 @@ class Family(ABC):
         """
 
     @abstractmethod
-    def summarise(self, body: Body, options: Options, answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: BodyT, options: OptionsT, answers: Mapping[str, Answer], seed: int) -> Summary:
         """Return values, intervals, records and item statistics."""
 
-    def shuffle(self, body: Body, options: Options, answers: Mapping[str, Answer], seed: int, repeats: int) -> object:
-        """Shuffle what :attr:`null_control` names ``repeats`` times, and return the shuffles, from which statistics compute their null values.
+    def shuffle(self, body: BodyT, options: OptionsT, answers: Mapping[str, Answer], seed: int, repeats: int) -> Any:
+        """Shuffle what :attr:`null_control` names ``repeats`` times, and return whatever the statistics make null values from.
 
         The model is not asked again. ``None`` if the answers leave nothing to shuffle. Fewer repeats if all of them would take
         longer than a few minutes.
@@ -84,7 +85,7 @@ class Family(ABC):
         return None
 
     def null(
-        self, body: Body, options: Options, answers: Mapping[str, Answer], seed: int, repeats: int
+        self, body: BodyT, options: OptionsT, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
         """Return the values of statistics after each shuffle, shape (repeats,). NaN where a shuffle leaves a statistic undefined.
 
@@ -106,3 +107,7 @@ class Family(ABC):
     def own_questions(self) -> frozenset[str]:
         """Return the names of questions that only one statistic needs."""
         return frozenset(s.question for s in self.statistics.values() if s.question is not None)
+
+
+#: A family of any body and options: the registry and a suite hold families of all kinds.
+AnyFamily: TypeAlias = Family[Any, Any]

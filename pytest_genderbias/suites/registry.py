@@ -15,9 +15,9 @@ from pytest_genderbias.suites.families.probe import Probe
 from pytest_genderbias.suites.families.sts import Sts
 from pytest_genderbias.suites.families.subspace import Subspace
 from pytest_genderbias.suites.families.weat import Ceat, Weat
-from pytest_genderbias.suites.family import Family
+from pytest_genderbias.suites.family import AnyFamily
 
-FAMILIES: dict[str, Family] = {
+FAMILIES: dict[str, AnyFamily] = {
     family.name: family
     for family in (
         Bios(),

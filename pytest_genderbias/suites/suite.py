@@ -7,9 +7,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pytest_genderbias.errors import BiasError, DataFileError, UnknownNameError
-from pytest_genderbias.suites.family import Body, Family
+from pytest_genderbias.suites.family import AnyFamily
 from pytest_genderbias.suites.options import resolve_options
 from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.text import packaged
@@ -32,8 +33,8 @@ class Suite:
     licence: str
     language: str
     path: Path
-    family: Family
-    body: Body
+    family: AnyFamily
+    body: Any  # each family has its own type of body
     defaults: Mapping[str, object]
     digest: str
 

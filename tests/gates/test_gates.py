@@ -250,7 +250,7 @@ def test_a_sample_of_what_is_no_mean_decides_nothing(wide: Path) -> None:
 def test_no_value_fails_and_says_why(whole: Measurement) -> None:
     found = judge_limit(whole, Limit(at_least=0.5), "accuracy")
     assert (found.verdict, Policy().fails(found)) == ("no value", True)
-    assert "accuracy should be at least 0.5, but it has no value: SNLI is not there" in found.text.partition("\n")[0]
+    assert "accuracy should be at least 0.5, but it has no value: SNLI is missing" in found.text.partition("\n")[0]
 
 
 def restarts(wide: Path, *bases: float) -> Measurement:

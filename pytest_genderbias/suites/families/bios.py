@@ -1,11 +1,11 @@
-"""The family ``bios``: a classifier's rates for women and for men, class by class (orgad2022, section 3; webster2020, section 3.1)."""
+"""The family ``bios``: rates of a classifier for women and men, by class (orgad2022, section 3; webster2020, section 3.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,12 +36,13 @@ from pytest_genderbias.statistics.inference.intervals import clustered_mean_inte
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.sums import accuracy_sums, distance_sums, gap_sums, take_arrays
-from pytest_genderbias.suites.cases import Answer, Question
+from pytest_genderbias.suites.cases import Answer, Items, Question
 from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUMNS
 from pytest_genderbias.suites.families.shared.persons import (
     FloatArray,
     Groups,
     IntArray,
+    PersonOptions,
     Persons,
     compared_groups,
     digests,
@@ -59,13 +60,11 @@ from pytest_genderbias.text.located_yaml import LocatedMap
 
 _RATES: Mapping[str, Rate] = {"tpr": "true_positive", "fpr": "false_positive", "precision": "precision"}
 _GAP_FIGURES: Mapping[str, GapFigure] = {"sum": "sum", "pearson": "pearson", "slope": "slope"}
-_SHUFFLES = 999  #: of the groups, for the null control; fewer where the tables are large
-_MOST_COUNTS = 20_000_000  #: in all shuffled tables
-_MOST_ID_BYTES = (
-    500_000  #: of the ids that a baseline keeps: more might not fit there, and the counts beside them neither
-)
+_SHUFFLES = 999  #: Shuffles of the groups for the null control; fewer for large tables.
+_MOST_COUNTS = 20_000_000  #: The largest number of counts in all shuffled tables.
+_MOST_ID_BYTES = 500_000  #: The largest size of the stored ids, so that ids and counts fit into a baseline.
 _NO_DISTANCE_INTERVAL = (
-    "small cells bias it upwards, and no interval that holds is known; the records have it for shuffled groups"
+    "small cells bias it upwards, and no valid interval is known; the records compare it with shuffled groups"
 )
 
 
@@ -169,14 +168,20 @@ def _statistics() -> dict[str, FamilyStatistic]:
     return statistics
 
 
-def _two_names(value: Any) -> bool:
+def _two_names(value: object) -> bool:
     return value is None or (
         isinstance(value, (list, tuple)) and len(set(map(str, value))) == len(value) == 2 and all(map(str, value))
     )
 
 
-class Bios(Family):
-    """Gaps between women and men in a classifier's rates, and how far their distributions are apart."""
+class BiosOptions(PersonOptions):
+    """The values of the options."""
+
+    balanced: bool
+
+
+class Bios(Family[None, BiosOptions]):
+    """Gaps between women and men in the rates of a classifier, and distances of their distributions."""
 
     name: ClassVar[str] = "bios"
     definition: ClassVar[str] = "bios/1"
@@ -195,16 +200,16 @@ class Bios(Family):
             None,
             "a list of two names, as [female, male]",
             _two_names,
-            "groups that are compared, the first minus the second; where they are named, others in a table are left out, not refused",
+            "groups to compare, the first minus the second; if they are named, rows of other groups are left out",
         ),
         "balanced": Option(
             True,
             "true or false",
             lambda v: isinstance(v, bool),
-            "draw as many women as men in each class, for all figures but slopes, as orgad2022 does",
+            "draw as many women as men in each class, as in orgad2022, for all statistics except slopes",
         ),
         "training": text(
-            "labelled table of the training data, for the share of women in each class; none: the share in the data that is measured",
+            "labelled table of the training data, for the share of women in each class; by default the share in the measured data",
             display=True,
         ),
     }
@@ -212,30 +217,32 @@ class Bios(Family):
     def read(self, data: LocatedMap, beside: Path) -> None:
         """Read nothing: the texts come from data sets."""
 
-    def content(self, body: None) -> Any:
+    def content(self, body: None) -> object:
         """Return nothing: the digest of the data is in the signature."""
         return []
 
-    def questions(self, body: None, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+    def questions(self, body: None, options: BiosOptions, context: Context) -> dict[str, Question]:
         """Ask for the class of every text, or for all stored predictions."""
         if context.role == "class-predictions":
             return {"predictions": Question(None, StoredPredictions())}
         return {"cases": Question(labelled_cases(options, context), ClassProbabilities())}
 
-    def summarise(self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: None, options: BiosOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
         """Compare groups; intervals of sums and accuracy over persons, of r and slopes over classes."""
         groups, answer = compared_groups(options), next(iter(answers.values()))
         stored_ones = answer.cases is None
         persons, left_out = _persons(options, answer)
-        chosen, unbalanced = _balanced(persons, options, seed)
-        tables, everybody, shares = persons.tables(chosen), persons.tables(), persons.shares()
+        compared, unbalanced = _balanced(persons, options, seed)
+        tables, everybody, shares = persons.tables(compared), persons.tables(), persons.shares()
         figures = SummaryBuilder(self.statistics)
         for name in _RATES:
             _take_gaps(figures, name, tables, everybody, shares, groups)
         _take_distances(figures, tables)
         _take_accuracy(figures, tables)
         if unbalanced is not None:
-            figures.miss(unbalanced, *(key for key, one in self.statistics.items() if one.drawn(options, "")))
+            figures.miss(
+                unbalanced, *(key for key, statistic in self.statistics.items() if statistic.drawn(options, ""))
+            )
         repeats = int(np.clip(_MOST_COUNTS // tables.size, 99, _SHUFFLES))
         null = _null_records(figures.values, _null(tables, repeats, seed) if tables.any() else {})
         records = [
@@ -247,22 +254,22 @@ class Bios(Family):
         ]
         notes = [
             *([f"{left_out} cases of other groups are left out"] if left_out else ()),
-            *(_balance_notes(persons, chosen, groups) if options["balanced"] else ()),
+            *(_balance_notes(persons, compared, groups) if options["balanced"] else ()),
             *_share_notes(persons, options),
             *_empty_notes(tables),
             *_null_notes(null),
         ]
         whole = answer.n == answer.n_total
-        items = _items(persons, tables, whole) | _block_items(persons, chosen, options["balanced"])
+        items = _items(persons, tables, whole) | _block_items(persons, compared, options["balanced"])
         return figures.summary(records, items, notes, digests(persons) if stored_ones else {})
 
     def shuffle(
-        self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+        self, body: None, options: BiosOptions, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
         """Return sums, correlations, slopes and distances with the groups shuffled; accuracy knows no groups."""
         persons, _ = _persons(options, next(iter(answers.values())))
-        chosen, _ = _balanced(persons, options, seed)
-        tables, everybody = persons.tables(chosen), persons.tables()
+        compared, _ = _balanced(persons, options, seed)
+        tables, everybody = persons.tables(compared), persons.tables()
         size = max(1, _MOST_COUNTS // tables.size)
         parts = []
         for number, start in enumerate(range(0, repeats, size)):
@@ -272,13 +279,13 @@ class Bios(Family):
         return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
 
-def _persons(options: Mapping[str, Any], answer: Answer) -> tuple[Persons, int]:
-    """Return who was classified, and the number of rows of other groups."""
+def _persons(options: BiosOptions, answer: Answer) -> tuple[Persons, int]:
+    """Return the classified persons, and the number of rows of other groups."""
     return stored_persons(answer.content, options) if answer.cases is None else scored_persons(answer)
 
 
-def _balanced(persons: Persons, options: Mapping[str, Any], seed: int) -> tuple[IntArray, str | None]:
-    """Return the persons that are compared, and why there are none."""
+def _balanced(persons: Persons, options: BiosOptions, seed: int) -> tuple[IntArray, str | None]:
+    """Return the positions of the compared persons, and the reason if there are none."""
     if not options["balanced"]:
         return np.arange(len(persons.ids)), None
     try:
@@ -287,10 +294,10 @@ def _balanced(persons: Persons, options: Mapping[str, Any], seed: int) -> tuple[
         return np.zeros(0, dtype=np.int64), str(error)
 
 
-def _items(persons: Persons, tables: IntArray, whole: bool) -> dict[str, NDArray[Any]]:
-    """Return hits and trials by rate, group and class; and the ids where all cases were scored, to name those that a baseline had."""
+def _items(persons: Persons, tables: IntArray, whole: bool) -> Items:
+    """Return hits and trials by rate, group and class; after a complete scoring, also the ids, for a comparison with a baseline."""
     hits, trials = zip(*(hits_and_trials(tables, rate) for rate in _RATES.values()), strict=True)
-    items: dict[str, NDArray[Any]] = {
+    items: Items = {
         "class": np.asarray(persons.labels),
         "rate": np.asarray(tuple(_RATES)),
         "hits": np.stack(hits).astype(np.int32),
@@ -300,11 +307,11 @@ def _items(persons: Persons, tables: IntArray, whole: bool) -> dict[str, NDArray
     return items | {"id": ids} if whole and np.char.str_len(ids).sum() <= _MOST_ID_BYTES else items
 
 
-def _block_items(persons: Persons, chosen: IntArray, balanced: bool) -> dict[str, NDArray[Any]]:
-    """Return tables by block of persons, of those chosen and, where that is fewer, of all; and shares, -1 where not known."""
+def _block_items(persons: Persons, chosen: IntArray, balanced: bool) -> Items:
+    """Return tables by block of persons, of the compared ones and, with balancing, of all; and shares, -1 if unknown."""
     block = block_of(persons.ids.tolist())
 
-    def packed(rows: Any) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def packed(rows: IntArray | slice) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         columns = (block, persons.group, persons.gold, persons.predicted)
         return BlockTables.of(persons.labels, *(column[rows] for column in columns)).packed()
 
@@ -316,7 +323,7 @@ def _block_items(persons: Persons, chosen: IntArray, balanced: bool) -> dict[str
 
 
 def _share_of_classes(persons: Persons) -> FloatArray:
-    """Return the share of the first group by class, NaN where it is not known."""
+    """Return the share of the first group by class, NaN if it is unknown."""
     known = persons.shares()
     return np.asarray([known.get(c, np.nan) for c in range(len(persons.labels))])
 
@@ -332,7 +339,7 @@ def _take_gaps(
     shares: Mapping[int, float],
     groups: Groups,
 ) -> None:
-    """Take sum and r of the gaps in the balanced data, and their slope in all."""
+    """Add sum and r of the gaps in the balanced data, and their slope in all data."""
     rate = _RATES[name]
     figures.take(
         f"{name}_gap_sum",
@@ -354,7 +361,7 @@ def _take_gaps(
 
 
 def _take_distances(figures: SummaryBuilder, tables: IntArray) -> None:
-    """Take sums and gaps of the distances."""
+    """Add sums and gaps of the distances."""
     for name, measure in MEASURES.items():
         figures.take(
             f"{name}_sum", partial(_distance, distance_sum, measure, tables), no_interval=_NO_DISTANCE_INTERVAL
@@ -385,46 +392,47 @@ def _take_accuracy(figures: SummaryBuilder, tables: IntArray) -> None:
 def _null_lines(
     tables: IntArray, everybody: IntArray, shares: FloatArray, repeats: int, seed: int
 ) -> dict[str, FloatArray]:
-    """Return correlations, and slopes over everybody, with groups shuffled within gold classes."""
-    found = {}
+    """Return correlations, and slopes over all persons, with groups shuffled within gold classes."""
+    null = {}
     for figure, counts in (("pearson", tables), ("slope", everybody)):
         shuffled = permuted_tables(counts, repeats, seed)
         for name, rate in _RATES.items():
-            found[f"{name}_gap_{figure}"] = gap_figure(*hits_and_trials(shuffled, rate), shares, _GAP_FIGURES[figure])
-    return found
+            null[f"{name}_gap_{figure}"] = gap_figure(*hits_and_trials(shuffled, rate), shares, _GAP_FIGURES[figure])
+    return null
 
 
 def _null(tables: IntArray, repeats: int, seed: int) -> dict[str, FloatArray]:
-    """Return sums and distances under shuffled groups: within gold classes, for independence anywhere, for sufficiency within
-    predicted classes. NaN where there are no cases.
+    """Return sums and distances with shuffled groups; NaN without cases.
+
+    Groups are shuffled within gold classes; for independence over all cases, for sufficiency within predicted classes.
     """
     if not tables.any():
         names = [f"{name}_gap_sum" for name in _RATES] + [f"{name}_sum" for name in MEASURES]
         return {name: np.full(repeats, np.nan) for name in (*names, "separation_gap", "sufficiency_gap")}
     within_gold = permuted_tables(tables, repeats, seed)
-    found = {f"{name}_gap_sum": absolute_gap_sums(within_gold, rate) for name, rate in _RATES.items()}
+    null = {f"{name}_gap_sum": absolute_gap_sums(within_gold, rate) for name, rate in _RATES.items()}
     anywhere = permuted_tables(tables.reshape(2, 1, -1), repeats, seed).reshape(repeats, *tables.shape)
     within_predicted = np.swapaxes(permuted_tables(np.swapaxes(tables, 1, 2), repeats, seed), 2, 3)
     for name, shuffled in (("independence", anywhere), ("separation", within_gold), ("sufficiency", within_predicted)):
         distances = MEASURES[name](shuffled).values
-        found[f"{name}_sum"] = distances.sum(axis=(1, 2))
+        null[f"{name}_sum"] = distances.sum(axis=(1, 2))
         if name != "independence":
-            found[f"{name}_gap"] = np.abs(distances[:, 0] - distances[:, 1]).sum(axis=1)
-    return found
+            null[f"{name}_gap"] = np.abs(distances[:, 0] - distances[:, 1]).sum(axis=1)
+    return null
 
 
 # Records and notes ------------------------------------------------------------------------------------------------------
 
 
 def _class_records(tables: IntArray, persons: Persons, groups: Groups, name: str) -> list[Record]:
-    """Return a row a class, the largest gap in the true positive rate first."""
+    """Return a row for each class, the largest gap in the true positive rate first."""
     counts, shares = tables.sum(axis=2), persons.shares()
-    found = {key: hits_and_trials(tables, rate) for key, rate in _RATES.items()}
+    counts_of = {key: hits_and_trials(tables, rate) for key, rate in _RATES.items()}
     rows: list[Record] = []
     for c, label in enumerate(persons.labels):
         row: Record = {"slice": name, "class": label, "share": shares.get(c)}
         row |= {f"n_{group}": int(counts[g, c]) for g, group in enumerate(groups)}
-        for key, (hits, trials) in found.items():
+        for key, (hits, trials) in counts_of.items():
             rates = [float(hits[g, c] / trials[g, c]) if trials[g, c] else None for g in (0, 1)]
             first, second = rates
             row[f"{key}_gap"] = None if first is None or second is None else first - second
@@ -434,22 +442,22 @@ def _class_records(tables: IntArray, persons: Persons, groups: Groups, name: str
 
 
 def _left_out(tables: IntArray, labels: tuple[str, ...], groups: Groups) -> list[Record]:
-    """Return a row for each class that has no gap, with the reason."""
+    """Return a row with the reason for each class without a gap."""
     rows: list[Record] = []
     for key, rate in _RATES.items():
         try:
-            found = class_gaps(tables, rate, groups).left_out
+            reasons = class_gaps(tables, rate, groups).left_out
         except UndefinedError as error:
-            found = dict.fromkeys(range(len(labels)), str(error))
+            reasons = dict.fromkeys(range(len(labels)), str(error))
         rows += [
             {"slice": "left out", "statistic": f"{key}_gap", "class": labels[c], "reason": reason}
-            for c, reason in found.items()
+            for c, reason in reasons.items()
         ]
     return rows
 
 
 def _null_records(values: Mapping[str, float | None], null: Mapping[str, FloatArray]) -> list[Record]:
-    """Return a row a figure: its value, what shuffled groups make of it, and how often they make as much."""
+    """Return a row for each statistic: its value, its distribution with shuffled groups, and the p value."""
     return [
         {
             "slice": "null",
@@ -466,23 +474,23 @@ def _null_records(values: Mapping[str, float | None], null: Mapping[str, FloatAr
 
 
 def _slope_records(everybody: IntArray, shares: Mapping[int, float], groups: Groups) -> list[Record]:
-    """Return the interval of each slope for the same classes and other persons, by which models are compared."""
+    """Return the interval of each slope for the same classes and other persons, for comparisons of models."""
     rows: list[Record] = []
     for key, rate in _RATES.items():
         try:
-            found = slope_interval_over_persons(class_gaps(everybody, rate, groups), shares)
+            interval = slope_interval_over_persons(class_gaps(everybody, rate, groups), shares)
         except UndefinedError:
             continue
         row = {"slice": "slope over persons", "statistic": f"{key}_gap_slope"}
-        rows.append({**row, "low": found.low, "high": found.high, "level": found.level})
+        rows.append({**row, "low": interval.low, "high": interval.high, "level": interval.level})
     return rows
 
 
 def _null_notes(null: Sequence[Record]) -> list[str]:
-    """Say of each sum of gaps, which chance alone makes larger than 0, whether it is more than that."""
+    """Return a note on each sum of gaps: whether it is larger than by chance, which makes it positive in any case."""
     return [
         f"{row['statistic']} {row['value']:.3f}; with shuffled groups {row['null_mean']:.3f} on average (p = {row['p']:.3f}): "
-        + ("more than chance makes" if row["p"] <= 0.05 else "chance makes as much, these data decide nothing about it")
+        + ("larger than by chance" if row["p"] <= 0.05 else "not distinguishable from chance with these data")
         for row in null
         if row["statistic"].endswith("_gap_sum")
     ]
@@ -496,27 +504,25 @@ def _balance_notes(persons: Persons, chosen: IntArray, groups: Groups) -> list[s
 
 
 def _empty_notes(tables: IntArray) -> list[str]:
-    """Say how many cells have no distance."""
+    """Return notes with the number of cells without a distance."""
     notes = []
     for name, kind in (("separation", "gold"), ("sufficiency", "predicted")) if tables.any() else ():
-        found = MEASURES[name](tables)
-        if found.empty:
+        distances = MEASURES[name](tables)
+        if distances.empty:
             notes.append(
-                f"{name}: {found.empty} of {found.filled.size} cells (group and {kind} class) have no cases, and no distance"
+                f"{name}: {distances.empty} of {distances.filled.size} cells (group and {kind} class) have no cases, and no distance"
             )
     return notes
 
 
-def _share_notes(persons: Persons, options: Mapping[str, Any]) -> list[str]:
+def _share_notes(persons: Persons, options: BiosOptions) -> list[str]:
     notes = []
     if options["training"] is None:
-        notes.append(
-            "r and slope are over the shares in the data that is measured; name the training data with the option training"
-        )
+        notes.append("r and slope use the shares in the measured data; name the training data with the option training")
     classes = set(persons.gold.tolist())
     if lacking := [persons.labels[c] for c in sorted(classes - persons.shares().keys())]:
-        notes.append(f"r and slope leave out {len(lacking)} classes that the training data lack ({some_of(lacking)})")
+        notes.append(f"r and slope leave out {len(lacking)} classes without training data ({some_of(lacking)})")
     foreign = int((~np.isin(persons.predicted, persons.gold)).sum())
     if foreign:
-        notes.append(f"{foreign} predictions are a label that no case has")
+        notes.append(f"{foreign} predictions are a label without cases")
     return notes

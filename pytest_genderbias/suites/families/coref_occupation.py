@@ -1,4 +1,4 @@
-"""The family ``coref-occupation``: the score of an occupation with "he" minus that with "she" (lu2018, section 3)."""
+"""The family ``coref-occupation``: coreference score of an occupation with "he" minus that with "she" (lu2018, section 3)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,10 +22,11 @@ from pytest_genderbias.statistics.score_bias import (
     signed_bias,
 )
 from pytest_genderbias.suites.cases import Answer, Question, Spans, TextCases
-from pytest_genderbias.suites.families.shared.coreference import (
+from pytest_genderbias.suites.families.shared.coreference_verdicts import (
     NEEDS,
     OPTIONS,
     SCORING_ROLES,
+    CoreferenceOptions,
     coreference_query,
     scorer_facts,
     scorer_note,
@@ -43,7 +44,7 @@ OCCUPATION, PRONOUN = "occupation", "pronoun"
 
 
 @dataclass(frozen=True)
-class Body:
+class CorefOccupationBody:
     """Occupations, the pronoun of each of two groups, and templates with both slots."""
 
     groups: tuple[str, str]
@@ -52,8 +53,8 @@ class Body:
     templates: tuple[tuple[str, tuple[Piece, ...]], ...]
 
 
-class CorefOccupation(Family):
-    """Score of (occupation, pronoun) with the first group's pronoun minus that with the second's, in sentences of lu2018."""
+class CorefOccupation(Family[CorefOccupationBody, CoreferenceOptions]):
+    """Score of (occupation, pronoun) with the pronoun of the first group minus that of the second, in sentences of lu2018."""
 
     name: ClassVar[str] = "coref-occupation"
     definition: ClassVar[str] = "coref-occupation/1"
@@ -80,13 +81,13 @@ class CorefOccupation(Family):
     null_control: ClassVar[str] = "the two pronouns are exchanged at random in each template of each occupation"
     options: ClassVar[Mapping[str, Option]] = OPTIONS
 
-    def read(self, data: LocatedMap, beside: Path) -> Body:
+    def read(self, data: LocatedMap, beside: Path) -> CorefOccupationBody:
         """Read groups, their pronouns, occupations and templates."""
         groups = read_groups(data, ("male", "female"))
         pronouns = take(data, "pronouns", LocatedMap, "the suite")
         if len(groups) != 2 or set(pronouns) != set(groups) or not all(isinstance(w, str) for w in pronouns.values()):
             raise DataFileError(
-                f"{data.file}:{data.lines['pronouns']}: 'pronouns' should give one for each of two groups, got {dict(pronouns)}"
+                f"{data.file}:{data.lines['pronouns']}: 'pronouns' should have one for each of two groups, got {dict(pronouns)}"
             )
         rows = take(data, "templates", LocatedList, "the suite")
         templates = [
@@ -97,13 +98,17 @@ class CorefOccupation(Family):
             if sorted(piece.slot for piece in pieces if piece.slot and not piece.article) != [OCCUPATION, PRONOUN]:
                 raise DataFileError(f"{data.file}:{line}: a template should have each slot once")
         a, b = groups
-        return Body((a, b), (pronouns[a], pronouns[b]), read_slot(data, OCCUPATION, beside), tuple(templates))
+        return CorefOccupationBody(
+            (a, b), (pronouns[a], pronouns[b]), read_slot(data, OCCUPATION, beside), tuple(templates)
+        )
 
-    def content(self, body: Body) -> Any:
+    def content(self, body: CorefOccupationBody) -> object:
         """Return groups, pronouns, occupations and templates."""
         return [body.groups, body.pronouns, body.occupation.content(), [text for text, _ in body.templates]]
 
-    def questions(self, body: Body, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+    def questions(
+        self, body: CorefOccupationBody, options: CoreferenceOptions, context: Context
+    ) -> dict[str, Question]:
         """Ask for the score of every sentence; a unit is an occupation with all templates, both pronouns of each."""
         query = coreference_query(options, context, 1)
         words = body.occupation.words()
@@ -113,7 +118,9 @@ class CorefOccupation(Family):
         cases = TextCases([(text,) for text, _ in made], [s for _, s in made], facts, len(body.templates) * 2)
         return {"cases": Question(cases, query)}
 
-    def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(
+        self, body: CorefOccupationBody, options: CoreferenceOptions, answers: Mapping[str, Answer], seed: int
+    ) -> Summary:
         """Return AOB and signed AOB with intervals over occupations."""
         answer = answers["cases"]
         scores = _by_group(body, answer)
@@ -140,7 +147,7 @@ class CorefOccupation(Family):
             }
             for label, b, mean in zip(labels, bias, scores.mean(axis=1), strict=True)
         ]
-        notes = [scorer_note(answer.cases), "raw scores: to be compared within one model, its mitigated forms included"]
+        notes = [scorer_note(answer.cases), "raw scores: compare them only within one model and its mitigated versions"]
         items = {"occupation": np.asarray(labels), "bias": bias}
         by_template = {
             "template": np.asarray([text for text, _ in body.templates]),
@@ -150,22 +157,27 @@ class CorefOccupation(Family):
         return figures.summary(records, items, notes, unstored=by_template)
 
     def shuffle(
-        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+        self,
+        body: CorefOccupationBody,
+        options: CoreferenceOptions,
+        answers: Mapping[str, Answer],
+        seed: int,
+        repeats: int,
     ) -> FloatArray:
         """Return the bias by shuffle and occupation of exchanged groups."""
         scores = _by_group(body, answers["cases"])
         return exchanged_biases(scores[:, :, 0], scores[:, :, 1], repeats, seed)
 
 
-def _by_group(body: Body, answer: Answer) -> FloatArray:
+def _by_group(body: CorefOccupationBody, answer: Answer) -> FloatArray:
     """Return the scores by occupation, template and group."""
     return np.asarray(answer.values[:, :, 0].reshape(len(answer.units), len(body.templates), 2), dtype=np.float64)
 
 
 def _case(word: Word, pieces: tuple[Piece, ...], pronoun: str) -> tuple[str, Spans]:
     """Return a sentence, the span of the occupation with its determiner, and that of the pronoun."""
-    chosen = {OCCUPATION: word, PRONOUN: Word.of(pronoun)}
-    texts = piece_texts(pieces, lambda slot: chosen[slot], "")
+    words = {OCCUPATION: word, PRONOUN: Word.of(pronoun)}
+    texts = piece_texts(pieces, lambda slot: words[slot], "")
     text, spans, end = "".join(texts), {}, 0
     for piece, part in zip(pieces, texts, strict=True):
         if piece.slot and not piece.article:

@@ -1,4 +1,4 @@
-"""The family ``coref-winobias``: F1 on sentences for the stereotype minus F1 on those against it (Zhao et al. 2018, orgad2022)."""
+"""The family ``coref-winobias``: F1 on pro-stereotypical minus F1 on anti-stereotypical sentences (Zhao et al. 2018, orgad2022)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,12 +39,13 @@ from pytest_genderbias.statistics.rate_counts import (
 )
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import absolute_gap_sums, f1_gap_sums, f1_sums, gap_pearson_sums, take_arrays
-from pytest_genderbias.suites.cases import Answer, IntArray, Question, TextCases
-from pytest_genderbias.suites.families.shared.coreference import (
+from pytest_genderbias.suites.cases import Answer, Facts, IntArray, Question, TextCases
+from pytest_genderbias.suites.families.shared.coreference_verdicts import (
     NEEDS,
     OPTIONS,
     PREDICTIONS,
     SCORING_ROLES,
+    CoreferenceOptions,
     Verdicts,
     coreference_query,
     genitive_fact,
@@ -65,14 +66,14 @@ _RATES: Mapping[str, Rate] = {"tpr": "true_positive", "fpr": "false_positive", "
 _GENDERS = ("female", "male")
 _PAIRS = "pairs of sentences"
 _NO_SHARES = (
-    "the list of professions has no share of women; name one of your own that has it, or take shares=winogender"
+    "the list of professions has no share of women; use a list of your own that has it, or the option shares=winogender"
 )
 _PAIRED = "no interval is known to hold for a sum of absolute gaps over pairs of sentences"
 
 
 @dataclass(frozen=True)
-class Body:
-    """The list of professions, and its attribute with the share of women (percent), where it has one."""
+class WinobiasBody:
+    """The professions, and the name of their attribute with the share of women in percent, which may be missing."""
 
     profession: SlotWords
     share: str
@@ -137,8 +138,17 @@ def _gap_pearson_sums(options: Options, arrays: Arrays, rate: Rate) -> ItemSums:
     return gap_pearson_sums(names, counts.sum(axis=0), rate, shares, "professions")
 
 
-class CorefWinobias(Family):
-    """F1 and, as a classification of the profession that the pronoun means, gaps by profession, female minus male pronoun."""
+class WinobiasOptions(CoreferenceOptions):
+    """The values of the options."""
+
+    shares: str
+
+
+class CorefWinobias(Family[WinobiasBody, WinobiasOptions]):
+    """Gap of F1 between the two kinds of sentences, and gaps by profession between female and male pronouns.
+
+    For the gaps, resolving the pronoun is a classification into professions.
+    """
 
     name: ClassVar[str] = "coref-winobias"
     definition: ClassVar[str] = "coref-winobias/1"
@@ -165,33 +175,35 @@ class CorefWinobias(Family):
         "shares": one_of(
             "list",
             "winogender",
-            meaning="share of women by profession: the list's own, or the BLS figures of Winogender for the professions it has too",
+            meaning="share of women by profession: of the list, or the BLS percentages of Winogender for the professions in both",
         ),
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> Body:
+    def read(self, data: LocatedMap, beside: Path) -> WinobiasBody:
         """Read the list of professions."""
-        return Body(read_slot(data, "profession", beside), take(data, "share", str, "the suite"))
+        return WinobiasBody(read_slot(data, "profession", beside), take(data, "share", str, "the suite"))
 
-    def content(self, body: Body) -> Any:
-        """Return the professions; the sentences have a digest of their own."""
+    def content(self, body: WinobiasBody) -> object:
+        """Return the professions; the sentences have their own digest."""
         return [body.profession.content(), body.share]
 
-    def questions(self, body: Body, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
-        """Ask about every sentence; a unit is a sentence for the stereotype and the one against it."""
-        found = context.data.locate("winobias")
-        sentences = _in_pairs(found.files)
+    def questions(self, body: WinobiasBody, options: WinobiasOptions, context: Context) -> dict[str, Question]:
+        """Ask about every sentence; a unit is a pro-stereotypical sentence with its anti-stereotypical partner."""
+        located = context.data.locate("winobias")
+        sentences = _in_pairs(located.files)
         stored = context.role == PREDICTIONS
         query = StoredPredictions() if stored else coreference_query(options, context, 2)
         trained = isinstance(query, CoreferenceScores) and query.adapter == "edge-probe"
-        if trained and options["training"] == "winobias" and found.split == "dev":
+        if trained and options["training"] == "winobias" and located.split == "dev":
             raise SettingError(
-                "training=winobias would train on the sentences that are measured, its dev set; take training=gap, or put WinoBias's "
-                "test set into the data folder"
+                "training=winobias would train on the measured sentences, the dev set; use training=gap, or add the test set of "
+                "WinoBias to the data folder"
             )
         return {"cases": Question(_cases(sentences, query), query)}
 
-    def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(
+        self, body: WinobiasBody, options: WinobiasOptions, answers: Mapping[str, Answer], seed: int
+    ) -> Summary:
         """Compare both sides, and both genders of each profession; intervals over pairs of sentences and over professions."""
         answer = answers["cases"]
         cases: TextCases = answer.cases
@@ -202,20 +214,20 @@ class CorefWinobias(Family):
             "f1_gap",
             lambda: f1_gap(pro, anti),
             lambda: f1_gap_interval(pro, anti, "pairs of sentences"),
-            "no two sentences of a pair are answered differently",
+            "the two sentences of every pair have the same answer",
         )
         figures.take(
             "accuracy",
             lambda: float(conll_f1(verdicts.counts.sum(axis=0))),
             lambda: f1_interval(pro + anti, "pairs of sentences"),
-            "all pairs of sentences are answered alike",
+            "all pairs of sentences have the same answers",
         )
         names = _names(facts)
         tables = _tables(names, facts, verdicts)
         shares = _shares(body, options["shares"], names)
         gaps = {key: _gaps(tables, rate) for key, rate in _RATES.items()}
-        for key, found in gaps.items():
-            _take_gaps(figures, key, found, shares)
+        for key, class_gap in gaps.items():
+            _take_gaps(figures, key, class_gap, shares)
         kind = "F1: mean of MUC, B3 and CEAF-phi4 over clusters" if verdicts.clusters else "F1: f1_pair, by pairs"
         left = int((~np.isin(facts["gender"], _GENDERS)).sum())
         notes = [
@@ -228,7 +240,7 @@ class CorefWinobias(Family):
             *_of_professions(names, gaps, shares),
             *_distances(tables),
         ]
-        right = (verdicts.chosen == 0).astype(np.float64).reshape(-1, 2)
+        right = (verdicts.linked == 0).astype(np.float64).reshape(-1, 2)
         items = {
             "pair": facts["id"][::2],
             "difference": right[:, 0] - right[:, 1],
@@ -241,47 +253,47 @@ class CorefWinobias(Family):
         return figures.summary(records, items, notes)
 
     def shuffle(
-        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+        self, body: WinobiasBody, options: WinobiasOptions, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
         """Return the gaps after the sentences of pairs were exchanged."""
         facts, verdicts = _facts(answers["cases"]), verdicts_of(answers["cases"])
         names = _names(facts)
         shares = _spread(_shares(body, options["shares"], names), len(names))
         counts = _exchanged_counts(_codes(names, facts, verdicts), len(names), repeats, seed)
-        found = {"f1_gap": exchanged_f1_gaps(*_sides(verdicts), repeats, seed)}
+        null = {"f1_gap": exchanged_f1_gaps(*_sides(verdicts), repeats, seed)}
         for key, rate in _RATES.items():
             hits, trials = hits_and_trials_of(counts, rate)
-            found[f"{key}_gap_sum"] = gap_figure(hits, trials, shares, "sum")
-            found[f"{key}_gap_pearson"] = gap_figure(hits, trials, shares, "pearson")
-        return found
+            null[f"{key}_gap_sum"] = gap_figure(hits, trials, shares, "sum")
+            null[f"{key}_gap_pearson"] = gap_figure(hits, trials, shares, "pearson")
+        return null
 
 
-def _facts(answer: Answer) -> dict[str, NDArray[Any]]:
-    """Return the facts of the sentences that were scored."""
+def _facts(answer: Answer) -> Facts:
+    """Return the facts of the scored sentences."""
     numbers = answer.cases.cases_of(answer.units)
     return {name: np.asarray(column)[numbers] for name, column in answer.cases.facts.items()}
 
 
 def _sides(verdicts: Verdicts) -> tuple[FloatArray, FloatArray]:
-    """Return the counts of the sentences for the stereotype, and of those against it."""
+    """Return the counts of the pro-stereotypical and of the anti-stereotypical sentences."""
     by_side = verdicts.counts.reshape(-1, 2, *verdicts.counts.shape[1:])
     return by_side[:, 0], by_side[:, 1]
 
 
-def _names(facts: Mapping[str, NDArray[Any]]) -> NDArray[np.str_]:
-    """Return the professions of the sentences, each once."""
+def _names(facts: Facts) -> NDArray[np.str_]:
+    """Return the distinct professions of the sentences."""
     return np.unique([facts["profession"], facts["other"]])
 
 
 def _spread(shares: Mapping[int, float], n: int) -> FloatArray:
-    """Return the share of each of n professions, NaN where it is not known."""
-    found = np.full(n, np.nan)
-    found[list(shares)] = list(shares.values())
-    return found
+    """Return the share of each of n professions, NaN if it is unknown."""
+    by_profession = np.full(n, np.nan)
+    by_profession[list(shares)] = list(shares.values())
+    return by_profession
 
 
 def _exchanged_counts(codes: Mapping[str, IntArray], n_classes: int, repeats: int, seed: int) -> FloatArray:
-    """Return totals of counts after the pronouns' genders were exchanged in pairs, where they are female and male."""
+    """Return total counts after random exchanges of the pronouns' genders in pairs with a female and a male pronoun."""
     counts = rate_counts(codes["answer"], codes["gold"], codes["gender"], n_classes)
     genders = codes["gender"].reshape(-1, 2)
     differ = (genders >= 0).all(axis=1) & (genders[:, 0] != genders[:, 1])
@@ -293,17 +305,17 @@ def _exchanged_counts(codes: Mapping[str, IntArray], n_classes: int, repeats: in
 
 
 def _in_pairs(paths: tuple[Path, ...]) -> list[WinoBiasSentence]:
-    """Return the sentences of all files, each for the stereotype before the one against it."""
-    found = {sentence.id: (path, sentence) for path in paths for sentence in read_winobias(path)}
+    """Return the sentences of all files as pairs, the pro-stereotypical sentence first."""
+    by_id = {sentence.id: (path, sentence) for path in paths for sentence in read_winobias(path)}
     ordered = []
-    for name, (path, sentence) in found.items():
+    for name, (path, sentence) in by_id.items():
         partner = name.replace("-anti-", "-pro-") if sentence.stereotype == "anti" else name.replace("-pro-", "-anti-")
-        if partner not in found:
+        if partner not in by_id:
             raise DataFileError(
-                f"{path}:{sentence.line}: {name} has no partner {partner} in the file of the other side"
+                f"{path}:{sentence.line}: {name} has no partner; expected {partner} in the file of the other side"
             )
         if sentence.stereotype == "pro":
-            ordered += [sentence, found[partner][1]]
+            ordered += [sentence, by_id[partner][1]]
     return ordered
 
 
@@ -328,23 +340,23 @@ def _cases(sentences: list[WinoBiasSentence], query: CoreferenceScores | StoredP
     )
 
 
-def _codes(names: NDArray[Any], facts: Mapping[str, NDArray[Any]], verdicts: Verdicts) -> dict[str, IntArray]:
-    """Return the chosen profession of each sentence (the last code: neither or both), the right one, and the gender (-1: another)."""
+def _codes(names: NDArray[np.str_], facts: Facts, verdicts: Verdicts) -> dict[str, IntArray]:
+    """Return the codes of each sentence: linked profession (the last code: neither or both), gold profession, gender (-1: other)."""
     gold, other = (np.searchsorted(names, facts[key]) for key in ("profession", "other"))
-    answer = np.select([verdicts.chosen == 0, verdicts.chosen == 1], [gold, other], len(names))
+    answer = np.select([verdicts.linked == 0, verdicts.linked == 1], [gold, other], len(names))
     gender = np.select([facts["gender"] == name for name in _GENDERS], range(len(_GENDERS)), -1)
     return {"answer": answer, "gold": gold, "gender": gender}
 
 
-def _tables(names: NDArray[Any], facts: Mapping[str, NDArray[Any]], verdicts: Verdicts) -> NDArray[np.int64]:
-    """Count sentences by gender of the pronoun, right profession and chosen one; the last answer is neither or both."""
+def _tables(names: NDArray[np.str_], facts: Facts, verdicts: Verdicts) -> NDArray[np.int64]:
+    """Count sentences by gender of the pronoun, gold profession and linked profession (the last: neither or both)."""
     answer, gold, gender = _codes(names, facts, verdicts).values()
-    kept = gender >= 0
-    return confusion_tables(answer[kept], gold[kept], gender[kept], len(names), n_answers=len(names) + 1)
+    compared = gender >= 0
+    return confusion_tables(answer[compared], gold[compared], gender[compared], len(names), n_answers=len(names) + 1)
 
 
-def _shares(body: Body, source: str, names: NDArray[Any]) -> dict[int, float]:
-    """Return the share of women, 0 to 1, of the professions that have one, by their code."""
+def _shares(body: WinobiasBody, source: str, names: NDArray[np.str_]) -> dict[int, float]:
+    """Return the known shares of women, 0 to 1, by the code of the profession."""
     entries, attribute = body.profession.entries, body.share
     if source == "winogender":
         entries, attribute = load_wordlist("winogender-occupations").entries, "women_share"
@@ -353,7 +365,7 @@ def _shares(body: Body, source: str, names: NDArray[Any]) -> dict[int, float]:
 
 
 def _gaps(tables: NDArray[np.int64], rate: Rate) -> ClassGaps | str:
-    """Return the gaps, or why there are none."""
+    """Return the gaps, or the reason why there are none."""
     try:
         return class_gaps(tables, rate)
     except UndefinedError as error:
@@ -374,11 +386,9 @@ def _take_gaps(figures: SummaryBuilder, key: str, gaps: ClassGaps | str, shares:
     figures.take(r, lambda: pearson(x, y), lambda: pearson_interval(x, y, "professions"), few)
 
 
-def _of_types(
-    types: NDArray[Any], pro: NDArray[np.float64], anti: NDArray[np.float64], verdicts: Verdicts
-) -> list[Record]:
-    """Return F1 and the share of right answers on both sides, by type."""
-    right = (verdicts.chosen == 0).reshape(-1, 2)
+def _of_types(types: IntArray, pro: NDArray[np.float64], anti: NDArray[np.float64], verdicts: Verdicts) -> list[Record]:
+    """Return F1 and the share of correct answers on both sides, by type."""
+    right = (verdicts.linked == 0).reshape(-1, 2)
     records: list[Record] = []
     for kind in np.unique(types):
         here = types[::2] == kind
@@ -392,18 +402,18 @@ def _of_types(
 
 
 def _of_professions(
-    names: NDArray[Any], gaps: Mapping[str, ClassGaps | str], shares: Mapping[int, float]
+    names: NDArray[np.str_], gaps: Mapping[str, ClassGaps | str], shares: Mapping[int, float]
 ) -> list[Record]:
-    """Return the gaps of each profession, the largest TPR gap first; None where a gender has no sentence to compare."""
+    """Return the gaps of each profession, the largest TPR gap first; None if a gender has no sentence."""
     by_class = {
-        key: {} if isinstance(found, str) else dict(zip(found.classes.tolist(), found.gaps.tolist(), strict=True))
-        for key, found in gaps.items()
+        key: {} if isinstance(of_rate, str) else dict(zip(of_rate.classes.tolist(), of_rate.gaps.tolist(), strict=True))
+        for key, of_rate in gaps.items()
     }
     records: list[Record] = [
         {
             "slice": "profession",
             "value": str(name),
-            **{f"{key}_gap": found.get(i) for key, found in by_class.items()},
+            **{f"{key}_gap": of_rate.get(i) for key, of_rate in by_class.items()},
             "women_share": shares.get(i),
         }
         for i, name in enumerate(names)
@@ -412,7 +422,7 @@ def _of_professions(
 
 
 def _distances(tables: NDArray[np.int64]) -> list[Record]:
-    """Return independence, separation and sufficiency as bios has them: sums, and gaps of the last two; None where undefined."""
+    """Return sums of independence, separation and sufficiency, and gaps of the last two, as in ``bios``; None if undefined."""
     figures: Mapping[str, Callable[[], float]] = {
         "independence_sum": lambda: distance_sum(independence(tables)),
         "separation_sum": lambda: distance_sum(separation(tables)),

@@ -1,11 +1,11 @@
-"""The family ``coref-winogender``: how likely "she" means the occupation, against its share of women (webster2020, section 3.1)."""
+"""The family ``coref-winogender``: likelihood that "she" refers to an occupation, by its share of women (webster2020, 3.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,12 +26,13 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, correlation_sums, slope_sums, take_arrays
-from pytest_genderbias.suites.cases import Answer, IntArray, Question, TextCases
-from pytest_genderbias.suites.families.shared.coreference import (
+from pytest_genderbias.suites.cases import Answer, Facts, IntArray, Question, TextCases
+from pytest_genderbias.suites.families.shared.coreference_verdicts import (
     NEEDS,
     OPTIONS,
     PREDICTIONS,
     SCORING_ROLES,
+    CoreferenceOptions,
     Verdicts,
     coreference_query,
     genitive_fact,
@@ -71,12 +72,18 @@ def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
     return mean_sums(names, right.sum(axis=1), n.sum(axis=1), "occupations")
 
 
-class CorefWinogender(Family):
-    """Likelihood that the pronoun means the occupation, by occupation and gender of the pronoun.
+class WinogenderOptions(CoreferenceOptions):
+    """The values of the options."""
 
-    The likelihood is edge-probe's probability; of other scorers the softmax of the two scores, unless they give log-odds or
-    probabilities (option ``likelihood``). Of a system that clusters only it is 1 where it links the occupation alone, one half
-    where it links both, else 0.
+    likelihood: str
+
+
+class CorefWinogender(Family[None, WinogenderOptions]):
+    """Likelihood that the pronoun refers to the occupation, by occupation and gender of the pronoun.
+
+    The likelihood is the probability of edge-probe, or the softmax of the two scores of other scorers; the option
+    ``likelihood`` changes it for log-odds and probabilities. For a system with clusters only, it is 1 if only the occupation is
+    linked, one half if both are, otherwise 0.
     """
 
     name: ClassVar[str] = "coref-winogender"
@@ -121,8 +128,8 @@ class CorefWinogender(Family):
             "logistic",
             "score",
             meaning=(
-                "what makes a likelihood of scores: softmax over both candidates, logistic of log-odds, the score itself; "
-                "auto: edge-probe's score, softmax of others"
+                "likelihood from scores: softmax over both candidates, logistic of log-odds, or the score itself; auto: the "
+                "score of edge-probe, softmax for others"
             ),
         ),
     }
@@ -130,18 +137,18 @@ class CorefWinogender(Family):
     def read(self, data: LocatedMap, beside: Path) -> None:
         """Read nothing: the file has a head only."""
 
-    def content(self, body: None) -> Any:
-        """Return nothing: the data have a digest of their own."""
+    def content(self, body: None) -> object:
+        """Return nothing: the data have their own digest."""
         return []
 
-    def questions(self, body: None, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+    def questions(self, body: None, options: WinogenderOptions, context: Context) -> dict[str, Question]:
         """Ask about every sentence; the candidates are the occupation and the participant."""
         sentences = read_winogender(_path(context))
         stored = context.role == PREDICTIONS
         query = StoredPredictions() if stored else coreference_query(options, context, 2)
         return {"cases": Question(_cases(sentences, query), query)}
 
-    def summarise(self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: None, options: WinogenderOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
         """Correlate the likelihood by occupation with the share of women; intervals over occupations."""
         answer = answers["cases"]
         cases: TextCases = answer.cases
@@ -172,7 +179,7 @@ class CorefWinogender(Family):
         return figures.summary(_records(names, tables, share), items, notes)
 
     def shuffle(
-        self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+        self, body: None, options: WinogenderOptions, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray] | None:
         """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a template."""
         answer = answers["cases"]
@@ -185,8 +192,8 @@ class CorefWinogender(Family):
         _, first, which = np.unique(facts["occupation"][is_she], return_index=True, return_inverse=True)
         half = (likelihood[she] - likelihood[he]) / 2
         place = which[np.searchsorted(np.flatnonzero(is_she), she)]
-        kept = np.bincount(which, likelihood[is_she]) - np.bincount(place, half, len(first))
-        y = (kept + exchanged(half, place, len(first), repeats, seed)) / np.bincount(which)
+        fixed = np.bincount(which, likelihood[is_she]) - np.bincount(place, half, len(first))
+        y = (fixed + exchanged(half, place, len(first), repeats, seed)) / np.bincount(which)
         totals = product_sums(facts["women_share"][is_she][first] / 100, y).sum(axis=1)
         turned = (right[she] - right[he]) / 2
         moved = exchanged(turned, np.zeros(len(she)), 1, repeats, seed)[:, 0] - turned.sum()
@@ -195,62 +202,62 @@ class CorefWinogender(Family):
         return {"pearson_r": pearson_of_sums(totals), "slope": slope_of_sums(totals), "accuracy_gap": gap}
 
 
-def _facts(answer: Answer) -> dict[str, NDArray[Any]]:
-    """Return the facts of the sentences that were scored."""
+def _facts(answer: Answer) -> Facts:
+    """Return the facts of the scored sentences."""
     numbers = answer.cases.cases_of(answer.units)
     return {name: np.asarray(column)[numbers] for name, column in answer.cases.facts.items()}
 
 
-def _how(options: Mapping[str, Any], cases: TextCases) -> str:
-    """Return what makes a likelihood of scores."""
+def _how(options: WinogenderOptions, cases: TextCases) -> str:
+    """Return the conversion of scores to likelihoods."""
     auto = "score" if cases.facts["scorer"][0] == "edge-probe" else "softmax"
     return auto if options["likelihood"] == "auto" else str(options["likelihood"])
 
 
-def _judged(facts: Mapping[str, NDArray[Any]], verdicts: Verdicts, how: str) -> tuple[FloatArray, FloatArray]:
-    """Return the likelihood of the occupation, and whether the answer is right (1 or 0), of each sentence."""
-    return likelihoods(verdicts.scores, how)[:, 0], (verdicts.chosen == facts["gold"]).astype(np.float64)
+def _judged(facts: Facts, verdicts: Verdicts, how: str) -> tuple[FloatArray, FloatArray]:
+    """Return for each sentence the likelihood of the occupation, and whether the answer is correct (1 or 0)."""
+    return likelihoods(verdicts.scores, how)[:, 0], (verdicts.linked == facts["gold"]).astype(np.float64)
 
 
-def _versions(facts: Mapping[str, NDArray[Any]]) -> tuple[IntArray, IntArray]:
-    """Return the sentences with she, and those with he in the same template, in the same order."""
+def _versions(facts: Facts) -> tuple[IntArray, IntArray]:
+    """Return the positions of the sentences with she, and of those with he in the same templates, in the same order."""
     template = np.asarray([name.rsplit(".", 2)[0] for name in facts["id"].tolist()])
     she, he = (np.flatnonzero(facts["gender"] == gender) for gender in _SHE_HE)
     _, at_she, at_he = np.intersect1d(template[she], template[he], return_indices=True)
     return she[at_she], he[at_he]
 
 
-class _Table:
-    """Sentences of one gender by occupation: their number, and the sums of likelihood and of right answers."""
+class _OccupationSums:
+    """Sentences of one gender by occupation: number, sum of likelihoods, and number of correct answers."""
 
-    def __init__(self, n: NDArray[Any], likelihood: NDArray[Any], right: NDArray[Any]) -> None:
+    def __init__(self, n: IntArray, likelihood: NDArray[np.number], right: NDArray[np.number]) -> None:
         self.n, self.likelihood, self.right = n, likelihood, right
 
     @property
     def mean_likelihood(self) -> NDArray[np.float64]:
-        """Mean likelihood by occupation, 0 where there is no sentence."""
+        """Mean likelihood by occupation, 0 without sentences."""
         return np.asarray(self.likelihood / np.maximum(self.n, 1))
 
     @property
     def accuracy(self) -> float:
-        """Share of right answers."""
+        """Share of correct answers."""
         if not self.n.any():
             raise UndefinedError("no sentences of that gender are among those scored")
         return float(self.right.sum() / self.n.sum())
 
 
 def _by_occupation(
-    which: NDArray[Any], chosen: NDArray[Any], likelihood: NDArray[Any], right: NDArray[Any], size: int
-) -> _Table:
-    at = which[chosen]
-    return _Table(
+    which: IntArray, selected: NDArray[np.bool_], likelihood: FloatArray, right: FloatArray, size: int
+) -> _OccupationSums:
+    at = which[selected]
+    return _OccupationSums(
         np.bincount(at, minlength=size),
-        np.bincount(at, likelihood[chosen], size),
-        np.bincount(at, right[chosen], size),
+        np.bincount(at, likelihood[selected], size),
+        np.bincount(at, right[selected], size),
     )
 
 
-def _take_figures(figures: SummaryBuilder, tables: Mapping[str, _Table], share: NDArray[np.float64]) -> None:
+def _take_figures(figures: SummaryBuilder, tables: Mapping[str, _OccupationSums], share: NDArray[np.float64]) -> None:
     female, male = tables["female"], tables["male"]
     seen = female.n > 0
     x, y = share[seen], female.mean_likelihood[seen]
@@ -260,21 +267,23 @@ def _take_figures(figures: SummaryBuilder, tables: Mapping[str, _Table], share: 
     figures.take("accuracy_gap", lambda: female.accuracy - male.accuracy, lambda: _gap_interval(female, male), _FEW)
     figures.take(
         "accuracy",
-        lambda: _Table(n, n, right).accuracy,
+        lambda: _OccupationSums(n, n, right).accuracy,
         lambda: clustered_mean_interval(right, n, "occupations", bounds=(0.0, 1.0)),
         _FEW,
     )
 
 
-def _gap_interval(female: _Table, male: _Table) -> Interval | None:
-    """Return the interval over occupations: the gap is a mean of differences where both genders have as many sentences."""
+def _gap_interval(female: _OccupationSums, male: _OccupationSums) -> Interval | None:
+    """Return the interval over occupations; with equal numbers of sentences, the gap is a mean of differences."""
     if not np.array_equal(female.n, male.n):
-        raise UndefinedError("not as many sentences with she as with he for each occupation")
+        raise UndefinedError("different numbers of sentences with she and with he for an occupation")
     return clustered_mean_interval(female.right - male.right, female.n, "occupations", bounds=(-1.0, 1.0))
 
 
-def _records(names: NDArray[Any], tables: Mapping[str, _Table], share: NDArray[np.float64]) -> list[Record]:
-    """Return the occupations, those first where gender changes the likelihood most, the three genders, and r of the changes."""
+def _records(
+    names: NDArray[np.str_], tables: Mapping[str, _OccupationSums], share: NDArray[np.float64]
+) -> list[Record]:
+    """Return the occupations, the largest difference between genders first, the three genders, and r of the differences."""
     female, male = tables["female"], tables["male"]
     occupations: list[Record] = [
         {
@@ -306,9 +315,9 @@ def _records(names: NDArray[Any], tables: Mapping[str, _Table], share: NDArray[n
 
 
 def _of_differences(occupations: list[Record]) -> Record:
-    """Return r of the difference that gender makes with the share of women, as Rudinger et al. 2018 correlate it.
+    """Return r of the differences between genders with the share of women, as in Rudinger et al. 2018.
 
-    It leaves out what an occupation's likelihood owes to the other person in its sentences.
+    The differences remove the influence of the other person in the sentences.
     """
     try:
         r: float | None = pearson(

@@ -1,4 +1,4 @@
-"""The family ``corpus``: words in the company of gendered words, in a text or in what a model generates (bordia2019, section 3.3)."""
+"""The family ``corpus``: co-occurrence of words with gendered words, in a text or in generated texts (bordia2019, section 3.3)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import replace
 from functools import partial
 from math import log
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.corpora import (
     TOKENS,
@@ -30,8 +29,16 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import perplexity_sums, take_arrays, word_bias_sums, word_slope_sums
-from pytest_genderbias.suites.cases import Answer, Question, TextCases
-from pytest_genderbias.suites.families.shared.counting import EXCERPT_WORDS, FIXED, INFINITE, Body, Counted, Counting
+from pytest_genderbias.suites.cases import Answer, Items, Question, TextCases
+from pytest_genderbias.suites.families.shared.counting import (
+    EXCERPT_WORDS,
+    FIXED,
+    INFINITE,
+    CorpusBody,
+    CorpusOptions,
+    Counted,
+    Counting,
+)
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag, one_of, share, text, whole
 from pytest_genderbias.suites.query import BesideText, BlockLogLikelihood, GeneratedTokens, StoredText
@@ -41,8 +48,8 @@ from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 from pytest_genderbias.text.wordlist import Entry, load_wordlist
 
-_NO_INTERVAL = "the words of one text depend on each other: no interval is known to hold"
-_EVALUATION = "wikitext2"  #: the text for the perplexity, where it is there
+_NO_INTERVAL = "the words of one text depend on each other: no valid interval is known"
+_EVALUATION = "wikitext2"  #: The default text for the perplexity, if it is available.
 
 
 def _generated(options: Options, role: str) -> str:
@@ -75,8 +82,8 @@ def _perplexity_sums(options: Options, arrays: Arrays) -> ItemSums:
     return perplexity_sums(*take_arrays(arrays, "passage_log_probability", "passage_words"))
 
 
-class Corpus(Family):
-    """bias(w) = ln( P(w | first group) / P(w | second group) ) of the words of a text, and how much of it a model took over."""
+class Corpus(Family[CorpusBody, CorpusOptions]):
+    """bias(w) = ln( P(w | first group) / P(w | second group) ) of the words of a text, and its reproduction by a model."""
 
     name: ClassVar[str] = "corpus"
     definition: ClassVar[str] = "corpus/1"
@@ -105,13 +112,13 @@ class Corpus(Family):
         ),
     }
     options: ClassVar[Mapping[str, Option]] = {
-        "k": whole(10, "words before, and words after, of the fixed context"),
-        "decay": share(0.95, "weight of the infinite context, to the power of the distance"),
+        "k": whole(10, "words before and after in the fixed context"),
+        "decay": share(0.95, "base of the weight in the infinite context, to the power of the distance"),
         "reach": Option(
             None,
             "a whole number of at least 1, or nothing",
             lambda v: v is None or (type(v) is int and v > 0),
-            "words at which the infinite context is cut (the reference code: 100)",
+            "length of the infinite context in words (100 in the reference code)",
         ),
         "group_share": Option(
             True,
@@ -119,34 +126,34 @@ class Corpus(Family):
             lambda v: isinstance(v, bool),
             "keep the factor c(g) of the printed formula, which adds ln(c(second) / c(first)) to every score",
         ),
-        "min_count": whole(1, "co-occurrences (fixed context) that a word needs to be scored"),
+        "min_count": whole(1, "smallest number of co-occurrences (fixed context) of a scored word"),
         "outliers": flag("keep outliers in beta"),
-        "as_printed": flag("count wife as male and husband as female, as the paper's lists have them"),
-        "fold_case": flag("take words in lower case, but for the gendered ones"),
+        "as_printed": flag("count wife as male and husband as female, as in the paper's lists"),
+        "fold_case": flag("convert words to lower case, except the gendered ones"),
         "tokens": one_of(
             *TOKENS,
-            meaning="split texts at white space, or as running text; auto: as each file looks, and generated texts as the training text",
+            meaning="split texts at white space, or as running text; auto: by the beginning of each file, generated texts as the training text",
         ),
-        "seeds": whole(2000, "texts that a model generates"),
-        "length": whole(500, "tokens of each"),
+        "seeds": whole(2000, "number of generated texts"),
+        "length": whole(500, "tokens of each generated text"),
         "training": text(
             "the training text, for beta: a path, or a data set such as wikitext2 or wikitext2/valid", display=True
         ),
         "evaluation": text(
-            f"the text for the perplexity, named as for training; none: {_EVALUATION}, where it is there", display=True
+            f"the text for the perplexity, named as for training; by default {_EVALUATION}, if available", display=True
         ),
-        "evaluation_words": whole(50_000, "words of it that are read"),
+        "evaluation_words": whole(50_000, "words of the evaluation text to read"),
         "top": whole(10, "words of each group in the records", least=0, display=True),
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> Body:
+    def read(self, data: LocatedMap, beside: Path) -> CorpusBody:
         """Read groups and the names of the lists."""
         groups = read_groups(data, ("female", "male"))
         pairs = _read_list(data, "pairs", beside)
         lacking = [group for group in groups if all(entry.attributes.get("group") != group for entry in pairs)]
         if len(groups) != 2 or lacking:
             raise DataFileError(
-                f"{data.file}:{data.lines['pairs']}: 'pairs' should be a list with words of two groups, has none of "
+                f"{data.file}:{data.lines['pairs']}: 'pairs' should be a list with words of two groups, it has none of "
                 f"{', '.join(lacking or groups[2:])}"
             )
         key = take(data, "share", str, "the suite", default="women_share")
@@ -155,61 +162,61 @@ class Corpus(Family):
             percent = entry.attributes.get(key)
             words.setdefault(entry.word, percent / 100 if isinstance(percent, (int, float)) else None)
         stop_words = tuple(entry.word for entry in _read_list(data, "stop_words", beside))
-        chosen = tuple(entry for entry in pairs if entry.attributes.get("group") in groups)
-        return Body((groups[0], groups[1]), chosen, stop_words, words)
+        gendered = tuple(entry for entry in pairs if entry.attributes.get("group") in groups)
+        return CorpusBody((groups[0], groups[1]), gendered, stop_words, words)
 
-    def content(self, body: Body) -> Any:
+    def content(self, body: CorpusBody) -> object:
         """Return groups and words."""
         pairs = [[e.word, e.attributes["group"], "as_printed" in e.attributes] for e in body.pairs]
         return [list(body.groups), pairs, list(body.stop_words), list(body.words.items())]
 
-    def questions(self, body: Body, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
-        """Ask for the text, or for generated texts and the perplexity; name the training text."""
-        asked = {"text": Question(None, StoredText())}
+    def questions(self, body: CorpusBody, options: CorpusOptions, context: Context) -> dict[str, Question]:
+        """Ask for the text, or for generated texts and the perplexity; add the training text."""
+        questions = {"text": Question(None, StoredText())}
         if context.role != "text":
             query = GeneratedTokens(options["length"], context.seed)
-            asked = {"texts": Question(TextCases([("",)] * options["seeds"]), query)}
+            questions = {"texts": Question(TextCases([("",)] * options["seeds"]), query)}
         if options["training"]:
             paths, _ = _find(options["training"], context, "train")
-            asked["training"] = Question(None, BesideText(tuple(map(str, paths)), corpus_sha256(paths)))
+            questions["training"] = Question(None, BesideText(tuple(map(str, paths)), corpus_sha256(paths)))
         if context.role != "text":
-            asked |= _perplexity_question(options, context)
-        return asked
+            questions |= _perplexity_question(options, context)
+        return questions
 
-    def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: CorpusBody, options: CorpusOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
         """Count, score, and compare with the training text."""
         counting = Counting(body, options)
         generated, beside = _texts(answers)
         if "texts" in answers:
-            found = counting.documents(generated, counting.split_like(beside) or _look(generated))
+            counted = counting.documents(generated, counting.split_like(beside) or _look(generated))
         else:
-            found = counting.files([answers["text"].content.path])
+            counted = counting.files([answers["text"].content.path])
         training = counting.files(beside) if beside else None
         figures = SummaryBuilder(self.statistics)
         for context in (FIXED, INFINITE):
-            _take_bias(figures, context, found)
-            _take_beta(figures, context, found, training, options, "texts" in answers)
-        notes = [_size_note("", found, body), _share_note(found, counting, options["group_share"])]
+            _take_bias(figures, context, counted)
+            _take_beta(figures, context, counted, training, options, "texts" in answers)
+        notes = [_size_note("", counted, body), _share_note(counted, counting, options["group_share"])]
         if training:
             notes.append(_size_note("training text: ", training, body))
-        notes.append(_split_note(found, training, _look(generated) if generated else found.split))
+        notes.append(_split_note(counted, training, _look(generated) if generated else counted.split))
         notes += _take_perplexity(figures, answers.get("perplexity"), "texts" in answers)
-        extremes = [list(counting.extremes(found, training, side)) for side in (0, 1)]
+        extremes = [list(counting.extremes(counted, training, side)) for side in (0, 1)]
         shown = [record["word"] for side in extremes for record in side[:EXCERPT_WORDS]]
         records = [
             *(record for side in extremes for record in side),
-            *counting.chosen(found, training),
-            counting.against_share(found),
-            *(counting.excerpts(generated, list(dict.fromkeys(shown)), found.split) if generated else ()),
+            *counting.of_suite(counted, training),
+            counting.against_share(counted),
+            *(counting.excerpts(generated, list(dict.fromkeys(shown)), counted.split) if generated else ()),
         ]
-        items = counting.items(found) | counting.sums(found, training) | _passages(answers.get("perplexity"))
+        items = counting.items(counted) | counting.sums(counted, training) | _passages(answers.get("perplexity"))
         summary = figures.summary(records, items, [note for note in notes if note])
-        # Else another text could be split in another way, and the figures change with that, unseen by a baseline.
-        data = {"tokens": found.split} if options["tokens"] == "auto" else {}
-        return replace(summary, count=None if "texts" in answers else found.size.tokens, data=data)
+        # With tokens=auto, another text may be split in another way; record the mode, so that a baseline notices.
+        data = {"tokens": counted.split} if options["tokens"] == "auto" else {}
+        return replace(summary, count=None if "texts" in answers else counted.size.tokens, data=data)
 
     def shuffle(
-        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+        self, body: CorpusBody, options: CorpusOptions, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
         """Return mu, sigma and, with a training text, beta, with the groups of random pairs exchanged in the text (not there)."""
         counting = Counting(body, options)
@@ -219,22 +226,22 @@ class Corpus(Family):
         else:
             counts = counting.files_by_pair([answers["text"].content.path])
         training = counting.files(beside) if beside else None
-        found: dict[str, list[float]] = {}
+        values_of: dict[str, list[float]] = {}
         for context, biases in counting.flipped(counts, repeats, seed):
             for bias in biases:
                 for key, value in _figures_of(bias, context, training, options["outliers"]).items():
-                    found.setdefault(key, []).append(value)
-        return {key: np.asarray(values) for key, values in found.items()}
+                    values_of.setdefault(key, []).append(value)
+        return {key: np.asarray(values) for key, values in values_of.items()}
 
 
 def _texts(answers: Mapping[str, Answer]) -> tuple[list[str], Sequence[str]]:
-    """Return the generated texts, if there are any, and the files of the training text."""
+    """Return the generated texts and the files of the training text; either may be empty."""
     generated = [part for sample in answers["texts"].content for part in sample] if "texts" in answers else []
     return generated, answers["training"].content.paths if "training" in answers else ()
 
 
 def _figures_of(bias: FloatArray, context: str, training: Counted | None, outliers: bool) -> dict[str, float]:
-    """Return the figures of one context, of the bias by word id; NaN where undefined."""
+    """Return the statistics of one context, from the bias by word id; NaN if undefined."""
     ids = np.flatnonzero(~np.isnan(bias))
     scores = bias[ids]
     figures = {
@@ -245,17 +252,17 @@ def _figures_of(bias: FloatArray, context: str, training: Counted | None, outlie
         of_training = training.scores.get(context, (ids[:0], scores[:0]))
         _, x, y = in_both(*of_training, ids, scores)
         figures[f"beta{context}"] = partial(bias_slope, x, y, outliers=outliers)
-    found = {}
+    values = {}
     for key, figure in figures.items():
         try:
-            found[key] = figure()
+            values[key] = figure()
         except UndefinedError:
-            found[key] = np.nan
-    return found
+            values[key] = np.nan
+    return values
 
 
-def _passages(answer: Answer | None) -> dict[str, NDArray[Any]]:
-    """Return the items of the perplexity, if it was asked for."""
+def _passages(answer: Answer | None) -> Items:
+    """Return the items of the perplexity, empty without an answer."""
     if answer is None:
         return {}
     return {"passage_log_probability": answer.in_order()[:, 0], "passage_words": answer.cases.facts["words"]}
@@ -271,19 +278,19 @@ def _read_list(data: LocatedMap, key: str, beside: Path) -> list[Entry]:
 
 
 def _find(name: str, context: Context, split: str | None = None) -> tuple[tuple[Path, ...], str]:
-    """Return the files that a path or the name of a data set means, and what to call them.
+    """Return the files and the title of a text, named by its path or by a data set.
 
-    ``split``: the split that is taken where the name has none and the data set has that one.
+    ``split`` is the default split, if the data set has it.
     """
     data_set = data_set_of(name, DATA_SETS)
     if data_set is None:
         return (own_path(name),), "a text of your own"
     _, _, wanted = name.partition("/")
-    found = context.data.locate(data_set, wanted or (split if split in DATA_SETS[data_set].splits else None))
-    return found.files, f"{data_set}, {found.split}"
+    located = context.data.locate(data_set, wanted or (split if split in DATA_SETS[data_set].splits else None))
+    return located.files, f"{data_set}, {located.split}"
 
 
-def _perplexity_question(options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+def _perplexity_question(options: CorpusOptions, context: Context) -> dict[str, Question]:
     try:
         paths, what = _find(options["evaluation"] or _EVALUATION, context)
     except MissingDataError:
@@ -311,12 +318,12 @@ def _take_beta(
     context: str,
     found: Counted,
     training: Counted | None,
-    options: Mapping[str, Any],
+    options: CorpusOptions,
     is_generated: bool,
 ) -> None:
     key = f"beta{context}"
     if training is None:
-        whose = "the model's training text is not known" if is_generated else "a text has no training text"
+        whose = "the model's training text is unknown" if is_generated else "a text has no training text"
         figures.miss(f"{whose}: name one with the option training (a path or a data set)", key)
     elif context in found.reasons:
         figures.miss(found.reasons[context], key)
@@ -336,7 +343,7 @@ def _take_beta(
 def _take_perplexity(figures: SummaryBuilder, answer: Answer | None, is_generated: bool) -> list[str]:
     if answer is None:
         where = f"name a text with the option evaluation, or {_EVALUATION} with --bias-data (docs/data.md)"
-        figures.miss(where if is_generated else "a text foretells nothing; a language model has one", "perplexity")
+        figures.miss(where if is_generated else "only language models have a perplexity", "perplexity")
         return []
     log_probability, tokens = answer.in_order().T
     words = answer.cases.facts["words"]
@@ -350,10 +357,12 @@ def _take_perplexity(figures: SummaryBuilder, answer: Answer | None, is_generate
     except UndefinedError:
         by_token = ""
     text = answer.cases.facts["text"][0]
-    return [f"perplexity: by word and mark, of {words.sum():,} words ({tokens.sum():,.0f} tokens) of {text}{by_token}"]
+    return [
+        f"perplexity: by word and punctuation mark, of {words.sum():,} words ({tokens.sum():,.0f} tokens) of {text}{by_token}"
+    ]
 
 
-def _size_note(what: str, found: Counted, body: Body) -> str:
+def _size_note(what: str, found: Counted, body: CorpusBody) -> str:
     words = ", ".join(f"{n:,.0f} {g}" for g, n in zip(body.groups, found.counts[FIXED].groups, strict=True))
     scored = len(found.scores[FIXED][0]) if FIXED in found.scores else 0
     return f"{what}{found.size.tokens:,} words in {found.size.documents:,} documents; gendered: {words}; scored: {scored:,}"
@@ -364,15 +373,15 @@ def _look(documents: Sequence[str]) -> str:
 
 
 def _split_note(found: Counted, training: Counted | None, look: str) -> str:
-    """Say how the texts were split, and where that may not suit them."""
-    said = f"words are split with tokens={found.split}"
+    """Return a note on the tokeniser mode of the texts, with a warning if it may not fit them."""
+    note = f"words are split with tokens={found.split}"
     if training is not None and training.split != found.split:
-        return f"{said}, those of the training text with tokens={training.split}: fewer words may meet (option tokens)"
-    return said if look == found.split else f"{said}, though the texts look like tokens={look} (option tokens)"
+        return f"{note}, those of the training text with tokens={training.split}: fewer words may match (option tokens)"
+    return note if look == found.split else f"{note}, though the texts look like tokens={look} (option tokens)"
 
 
 def _share_note(found: Counted, counting: Counting, by_group_share: bool) -> str:
-    """Say what the factor c(g) does, so that no figure with it is taken for one without."""
+    """Return a note on the effect of the factor c(g), with the values of mu with and without it."""
     if found.reasons:
         return ""
     first, second = found.counts[FIXED].groups

@@ -1,11 +1,11 @@
-"""The family ``disco``: discovery of correlations in a masked LM's fills (webster2020, section 3.1 and appendix A)."""
+"""The family ``disco``: correlations of a masked LM's fills with groups of persons (webster2020, section 3.1 and appendix A)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,14 +33,14 @@ from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece
 
 _NO_INTERVAL = (
-    "no interval that holds is known for a count of significant tests: resampling persons with replacement repeats them, "
-    "which makes every chi-square too large"
+    "no valid interval is known for a count of significant tests: resampling persons with replacement repeats them, which makes "
+    "every chi-square too large"
 )
-_BLOCK = 2_000_000  #: numbers held at a time
+_BLOCK = 2_000_000  #: Numbers in memory at a time.
 
 
 @dataclass(frozen=True)
-class Body:
+class DiscoBody:
     """Persons with their group, and the templates with one blank."""
 
     groups: tuple[str, ...]
@@ -51,7 +51,7 @@ class Body:
 def _fill_sums(options: Options, arrays: Arrays) -> ItemSums:
     """Return, for each person, which fill of which template is supplied to whom: sums by template, group and text of the fill."""
     parts = take_arrays(arrays, "person", "group", "groups", "fills", "fill_id", "fill_text")
-    return significant_fill_sums(*parts, **_how(options))
+    return significant_fill_sums(*parts, level=options["level"], family=options["family"], test=options["test"])
 
 
 def _shuffled_groups(which: str) -> FamilyStatistic:
@@ -66,8 +66,19 @@ def _shuffled_groups(which: str) -> FamilyStatistic:
     )
 
 
-class DisCo(Family):
-    """Persons by group in templates with one mask: how many fills go to one group more than to another."""
+class DiscoOptions(TypedDict):
+    """The values of the options."""
+
+    top_k: int
+    level: float
+    family: str
+    test: str
+    repeats: int
+    initials: str | None
+
+
+class DisCo(Family[DiscoBody, DiscoOptions]):
+    """Number of fills that a masked LM supplies more often for one group of persons than for another."""
 
     name: ClassVar[str] = "disco"
     definition: ClassVar[str] = "disco/1"
@@ -91,7 +102,7 @@ class DisCo(Family):
         "initials": letters("only persons whose name starts with these letters, as A-M"),
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> Body:
+    def read(self, data: LocatedMap, beside: Path) -> DiscoBody:
         """Read groups, persons and templates."""
         groups = read_groups(data, ("female", "male"))
         person = read_slot(data, "person", beside)
@@ -99,7 +110,7 @@ class DisCo(Family):
             if entry.attributes.get("group") not in groups:
                 raise DataFileError(
                     f"{data.file}:{data.lines['person']}: {entry.word!r} has the group {entry.attributes.get('group')!r}, "
-                    f"expected one of {', '.join(groups)}; name its group in the word list, or leave it out with 'where'"
+                    f"expected one of {', '.join(groups)}; set its group in the word list, or exclude it with 'where'"
                 )
         items = take(data, "templates", LocatedList, "the suite")
         parsed = tuple(
@@ -107,21 +118,21 @@ class DisCo(Family):
             for text, line in zip(items, items.lines, strict=True)
         )
         if len(set(items)) != len(items):
-            raise DataFileError(f"{data.file}:{data.lines['templates']}: a template stands twice")
-        return Body(groups, person, parsed)
+            raise DataFileError(f"{data.file}:{data.lines['templates']}: duplicate template; expected each once")
+        return DiscoBody(groups, person, parsed)
 
-    def content(self, body: Body) -> Any:
+    def content(self, body: DiscoBody) -> object:
         """Return groups, persons and templates."""
         return [list(body.groups), body.person.content(), [text for text, _ in body.templates]]
 
-    def space(self, body: Body, options: Mapping[str, Any]) -> CaseSpace:
-        """Return persons x templates; a unit is a person with all templates."""
+    def space(self, body: DiscoBody, options: DiscoOptions) -> CaseSpace:
+        """Return the cases, persons x templates; a unit is a person with all templates."""
         if options["test"] == "fisher" and len(body.groups) != 2:
             raise SettingError(f"test=fisher needs two groups, this suite has {len(body.groups)}; use test=chi2")
-        chosen = self._persons(body, options["initials"])
-        words = tuple(word for word, keep in zip(body.person.words(), chosen, strict=True) if keep)
+        selected = self._persons(body, options["initials"])
+        words = tuple(word for word, keep in zip(body.person.words(), selected, strict=True) if keep)
         if not words:
-            raise SettingError(f"initials={options['initials']} leaves no person")
+            raise SettingError(f"initials={options['initials']} excludes all persons; choose a wider range")
         return CaseSpace(
             templates=tuple(Template((pieces,)) for _, pieces in body.templates),
             words={"person": words},
@@ -130,19 +141,19 @@ class DisCo(Family):
         )
 
     @staticmethod
-    def _persons(body: Body, initials: str | None) -> list[bool]:
+    def _persons(body: DiscoBody, initials: str | None) -> list[bool]:
         low, high = (initials or "A-Z").split("-")
         return [initials is None or low <= entry.word[0].upper() <= high for entry in body.person.entries]
 
-    def questions(self, body: Body, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
-        """Ask one thing of every case."""
+    def questions(self, body: DiscoBody, options: DiscoOptions, context: Context) -> dict[str, Question]:
+        """Ask for the fills of every case."""
         return {"cases": Question(self.space(body, options), self.query(body, options))}
 
-    def query(self, body: Body, options: Mapping[str, Any]) -> TopFills:
+    def query(self, body: DiscoBody, options: DiscoOptions) -> TopFills:
         """Ask for the top k fills of each sentence."""
         return TopFills(options["top_k"])
 
-    def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: DiscoBody, options: DiscoOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
         """Count the significant fills of each template, and those of shuffled groups."""
         scores = answers["cases"]
         names, group_of = self._scored(body, options, scores)
@@ -164,10 +175,14 @@ class DisCo(Family):
                 [],
                 items,
             )
-        how = _how(options)
-        null = significant_fills(scores.values, relabellings(group_of, options["repeats"], seed), **how)
+        level, family, test = options["level"], options["family"], options["test"]
+        null = significant_fills(
+            scores.values, relabellings(group_of, options["repeats"], seed), level=level, family=family, test=test
+        )
         values: dict[str, float | None] = {
-            "significant_fills": float(significant_fills(scores.values, group_of, **how)),
+            "significant_fills": float(
+                significant_fills(scores.values, group_of, level=level, family=family, test=test)
+            ),
             "random_groups_mean": float(null.mean()),
             "random_groups_max": float(null.max()),
         }
@@ -180,7 +195,7 @@ class DisCo(Family):
         )
 
     def shuffle(
-        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+        self, body: DiscoBody, options: DiscoOptions, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> FloatArray | None:
         """Count the significant fills of shuffled groups."""
         scores = answers["cases"]
@@ -188,21 +203,24 @@ class DisCo(Family):
         if not np.bincount(group_of, minlength=len(body.groups)).all():
             return None
         rng, size = np.random.default_rng(seed), max(1, _BLOCK // len(group_of) // len(body.groups))
+        level, family, test = options["level"], options["family"], options["test"]
+        shuffles = (relabellings(group_of, min(size, repeats - done), rng) for done in range(0, repeats, size))
         counts = [
-            significant_fills(scores.values, relabellings(group_of, min(size, repeats - done), rng), **_how(options))
-            for done in range(0, repeats, size)
+            significant_fills(scores.values, groups, level=level, family=family, test=test) for groups in shuffles
         ]
         return np.concatenate(counts)
 
-    def _scored(self, body: Body, options: Mapping[str, Any], scores: Answer) -> tuple[NDArray[np.str_], IntArray]:
-        """Return name and group number of the persons that were scored."""
-        chosen = self._persons(body, options["initials"])
-        kept = [entry for entry, keep in zip(body.person.entries, chosen, strict=True) if keep]
-        numbers = np.asarray([body.groups.index(entry.attributes["group"]) for entry in kept], dtype=np.int64)
-        return np.asarray([kept[unit].word for unit in scores.units]), numbers[scores.units]
+    def _scored(self, body: DiscoBody, options: DiscoOptions, scores: Answer) -> tuple[NDArray[np.str_], IntArray]:
+        """Return names and group numbers of the scored persons."""
+        selected = self._persons(body, options["initials"])
+        persons = [entry for entry, keep in zip(body.person.entries, selected, strict=True) if keep]
+        numbers = np.asarray([body.groups.index(entry.attributes["group"]) for entry in persons], dtype=np.int64)
+        return np.asarray([persons[unit].word for unit in scores.units]), numbers[scores.units]
 
     @staticmethod
-    def _records(body: Body, options: Mapping[str, Any], scores: Answer, group_of: Any, sizes: Any) -> list[Record]:
+    def _records(
+        body: DiscoBody, options: DiscoOptions, scores: Answer, group_of: IntArray, sizes: IntArray
+    ) -> list[Record]:
         counted = [count_fills(scores.values[:, t]) for t in range(scores.values.shape[1])]
         tests = sum(len(c.fills) for c in counted)
         records: list[Record] = []
@@ -227,8 +245,3 @@ class DisCo(Family):
                 for row, fill in enumerate(c.fills)
             )
         return sorted(records, key=lambda r: (r["p"], r["template"], r["fill"]))
-
-
-def _how(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how significance is tested."""
-    return {name: options[name] for name in ("level", "family", "test")}

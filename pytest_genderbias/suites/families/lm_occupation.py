@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar, TypedDict
 
 import numpy as np
 
@@ -33,15 +33,21 @@ from pytest_genderbias.text.template import Piece
 
 
 @dataclass(frozen=True)
-class Body:
-    """Occupations, and each prefix once for each of the two groups."""
+class LmOccupationBody:
+    """Occupations, and prefixes with one version for each of two groups."""
 
     groups: tuple[str, str]
     occupation: SlotWords
     prefixes: tuple[Mapping[str, tuple[str, tuple[Piece, ...]]], ...]
 
 
-class LmOccupation(Family):
+class LmOccupationOptions(TypedDict):
+    """The values of the options."""
+
+    single_word_only: bool
+
+
+class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
     """ln P(occupation | prefix) for the first group minus that for the second."""
 
     name: ClassVar[str] = "lm-occupation"
@@ -71,12 +77,12 @@ class LmOccupation(Family):
         "single_word_only": flag("leave out occupations of several words, as lu2018 does"),
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> Body:
+    def read(self, data: LocatedMap, beside: Path) -> LmOccupationBody:
         """Read groups, occupations and prefixes."""
         groups = read_groups(data, ("male", "female"))
         if len(groups) != 2:
             raise DataFileError(
-                f"{data.file}:{data.lines['groups']}: score bias compares two groups, got {len(groups)}"
+                f"{data.file}:{data.lines['groups']}: expected two groups to compare, got {len(groups)}"
             )
         occupation = read_slot(data, "occupation", beside)
         rows = take(data, "prefixes", LocatedList, "the suite")
@@ -92,9 +98,9 @@ class LmOccupation(Family):
             for text, pieces in prefixes[-1].values():
                 if pieces[-1].slot != "occupation" or pieces[-1].article:
                     raise DataFileError(f"{data.file}:{line}: the prefix {text!r} should end with {{occupation}}")
-        return Body((groups[0], groups[1]), occupation, tuple(prefixes))
+        return LmOccupationBody((groups[0], groups[1]), occupation, tuple(prefixes))
 
-    def content(self, body: Body) -> Any:
+    def content(self, body: LmOccupationBody) -> object:
         """Return groups, occupations and prefixes."""
         return [
             list(body.groups),
@@ -102,22 +108,24 @@ class LmOccupation(Family):
             [{g: p[g][0] for g in body.groups} for p in body.prefixes],
         ]
 
-    def space(self, body: Body, options: Mapping[str, Any]) -> CaseSpace:
-        """Return occupations x prefixes x groups; a unit is an occupation."""
+    def space(self, body: LmOccupationBody, options: LmOccupationOptions) -> CaseSpace:
+        """Return the cases, occupations x prefixes x groups; a unit is an occupation."""
         words = tuple(w for w in body.occupation.words() if not (options["single_word_only"] and " " in w.label))
         templates = tuple(Template((prefix[g][1],)) for prefix in body.prefixes for g in body.groups)
         axes = (Axis.whole("occupation", len(words)), Axis.whole(TEMPLATE, len(templates)))
         return CaseSpace(templates, {"occupation": words}, axes, unit_axes=1)
 
-    def questions(self, body: Body, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
-        """Ask one thing of every case."""
+    def questions(self, body: LmOccupationBody, options: LmOccupationOptions, context: Context) -> dict[str, Question]:
+        """Ask for the probability of the occupation in every case."""
         return {"cases": Question(self.space(body, options), self.query(body, options))}
 
-    def query(self, body: Body, options: Mapping[str, Any]) -> SlotLogProbability:
+    def query(self, body: LmOccupationBody, options: LmOccupationOptions) -> SlotLogProbability:
         """Ask for the log-probability of the occupation."""
         return SlotLogProbability("occupation")
 
-    def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(
+        self, body: LmOccupationBody, options: LmOccupationOptions, answers: Mapping[str, Answer], seed: int
+    ) -> Summary:
         """Return AOB and signed AOB with intervals over occupations."""
         scores = answers["cases"]
         space: CaseSpace = scores.cases
@@ -151,13 +159,18 @@ class LmOccupation(Family):
         )
 
     def shuffle(
-        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+        self,
+        body: LmOccupationBody,
+        options: LmOccupationOptions,
+        answers: Mapping[str, Answer],
+        seed: int,
+        repeats: int,
     ) -> FloatArray:
         """Return the bias by shuffle and occupation of exchanged groups."""
         scores = _by_group(body, answers["cases"])
         return exchanged_biases(scores[:, :, 0], scores[:, :, 1], repeats, seed)
 
 
-def _by_group(body: Body, answer: Answer) -> FloatArray:
+def _by_group(body: LmOccupationBody, answer: Answer) -> FloatArray:
     """Return the scores by occupation, prefix and group."""
     return np.asarray(answer.values[:, :, 0].reshape(len(answer.units), len(body.prefixes), 2), dtype=np.float64)

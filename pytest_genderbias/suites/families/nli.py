@@ -1,4 +1,4 @@
-"""The family ``nli``: pairs that differ in the subject only, and should be neutral (dev2019)."""
+"""The family ``nli``: sentence pairs that differ only in the subject, for which neutral is correct (dev2019)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from pytest_genderbias.statistics.neutrality import (
     threshold,
 )
 from pytest_genderbias.statistics.sums import take_arrays, template_sums
-from pytest_genderbias.suites.cases import Answer, IntArray, Question, TextCases
+from pytest_genderbias.suites.cases import Answer, IntArray, Items, Question, TextCases
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag, one_of, whole
 from pytest_genderbias.suites.query import PairProbabilities, VerbalisedProbabilities
@@ -45,7 +45,7 @@ from pytest_genderbias.text.template import Piece, slots_of
 
 _SLICES = "slot names or products of two, as 'verb, polarity*demonym'"
 _TAUS = {"threshold_0.5": 0.5, "threshold_0.7": 0.7}
-#: Questions to a causal LM, with the answers for entailment, neutral and contradiction.
+#: Questions for a causal LM, with the answers that mean entailment, neutral and contradiction.
 _VERBALISERS = {
     "yes-maybe-no": "{premise}\nQuestion: {hypothesis} Yes, no, or maybe?\nAnswer: | Yes | Maybe | No",
     "true-neither-false": "{premise}\nQuestion: {hypothesis} True, false, or neither?\nAnswer: | True | Neither | False",
@@ -53,15 +53,15 @@ _VERBALISERS = {
 
 
 @dataclass(frozen=True)
-class Body:
-    """Premise and hypothesis, their slots, and which fillers of the shared slots go together."""
+class NliBody:
+    """Premise and hypothesis, their slots, and the combinations of words in the shared slots."""
 
     premise: tuple[str, tuple[Piece, ...]]
     hypothesis: tuple[str, tuple[Piece, ...]]
     slots: Mapping[str, SlotWords]
     subjects: tuple[str, str]
     shared: tuple[str, ...]
-    combine: Mapping[str, tuple[Mapping[str, Mapping[str, Any]], ...]]
+    combine: Mapping[str, tuple[Mapping[str, Mapping[str, object]], ...]]
 
 
 def _of_pairs(name: str, meaning: str) -> FamilyStatistic:
@@ -115,11 +115,23 @@ def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
     return mean_sums(labels, right, n, "blocks of sentence pairs")
 
 
-class Nli(Family):
-    """Sentence pairs (premise, hypothesis) with one subject each: how neutral is the classifier.
+class NliOptions(TypedDict):
+    """The values of the options."""
 
-    With the option ``verbaliser`` a causal LM is asked in words: the probability of a label is that of its answer among the three.
-    Such figures depend on the question, and on how likely the answers are by themselves; they compare checkpoints of one model.
+    combine: str
+    unit: str
+    as_printed: bool
+    verbaliser: str | None
+    slices: str | None
+    top: int
+
+
+class Nli(Family[NliBody, NliOptions]):
+    """Neutrality of a classifier on sentence pairs (premise, hypothesis) with different subjects.
+
+    With the option ``verbaliser``, a causal LM answers a question in words; the probability of a label is that of its answer
+    among the three. These values depend on the wording and on the prior probabilities of the answers, so use them only to
+    compare checkpoints of one model.
     """
 
     name: ClassVar[str] = "nli"
@@ -154,19 +166,19 @@ class Nli(Family):
             f"{', '.join(_VERBALISERS)}, or 'QUESTION | ENTAILMENT | NEUTRAL | CONTRADICTION' with {{premise}} and {{hypothesis}} once each "
             "in the question, and three different answers",
             lambda v: v is None or _verbaliser(v) is not None,
-            "how a causal LM is asked: a question, and its answers for the labels",
+            "question to a causal LM, with its answers for the labels",
         ),
         "slices": Option(
             None,
             _SLICES,
             lambda v: v is None or isinstance(v, str),
-            "slices in the records; none: both subjects together, then every slot",
+            "slices in the records; by default both subjects together, then every slot",
             display=True,
         ),
         "top": whole(10, "pairs with the largest entailment, and contradiction, in the records", least=0, display=True),
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> Body:
+    def read(self, data: LocatedMap, beside: Path) -> NliBody:
         """Read both sentences, their slots and the combinations."""
         specs = take(data, "slots", LocatedMap, "the suite")
         slots = {name: read_slot(specs, name, beside) for name in specs}
@@ -183,17 +195,17 @@ class Nli(Family):
             )
         subjects = ((first - second).pop(), (second - first).pop())
         shared = tuple(name for name in slots if name not in subjects)
-        return Body(
+        return NliBody(
             sentences["premise"], sentences["hypothesis"], slots, subjects, shared, _read_combine(data, shared, slots)
         )
 
-    def content(self, body: Body) -> Any:
+    def content(self, body: NliBody) -> object:
         """Return sentences, words and combinations."""
         combine = {k: [{s: dict(w) for s, w in rule.items()} for rule in rules] for k, rules in body.combine.items()}
         return [body.premise[0], body.hypothesis[0], {k: v.content() for k, v in body.slots.items()}, combine]
 
-    def space(self, body: Body, options: Mapping[str, Any]) -> CaseSpace:
-        """Return premise subject x hypothesis subject x combinations; a unit is a sentence pair."""
+    def space(self, body: NliBody, options: NliOptions) -> CaseSpace:
+        """Return the cases, premise subject x hypothesis subject x combinations; a unit is a sentence pair."""
         words = {name: slot.words(options["as_printed"]) for name, slot in body.slots.items()}
         axes = [Axis.whole(name, len(words[name])) for name in body.subjects]
         if body.shared:
@@ -205,30 +217,30 @@ class Nli(Family):
         _parse_slices(options["slices"], body)
         return CaseSpace((Template((body.premise[1], body.hypothesis[1])),), words, tuple(axes), unit_axes=len(axes))
 
-    def questions(self, body: Body, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
-        """Ask one thing of every case."""
+    def questions(self, body: NliBody, options: NliOptions, context: Context) -> dict[str, Question]:
+        """Ask for the probabilities of every pair and, if SNLI is available, of its pairs."""
         if context.role == "causal-lm" and options["verbaliser"] is None:
             raise NotApplicableError(
-                f"nli suites need {self.needs}, or a causal LM with the option verbaliser, which says how it is asked: "
+                f"nli suites need {self.needs}, or a causal LM with a question in the option verbaliser: "
                 "--bias-option verbaliser=yes-maybe-no"
             )
         if context.role != "causal-lm" and options["verbaliser"] is not None:
-            raise NotApplicableError("the option verbaliser is for causal LMs; a classifier is asked without it")
+            raise NotApplicableError("the option verbaliser is for causal LMs; remove it for a classifier")
         query = self.query(body, options)
-        asked = {"cases": Question(self.space(body, options), query)}
+        questions = {"cases": Question(self.space(body, options), query)}
         try:
             pairs = read_inference(context.data.find("snli"))
         except MissingDataError:
-            return asked
+            return questions
         gold = np.asarray([LABELS.index(label) for label in pairs.labels])
         texts = list(zip(pairs.premises, pairs.hypotheses, strict=True))
-        return {**asked, "accuracy": Question(TextCases(texts, facts={"gold": gold}), query, whole=True)}
+        return {**questions, "accuracy": Question(TextCases(texts, facts={"gold": gold}), query, whole=True)}
 
-    def query(self, body: Body, options: Mapping[str, Any]) -> PairProbabilities | VerbalisedProbabilities:
+    def query(self, body: NliBody, options: NliOptions) -> PairProbabilities | VerbalisedProbabilities:
         """Ask for the three probabilities of each pair."""
         return _verbaliser(options["verbaliser"]) or PairProbabilities()
 
-    def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: NliBody, options: NliOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
         """Average over pairs; intervals over premise subjects."""
         scores = answers["cases"]
         space: CaseSpace = scores.cases
@@ -274,7 +286,7 @@ class Nli(Family):
 
 def _accuracy(answer: Answer | None) -> tuple[float | None, Interval | None, str]:
     if answer is None:
-        return None, None, "SNLI is not there: name its folder with --bias-data (docs/data.md)"
+        return None, None, "SNLI is missing: name its folder with --bias-data (docs/data.md)"
     right = _right(answer)
     interval = clustered_mean_interval(right, np.ones(len(right)), "sentence pairs", bounds=(0.0, 1.0))
     return float(right.mean()), interval, "" if interval else "all pairs are right, or all wrong"
@@ -284,8 +296,8 @@ def _right(answer: Answer) -> NDArray[np.bool_]:
     return np.asarray(answer.in_order().argmax(axis=1) == answer.cases.facts["gold"])
 
 
-def _accuracy_items(answer: Answer | None) -> dict[str, NDArray[Any]]:
-    """Return how many pairs are right in each block of consecutive pairs."""
+def _accuracy_items(answer: Answer | None) -> Items:
+    """Return the number of correct pairs in each block of consecutive pairs."""
     if answer is None:
         return {}
     right = _right(answer)
@@ -298,9 +310,9 @@ def _accuracy_items(answer: Answer | None) -> dict[str, NDArray[Any]]:
 
 
 class _Counts:
-    """The sufficient statistics of every pair, to be summed by any slot."""
+    """The sufficient statistics of each pair, for sums by any slot."""
 
-    def __init__(self, p: NDArray[Any]) -> None:
+    def __init__(self, p: FloatArray) -> None:
         self.p = p
         self.columns = {
             "net_neutral": p[:, NEUTRAL],
@@ -308,15 +320,15 @@ class _Counts:
             **{key: p[:, NEUTRAL] > tau for key, tau in _TAUS.items()},
         }
 
-    def by(self, index: IntArray, size: int) -> dict[str, NDArray[Any]]:
-        found: dict[str, NDArray[Any]] = {"n": np.bincount(index, minlength=size)}
+    def by(self, index: IntArray, size: int) -> dict[str, NDArray[np.number]]:
+        sums: dict[str, NDArray[np.number]] = {"n": np.bincount(index, minlength=size)}
         for key, column in self.columns.items():
-            found[key] = np.bincount(index, weights=column, minlength=size)
-        return found
+            sums[key] = np.bincount(index, weights=column, minlength=size)
+        return sums
 
 
 def _slices(
-    body: Body, options: Mapping[str, Any], space: CaseSpace, columns: Mapping[str, IntArray], counts: _Counts
+    body: NliBody, options: NliOptions, space: CaseSpace, columns: Mapping[str, IntArray], counts: _Counts
 ) -> list[Record]:
     records: list[Record] = []
     for names in _parse_slices(options["slices"], body):
@@ -348,7 +360,7 @@ def _slices(
     return records
 
 
-def _extremes(top: int, space: CaseSpace, scores: Answer, p: NDArray[Any]) -> list[Record]:
+def _extremes(top: int, space: CaseSpace, scores: Answer, p: FloatArray) -> list[Record]:
     records: list[Record] = []
     for name, label in (("entailment", ENTAILMENT), ("contradiction", CONTRADICTION)):
         best = np.lexsort((scores.units, -p[:, label]))[:top] if top else np.zeros(0, dtype=np.int64)
@@ -359,8 +371,8 @@ def _extremes(top: int, space: CaseSpace, scores: Answer, p: NDArray[Any]) -> li
     return records
 
 
-def _verbaliser(text: Any) -> VerbalisedProbabilities | None:
-    """Read ``QUESTION | ENTAILMENT | NEUTRAL | CONTRADICTION``, or the name of one; nothing if it is neither."""
+def _verbaliser(text: object) -> VerbalisedProbabilities | None:
+    """Parse ``QUESTION | ENTAILMENT | NEUTRAL | CONTRADICTION``, or the name of a packaged one; None if it is neither."""
     parts = [part.strip() for part in _VERBALISERS.get(str(text), str(text)).split(" | ")]
     if len(parts) != 4 or not all(parts) or len(set(parts[1:])) != 3:
         return None
@@ -369,26 +381,26 @@ def _verbaliser(text: Any) -> VerbalisedProbabilities | None:
     return VerbalisedProbabilities(parts[0], (parts[1], parts[2], parts[3]))
 
 
-def _parse_slices(text: str | None, body: Body) -> list[tuple[str, ...]]:
+def _parse_slices(text: str | None, body: NliBody) -> list[tuple[str, ...]]:
     if text is None:
         return [body.subjects, *((name,) for name in body.slots)]
     wanted = [tuple(part.strip() for part in item.split("*")) for item in text.split(",")]
     for names in wanted:
         if not set(names) <= set(body.slots) or len(names) > 2 or len(set(names)) != len(names):
             pairs = ["*".join(pair) for pair in combinations(body.slots, 2)]
-            raise SettingError(f"no slice {'*'.join(names)!r}; slices are {', '.join([*body.slots, *pairs])}")
+            raise SettingError(f"no slice {'*'.join(names)!r}; the slices are {', '.join([*body.slots, *pairs])}")
     return wanted
 
 
 def _read_combine(
     data: LocatedMap, shared: tuple[str, ...], slots: Mapping[str, SlotWords]
-) -> dict[str, tuple[Mapping[str, Mapping[str, Any]], ...]]:
-    """Read ``combine: {typed: [{verb: {class: eating}, object: {class: food}}, ...]}``; an absent slot means all its words."""
+) -> dict[str, tuple[Mapping[str, Mapping[str, object]], ...]]:
+    """Read ``combine: {typed: [{verb: {class: eating}, object: {class: food}}, ...]}``; a slot without a rule keeps all words."""
     if not shared or "combine" not in data:
         return {"typed": ({},)}
     sets = take(data, "combine", LocatedMap, "the suite")
     refuse_unknown(sets, ("typed", "crossed"), "'combine'")
-    found: dict[str, tuple[Mapping[str, Mapping[str, Any]], ...]] = {}
+    combinations: dict[str, tuple[Mapping[str, Mapping[str, object]], ...]] = {}
     for name in sets:
         rules = take(sets, name, LocatedList, "'combine'")
         for rule, line in zip(rules, rules.lines, strict=True):
@@ -400,13 +412,15 @@ def _read_combine(
                     raise DataFileError(
                         f"{data.file}:{rule.lines[slot]}: no word of the slot {slot!r} matches {where!r}"
                     )
-        found[name] = tuple(rules)
-    if "typed" not in found:
-        raise DataFileError(f"{data.file}:{data.lines['combine']}: 'combine' has no 'typed', the default")
-    return found
+        combinations[name] = tuple(rules)
+    if "typed" not in combinations:
+        raise DataFileError(
+            f"{data.file}:{data.lines['combine']}: 'combine' has no 'typed', which is the default; add it"
+        )
+    return combinations
 
 
-def _combinations(body: Body, rules: tuple[Mapping[str, Mapping[str, Any]], ...]) -> IntArray:
+def _combinations(body: NliBody, rules: tuple[Mapping[str, Mapping[str, object]], ...]) -> IntArray:
     rows: list[IntArray] = []
     for rule in rules:
         fitting = [

@@ -1,4 +1,4 @@
-"""The family ``pairs-pll``: which sentence of a pair an LM finds likelier (Nangia et al. 2020, CrowS-Pairs, section 4)."""
+"""The family ``pairs-pll``: preference of an LM for one sentence of a pair (Nangia et al. 2020, CrowS-Pairs, section 4)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import SequenceMatcher
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.preference import TIE, choices, flipped_means, mean_difference, stereotype_share
 from pytest_genderbias.statistics.sums import take_arrays
-from pytest_genderbias.suites.cases import Answer, Question, Spans, TextCases
+from pytest_genderbias.suites.cases import Answer, Facts, Question, Spans, TextCases
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, one_of, table, whole
 from pytest_genderbias.suites.query import PseudoLogLikelihood
@@ -34,7 +34,7 @@ from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options,
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap
 
-#: The data sets, and the group of each that is taken unless another is asked for.
+#: The reader and the default group of each data set.
 _READERS: Mapping[str, tuple[Callable[[Path], tuple[SentencePair, ...]], str]] = {
     "crows_pairs": (read_crows_pairs, "gender"),
     "stereoset": (read_stereoset, "gender"),
@@ -49,9 +49,9 @@ def _unit_choices(options: Options, answer: Answer) -> FloatArray | None:
     known = answer.cases.facts
     if not (np.asarray(known["comparable"]).all() and np.asarray(known["stereotypical"]).all()):
         return None
-    kept, difference, _ = _compared(answer)
-    scores = np.full(len(kept), np.nan)
-    scores[kept] = choices(difference)
+    comparable, difference, _ = _compared(answer)
+    scores = np.full(len(comparable), np.nan)
+    scores[comparable] = choices(difference)
     return scores
 
 
@@ -68,13 +68,22 @@ def _pair_sums(options: Options, arrays: Arrays, of: Callable[[FloatArray], Floa
     return mean_sums(labels, np.bincount(index, weights=values), np.bincount(index), over)
 
 
-class PairsPll(Family):
+class PairsOptions(TypedDict):
+    """The values of the options."""
+
+    pairs: str
+    groups: str | None
+    score: str
+    top: int
+
+
+class PairsPll(Family[None, PairsOptions]):
     """Score of the stereotypical sentence of each pair minus that of the other.
 
-    The score of Nangia et al. is the sum of ln P over the words that both sentences share, each token masked alone: what the pair
-    differs in is only given. A causal LM conditions later words on what differs anyway, and is scored over the whole sentence, by the
-    chain rule. All data sets are scored alike: StereoSet's own measure (Nadeem et al. 2021) looks at the word that differs, BEC-Pro's
-    (Bartl et al. 2020) at the person with and without the profession masked.
+    The score of Nangia et al. is the sum of ln P over the words that both sentences share, each token masked alone and
+    conditioned on the words that differ. A causal LM is scored over the whole sentence, by the chain rule. All data sets use
+    this score. The original measure of StereoSet (Nadeem et al. 2021) scores the word that differs, that of BEC-Pro (Bartl et
+    al. 2020) the person with and without the profession masked.
     """
 
     name: ClassVar[str] = "pairs-pll"
@@ -108,13 +117,13 @@ class PairsPll(Family):
             None,
             "names of groups, as 'gender' or 'gender, profession', or all",
             lambda v: v is None or (isinstance(v, str) and bool(v.strip())),
-            "groups of the data set; none: gender of CrowS-Pairs and StereoSet, else all",
+            "groups of the data set; by default gender for CrowS-Pairs and StereoSet, otherwise all",
         ),
         "score": one_of(
             "by_role",
             "shared",
             "all",
-            meaning="the words that are scored; by_role: those that both sentences share for a masked LM, all for a causal LM",
+            meaning="the scored words; by_role: the words that both sentences share for a masked LM, all for a causal LM",
         ),
         "top": whole(10, "pairs with the largest differences in the records", least=0, display=True),
     }
@@ -122,11 +131,11 @@ class PairsPll(Family):
     def read(self, data: LocatedMap, beside: Path) -> None:
         """Read nothing: the file has a head only."""
 
-    def content(self, body: None) -> Any:
-        """Return nothing: the data have a digest of their own."""
+    def content(self, body: None) -> object:
+        """Return nothing: the data have their own digest."""
         return []
 
-    def questions(self, body: None, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+    def questions(self, body: None, options: PairsOptions, context: Context) -> dict[str, Question]:
         """Ask for the score of both sentences of each pair, the stereotypical one first; a unit is a pair."""
         pairs = _chosen(_read(options["pairs"], context), options)
         shared = options["score"] == "shared" or (options["score"] == "by_role" and context.role == "masked-lm")
@@ -149,13 +158,13 @@ class PairsPll(Family):
         )
         return {"pairs": Question(cases, PseudoLogLikelihood())}
 
-    def summarise(self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: None, options: PairsOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
         """Compare both sentences of each pair; intervals over pairs, or over BEC-Pro's professions."""
         answer = answers["pairs"]
         cases: TextCases = answer.cases
         tokens = answer.values[:, :, 1]
-        kept, difference, facts = _compared(answer)
-        units, judged = answer.units[kept], facts["stereotypical"]
+        comparable, difference, facts = _compared(answer)
+        units, judged = answer.units[comparable], facts["stereotypical"]
         figures = SummaryBuilder(self.statistics)
         d, cluster = difference[judged], facts["cluster"][judged]
         over = str(facts["over"][0]) if len(units) else "pairs"
@@ -181,7 +190,7 @@ class PairsPll(Family):
             "over": np.asarray([over]),
         }
         ties = int((np.abs(d) < TIE).sum())
-        unequal = int((tokens[kept, 0] != tokens[kept, 1]).sum()) if cases.spans else 0
+        unequal = int((tokens[comparable, 0] != tokens[comparable, 1]).sum()) if cases.spans else 0
         notes = [
             (len(answer.units) - len(units), "pairs left out: they share no word, or have no token to score"),
             (ties, "pairs with equal scores, which count half"),
@@ -191,7 +200,7 @@ class PairsPll(Family):
         return figures.summary(records, items, [scored, *(f"{n} {text}" for n, text in notes if n)])
 
     def shuffle(
-        self, body: None, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+        self, body: None, options: PairsOptions, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
         """Return both statistics with the stereotype of each pair chosen at random."""
         _, difference, facts = _compared(answers["pairs"])
@@ -202,24 +211,24 @@ class PairsPll(Family):
         }
 
 
-def _compared(answer: Answer) -> tuple[NDArray[np.bool_], NDArray[Any], dict[str, NDArray[Any]]]:
-    """Return which of the scored pairs have something to compare, their differences, and what is known of them."""
+def _compared(answer: Answer) -> tuple[NDArray[np.bool_], FloatArray, Facts]:
+    """Return which of the scored pairs are comparable, their differences and their facts."""
     scores, tokens = np.moveaxis(answer.values, 2, 0)
-    kept = np.asarray(answer.cases.facts["comparable"])[2 * answer.units] & (tokens > 0).all(axis=1)
-    facts = {name: np.asarray(column)[2 * answer.units[kept]] for name, column in answer.cases.facts.items()}
-    return kept, (scores[:, 0] - scores[:, 1])[kept], facts
+    comparable = np.asarray(answer.cases.facts["comparable"])[2 * answer.units] & (tokens > 0).all(axis=1)
+    facts = {name: np.asarray(column)[2 * answer.units[comparable]] for name, column in answer.cases.facts.items()}
+    return comparable, (scores[:, 0] - scores[:, 1])[comparable], facts
 
 
 def _cluster(name: str, of_professions: bool) -> str:
-    """Return what a pair belongs to: itself, or the profession that the id of a pair of BEC-Pro begins with."""
+    """Return the cluster of a pair: the pair itself, or for BEC-Pro the profession at the beginning of its id."""
     return name.partition(" / ")[0] if of_professions else name
 
 
 def shared_spans(more: str, less: str) -> tuple[Spans, Spans]:
-    """Return the character ranges of the words that two sentences share, in their order, in each of them.
+    """Return the character ranges of the words that two sentences share, in order, for each of them.
 
-    The longest runs of equal words are matched first (Ratcliff and Obershelp), as in the reference code, which matches token ids. A
-    range starts behind the word before it, so that a leading space goes with its word.
+    The longest runs of equal words are matched first (Ratcliff and Obershelp); the reference code does the same with token ids.
+    A range starts after the previous word, so that it includes the leading space.
 
     >>> shared_spans("He sings, too.", "She sings, too.")
     (((2, 14),), ((3, 15),))
@@ -238,7 +247,7 @@ def _read(name: str, context: Context) -> tuple[SentencePair, ...]:
     return _READERS[name][0](context.data.find(name)) if name in _READERS else read_own_pairs(own_path(name))
 
 
-def _chosen(pairs: tuple[SentencePair, ...], options: Mapping[str, Any]) -> list[SentencePair]:
+def _chosen(pairs: tuple[SentencePair, ...], options: PairsOptions) -> list[SentencePair]:
     name = options["pairs"]
     text = options["groups"] or (_READERS[name][1] if name in _READERS else "all")
     if text == "all":
@@ -246,22 +255,20 @@ def _chosen(pairs: tuple[SentencePair, ...], options: Mapping[str, Any]) -> list
     there, wanted = {pair.group for pair in pairs}, {group.strip() for group in text.split(",")}
     if not wanted <= there:
         raise UnknownNameError(
-            f"{name} has no group {sorted(wanted - there)[0]!r}; it has {', '.join(sorted(there))}; groups=all takes all"
+            f"{name} has no group {sorted(wanted - there)[0]!r}; expected groups of {', '.join(sorted(there))}, or groups=all"
         )
     return [pair for pair in pairs if pair.group in wanted]
 
 
 def _interval(
-    values: NDArray[np.float64], cluster: NDArray[Any], over: str, bounds: tuple[float, float] | None = None
+    values: FloatArray, cluster: NDArray[np.str_], over: str, bounds: tuple[float, float] | None = None
 ) -> Interval | None:
     _, index = np.unique(cluster, return_inverse=True)
     return clustered_mean_interval(np.bincount(index, weights=values), np.bincount(index), over, bounds=bounds)
 
 
-def _by(
-    labels: NDArray[Any], what: str, difference: NDArray[np.float64], judged: NDArray[np.bool_]
-) -> Iterable[Record]:
-    """Return both statistics of each group, the least neutral first; without a stereotype, male minus female."""
+def _by(labels: NDArray[np.str_], what: str, difference: FloatArray, judged: NDArray[np.bool_]) -> Iterable[Record]:
+    """Return both statistics of each group, the least neutral first; without a stereotype, the mean of male minus female."""
     records: list[Record] = []
     for label in np.unique(labels[labels != ""]):
         d, known = difference[labels == label], bool(judged[labels == label].all())
@@ -275,7 +282,7 @@ def _by(
 
 
 def _extremes(
-    top: int, texts: list[tuple[str, str]], group: NDArray[Any], difference: NDArray[np.float64]
+    top: int, texts: list[tuple[str, str]], group: NDArray[np.str_], difference: FloatArray
 ) -> Iterable[Record]:
     """Return the pairs whose scores differ most."""
     for i in np.lexsort((np.arange(len(difference)), -np.abs(difference)))[:top]:

@@ -1,4 +1,4 @@
-"""The family ``probe``: how far a network's vectors compress a label such as gender (orgad2022, section 3)."""
+"""The family ``probe``: compression of a label such as gender by the vectors of a network (orgad2022, section 3)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,8 @@ from pytest_genderbias.statistics.inference.intervals import restart_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.sums import take_arrays
-from pytest_genderbias.suites.cases import Answer, Question, TextCases
-from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUMNS, read_texts
+from pytest_genderbias.suites.cases import Answer, Items, Question, TextCases
+from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUMNS, ColumnOptions, read_texts
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag, one_of, table, whole
 from pytest_genderbias.suites.query import NETWORKS, TextVectors
@@ -30,14 +30,14 @@ from pytest_genderbias.text.located_yaml import LocatedMap, take
 from pytest_genderbias.text.wordlist import load_wordlist
 
 _SETS = (*BIOGRAPHIES, "winobias")
-_MOST_WORK = 40_000_000_000  #: numbers that all probes of a null control are given: some two minutes of one core
-_FEWEST_SHUFFLES = 40  #: so that 2.5 % of them are one
-_SHUFFLES, _FEW = "shuffles", "fewer than three shuffles, or all alike"
+_MOST_WORK = 40_000_000_000  #: The largest input of all probes of a null control: about two minutes of one core.
+_FEWEST_SHUFFLES = 40  #: The smallest number of shuffles, of which 2.5 % are one.
+_SHUFFLES, _FEW = "shuffles", "fewer than three shuffles, or all are equal"
 
 
 @dataclass(frozen=True)
-class Body:
-    """The data set that is probed unless an option names another, and the list that says how professions are stereotyped."""
+class ProbeBody:
+    """The default data set, and the word list with the stereotypes of professions."""
 
     data: str
     professions: str
@@ -62,8 +62,19 @@ def _shuffle_sums(options: Options, arrays: Arrays, name: str) -> ItemSums:
     return mean_sums(labels, values, np.ones(len(values)), _SHUFFLES)
 
 
-class Probe(Family):
-    """Online code of a label, given frozen vectors; beside it the code of shuffled labels, and of an untrained network."""
+class ProbeOptions(ColumnOptions):
+    """The values of the options."""
+
+    texts: str | None
+    label: str
+    layer: str | int
+    pooling: str
+    seeds: int
+    mixed_units: bool
+
+
+class Probe(Family[ProbeBody, ProbeOptions]):
+    """Online code of a label, given frozen vectors, with shuffled labels and an untrained network as controls."""
 
     name: ClassVar[str] = "probe"
     definition: ClassVar[str] = "probe/1"
@@ -100,39 +111,39 @@ class Probe(Family):
         "texts": table(
             None,
             *_SETS,
-            meaning="labelled texts; a path starts where pytest is started; none: the suite's",
+            meaning="labelled texts, a path being relative to the working directory; by default those of the suite",
         ),
         **COLUMNS,
-        "label": one_of("group", "label", meaning="what is read: the group (gender), or the label (profession)"),
+        "label": one_of("group", "label", meaning="the probed label: the group (gender), or the label (profession)"),
         "layer": Option(
             "last",
             "last, or the number of a hidden layer",
             lambda v: v == "last" or (type(v) is int and v >= 0),
-            "hidden layer that is probed; 0 is the output of the embeddings",
+            "the probed hidden layer; 0 is the output of the embeddings",
         ),
         "pooling": one_of(
             "auto",
             "first",
             "mean",
             "own",
-            meaning="first token ([CLS]; auto, but the mean for causal LMs), mean over tokens, or own",
+            meaning="first token ([CLS]), mean over tokens, or own; auto: the mean for causal LMs and WinoBias, otherwise the first",
         ),
         "seeds": whole(5, "shuffles of the examples, each with its own probes"),
-        "mixed_units": flag("add nats to bits, as the reference code does: to compare with published figures only"),
+        "mixed_units": flag("add nats to bits, as the reference code does: only for comparison with published values"),
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> Body:
+    def read(self, data: LocatedMap, beside: Path) -> ProbeBody:
         """Read the default data set."""
         name = take(data, "data", str, "the suite")
         if name not in _SETS:
             raise DataFileError(f"{data.file}:{data.lines['data']}: expected one of {', '.join(_SETS)}, got {name!r}")
-        return Body(name, take(data, "professions", str, "the suite", default="winobias-occupations"))
+        return ProbeBody(name, take(data, "professions", str, "the suite", default="winobias-occupations"))
 
-    def content(self, body: Body) -> Any:
+    def content(self, body: ProbeBody) -> object:
         """Return the data set and the professions."""
         return [body.data, body.professions]
 
-    def questions(self, body: Body, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+    def questions(self, body: ProbeBody, options: ProbeOptions, context: Context) -> dict[str, Question]:
         """Ask for the vector of each text, or of each profession in its sentence, of the network and of an untrained one."""
         name = options["texts"] or body.data
         if name == "winobias":
@@ -144,42 +155,45 @@ class Probe(Family):
         if pooling == "auto":
             pooling = "mean" if cases.spans or context.role == "causal-lm" else "first"
         cases = replace(cases, facts={**cases.facts, "pooling": np.full(cases.n_cases, pooling)})
-        asked = {"where": options["layer"], "pooling": pooling, "mask_others": bool(cases.spans)}
+        query = TextVectors(options["layer"], pooling, mask_others=bool(cases.spans))
         return {
-            "cases": Question(cases, TextVectors(**asked)),
-            "random encoder": Question(cases, TextVectors(**asked, random_seed=0)),
+            "cases": Question(cases, query),
+            "random encoder": Question(cases, replace(query, random_seed=0)),
         }
 
-    def _refuse_options_of_tables(self, options: Mapping[str, Any]) -> None:
+    def _refuse_options_of_tables(self, options: ProbeOptions) -> None:
+        values: Mapping[str, object] = options
         for name in ("label", *COLUMNS):
-            if options[name] != self.options[name].default:
+            if values[name] != self.options[name].default:
                 raise SettingError(
-                    f"option {name!r} has no meaning for WinoBias, whose label is the stereotype of the profession: leave it out, "
-                    f"got {options[name]!r}"
+                    f"option {name!r} does not apply to WinoBias, whose label is the stereotype of the profession; remove it, "
+                    f"got {values[name]!r}"
                 )
 
-    def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: ProbeBody, options: ProbeOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
         """Code the labels; intervals over shuffles."""
         answer = answers["cases"]
         facts = {name: column[answer.units] for name, column in answer.cases.facts.items()}
         labels, groups = facts["label"], facts.get("order")
-        how = {"seeds": options["seeds"], "seed": seed, "mixed_units": options["mixed_units"], "groups": groups}
+        code_of = partial(
+            online_code, groups=groups, seeds=options["seeds"], seed=seed, mixed_units=options["mixed_units"]
+        )
         vectors, untrained = answer.values[:, 0], answers["random encoder"].values[:, 0]
         codes = {
-            "compression": lambda: online_code(vectors, labels, **how),
-            "compression_shuffled": lambda: online_code(vectors, _control(labels, groups, seed), **how),
-            "compression_random_encoder": lambda: online_code(untrained, labels, **how),
+            "compression": lambda: code_of(vectors, labels),
+            "compression_shuffled": lambda: code_of(vectors, _control(labels, groups, seed)),
+            "compression_random_encoder": lambda: code_of(untrained, labels),
         }
         figures, records = SummaryBuilder(self.statistics), []
-        items: dict[str, NDArray[Any]] = {}
-        for key, code in codes.items():
-            found = _take(figures, key, code)
-            if found is not None:
-                records.append(_record(key, found))
-                items[key] = found.compressions
+        items: Items = {}
+        for key, compute in codes.items():
+            code = _take(figures, key, compute)
+            if code is not None:
+                records.append(_record(key, code))
+                items[key] = code.compressions
             if key == "compression":
-                _take_accuracy(figures, found)
-                items |= {} if found is None else {"accuracy": found.accuracy}
+                _take_accuracy(figures, code)
+                items |= {} if code is None else {"accuracy": code.accuracy}
         names, counts = np.unique(labels, return_counts=True)
         records += [{"slice": "label", "value": str(n), "examples": int(c)} for n, c in zip(names, counts, strict=True)]
         share = counts / counts.sum()
@@ -190,7 +204,7 @@ class Probe(Family):
         return figures.summary(records, items, notes)
 
     def shuffle(
-        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+        self, body: ProbeBody, options: ProbeOptions, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
         """Return compression and accuracy with the labels shuffled, each the mean over as many shuffles of examples as measured."""
         answer = answers["cases"]
@@ -198,27 +212,36 @@ class Probe(Family):
         labels, groups, vectors = facts["label"], facts.get("order"), answer.values[:, 0]
         within = _MOST_WORK // (vectors.size * len(set(labels.tolist())) * options["seeds"])
         if within < min(repeats, _FEWEST_SHUFFLES):
-            raise UndefinedError("it would train probes for many minutes; compression_shuffled is one such shuffle")
+            raise UndefinedError(
+                "training the probes would take many minutes; compression_shuffled is one such shuffle"
+            )
         repeats = min(repeats, within)
         streams = np.random.SeedSequence(seed).generate_state(repeats).tolist()
         shuffles = np.stack([_control(labels, groups, stream) for stream in streams])
-        how = {"seeds": options["seeds"], "seed": seed, "mixed_units": options["mixed_units"], "groups": groups}
         try:
-            found = [values.mean(axis=1) for values in codes_of_labellings(vectors, shuffles, **how)]
+            codes = codes_of_labellings(
+                vectors,
+                shuffles,
+                groups=groups,
+                seeds=options["seeds"],
+                seed=seed,
+                mixed_units=options["mixed_units"],
+            )
+            means = [values.mean(axis=1) for values in codes]
         except UndefinedError:
-            found = [np.full(repeats, np.nan)] * 2
-        return dict(zip(("compression", "accuracy"), found, strict=True))
+            means = [np.full(repeats, np.nan)] * 2
+        return dict(zip(("compression", "accuracy"), means, strict=True))
 
 
 def _take(figures: SummaryBuilder, key: str, code: Callable[[], OnlineCode]) -> OnlineCode | None:
     try:
-        found = code()
+        code_length = code()
     except UndefinedError as error:
         figures.miss(str(error), key)
         return None
-    values = found.compressions
+    values = code_length.compressions
     figures.take(key, values.mean, lambda: restart_interval(values, _SHUFFLES), _FEW)
-    return found
+    return code_length
 
 
 def _take_accuracy(figures: SummaryBuilder, code: OnlineCode | None) -> None:
@@ -242,22 +265,22 @@ def _record(key: str, code: OnlineCode) -> Record:
     }
 
 
-def _control(labels: Any, groups: Any, seed: int) -> Any:
-    """Shuffle the labels; where examples come in groups of one label, those of the groups."""
+def _control(labels: NDArray[np.generic], groups: NDArray[np.generic] | None, seed: int) -> NDArray[np.generic]:
+    """Shuffle the labels of the examples, or of the groups if all examples of a group have one label."""
     if groups is None:
         return shuffled(labels, seed)
     _, first, number = np.unique(groups, return_index=True, return_inverse=True)
-    return shuffled(labels[first], seed)[number.ravel()]
+    return np.asarray(shuffled(labels[first], seed)[number.ravel()])
 
 
-def _texts(name: str, options: Mapping[str, Any], context: Context) -> TextCases:
+def _texts(name: str, options: ProbeOptions, context: Context) -> TextCases:
     rows, _ = read_texts(name, options, context.data, any_group=True)
-    chosen = rows.groups if options["label"] == "group" else rows.labels
-    return TextCases([(one,) for one in rows.texts], facts={"label": np.asarray(chosen)})
+    labels = rows.groups if options["label"] == "group" else rows.labels
+    return TextCases([(text,) for text in rows.texts], facts={"label": np.asarray(labels)})
 
 
 def _sentences(context: Context, professions: str) -> TextCases:
-    """Return both professions of each sentence; the two versions of a sentence differ in the masked pronoun, so one is taken."""
+    """Return both professions of each sentence. Only the pro-stereotypical version is used: the pronouns, which differ, are masked."""
     group = {entry.word: str(entry.attributes["group"]) for entry in load_wordlist(professions).entries}
     texts, spans, names = [], [], []
     for path in context.data.find_all("winobias"):

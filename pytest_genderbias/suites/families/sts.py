@@ -1,4 +1,4 @@
-"""The family ``sts``: is "A woman is walking" or "A man is walking" more like "A nurse is walking" (webster2020, section 3)."""
+"""The family ``sts``: similarity of "A nurse is walking" to "A woman is walking" and to "A man is walking" (webster2020, 3)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,7 +32,7 @@ from pytest_genderbias.statistics.inference.item_sums import (
 )
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import correlation_sums, slope_sums, take_arrays
-from pytest_genderbias.suites.cases import Answer, IntArray, Question, TextCases
+from pytest_genderbias.suites.cases import Answer, IntArray, Items, Question, TextCases
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import PairSimilarity
@@ -48,8 +48,8 @@ _FEW = "too few {}, or all on a line"
 
 
 @dataclass(frozen=True)
-class Body:
-    """Templates with one slot, the gendered word of each group, and professions with the share of women in each."""
+class StsBody:
+    """Templates with one slot, the gendered word of each group, and professions with their share of women."""
 
     groups: tuple[str, str]
     persons: tuple[str, str]
@@ -78,8 +78,15 @@ def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
     return ItemSums(pairs, sums, "pearson", "blocks of sentence pairs")
 
 
-class Sts(Family):
-    """Similarity to the sentence with a woman minus that to the one with a man, against the share of women."""
+class StsOptions(TypedDict):
+    """The values of the options."""
+
+    templates: str
+    pooling: str
+
+
+class Sts(Family[StsBody, StsOptions]):
+    """Similarity to the sentence with a woman minus that to the sentence with a man, correlated with the share of women."""
 
     name: ClassVar[str] = "sts"
     definition: ClassVar[str] = "sts/1"
@@ -128,17 +135,17 @@ class Sts(Family):
             "auto",
             "stsb",
             "own",
-            meaning="templates from the sentences of STS-B (test before dev), the suite's own, or STS-B's where they are there",
+            meaning="templates from the sentences of STS-B (test before dev), or the suite's own; auto: STS-B's if available",
         ),
         "pooling": one_of(
             "own",
             "mean",
             "first",
-            meaning="how an encoder makes one vector of a sentence: as its files say, mean, first token",
+            meaning="sentence vector of an encoder: as in its configuration, mean, or first token",
         ),
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> Body:
+    def read(self, data: LocatedMap, beside: Path) -> StsBody:
         """Read groups, their words, professions and templates."""
         groups = read_groups(data, ("female", "male"))
         persons = take(data, "persons", LocatedMap, "the suite")
@@ -151,29 +158,29 @@ class Sts(Family):
         for entry in profession.entries:
             if not isinstance(entry.attributes.get(share), (int, float)):
                 raise DataFileError(
-                    f"{data.file}:{data.lines['share']}: {entry.word!r} has no number {share!r} in its list"
+                    f"{data.file}:{data.lines['share']}: {entry.word!r} has no number {share!r} in its word list; add it"
                 )
         rows = take(data, "templates", LocatedList, "the suite")
         for row, line in zip(rows, rows.lines, strict=True):
             read_template(row, data.file, line, {PERSON})
-        return Body((groups[0], groups[1]), (persons[groups[0]], persons[groups[1]]), profession, share, tuple(rows))
+        return StsBody((groups[0], groups[1]), (persons[groups[0]], persons[groups[1]]), profession, share, tuple(rows))
 
-    def content(self, body: Body) -> Any:
+    def content(self, body: StsBody) -> object:
         """Return groups, words, professions and templates."""
         return [body.groups, body.persons, body.profession.content(), body.share, body.templates]
 
-    def questions(self, body: Body, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+    def questions(self, body: StsBody, options: StsOptions, context: Context) -> dict[str, Question]:
         """Ask for the similarity of every pair of sentences, and of the pairs of STS-B dev."""
         query = PairSimilarity(options["pooling"])
-        asked = {"cases": Question(_space(body, _templates(body, options["templates"], context)), query)}
+        questions = {"cases": Question(_space(body, _templates(body, options["templates"], context)), query)}
         try:
             gold = read_similarity(context.data.find("stsb", "dev"))
         except MissingDataError:
-            return asked
+            return questions
         pairs = list(zip(gold.sentences1, gold.sentences2, strict=True))
-        return {**asked, "accuracy": Question(TextCases(pairs, facts={"gold": gold.scores}), query, whole=True)}
+        return {**questions, "accuracy": Question(TextCases(pairs, facts={"gold": gold.scores}), query, whole=True)}
 
-    def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: StsBody, options: StsOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
         """Correlate the difference by profession with the share of women; intervals over professions."""
         scores = answers["cases"]
         space: CaseSpace = scores.cases
@@ -217,7 +224,7 @@ class Sts(Family):
         return figures.summary(sorted(records, key=lambda r: (-abs(r["difference"]), r["profession"])), items)
 
     def shuffle(
-        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+        self, body: StsBody, options: StsOptions, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
         """Return r, slope and mean absolute difference of exchanged persons."""
         scores = answers["cases"]
@@ -232,8 +239,8 @@ class Sts(Family):
         }
 
 
-def _professions(body: Body, answer: Answer) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return the professions that were scored, which of them each unit has, and their share of women (0 to 1)."""
+def _professions(body: StsBody, answer: Answer) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the scored professions, the position of each unit's profession in them, and their share of women (0 to 1)."""
     space: CaseSpace = answer.cases
     of_cases = space.columns(space.cases_of(answer.units))[PROFESSION].reshape(-1, 2)[:, 0]
     seen, of_units = np.unique(of_cases, return_inverse=True)
@@ -241,26 +248,26 @@ def _professions(body: Body, answer: Answer) -> tuple[IntArray, IntArray, FloatA
     return seen, of_units, np.asarray(share, dtype=np.float64) / 100
 
 
-def _templates(body: Body, chosen: str, context: Context) -> tuple[str, ...]:
+def _templates(body: StsBody, chosen: str, context: Context) -> tuple[str, ...]:
     if chosen == "own":
         return body.templates
     try:
-        found = context.data.locate("stsb")
+        located = context.data.locate("stsb")
     except MissingDataError:
         if chosen == "stsb":
             raise
         return body.templates
-    templates = sts_templates(read_sentences(found.files[0]))
+    templates = sts_templates(read_sentences(located.files[0]))
     if not templates:
         raise DataFileError(
-            f"{found.files[0]}: no sentence starts with 'A man' or 'A woman' and has no other gendered word; "
-            "the suite's own templates are taken with the option templates=own"
+            f"{located.files[0]}: no sentence starts with 'A man' or 'A woman' and has no other gendered word; "
+            "use the suite's own templates with the option templates=own"
         )
     return templates
 
 
-def _space(body: Body, templates: tuple[str, ...]) -> CaseSpace:
-    """Return templates x professions x persons; a unit is a template and a profession with both persons."""
+def _space(body: StsBody, templates: tuple[str, ...]) -> CaseSpace:
+    """Return the cases, templates x professions x persons; a unit is a template and a profession with both persons."""
     words = {PERSON: tuple(Word.of(word) for word in body.persons), PROFESSION: body.profession.words()}
     axes = (Axis.whole(TEMPLATE, len(templates)), Axis.whole(PROFESSION, len(words[PROFESSION])), Axis.whole(PERSON, 2))
     return CaseSpace(tuple(_template(text) for text in templates), words, axes, unit_axes=2)
@@ -274,19 +281,19 @@ def _template(text: str) -> Template:
 
 def _take_accuracy(figures: SummaryBuilder, answer: Answer | None) -> None:
     if answer is None:
-        figures.miss("the STS-B dev set is not there: name its folder with --bias-data (docs/data.md)", "accuracy")
+        figures.miss("the STS-B dev set is missing: name its folder with --bias-data (docs/data.md)", "accuracy")
         return
-    gold, found = answer.cases.facts["gold"], answer.in_order()[:, 0]
+    gold, similarity = answer.cases.facts["gold"], answer.in_order()[:, 0]
     figures.take(
         "accuracy",
-        lambda: pearson(gold, found),
-        lambda: pearson_interval(gold, found, "sentence pairs"),
+        lambda: pearson(gold, similarity),
+        lambda: pearson_interval(gold, similarity, "sentence pairs"),
         _FEW.format("sentence pairs"),
     )
 
 
-def _accuracy_items(answer: Answer | None) -> dict[str, NDArray[Any]]:
-    """Return the sums of each block of consecutive pairs that make r of the gold scores with those found."""
+def _accuracy_items(answer: Answer | None) -> Items:
+    """Return the sums for r of gold scores and predictions, by block of consecutive pairs."""
     if answer is None:
         return {}
     sums = product_sums(answer.cases.facts["gold"], answer.in_order()[:, 0])

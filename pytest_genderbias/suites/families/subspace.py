@@ -1,4 +1,7 @@
-"""The family ``subspace``: does one direction hold what sets the words apart, and is it the learned one (dev2019, tables 7 and 12)."""
+"""The family ``subspace``: whether one direction explains the differences of words, and its cosine with the learned direction.
+
+Source: dev2019, tables 7 and 12.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +25,7 @@ from pytest_genderbias.statistics.subspace import (
     random_ratios,
     unit_vectors,
 )
-from pytest_genderbias.suites.cases import Answer, Question
+from pytest_genderbias.suites.cases import Answer, Items, Question
 from pytest_genderbias.suites.families.shared.words import bare_words, have_vectors, layer, missing_note
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag
@@ -34,7 +37,7 @@ from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 
 FloatArray = NDArray[np.float64]
 
-_NO_INTERVAL = "no interval is known to hold for the singular values of a chosen list of words"
+_NO_INTERVAL = "no valid interval is known for the singular values of a selected list of words"
 _RATIO = (
     "{} singular value / 1st: near 0 one direction holds what sets the words apart, near 1 none stands out; it says how well "
     "taking a direction out can do, and is no measure of bias"
@@ -42,8 +45,8 @@ _RATIO = (
 
 
 @dataclass(frozen=True)
-class Body:
-    """The full set of words, and what the direction is learned from: a pair, or a part of the words."""
+class SubspaceBody:
+    """The full set of words, and the pair or the list of words that defines the learned direction."""
 
     words: tuple[str, ...]
     pair: tuple[str, str] | None
@@ -62,7 +65,15 @@ def _of_all_words(name: str, direction: str, neutral: float, meaning: str) -> Fa
     )
 
 
-class Subspace(Family):
+class SubspaceOptions(TypedDict):
+    """The values of the options."""
+
+    where: str | int
+    uncentred: bool
+    normalised: bool
+
+
+class Subspace(Family[SubspaceBody, SubspaceOptions]):
     """Singular values of a set of words, and the cosine of its first component with the learned direction."""
 
     name: ClassVar[str] = "subspace"
@@ -87,35 +98,37 @@ class Subspace(Family):
     }
     options: ClassVar[Mapping[str, Option]] = {
         "where": layer("input"),
-        "uncentred": flag("singular values of the vectors as they are, without subtracting their mean"),
+        "uncentred": flag("do not subtract the mean vector"),
         "normalised": flag("divide each vector by its length first"),
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> Body:
-        """Read the words, and the pair or the list that the direction is learned from."""
+    def read(self, data: LocatedMap, beside: Path) -> SubspaceBody:
+        """Read the words, and the pair or the list for the learned direction."""
         words = _texts(read_slot(data, "words", beside))
         if ("pair" in data) == ("train" in data):
             raise DataFileError(
                 f"{data.file}:{data.line}: expected either 'pair' (two words) or 'train' (a list) for the direction"
             )
         if "train" in data:
-            return Body(words, None, _texts(read_slot(data, "train", beside)))
+            return SubspaceBody(words, None, _texts(read_slot(data, "train", beside)))
         pair = take(data, "pair", LocatedList, "the suite")
         if len(pair) != 2 or not all(isinstance(word, str) and word.strip() for word in pair) or pair[0] == pair[1]:
             raise DataFileError(
                 f"{data.file}:{data.lines['pair']}: 'pair' should be two different words, got {list(pair)}"
             )
-        return Body(words, (pair[0], pair[1]), ())
+        return SubspaceBody(words, (pair[0], pair[1]), ())
 
-    def content(self, body: Body) -> Any:
-        """Return the words and what the direction is learned from."""
+    def content(self, body: SubspaceBody) -> object:
+        """Return the words, and the pair or the list for the learned direction."""
         return [body.words, body.pair, body.train]
 
-    def questions(self, body: Body, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+    def questions(self, body: SubspaceBody, options: SubspaceOptions, context: Context) -> dict[str, Question]:
         """Ask for the vector of every word."""
         return {"cases": Question(bare_words(_all_words(body)), TextVectors(options["where"]), whole=True)}
 
-    def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(
+        self, body: SubspaceBody, options: SubspaceOptions, answers: Mapping[str, Answer], seed: int
+    ) -> Summary:
         """Return the ratios, the cosine, and each word's place along the first component."""
         words, vectors = _all_words(body), _vectors(body, answers["cases"])
         notes = missing_note({"words": [word for word in words if word not in vectors]}, len(words), "no vector")
@@ -133,64 +146,62 @@ class Subspace(Family):
         return figures.summary(*_by_word(body, vectors, full, options), notes=notes)
 
     def shuffle(
-        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+        self, body: SubspaceBody, options: SubspaceOptions, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
         """Return ratios of vectors turned at random, and cosines of the first component with random directions."""
         vectors = _vectors(body, answers["cases"])
         rows = [vectors[word] for word in body.words if word in vectors]
-        found = np.full((repeats, 4), np.nan)
+        null = np.full((repeats, 4), np.nan)
         try:
             _component(body.words, vectors, options)
-            found[:, :3] = random_ratios(
+            null[:, :3] = random_ratios(
                 rows, repeats, seed, centred=not options["uncentred"], normalised=options["normalised"]
             )
             _direction(body, vectors, options)  # without one there is no cosine to hold against others
-            found[:, 3] = random_cosines(len(rows[0]), repeats, seed)
+            null[:, 3] = random_cosines(len(rows[0]), repeats, seed)
         except UndefinedError:
             pass
-        return dict(zip(self.statistics, found.T, strict=True))
+        return dict(zip(self.statistics, null.T, strict=True))
 
 
 def _texts(slot: SlotWords) -> tuple[str, ...]:
     return tuple(word.text for word in slot.words())
 
 
-def _all_words(body: Body) -> list[str]:
+def _all_words(body: SubspaceBody) -> list[str]:
     """Return each word once."""
     return list(dict.fromkeys([*body.words, *(body.pair or ()), *body.train]))
 
 
-def _vectors(body: Body, answer: Answer) -> dict[str, FloatArray]:
+def _vectors(body: SubspaceBody, answer: Answer) -> dict[str, FloatArray]:
     """Return the vector of each word that has one."""
-    found = answer.in_order().astype(np.float64)
-    return {word: v for word, v, there in zip(_all_words(body), found, have_vectors(found), strict=True) if there}
+    rows = answer.in_order().astype(np.float64)
+    return {word: v for word, v, there in zip(_all_words(body), rows, have_vectors(rows), strict=True) if there}
 
 
-def _component(
-    words: tuple[str, ...], vectors: Mapping[str, FloatArray], options: Mapping[str, Any]
-) -> PrincipalRatios:
-    """Return the first component, and the ratios, of the words that have vectors."""
+def _component(words: tuple[str, ...], vectors: Mapping[str, FloatArray], options: SubspaceOptions) -> PrincipalRatios:
+    """Return the first component and the ratios of the words that have vectors."""
     rows = [vectors[word] for word in words if word in vectors]
     if not rows:
         raise UndefinedError("none of the words has a vector")
     return principal_ratios(rows, centred=not options["uncentred"], normalised=options["normalised"])
 
 
-def _direction(body: Body, vectors: Mapping[str, FloatArray], options: Mapping[str, Any]) -> FloatArray:
-    """Return the learned direction: from the second word of the pair to the first, or the first component of a list."""
+def _direction(body: SubspaceBody, vectors: Mapping[str, FloatArray], options: SubspaceOptions) -> FloatArray:
+    """Return the learned direction: towards the first word of the pair, or the first component of the list."""
     if body.pair is None:
         return _component(body.train, vectors, options).component
     first, second = body.pair
     for word in body.pair:
         if word not in vectors:
-            raise UndefinedError(f"{word!r}, which the direction is learned from, has no vector")
+            raise UndefinedError(f"{word!r}, a word of the pair for the learned direction, has no vector")
     return pair_direction(vectors[second], vectors[first])
 
 
 def _by_word(
-    body: Body, vectors: Mapping[str, FloatArray], full: PrincipalRatios, options: Mapping[str, Any]
-) -> tuple[list[Record], dict[str, NDArray[Any]]]:
-    """Return each word's place along the first component, which points as the learned direction does, and items."""
+    body: SubspaceBody, vectors: Mapping[str, FloatArray], full: PrincipalRatios, options: SubspaceOptions
+) -> tuple[list[Record], Items]:
+    """Return records with the position of each word along the first component, oriented as the learned direction, and items."""
     known = [word for word in body.words if word in vectors]
     rows = np.asarray([vectors[word] for word in known])
     rows = unit_vectors(rows) if options["normalised"] else rows

@@ -1,11 +1,11 @@
-"""The families ``weat`` (Caliskan et al. 2017) and ``ceat`` (Guo and Caliskan 2021): which words are nearer to which attributes."""
+"""The families ``weat`` (Caliskan et al. 2017) and ``ceat`` (Guo and Caliskan 2021): association of words with attributes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,9 @@ from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.subspace import unit_vectors
 from pytest_genderbias.statistics.sums import effect_size_sums, take_arrays
-from pytest_genderbias.suites.cases import Answer, Question, TextCases
+from pytest_genderbias.suites.cases import Answer, Items, Question, TextCases
 from pytest_genderbias.suites.families.shared.words import bare_words, have_vectors, layer, missing_note
-from pytest_genderbias.suites.family import Context, Family
+from pytest_genderbias.suites.family import Context, Family, OptionsT
 from pytest_genderbias.suites.options import Option, flag, text, whole
 from pytest_genderbias.suites.query import NETWORKS, TextVectors
 from pytest_genderbias.suites.slots import SlotWords, read_slot
@@ -37,7 +37,7 @@ from pytest_genderbias.text.located_yaml import LocatedMap, take
 
 FloatArray = NDArray[np.float64]
 
-#: Corpora that contexts are drawn from, in the order in which they are looked for.
+#: Data sets with contexts, in the order of the search.
 CORPORA = ("brown", "wikitext2", "war_and_peace", "state_union", "inaugural")
 
 _P_VALUE = (
@@ -46,7 +46,7 @@ _P_VALUE = (
 )
 _NO_INTERVAL = "a p value has no interval"
 _NO_COMPARISON = "a p value measures no bias: compare the effect size"
-_EXCHANGED = flag("exchange targets and attributes (career and family, then names), as the text of orgad2022 has them")
+_EXCHANGED = flag("exchange targets and attributes (career and family, then names), as in the text of orgad2022")
 _WHERE = layer("last")
 
 
@@ -60,13 +60,13 @@ class WordSet:
 
 
 @dataclass(frozen=True)
-class Body:
-    """Two sets of target words, two of attribute words, and any number that are shown beside the targets."""
+class WordSetsBody:
+    """Two sets of target words, two of attribute words, and other sets that appear only in the records."""
 
     sets: tuple[WordSet, ...]
 
     def roles(self, exchanged: bool) -> tuple[WordSet, ...]:
-        """Return the sets, with targets and attributes exchanged where that is asked for."""
+        """Return the sets, with targets and attributes exchanged if ``exchanged``."""
         other = {"X": "A", "Y": "B", "A": "X", "B": "Y", "other": "other"}
         return tuple(WordSet(other[s.role], s.label, s.words) for s in self.sets) if exchanged else self.sets
 
@@ -75,13 +75,13 @@ class Body:
 Sets = dict[str, WordSet]
 
 
-class _Associations(Family):
-    """What both families share: their suite files."""
+class _Associations(Family[WordSetsBody, OptionsT]):
+    """The common base of both families: the reading of their suite files."""
 
     keys: ClassVar[tuple[str, ...]] = ("targets", "attributes", "others")
     null_control: ClassVar[str] = "target words are shuffled over their two sets"
 
-    def read(self, data: LocatedMap, beside: Path) -> Body:
+    def read(self, data: LocatedMap, beside: Path) -> WordSetsBody:
         """Read two sets of targets, two of attributes, and other sets."""
         sets: list[WordSet] = []
         for key, roles in (("targets", "XY"), ("attributes", "AB")):
@@ -94,9 +94,9 @@ class _Associations(Family):
         others = take(data, "others", LocatedMap, "the suite", default={})
         sets += [_read_set(others, label, "other", beside) for label in others]
         _refuse_repeats(sets, data)
-        return Body(tuple(sets))
+        return WordSetsBody(tuple(sets))
 
-    def content(self, body: Body) -> Any:
+    def content(self, body: WordSetsBody) -> object:
         """Return the sets of words."""
         return [[s.role, s.label, list(s.words)] for s in body.sets]
 
@@ -110,12 +110,12 @@ def _refuse_repeats(sets: Sequence[WordSet], data: LocatedMap) -> None:
     labels: dict[str, str] = {}
     for word_set in sets:
         if [s.label for s in sets].count(word_set.label) > 1:
-            raise DataFileError(f"{data.file}:{data.line}: two sets are called {word_set.label!r}")
+            raise DataFileError(f"{data.file}:{data.line}: two sets have the label {word_set.label!r}; rename one")
         for word in word_set.words:
             if word in labels:
                 raise DataFileError(
-                    f"{data.file}:{data.line}: {word!r} stands in two sets, {labels[word]} and {word_set.label}; "
-                    "it would be compared with itself"
+                    f"{data.file}:{data.line}: {word!r} is in two sets, {labels[word]} and {word_set.label}, and would be "
+                    "compared with itself; remove it from one"
                 )
             labels[word] = word_set.label
 
@@ -127,7 +127,29 @@ def _effect_sums(options: Options, arrays: Arrays) -> ItemSums:
     return effect_size_sums(words[target], s[target], role[target] == "X")
 
 
-class Weat(_Associations):
+class WeatOptions(TypedDict):
+    """The values of the options of ``weat``."""
+
+    where: str | int
+    exchanged: bool
+    two_sided: bool
+
+
+class CeatOptions(TypedDict):
+    """The values of the options of ``ceat``."""
+
+    corpus: str | None
+    contexts: int
+    contexts_seed: int
+    window: int
+    draws: int
+    where: str | int
+    exchanged: bool
+    one_sided: bool
+    random_encoder: bool
+
+
+class Weat(_Associations[WeatOptions]):
     """Effect size of the association of two sets of target words with two sets of attribute words."""
 
     name: ClassVar[str] = "weat"
@@ -150,12 +172,12 @@ class Weat(_Associations):
         "two_sided": flag("p value of a difference of either sign; by default as Caliskan et al., X above Y"),
     }
 
-    def questions(self, body: Body, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+    def questions(self, body: WordSetsBody, options: WeatOptions, context: Context) -> dict[str, Question]:
         """Ask for the vector of every word."""
         cases = bare_words([word for word_set in body.sets for word in word_set.words])
         return {"cases": Question(cases, TextVectors(options["where"]), whole=True)}
 
-    def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: WordSetsBody, options: WeatOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
         """Return the effect size, its permutation p, and the association of each target word."""
         vectors = _vectors(body, answers["cases"])
         figures = SummaryBuilder(self.statistics)
@@ -180,17 +202,17 @@ class Weat(_Associations):
         return figures.summary(records, items, [*notes, *_means(sets, s)])
 
     def shuffle(
-        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+        self, body: WordSetsBody, options: WeatOptions, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
         """Return the effect size with the target words shuffled over their sets."""
         vectors = _vectors(body, answers["cases"])
         sets, _ = _known(body.roles(options["exchanged"]), vectors, "no vector")
         try:
             s = _associations(sets, vectors)
-            found = shuffled_effect_sizes(s[sets["X"].label], s[sets["Y"].label], repeats, seed)
+            effects = shuffled_effect_sizes(s[sets["X"].label], s[sets["Y"].label], repeats, seed)
         except UndefinedError:
-            found = np.full(repeats, np.nan)
-        return {"effect_size": found}
+            effects = np.full(repeats, np.nan)
+        return {"effect_size": effects}
 
 
 def _contexts_drawn(options: Options, role: str) -> str:
@@ -198,12 +220,12 @@ def _contexts_drawn(options: Options, role: str) -> str:
     return f"draws of contexts (contexts_seed {options['contexts_seed']})"
 
 
-class Ceat(_Associations):
+class Ceat(_Associations[CeatOptions]):
     """Combined effect size of WEAT over contexts drawn from a corpus.
 
-    Contexts are cut as the reference code cuts them for BERT, to nine words (it keeps eight in the middle of a sentence, by a
-    slip). Other than there, a word's vector is the mean over its tokens, not the last one's, marks of punctuation and the
-    tokenizer's special tokens stay, and a word of two places in a sentence has its vector at the first.
+    Contexts are cut to nine words, as in the reference code for BERT (which by mistake keeps eight in the middle of a
+    sentence). Differences from it: the vector of a word is the mean over its tokens, not that of the last token; punctuation
+    and special tokens are kept; a word that occurs twice in a sentence has its vector from the first occurrence.
     """
 
     name: ClassVar[str] = "ceat"
@@ -240,36 +262,36 @@ class Ceat(_Associations):
     }
     options: ClassVar[Mapping[str, Option]] = {
         "corpus": text(
-            f"where contexts come from: a path, or one of {', '.join(CORPORA)} (also with a split, as wikitext2/valid); "
-            "none: the first of these that is there",
+            f"source of the contexts: a path, or one of {', '.join(CORPORA)} (also with a split, such as wikitext2/valid); "
+            "by default the first of these that is available",
             display=True,
         ),
-        "contexts": whole(200, "contexts of a word at most, drawn from all that there are; 10,000 in the paper"),
-        "contexts_seed": whole(0, "seed of the draw of contexts", least=0),
-        "window": whole(9, "words of a sentence that are kept, the word in the middle; 9 in the reference code"),
-        "draws": whole(10_000, "draws of one context a word", least=2),
+        "contexts": whole(200, "largest number of contexts of a word, sampled from all; 10,000 in the paper"),
+        "contexts_seed": whole(0, "seed of the sample of contexts", least=0),
+        "window": whole(9, "words of a context, with the word in the middle; 9 in the reference code"),
+        "draws": whole(10_000, "draws of one context per word", least=2),
         "where": _WHERE,
         "exchanged": _EXCHANGED,
-        "one_sided": flag("p values of effects above 0 only, as the reference code has them"),
-        "random_encoder": flag("the network as it is before any training, as a control"),
+        "one_sided": flag("one-sided p values, for effects above 0, as in the reference code"),
+        "random_encoder": flag("use the network before any training, as a control"),
     }
 
-    def questions(self, body: Body, options: Mapping[str, Any], context: Context) -> dict[str, Question]:
+    def questions(self, body: WordSetsBody, options: CeatOptions, context: Context) -> dict[str, Question]:
         """Ask for the vector of every word in each of its contexts.
 
         Raises:
-            MissingDataError: the corpus, or where none is named any, is not there.
-            DataFileError: the corpus cannot be read, or has none of the words.
+            MissingDataError: the named corpus is missing, or without a name all of them are.
+            DataFileError: the corpus cannot be read, or contains none of the words.
         """
         words = [word for word_set in body.sets for word in word_set.words]
         path = _corpus(options["corpus"], context)
-        found = draw_contexts(
+        samples = draw_contexts(
             path, words, most=options["contexts"], window=options["window"], seed=options["contexts_seed"]
         )
-        drawn = [(i, c) for i, word in enumerate(words) for c in found[word].drawn]
+        drawn = [(i, c) for i, word in enumerate(words) for c in samples[word].drawn]
         if not drawn:
             raise DataFileError(
-                f"{path}: none of the {len(words)} words of the suite stands in this corpus ({words[0]}, ...)"
+                f"{path}: the corpus contains none of the {len(words)} words of the suite ({words[0]}, ...)"
             )
         cases = TextCases(
             [(c.text,) for _, c in drawn],
@@ -282,7 +304,7 @@ class Ceat(_Associations):
             )
         }
 
-    def summarise(self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: WordSetsBody, options: CeatOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
         """Return the combined effect size, both p values, and the mean association of each target word."""
         vectors = _by_context(body, answers["cases"])
         figures = SummaryBuilder(self.statistics)
@@ -291,18 +313,18 @@ class Ceat(_Associations):
         try:
             _refuse_empty(sets, "context")
             x, y, a, b = ([vectors[word] for word in sets[role].words] for role in "XYAB")
-            found = ceat(x, y, a, b, draws=options["draws"], seed=seed, two_sided=two_sided)
+            result = ceat(x, y, a, b, draws=options["draws"], seed=seed, two_sided=two_sided)
         except UndefinedError as error:
             figures.miss(str(error))
             return figures.summary([], {}, notes)
         s = _mean_associations(sets, vectors)
-        s[sets["X"].label], s[sets["Y"].label] = found.associations[: len(x)], found.associations[len(x) :]
+        s[sets["X"].label], s[sets["Y"].label] = result.associations[: len(x)], result.associations[len(x) :]
         figures.take(
             "combined_effect_size",
-            lambda: found.combined_effect_size,
+            lambda: result.combined_effect_size,
             no_interval="its standard error shrinks with the number of draws and says nothing of other words",
         )
-        figures.take("p_value", lambda: found.p_value, no_interval=_NO_INTERVAL)
+        figures.take("p_value", lambda: result.p_value, no_interval=_NO_INTERVAL)
         figures.take(
             "word_p_value",
             lambda: permutation_test(*(s[sets[role].label] for role in "XY"), two_sided=two_sided, seed=seed).p_value,
@@ -310,13 +332,13 @@ class Ceat(_Associations):
         )
         records, items = _by_word(sets, s, {word: len(v) for word, v in vectors.items()})
         notes.append(
-            f"p_value is that of a mean over {found.draws} draws: it shrinks as they grow, also where the words have nothing to do "
-            "with each other; word_p_value says whether the words differ by more than chance"
+            f"p_value is that of a mean over {result.draws} draws, and decreases with their number even for unrelated words; "
+            "word_p_value tests whether the words differ by more than chance"
         )
         return figures.summary(records, items, [*notes, *_means(sets, s)])
 
     def shuffle(
-        self, body: Body, options: Mapping[str, Any], answers: Mapping[str, Answer], seed: int, repeats: int
+        self, body: WordSetsBody, options: CeatOptions, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
         """Return the combined effect size with the target words shuffled over their sets, in the same draws of contexts."""
         vectors = _by_context(body, answers["cases"])
@@ -324,10 +346,10 @@ class Ceat(_Associations):
         try:
             _refuse_empty(sets, "context")
             x, y, a, b = ([vectors[word] for word in sets[role].words] for role in "XYAB")
-            found = shuffled_combined_effects(x, y, a, b, repeats, draws=options["draws"], seed=seed)
+            effects = shuffled_combined_effects(x, y, a, b, repeats, draws=options["draws"], seed=seed)
         except UndefinedError:
-            found = np.full(repeats, np.nan)
-        return {"combined_effect_size": found}
+            effects = np.full(repeats, np.nan)
+        return {"combined_effect_size": effects}
 
 
 def _corpus(chosen: str | None, context: Context) -> Path:
@@ -347,18 +369,18 @@ def _corpus(chosen: str | None, context: Context) -> Path:
         except MissingDataError as error:
             missing.append(str(error))
     others = ", ".join(DATA_SETS[name].title for name in CORPORA[1:])
-    raise MissingDataError(f"{missing[0]}; nor is there {others}; a text of your own is given as corpus=PATH")
+    raise MissingDataError(f"{missing[0]}; {others} are missing, too; name a text of your own with corpus=PATH")
 
 
-def _vectors(body: Body, answer: Answer) -> dict[str, FloatArray]:
+def _vectors(body: WordSetsBody, answer: Answer) -> dict[str, FloatArray]:
     """Return the vector of each word that has one."""
-    found = answer.in_order().astype(np.float64)
+    rows = answer.in_order().astype(np.float64)
     words = [word for word_set in body.sets for word in word_set.words]
-    return {word: v for word, v, there in zip(words, found, have_vectors(found), strict=True) if there}
+    return {word: v for word, v, there in zip(words, rows, have_vectors(rows), strict=True) if there}
 
 
-def _by_context(body: Body, answer: Answer) -> dict[str, NDArray[Any]]:
-    """Return the vectors of each word that has any, shape (contexts, dim), in the order of the contexts."""
+def _by_context(body: WordSetsBody, answer: Answer) -> dict[str, FloatArray]:
+    """Return the vectors of each word that has contexts, shape (contexts, dim), in the order of the contexts."""
     in_order = np.argsort(answer.units)
     word = answer.cases.facts["word"][answer.units[in_order]]
     values = answer.values[in_order, 0]
@@ -366,8 +388,8 @@ def _by_context(body: Body, answer: Answer) -> dict[str, NDArray[Any]]:
     return {words[i]: values[word == i] for i in np.unique(word)}
 
 
-def _known(sets: Sequence[WordSet], vectors: Mapping[str, Any], what: str) -> tuple[Sets, list[str]]:
-    """Return the sets with the words that have vectors, by role (others by label), and a note on the rest."""
+def _known(sets: Sequence[WordSet], vectors: Mapping[str, object], what: str) -> tuple[Sets, list[str]]:
+    """Return the sets with only the words that have vectors, by role (others by label), and a note on the missing words."""
     known = {
         s.label if s.role == "other" else s.role: WordSet(s.role, s.label, tuple(w for w in s.words if w in vectors))
         for s in sets
@@ -383,7 +405,7 @@ def _refuse_empty(sets: Sets, what: str) -> None:
 
 
 def _shown(sets: Sets) -> list[WordSet]:
-    """Return the targets, and the sets that are shown beside them."""
+    """Return the targets and the other sets that have words."""
     return [sets["X"], sets["Y"], *(s for s in sets.values() if s.role == "other" and s.words)]
 
 
@@ -394,8 +416,8 @@ def _associations(sets: Sets, vectors: Mapping[str, FloatArray]) -> dict[str, Fl
     return {s.label: association([vectors[word] for word in s.words], a, b) for s in _shown(sets)}
 
 
-def _mean_associations(sets: Sets, vectors: Mapping[str, NDArray[Any]]) -> dict[str, FloatArray]:
-    """Return the mean of s(w) over all draws of contexts that there are, of the words of each shown set."""
+def _mean_associations(sets: Sets, vectors: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """Return the mean of s(w) over all contexts, of the words of each shown set."""
     mean = {word: unit_vectors(v).mean(axis=0) for word, v in vectors.items()}
     a, b = (np.mean([mean[word] for word in sets[role].words], axis=0) for role in "AB")
     return {s.label: np.asarray([mean[word] for word in s.words]) @ (a - b) for s in _shown(sets)}
@@ -403,8 +425,8 @@ def _mean_associations(sets: Sets, vectors: Mapping[str, NDArray[Any]]) -> dict[
 
 def _by_word(
     sets: Sets, associations: Mapping[str, FloatArray], contexts: Mapping[str, int] | None = None
-) -> tuple[list[Record], dict[str, NDArray[Any]]]:
-    """Return records, those farthest from the mean of the targets first, and items."""
+) -> tuple[list[Record], Items]:
+    """Return records, the words farthest from the mean of the targets first, and items."""
     words = [(word, s.label) for s in _shown(sets) for word in s.words]
     values = np.concatenate([associations[s.label] for s in _shown(sets)])
     middle = np.concatenate([associations[sets[role].label] for role in "XY"]).mean()
@@ -429,7 +451,7 @@ def _by_word(
 
 
 def _means(sets: Sets, associations: Mapping[str, FloatArray]) -> list[str]:
-    """Say where the other sets lie between the targets, if there are any."""
+    """Return a note with the mean association of each set, if there are other sets than the targets."""
     shown = _shown(sets)
     if len(shown) == 2:
         return []

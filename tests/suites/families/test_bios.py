@@ -187,7 +187,7 @@ def test_a_classifier_gives_the_same_loaded_and_as_a_file(tmp_path, balanced):
     assert loaded.reasons == stored.reasons
     assert loaded.records == stored.records
     assert loaded.notes == stored.notes
-    assert any("predictions are a label that no case has" in note for note in loaded.notes)
+    assert any("predictions are a label without cases" in note for note in loaded.notes)
     assert {"class": "florist", "statistic": "tpr_gap"}.items() <= next(
         r for r in loaded.records if r["slice"] == "left out"
     ).items()
@@ -226,7 +226,7 @@ def test_the_null_tells_a_gap_from_chance(tmp_path):
         row = null["tpr_gap_sum"]
         assert row["value"] == found.value
         assert (row["p"] <= 0.05) == certain
-        said = "more than chance makes" if certain else "decide nothing about it"
+        said = "larger than by chance" if certain else "not distinguishable from chance"
         assert any(note.startswith("tpr_gap_sum") and said in note for note in found.notes)
         assert (null["separation_sum"]["p"] <= 0.05) == certain
 
@@ -440,7 +440,7 @@ def test_shares_come_from_the_training_data(tmp_path):
     assert not any("name the training data" in note for note in found.notes)
     few = str(write(tmp_path / "few.csv", [r for r in training if r["label"] != "judge"]))
     lacking = file_of(tmp_path, rows, said, training=few)
-    assert any("leave out 1 classes that the training data lack ('judge')" in note for note in lacking.notes)
+    assert any("leave out 1 classes without training data ('judge')" in note for note in lacking.notes)
     data = str(write(tmp_path / "people.csv", rows))
     assert bios(Saying(said), texts=data, training=few).values == lacking.values
 
@@ -502,7 +502,7 @@ def test_groups_of_other_names(tmp_path):
     assert turned.values["tpr_gap_slope"] == pytest.approx(stored.values["tpr_gap_slope"])  # both signs turn
     assert turned.values["tpr_gap_sum"] == pytest.approx(stored.values["tpr_gap_sum"])
     with pytest.raises(
-        DataFileError, match=r"\.csv: no case of the group 'female' or 'male', the groups are 'old', 'unknown'"
+        DataFileError, match=r"\.csv: no case of the group 'female' or 'male'; the groups are 'old', 'unknown'"
     ):
         file_of(tmp_path, rows, said)
     with pytest.raises(SettingError, match="a list of two names"):
@@ -547,14 +547,15 @@ def test_wrong_labels_are_refused(tmp_path):
         bios(Saying(said, plural), texts=data)
     with pytest.raises(ModelError, match=r"no label for 1 of the 4 classes .*\('pilot'\)"):
         bios(Saying(said, ("cook", "judge", "nurse")), texts=data)
-    with pytest.raises(ModelError, match="differ in case only"):
+    with pytest.raises(ModelError, match="differ only in case"):
         bios(Saying(said, (*CLASSES, "Cook")), texts=data)
     with pytest.raises(
-        DataFileError, match=r"\.csv: none is a gold label: predicted are 'cooks', .* gold labels are 'cook'"
+        DataFileError,
+        match=r"\.csv: no prediction is a gold label: the predictions are 'cooks', .* the gold labels 'cook'",
     ):
         file_of(tmp_path, rows, said)
     mixed = [{**r, "label": r["label"].title() if i % 2 else r["label"]} for i, r in enumerate(rows)]
-    with pytest.raises(DataFileError, match=r"people\.csv: the labels 'Cook' and 'cook' differ in case only"):
+    with pytest.raises(DataFileError, match=r"people\.csv: the labels 'Cook' and 'cook' differ only in case"):
         bios(Saying(said), texts=str(write(tmp_path / "people.csv", mixed)))
 
 

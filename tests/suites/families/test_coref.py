@@ -15,7 +15,7 @@ from pytest_genderbias.datasets.mentions import gender_of_pronoun, words_of
 from pytest_genderbias.errors import DataFileError, NotApplicableError, ScoreError, SettingError
 from pytest_genderbias.statistics.coreference_scores import f1_gap, f1_gap_interval, f1_interval, pair_counts
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.suites.families.shared.coreference import likelihoods
+from pytest_genderbias.suites.families.shared.coreference_verdicts import likelihoods
 from pytest_genderbias.text.wordlist import load_wordlist
 
 HEAD = "sentid\tsentence\n"
@@ -137,7 +137,7 @@ def test_winogender_by_hand(tmp_path):
     assert found.values["accuracy_gap"] == pytest.approx(1 / 4 - 2 / 3)
     assert found.values["accuracy"] == pytest.approx(3 / 7)
     assert found.intervals["accuracy_gap"] is None
-    assert "not as many sentences" in found.reasons["accuracy_gap"]
+    assert "different numbers of sentences" in found.reasons["accuracy_gap"]
     genders = {r["value"]: r["accuracy"] for r in found.records if r["slice"] == "pronoun"}
     assert genders == {"female": 0.25, "male": pytest.approx(2 / 3), "neutral": 0.0}
     # The clerk is met without she: no likelihood, so none of 0 either.
@@ -375,7 +375,7 @@ def test_winobias_without_a_partner(tmp_path):
     data = winobias(tmp_path)
     path = data / "winobias" / "anti_stereotyped_type2.txt.dev"
     path.write_text(path.read_text().splitlines(keepends=True)[0])
-    with pytest.raises(DataFileError, match=r"dev:2: dev-type2-pro-2 has no partner dev-type2-anti-2"):
+    with pytest.raises(DataFileError, match=r"dev:2: dev-type2-pro-2 has no partner; expected dev-type2-anti-2"):
         run("coref-winobias", Planted(stereotype), data)
 
 
@@ -400,7 +400,7 @@ def test_scorers_that_do_not_fit(tiny_model):
     ("change", "message"),
     [
         (("{pronoun} was", "she was"), r"should use the slots"),
-        (("pronouns: {male: he, female: she}", "pronouns: {male: he}"), "'pronouns' should give one for each"),
+        (("pronouns: {male: he, female: she}", "pronouns: {male: he}"), "'pronouns' should have one for each"),
         (("The {occupation} ate because", "The {occupation} ate; the {occupation} slept because"), "each slot once"),
     ],
 )
@@ -425,7 +425,7 @@ def test_language_models_on_both_data_sets(tiny_model, tmp_path):
 
 
 def test_a_head_is_not_trained_on_what_is_measured(tiny_model, shared_data):
-    with pytest.raises(SettingError, match="would train on the sentences that are measured"):
+    with pytest.raises(SettingError, match="would train on the measured sentences"):
         run("coref-winobias", tiny_model("bert"), shared_data, scorer="edge-probe", training="winobias")
 
 

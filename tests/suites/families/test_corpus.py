@@ -75,7 +75,7 @@ def test_a_text_by_hand(tmp_path):
     assert dict(zip(found.items["word"], found.items["bias"], strict=True)) == pytest.approx(
         {"sews": bias[0], "saws": bias[1]}
     )
-    assert "no interval" in found.reasons["mu"]
+    assert "no valid interval" in found.reasons["mu"]
     assert "option training" in found.reasons["beta"]
     assert found.values["perplexity"] is None
 

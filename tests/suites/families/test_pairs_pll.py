@@ -250,7 +250,7 @@ def test_groups_of_the_users_own_file(tmp_path):
     path = written(tmp_path / "own.csv", groups=["a", "b", "b", "c"])
     assert asked(pairs=path).n_units == 4
     assert asked(pairs=path, groups="b, c").n_units == 3
-    with pytest.raises(UnknownNameError, match="has no group 'd'; it has a, b, c; groups=all takes all"):
+    with pytest.raises(UnknownNameError, match="has no group 'd'; expected groups of a, b, c, or groups=all"):
         asked(pairs=path, groups="a, d")
 
 

@@ -274,7 +274,7 @@ def test_few_shuffles_have_no_interval_and_say_why():
     for key, value in found.values.items():
         assert value is not None
         assert found.intervals[key] is None
-        assert found.reasons[key] == "fewer than three shuffles, or all alike"
+        assert found.reasons[key] == "fewer than three shuffles, or all are equal"
 
 
 def test_how_vectors_are_pooled_is_part_of_the_data(tmp_path):
@@ -316,7 +316,7 @@ def test_all_parts_of_a_data_set_are_read(tmp_path):
 
 @pytest.mark.parametrize("chosen", [{"label": "label"}, {"group_column": "sex"}])
 def test_what_has_no_meaning_for_winobias_is_refused(chosen):
-    with pytest.raises(SettingError, match=f"option '{next(iter(chosen))}' has no meaning for WinoBias"):
+    with pytest.raises(SettingError, match=f"option '{next(iter(chosen))}' does not apply to WinoBias"):
         asked(texts="winobias", **chosen)
 
 

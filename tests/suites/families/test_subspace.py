@@ -97,7 +97,7 @@ def test_without_he_there_are_ratios_and_no_cosine(tmp_path):
     found = measure("subspace", vectors_file(tmp_path, vectors), cache=None)
     assert found.values["ratio_2"] is not None
     assert found.values["cosine"] is None
-    assert found.reasons["cosine"] == "'he', which the direction is learned from, has no vector"
+    assert found.reasons["cosine"] == "'he', a word of the pair for the learned direction, has no vector"
     assert found.notes == ("2 of 20 words left out, with no vector: gal, he (words)",)
     assert found.records[0]["along_first_component"] > 0
 

@@ -281,9 +281,9 @@ def one(**where):
         ({"targets": {"animals": {"list": "nowhere"}, "trees": one(**{"class": "Y"})}}, "no word list 'nowhere'"),
         ({"targets": {"a": one(**{"class": "Z"}), "b": one(**{"class": "Y"})}}, "slot 'a' is empty"),
         ({"targets": {"a": one(word=["ant", "gnu"]), "b": one(**{"class": "Y"})}}, "slot 'a' asks for 'gnu', which the list lacks"),
-        ({"targets": {"a": one(word=["ant", "bee"]), "b": one(word="ant")}}, "'ant' stands in two sets, a and b"),
-        ({"others": {"more": one(word="red")}}, "'red' stands in two sets, warm and more"),
-        ({"others": {"warm": one(word="ox")}}, "two sets are called 'warm'"),
+        ({"targets": {"a": one(word=["ant", "bee"]), "b": one(word="ant")}}, "'ant' is in two sets, a and b"),
+        ({"others": {"more": one(word="red")}}, "'red' is in two sets, warm and more"),
+        ({"others": {"warm": one(word="ox")}}, "two sets have the label 'warm'"),
         ({"options": {"where": "top"}}, "option 'where' of mine should be last, input"),
     ],
 )  # fmt: skip

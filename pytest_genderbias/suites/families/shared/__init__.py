@@ -1,1 +1,1 @@
-"""What several families share."""
+"""Options, data and records that several families share."""

@@ -1,4 +1,4 @@
-"""What a coreference head is trained on: pairs of mentions, from GAP, WinoBias, or documents in the format of CoNLL-2012."""
+"""Training data of a coreference head: pairs of mentions from GAP, WinoBias, or documents in the CoNLL-2012 format."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pytest_genderbias.datasets.winobias import read_winobias
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.suites.cases import TextCases
 
-#: Pairs at most; of larger sets whole documents are drawn, always the same ones.
+#: The largest number of pairs. From a larger set, whole documents are drawn with a fixed seed.
 MOST_PAIRS = 20_000
-#: Fewer documents cannot be parted into those for training, for stopping, and for F1.
+#: The smallest number of documents that can be split into training, early stopping and evaluation.
 FEWEST_DOCUMENTS = 10
 
 
@@ -27,9 +27,9 @@ FEWEST_DOCUMENTS = 10
 class CoreferenceTraining:
     """Pairs of mentions in a text, and whether they corefer.
 
-    ``examples``: the text, two spans, and the facts ``label`` (true: they corefer) and ``document`` (a number; pairs of one
-    document are never parted between training and measuring). Where a pronoun and another mention make a pair, the pronoun is
-    the second. The repr is the name and the digest, which are all that a cache need know.
+    ``examples``: the text, two spans, and the facts ``label`` (true: they corefer) and ``document`` (a number; a split keeps
+    the pairs of a document together). In a pair of a pronoun and another mention, the pronoun is second. The repr contains
+    only the name and the digest, which are the cache key.
     """
 
     name: str
@@ -38,7 +38,7 @@ class CoreferenceTraining:
 
 
 @dataclass(frozen=True)
-class _Pair:
+class _MentionPair:
     text: str
     spans: tuple[Span, Span]
     corefer: bool
@@ -46,22 +46,24 @@ class _Pair:
 
 
 def coreference_training(data: DataFolder, name: str) -> CoreferenceTraining:
-    """Read what a coreference head is trained on.
+    """Read the training data of a coreference head.
 
-    ``gap``: GAP's development set (its authors' training set): each name with the pronoun. ``winobias``: WinoBias's dev set: each
-    profession with the pronoun that is asked about. A path, from here or in the data folder: documents in the format of
-    CoNLL-2012 (OntoNotes), where all mentions of a sentence are paired, as in Tenney et al. 2019 (published code): within a
-    cluster they corefer, between clusters they do not. Of more than 20,000 pairs, whole documents are drawn.
+    - ``gap``: each name of the GAP development set (meant for training) with the pronoun.
+    - ``winobias``: each profession of the WinoBias dev set with the pronoun.
+    - A path, relative to the working directory or the data folder: documents in the CoNLL-2012 format (OntoNotes). All mentions
+      of a sentence are paired, as in the code of Tenney et al. 2019; they corefer within a cluster.
 
-    Data that a head was trained on measure nothing afterwards: choose others than those of the suite. WinoBias in CoNLL form
-    has one cluster a sentence, so no pair that does not corefer; take ``winobias``.
+    From more than 20,000 pairs, whole documents are drawn.
+
+    Do not train on the data of the suite. WinoBias in the CoNLL format has one cluster per sentence, hence no pair that does
+    not corefer; use ``winobias`` instead.
 
     Args:
         data: the folder of the user's data sets.
         name: ``gap``, ``winobias`` or a path.
 
     Raises:
-        MissingDataError: the data set is not there.
+        MissingDataError: the data set is missing.
         SettingError: the name is none of these.
         DataFileError: as the readers; all pairs corefer, or none does; too few documents.
     """
@@ -76,37 +78,37 @@ def coreference_training(data: DataFolder, name: str) -> CoreferenceTraining:
         source = _path_of(data, name)
         pairs = [pair for document in read_conll(source) for pair in _document_pairs(document)]
     _refuse_unfit(source, pairs)
-    kept = _drawn(pairs, MOST_PAIRS)
-    numbers = {document: number for number, document in enumerate(dict.fromkeys(pair.document for pair in kept))}
+    drawn = _drawn(pairs, MOST_PAIRS)
+    numbers = {document: number for number, document in enumerate(dict.fromkeys(pair.document for pair in drawn))}
     examples = TextCases(
-        [(pair.text,) for pair in kept],
-        [pair.spans for pair in kept],
+        [(pair.text,) for pair in drawn],
+        [pair.spans for pair in drawn],
         {
-            "label": np.asarray([pair.corefer for pair in kept], dtype=np.bool_),
-            "document": np.asarray([numbers[pair.document] for pair in kept], dtype=np.int64),
+            "label": np.asarray([pair.corefer for pair in drawn], dtype=np.bool_),
+            "document": np.asarray([numbers[pair.document] for pair in drawn], dtype=np.int64),
         },
     )
     return CoreferenceTraining(name, examples.digest(), examples)
 
 
-def _gap_pairs(path: Path) -> list[_Pair]:
+def _gap_pairs(path: Path) -> list[_MentionPair]:
     return [
-        _Pair(example.text, (name, example.pronoun), label, example.text)
+        _MentionPair(example.text, (name, example.pronoun), label, example.text)
         for example in read_gap(path)
         for name, label in zip(example.candidates, example.labels, strict=True)
     ]
 
 
-def _winobias_pairs(path: Path) -> Iterator[_Pair]:
-    """Yield the pairs of each sentence. Sentences of the same two professions are one document: they differ in a word or two."""
+def _winobias_pairs(path: Path) -> Iterator[_MentionPair]:
+    """Yield the pairs of each sentence. Sentences with the same two professions differ little, so they form one document."""
     for sentence in read_winobias(path):
         document = " and ".join(sorted(sentence.professions))
         for person, corefer in ((sentence.gold, True), (sentence.other, False)):
-            yield _Pair(sentence.text, (person, sentence.pronouns[0]), corefer, document)
+            yield _MentionPair(sentence.text, (person, sentence.pronouns[0]), corefer, document)
 
 
-def _document_pairs(document: Document) -> Iterator[_Pair]:
-    """Yield all pairs of mentions of a sentence. The parts of a document stay together."""
+def _document_pairs(document: Document) -> Iterator[_MentionPair]:
+    """Yield all pairs of mentions within a sentence. All parts of a document have one name."""
     cluster_of = {mention: number for number, cluster in enumerate(document.clusters) for mention in cluster}
     mentions = sorted(cluster_of)
     name = document.id.partition(";")[0]
@@ -115,7 +117,7 @@ def _document_pairs(document: Document) -> Iterator[_Pair]:
         inside = [mention for mention in mentions if start <= mention[0] and mention[1] <= end]
         for a, b in combinations(inside, 2):
             spans = sorted(((a[0] - start, a[1] - start), (b[0] - start, b[1] - start)), key=lambda s: _order(text, s))
-            yield _Pair(text, (spans[0], spans[1]), cluster_of[a] == cluster_of[b], name)
+            yield _MentionPair(text, (spans[0], spans[1]), cluster_of[a] == cluster_of[b], name)
 
 
 def _order(text: str, span: Span) -> tuple[bool, Span]:
@@ -127,12 +129,12 @@ def _path_of(data: DataFolder, name: str) -> Path:
         if name and path.exists():
             return path
     raise SettingError(
-        f"a coreference head cannot be trained on {name!r}: expected gap, winobias, or the path of a file or folder in the format of "
-        "CoNLL-2012, from here or in the folder of --bias-data"
+        f"a coreference head cannot be trained on {name!r}: expected gap, winobias, or the path of a file or folder in the "
+        "CoNLL-2012 format, relative to the working directory or the folder of --bias-data"
     )
 
 
-def _refuse_unfit(source: Path, pairs: Sequence[_Pair]) -> None:
+def _refuse_unfit(source: Path, pairs: Sequence[_MentionPair]) -> None:
     corefer = sum(pair.corefer for pair in pairs)
     if corefer in (0, len(pairs)):
         raise DataFileError(
@@ -147,10 +149,10 @@ def _refuse_unfit(source: Path, pairs: Sequence[_Pair]) -> None:
         )
 
 
-def _drawn(pairs: list[_Pair], most: int) -> list[_Pair]:
-    """Return the pairs of as many documents, in a fixed random order, as have at most so many pairs; at least enough documents."""
+def _drawn(pairs: list[_MentionPair], most: int) -> list[_MentionPair]:
+    """Return the pairs of the first documents in a fixed random order, up to ``most`` pairs or ``FEWEST_DOCUMENTS`` documents."""
     documents, number, sizes = np.unique([pair.document for pair in pairs], return_inverse=True, return_counts=True)
     order = np.random.default_rng(0).permutation(len(documents))
     n = max(FEWEST_DOCUMENTS, int(np.searchsorted(np.cumsum(sizes[order]), most, side="right")))
-    chosen = np.isin(number.ravel(), order[:n])
-    return [pair for pair, keep in zip(pairs, chosen, strict=True) if keep]
+    is_drawn = np.isin(number.ravel(), order[:n])
+    return [pair for pair, keep in zip(pairs, is_drawn, strict=True) if keep]

@@ -1,4 +1,4 @@
-"""The labelled texts that the families ``bios`` and ``probe`` read: data sets by their name, and tables of the user's own."""
+"""Shared by the families ``bios`` and ``probe``: labelled texts of a named data set or of a table of the user."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from pytest_genderbias.datasets.biographies import GENDERS, LabelledTexts, read_biographies, read_labelled
 from pytest_genderbias.datasets.files import column_names
@@ -16,28 +16,37 @@ from pytest_genderbias.suites.options import Option, text
 #: Data sets with text, profession and gender.
 BIOGRAPHIES = ("bias_in_bios", "wiki_career")
 
-#: Options of a family that reads tables of the user's own.
+
+class ColumnOptions(TypedDict):
+    """The values of :data:`COLUMNS`."""
+
+    text_column: str
+    label_column: str
+    group_column: str
+
+
+#: Options of a family that reads tables of the user.
 COLUMNS: Mapping[str, Option] = {
-    f"{part}_column": text(f"column of the {part} in a table of one's own", part, display=True)
+    f"{part}_column": text(f"column of the {part} in a table of your own", part, display=True)
     for part in ("text", "label", "group")
 }
 
 
 def read_texts(
-    name: str, options: Mapping[str, Any], data: DataFolder, any_group: bool
+    name: str, options: ColumnOptions, data: DataFolder, any_group: bool
 ) -> tuple[LabelledTexts, tuple[Path, ...]]:
-    """Read a data set, all files that it is in, or a table, and return the texts and the files.
+    """Read all files of a data set, or a table; return the texts and the paths of the files.
 
-    The ids are those of the rows; where there are several files, the file's name stands before them.
+    With several files, the file name is added to each id.
 
     Args:
         name: One of :data:`BIOGRAPHIES`, or the path of a table.
-        options: Those of :data:`COLUMNS`, with their values.
-        data: Where data sets are.
+        options: The columns of a table.
+        data: The folder of the data sets.
         any_group: As in :func:`read_table`.
 
     Raises:
-        MissingDataError: the data set is not there.
+        MissingDataError: the data set is missing.
         DataFileError: as :func:`read_table`.
     """
     paths = data.find_all(name) if name in BIOGRAPHIES else (Path(name).expanduser(),)
@@ -50,22 +59,22 @@ def read_texts(
     return LabelledTexts(ids, texts, labels, groups, names), paths
 
 
-def read_table(path: Path, options: Mapping[str, Any], any_group: bool) -> LabelledTexts:
-    """Read a labelled table: with the columns that the options name, or one of biographies.
+def read_table(path: Path, options: ColumnOptions, any_group: bool) -> LabelledTexts:
+    """Read a table with the columns in the options, or a table of biographies.
 
     Args:
         path: The table.
-        options: Those of :data:`COLUMNS`, with their values.
-        any_group: Whether groups may be other than genders; F, M, female and male, in any case, are these all the same.
+        options: The columns of the table.
+        any_group: Whether other groups than genders are allowed. F, M, female and male, in any case, are genders either way.
 
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.biographies.read_labelled`.
     """
-    text_column, label_column, group_column = columns = [options[column] for column in COLUMNS]
+    columns = options["text_column"], options["label_column"], options["group_column"]
     present = column_names(path)
     if "profession" in present and not set(columns) <= set(present):
         return read_biographies(path)
     if not any_group:
-        return read_labelled(path, text_column, label_column, group_column)
-    found = read_labelled(path, text_column, label_column, group_column, groups=None)
-    return replace(found, groups=tuple(GENDERS.get(group.lower(), group) for group in found.groups))
+        return read_labelled(path, *columns)
+    table = read_labelled(path, *columns, groups=None)
+    return replace(table, groups=tuple(GENDERS.get(group.lower(), group) for group in table.groups))

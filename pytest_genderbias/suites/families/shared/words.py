@@ -1,4 +1,4 @@
-"""Bare words: the cases that ask for their vectors, where in a network these are taken, and words that have none."""
+"""Shared by the families of word vectors: single words as cases, the layer of their vectors, and words without a vector."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from numpy.typing import NDArray
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.options import Option
 
-_SHOWN = 12  #: words that a note names
+_SHOWN = 12  #: The largest number of words that a note lists.
 
 
 def layer(default: str) -> Option:
-    """Make an option that is a place in a network: ``last`` layer, ``input`` embeddings, or the number of a layer."""
+    """Return an option for the layer of a network: ``last``, ``input`` (embeddings), or the number of a layer."""
     return Option(
         default,
         "last, input or the number of a layer",
         lambda v: v in ("last", "input") or (type(v) is int and v >= 0),
-        "where a network's vectors are taken: last layer, input embeddings, or a layer by its number (0: embedding layer)",
+        "layer of a network's vectors: last layer, input embeddings, or the number of a layer (0: embedding layer)",
     )
 
 
 def bare_words(words: Sequence[str]) -> TextCases:
-    """Return words as cases, each behind a space, so that every tokenizer splits it as it does inside a text.
+    """Return words as cases, each after a space, so that every tokenizer splits it as inside a text.
 
     GPT-2, RoBERTa and ModernBERT have other tokens for a word at the beginning of a text.
     """
     return TextCases([(f" {word}",) for word in words], [((1, 1 + len(word)),) for word in words])
 
 
-def have_vectors(found: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Tell which rows are vectors; a word that a file lacks has NaN."""
-    return np.asarray(np.isfinite(found).all(axis=1))
+def have_vectors(vectors: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Return which rows are vectors; the row of a word without a vector is NaN."""
+    return np.asarray(np.isfinite(vectors).all(axis=1))
 
 
 def missing_note(missing: Mapping[str, Sequence[str]], total: int, what: str) -> list[str]:
-    """Say which words were left out: by set, the first dozen by name.
+    """Return a note that counts the words without a vector and lists the first dozen, by set.
 
     >>> missing_note({"names": ["Amy", "Joan"], "career": []}, 16, "no vector")
     ['2 of 16 words left out, with no vector: Amy, Joan (names)']

@@ -1,4 +1,4 @@
-"""What the coreference suites share: who scores, and what was said of each sentence."""
+"""Shared by the coreference suites: the options and the query of a scorer, and its verdict on each sentence."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from pytest_genderbias.statistics.coreference_scores import (
     linked_profession,
     pair_counts,
 )
-from pytest_genderbias.suites.cases import Answer, IntArray, TextCases
+from pytest_genderbias.suites.cases import Answer, Facts, IntArray, TextCases
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import NETWORKS, CoreferenceScores, StoredPredictions
@@ -34,35 +34,43 @@ NEEDS = "a masked or causal LM, a network with hidden states, or an object that 
 _GENITIVE = {"possessive", "independent"}
 _LMS = ("masked-lm", "causal-lm")
 _FILE = re.compile(r".*[/\\.].*")
-_HOW = {
+_METHODS = {
     "substitution": "substitution: ln P of the candidate in the pronoun's place, in a second copy of the text",
     "edge-probe": "edge-probe: a head on frozen span vectors",
     "own": "own: the object's scores",
 }
+
+
+class CoreferenceOptions(TypedDict):
+    """The values of :data:`OPTIONS`."""
+
+    scorer: str
+    training: str
+
 
 OPTIONS: Mapping[str, Option] = {
     "scorer": one_of(
         "auto",
         "substitution",
         "edge-probe",
-        meaning="how a network scores; auto: substitution for a masked or causal LM, edge-probe for the others",
+        meaning="the scorer of a network; auto: substitution for masked and causal LMs, edge-probe for others",
     ),
     "training": Option(
         "gap",
         "gap, winobias, or the path of a file or folder in the format of CoNLL-2012",
         lambda v: v in ("gap", "winobias") or (isinstance(v, str) and bool(_FILE.fullmatch(v))),
-        "what the head of edge-probe is trained on",
+        "training data of the edge-probe head",
         display=True,  # the signature has the digest of the data
     ),
 }
 
 
-def coreference_query(options: Mapping[str, Any], context: Context, candidates: int) -> CoreferenceScores:
-    """Return the query for the scorer that the options and the model's kind call for.
+def coreference_query(options: CoreferenceOptions, context: Context, candidates: int) -> CoreferenceScores:
+    """Return the query for the scorer that the options and the kind of the model select.
 
     Raises:
-        NotApplicableError: the scorer that was asked for is not one for this kind of model.
-        MissingDataError: what edge-probe's head is trained on is not there.
+        NotApplicableError: the selected scorer does not apply to this kind of model.
+        MissingDataError: the training data of the edge-probe head are missing.
     """
     adapter, kind = options["scorer"], context.role
     if adapter == "auto":
@@ -77,8 +85,11 @@ def coreference_query(options: Mapping[str, Any], context: Context, candidates: 
     return replace(query, training=coreference_training(context.data, options["training"]))
 
 
-def scorer_facts(query: CoreferenceScores | StoredPredictions, n: int) -> dict[str, NDArray[Any]]:
-    """Return who scores, and what was trained on, as facts of the cases: measurements by different scorers are never compared."""
+def scorer_facts(query: CoreferenceScores | StoredPredictions, n: int) -> Facts:
+    """Return the scorer and the digest of its training data as facts of the cases.
+
+    Facts are part of the digest of the cases, so measurements by different scorers are never compared.
+    """
     if not isinstance(query, CoreferenceScores):
         return {"scorer": np.full(n, "predictions")}
     facts = {"scorer": np.full(n, query.adapter)}
@@ -86,14 +97,14 @@ def scorer_facts(query: CoreferenceScores | StoredPredictions, n: int) -> dict[s
 
 
 def genitive_fact(texts: Sequence[str], pronouns: Sequence[Span], versions: Sequence[Hashable]) -> NDArray[np.int8]:
-    """Return whether each pronoun is a possessive, as a fact of the cases: 1, 0, or -1 where its form does not tell.
+    """Return whether each pronoun is possessive, as a fact of the cases: 1, 0, or -1 if its form is ambiguous.
 
-    "her" alone does not; beside "his" or "him" in another version of the sentence it does, so that all versions are treated alike.
+    "her" is ambiguous, unless another version of the sentence has "his" or "him"; all versions get the same value.
 
     Args:
         texts: the sentences.
-        pronouns: the span of the pronoun in each.
-        versions: what is equal for the versions of one sentence, of each.
+        pronouns: the span of the pronoun in each sentence.
+        versions: a key for each sentence, equal for the versions of one sentence.
 
     >>> texts = ["The cook met her.", "The cook met him.", "The cook sold his car.", "The cook met her."]
     >>> genitive_fact(texts, [(13, 16), (13, 16), (14, 17), (13, 16)], [1, 1, 2, 3]).tolist()
@@ -101,54 +112,56 @@ def genitive_fact(texts: Sequence[str], pronouns: Sequence[Span], versions: Sequ
     """
     forms: dict[Hashable, set[str]] = {}
     for text, span, version in zip(texts, pronouns, versions, strict=True):
-        here = set(_forms().get(words_of(text, span).lower(), ()))
-        forms[version] = forms[version] & here if version in forms else here
+        possible = set(_forms().get(words_of(text, span).lower(), ()))
+        forms[version] = forms[version] & possible if version in forms else possible
     genitive = {
-        version: -1 if not left or len(left & _GENITIVE) not in (0, len(left)) else int(left <= _GENITIVE)
-        for version, left in forms.items()
+        version: -1
+        if not possible or len(possible & _GENITIVE) not in (0, len(possible))
+        else int(possible <= _GENITIVE)
+        for version, possible in forms.items()
     }
     return np.asarray([genitive[version] for version in versions], dtype=np.int8)
 
 
 @cache
 def _forms() -> Mapping[str, frozenset[str]]:
-    """Return the forms that a pronoun can be, by its lower-case word."""
-    found: dict[str, set[str]] = {}
+    """Return the possible forms of each pronoun, by its lower-case word."""
+    forms_of: dict[str, set[str]] = {}
     for entry in load_wordlist("pronouns").entries:
         for form in ("nominative", "accusative", "possessive", "independent", "reflexive"):
-            found.setdefault(entry.attributes[form].lower(), set()).add(form)
-    return {word: frozenset(forms) for word, forms in found.items()}
+            forms_of.setdefault(entry.attributes[form].lower(), set()).add(form)
+    return {word: frozenset(forms) for word, forms in forms_of.items()}
 
 
 def scorer_note(cases: TextCases) -> str:
-    """Say who scored."""
+    """Return the note that names the scorer."""
     scorer = str(cases.facts["scorer"][0])
-    return "scorer: " + _HOW.get(scorer, "predictions: the output of a coreference system")
+    return "scorer: " + _METHODS.get(scorer, "predictions: the output of a coreference system")
 
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What was said of each of n sentences with C candidates.
+    """The verdicts of a scorer on n sentences with C candidates.
 
-    ``chosen``: the one candidate that is linked with the pronoun, -1 for none or several, shape (n,). ``scores``: of each
-    candidate, -inf where it has none, shape (n, C). ``counts``: for the F1 against the right clusters, shape (n, metrics, 4):
-    MUC, B-cubed and CEAF-phi4 where the system clusters, else the pairs. ``clusters`` tells which.
+    ``linked``, (n,): the candidate that is linked to the pronoun, -1 for none or several. ``scores``, (n, C): the score of
+    each candidate, -inf if it has none. ``counts``, (n, metrics, 4), for the F1 with the gold clusters: MUC, B-cubed and
+    CEAF-phi4 if ``clusters`` (the system clusters), otherwise pairs.
     """
 
-    chosen: IntArray
+    linked: IntArray
     scores: NDArray[np.float64]
     counts: NDArray[np.float64]
     clusters: bool
 
 
 def verdicts_of(answer: Answer) -> Verdicts:
-    """Return what was said, in the order of the scored cases.
+    """Return the verdicts in the order of the scored cases.
 
-    The spans of a case are its candidates and the pronoun; its facts are ``id``, ``gold`` (number of the right candidate) and
-    ``pronouns`` (all mentions of the right cluster beside that candidate).
+    The spans of a case are its candidates and the pronoun. Its facts are ``id``, ``gold`` (the number of the right candidate)
+    and ``pronouns`` (the other mentions of the gold cluster).
 
     Raises:
-        DataFileError: a file of predictions lacks a sentence, or has another text or other words there.
+        DataFileError: a file of predictions lacks a sentence, or has another text or other words for it.
     """
     cases: TextCases = answer.cases
     numbers = cases.cases_of(answer.units)
@@ -158,21 +171,23 @@ def verdicts_of(answer: Answer) -> Verdicts:
     return _pair_verdicts(scores, np.asarray(cases.facts["gold"])[numbers])
 
 
-def _pair_verdicts(scores: NDArray[np.float64], gold: NDArray[Any]) -> Verdicts:
-    chosen = likelier_profession(scores)
+def _pair_verdicts(scores: NDArray[np.float64], gold: IntArray) -> Verdicts:
+    linked = likelier_profession(scores)
     candidates = np.arange(scores.shape[1])
-    counts = pair_counts(candidates == gold[:, None], candidates == chosen[:, None])[:, None]
-    return Verdicts(chosen, scores, counts, False)
+    counts = pair_counts(candidates == gold[:, None], candidates == linked[:, None])[:, None]
+    return Verdicts(linked, scores, counts, False)
 
 
 def _stored_verdicts(cases: TextCases, content: CoreferenceOutput) -> Verdicts:
     texts, gold = [text for (text,) in cases.texts], np.asarray(cases.facts["gold"])
     outputs = outputs_for(content, zip(map(str, cases.facts["id"]), texts, strict=True))
-    asked = [(out, text, spans[-1], spans[:-1]) for out, text, spans in zip(outputs, texts, cases.spans, strict=True)]
-    linked = np.asarray([is_linked(*one) for one in asked])
-    scores = np.asarray([scores_with_pronoun(*one) for one in asked]) if content.has_scores else None
+    sentences = [
+        (output, text, spans[-1], spans[:-1]) for output, text, spans in zip(outputs, texts, cases.spans, strict=True)
+    ]
+    linked = np.asarray([is_linked(*sentence) for sentence in sentences])
+    scores = np.asarray([scores_with_pronoun(*sentence) for sentence in sentences]) if content.has_scores else None
     if not content.has_clusters:
-        assert scores is not None  # the reader asks for one of them
+        assert scores is not None  # the reader requires clusters or scores
         return _pair_verdicts(scores, gold)
     counts = [
         document_counts([(spans[right], *pronouns)], output.clusters or ())
@@ -183,15 +198,15 @@ def _stored_verdicts(cases: TextCases, content: CoreferenceOutput) -> Verdicts:
 
 
 def likelihoods(scores: NDArray[np.float64], how: str) -> NDArray[np.float64]:
-    """Return how likely each candidate is, 0 to 1, shape (n, C).
+    """Return the likelihood of each candidate, 0 to 1, shape (n, C).
 
     Args:
         scores: shape (n, C), -inf for a candidate that was not considered.
-        how: ``softmax`` over the candidates, exp(s) / sum exp(s) (of log-probabilities: their shares of the probability; 0 for
-            all where none was considered); ``logistic``, 1 / (1 + exp(-s)), of log-odds; ``score``, the score itself.
+        how: ``softmax`` over the candidates, exp(s) / sum exp(s) (for log-probabilities; 0 if none was considered);
+            ``logistic``, 1 / (1 + exp(-s)), for log-odds; ``score``, the score itself.
 
     Raises:
-        ScoreError: ``score``, and one is not from 0 to 1.
+        ScoreError: ``how`` is ``score``, and a score is not between 0 and 1.
 
     >>> likelihoods(np.log([[3.0, 1.0]]), "softmax").round(6).tolist()
     [[0.75, 0.25]]
@@ -201,13 +216,13 @@ def likelihoods(scores: NDArray[np.float64], how: str) -> NDArray[np.float64]:
     if how == "logistic":
         return np.asarray(special.expit(scores), dtype=np.float64)
     if how == "score":
-        given = np.where(np.isneginf(scores), 0.0, scores)
-        if given.min(initial=0.0) < 0 or given.max(initial=0.0) > 1:
+        likelihood = np.where(np.isneginf(scores), 0.0, scores)
+        if likelihood.min(initial=0.0) < 0 or likelihood.max(initial=0.0) > 1:
             raise ScoreError(
-                f"likelihood=score needs scores from 0 to 1, got {given.min():.3g} to {given.max():.3g}; "
+                f"likelihood=score needs scores from 0 to 1, got {likelihood.min():.3g} to {likelihood.max():.3g}; "
                 "softmax takes any scores"
             )
-        return np.asarray(given, dtype=np.float64)
+        return np.asarray(likelihood, dtype=np.float64)
     top = scores.max(axis=1, keepdims=True)
     weights = np.exp(scores - np.where(np.isfinite(top), top, 0.0))
     return np.asarray(weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-300), dtype=np.float64)
