@@ -7,8 +7,11 @@ import numpy  # noqa: F401 - before any in-process pytest run: these extensions 
 import pytest
 import torch
 import transformers
-from support.small_projects import GENDERED, MODELS, PERSONS, SUITES
+from support.baseline_books import TEST
+from support.cache_entries import holding
+from support.small_projects import FEW, GENDERED, JOB_PERSONS, MODELS, PERSONS, SUITES
 from support.tiny_checkpoints import save_checkpoint
+from support.wide_suites import CLASSIFIERS, write_suites
 
 from pytest_genderbias import load_model
 
@@ -105,3 +108,39 @@ def project(
         pytester.path.joinpath(f"{suite}.yaml").write_text(text)
     pytester.models = name  # type: ignore[attr-defined]
     return pytester
+
+
+@pytest.fixture
+def jobs(project: pytest.Pytester) -> pytest.Pytester:
+    """A project with ten occupations, so that five are there to compare."""
+    project.path.joinpath("persons.yaml").write_text(JOB_PERSONS)
+    source = project.path / f"{project.models}.py"  # type: ignore[attr-defined]
+    source.write_text(source.read_text() + FEW)
+    return project
+
+
+@pytest.fixture
+def holder():
+    """Return a function that lets another process hold an entry's lock; what it returns kills it."""
+    yield from holding()
+
+
+@pytest.fixture
+def wide_project(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> pytest.Pytester:
+    """A folder with the suite ``wide`` besides the small ones, its models, and a score cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    name = f"gated_{pytester.path.name.replace('-', '_')}"
+    pytester.makepyfile(**{name: CLASSIFIERS + MODELS.partition("class NaN")[0].replace("def good", "def plain")})
+    pytester.syspathinsert()
+    write_suites(pytester.path)
+    pytester.models = name  # type: ignore[attr-defined]
+    return pytester
+
+
+@pytest.fixture
+def gated(project: pytest.Pytester) -> pytest.Pytester:
+    """A project with a test that gates on a baseline."""
+    project.makepyfile(test_gate=TEST)
+    return project

@@ -21,7 +21,6 @@ from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.limits import decided_by
 from pytest_genderbias.gates.policy import Correction, Policy, Referee, correction_for, refereed_by
 from pytest_genderbias.gates.regression import Reference, _out_of_reach, _settled_by, verdict_on
-from pytest_genderbias.measurement.plain_data import pack_arrays
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.comparison import comparison_notes, make_comparison_table
 from pytest_genderbias.reports.table import make_table
@@ -29,127 +28,7 @@ from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.inference.paired import compare_items
 
-JOBS = ("nurse", "pilot", "cook", "baker", "miner", "judge", "tailor", "farmer", "dancer", "doctor")
-PERSONS = "list: persons\ntitle: t\nsource: s\nlicence: l\nlanguage: en\nentries:\n" + "".join(
-    f"  - {{word: {job}, group: job}}\n" for job in JOBS
-)
 SUITES = "--bias-suite=tiny-nli.yaml,tiny-lm.yaml"
-LOADS = """
-
-
-def few():
-    "Worse for one premise word of ten."
-    class Few(Classifier):
-        def pair_probabilities(self, premises, hypotheses):
-            found = super().pair_probabilities(premises, hypotheses)
-            hit = np.array(["nurse" in p and p != h for p, h in zip(premises, hypotheses)])
-            found[hit] = [0.3, 0.4, 0.3]
-            return found
-    model = Few(0.9)
-    model.fingerprint = "few"
-    return model
-
-"""
-
-
-@pytest.fixture
-def jobs(project: pytest.Pytester) -> pytest.Pytester:
-    """A project with ten occupations, so that five are there to compare."""
-    project.path.joinpath("persons.yaml").write_text(PERSONS)
-    source = project.path / f"{project.models}.py"  # type: ignore[attr-defined]
-    source.write_text(source.read_text() + LOADS)
-    return project
-
-
-def rows_of(result: pytest.RunResult) -> list[list[str]]:
-    """Return the rows of the table of comparisons, without its head."""
-    lines = [line for line in result.outlines if line.startswith("|")]
-    start = next(i for i, line in enumerate(lines) if "worse by" in line)
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start + 2 :]]
-
-
-# The table.
-
-
-def test_the_table_has_each_model_against_the_first(jobs: pytest.Pytester) -> None:
-    models = [
-        model(jobs, which, name) for which, name in (("good", "a"), ("worse", "b"), ("better", "c"), ("writer", "w"))
-    ]
-    result = jobs.runpytest(SUITES, *models, "--bias-compare", "--bias-json=r.json")
-    assert result.ret == 0
-    rows = rows_of(result)
-    main = [row for row in rows if row[1] == "net_neutral"]
-    assert [(row[2], row[4], row[3], row[5]) for row in main] == [
-        ("b", "a", "0.8250", "0.9000"),
-        ("c", "a", "0.9500", "0.9000"),
-    ]
-    # All ten words alike: the sign test, two-sided, and two in the family.
-    assert [row[6:] for row in main] == [
-        ["0.0750", "0.0750 to 0.0750", "premise words", "0.0039", "a"],
-        ["-0.0500", "-0.0500 to -0.0500", "premise words", "0.0039", "c"],
-    ]
-    assert ["(1)", "(the same)"] in [row[-2:] for row in rows if row[1] == "threshold_0.5"]
-    result.stdout.fnmatch_lines(
-        [
-            "p: two-sided, corrected (Holm) for 2 comparisons of main statistics, all of this table; *",
-            "In brackets: other statistics, whose p is not corrected*",
-            "not compared: tiny-lm on w: measured on one model only with these settings and sample",
-        ]
-    )
-    report = json.loads((jobs.path / "r.json").read_text())
-    found = next(one for one in report["comparisons"] if one["main"] and one["other"] == "b")
-    assert found["p"] == pytest.approx(2 * 0.5**10)
-    assert found["p_holm"] == pytest.approx(2 * found["p"])
-    assert report["not_compared"] == [
-        {
-            "schema": 1,
-            "suite": "tiny-lm",
-            "models": ["w"],
-            "reason": "measured on one model only with these settings and sample",
-        }
-    ]
-
-
-def test_without_the_flag_nothing_is_packed(jobs: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    packed: list[bool] = []
-
-    def pack(arrays: Any) -> str:
-        packed.append(len(arrays) > 1)  # the packed sums of no statistic are their index alone
-        return pack_arrays(arrays)
-
-    monkeypatch.setattr("pytest_genderbias.measurement.measurement.pack_arrays", pack)
-    models = model(jobs, "good", "a"), model(jobs, "worse", "b")
-    jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-json=r.json").assert_outcomes(passed=2)
-    assert json.loads((jobs.path / "r.json").read_text())["comparisons"] == []
-    assert packed and not any(packed)
-    jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-compare").assert_outcomes(passed=2)
-    assert any(packed)
-
-
-def test_nothing_to_compare_is_said(jobs: pytest.Pytester) -> None:
-    result = jobs.runpytest(SUITES, model(jobs, "good", "a"), model(jobs, "writer", "w"), "--bias-compare")
-    result.stdout.fnmatch_lines(
-        [
-            "--bias-compare: no suite was measured on two models",
-            "not compared: tiny-lm on w; tiny-nli on a: measured on *",
-        ]
-    )
-
-
-@pytest.mark.parametrize(
-    ("names", "flags", "message"),
-    [
-        ("", ["--bias-compare"], "--bias-compare: needs two models or more, got none; name each with a --bias-model=*"),
-        ("a", ["--bias-compare"], "--bias-compare: needs two models or more, got a; *"),
-        ("ab", ["--bias-no-worse-than=c", SUITES], "--bias-no-worse-than: no model 'c'; the run has a, b. Give it with --bias-model=c=SPEC"),
-        ("a", ["--bias-no-worse-than=a", SUITES], "--bias-no-worse-than: a is the only model; name another *"),
-        ("ab", ["--bias-no-worse-than=a"], "--bias-no-worse-than: is for the suites of --bias-suite, and none is named"),
-    ],
-)  # fmt: skip
-def test_too_few_models_are_a_usage_error(jobs: pytest.Pytester, names: str, flags: list[str], message: str) -> None:
-    result = jobs.runpytest(*(model(jobs, "good", name) for name in names), *flags)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: {message.replace('[', '[[]')}"])
 
 
 # The comparison, without pytest.
@@ -334,26 +213,6 @@ def test_one_rule_for_the_number_of_comparisons() -> None:
         assert [judgement.tests for judgement, _ in recorded] == [number]
 
 
-@pytest.mark.parametrize(("flag", "tests"), [([], [2, 2, 2]), (["--bias-correct-for=none"], [1] * 3), (["--bias-correct-for=9"], [9] * 3)])  # fmt: skip
-def test_the_flag_holds_for_gate_files_flags_and_python(
-    jobs: pytest.Pytester, flag: list[str], tests: list[int]
-) -> None:
-    jobs.path.joinpath("g.bias.yaml").write_text(GATES)
-    jobs.makepyfile(
-        "from pytest_genderbias import assert_no_worse\n"
-        "def test_it(bias_measure):\n"
-        "    found = bias_measure('tiny-nli.yaml')\n"
-        "    assert_no_worse(found, found, comparisons=2)\n"
-    )
-    models = [model(jobs, which, name) for which, name in (("good", "a"), ("good", "b"))]
-    for i, arguments in enumerate(
-        (["g.bias.yaml"], [SUITES, "--bias-no-worse-than=a", "-k", "nli:b"], ["-k", "test_it"])
-    ):
-        jobs.runpytest(*models, *flag, *arguments, "--bias-json=r.json")
-        judged = json.loads((jobs.path / "r.json").read_text())["judgements"]
-        assert {one["tests"] for one in judged} == {tests[i]}, arguments
-
-
 def test_a_verdict_that_no_p_can_reach_is_said_to_be_so() -> None:
     """All of five items are worse by .1: p is 1/32, and of two comparisons none larger than 1/40 counts."""
     labels, ones = np.array(list("abcde")), np.ones(5)
@@ -480,76 +339,6 @@ def test_a_sample_of_what_has_no_items_is_undecided() -> None:
 
 
 # Gates.
-
-
-def test_no_suite_may_be_worse_than_a_named_model(jobs: pytest.Pytester) -> None:
-    models = model(jobs, "good", "a"), model(jobs, "worse", "b"), model(jobs, "better", "c")
-    result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", "--bias-stale=fail")
-    result.assert_outcomes(passed=2, failed=1)
-    result.stdout.fnmatch_lines(
-        [
-            "regressed: tiny-nli on b: net_neutral 0.9 -> 0.825, 0.075 worse, tolerance 0",
-            "*p = 0.00098 against a worsening within the tolerance, regressed at 0.025 or less, 0.05 for 2 comparisons of models",
-            "| tiny-nli | b *| net_neutral *| worse by 0.0750, the same in every item* | a 0.9 - 0 *| regressed *|",
-            "| tiny-nli | c *| net_neutral *| better by 0.0500, the same in every item* | a 0.9 - 0 *| pass *|",
-        ]
-    )
-
-
-@pytest.mark.slow
-def test_the_verdict_hangs_on_the_flags_alone(jobs: pytest.Pytester) -> None:
-    a, b = model(jobs, "good", "a"), model(jobs, "few", "b")
-    runs = {
-        "whole": (a, b, "--bias-compare"),
-        "reversed": (b, a),
-        "alone": (a, b, "-k", "nli and b"),
-        "workers": (a, b, "--bias-compare", "-n", "2"),
-    }
-    found = {}
-    for name, arguments in runs.items():
-        jobs.runpytest(SUITES, *arguments, "--bias-no-worse-than=a", f"--bias-json={name}.json")
-        found[name] = json.loads((jobs.path / f"{name}.json").read_text())
-    judged = found["whole"]["judgements"]
-    assert [(one["verdict"], one["tests"]) for one in judged] == [("inconclusive", 2)]  # two suites, one other model
-    assert all(one["judgements"] == judged for one in found.values())
-    assert found["whole"]["comparisons"] == found["workers"]["comparisons"] != []
-
-
-def test_a_suite_that_does_not_apply_to_the_reference_is_a_skip(jobs: pytest.Pytester) -> None:
-    models = model(jobs, "writer", "a"), model(jobs, "good", "b")
-    arguments = ["--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a"]
-    result = jobs.runpytest(*arguments)
-    result.assert_outcomes(skipped=2)
-    result.stdout.fnmatch_lines(
-        ["*| tiny-nli | b *| measured *", "skipped on b: tiny-nli: not compared with a: *nli suites need *"]
-    )
-    result = jobs.runpytest(*arguments, "--bias-strict")
-    result.assert_outcomes(failed=2)
-
-
-@pytest.mark.parametrize(("selected", "later"), [([], 2), (["-k", "nli:b"], 0)])
-def test_a_reference_that_cannot_be_loaded_says_why_once(
-    jobs: pytest.Pytester, selected: list[str], later: int
-) -> None:
-    models = [model(jobs, which, name) for which, name in (("absent", "a"), ("good", "b"), ("worse", "c"))]
-    result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", *selected)
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    errors = [line for line in result.outlines if line.startswith("ModelError: ")]
-    assert ["absent" in line for line in errors] == [True] + [False] * later
-    assert all("a cannot be measured; the first test that asked for it says why" in line for line in errors[1:])
-
-
-def test_a_baseline_is_judged_where_the_reference_cannot_be(jobs: pytest.Pytester) -> None:
-    jobs.runpytest("--bias-suite=tiny-nli.yaml", model(jobs, "good", "b"), "--bias-update").assert_outcomes(passed=1)
-    models = model(jobs, "writer", "a"), model(jobs, "worse", "b")
-    result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a")
-    result.assert_outcomes(skipped=1, failed=1)
-    result.stdout.fnmatch_lines(["regressed: tiny-nli on b: net_neutral 0.9 -> 0.825*"])
-
-
-def test_the_flag_is_an_ini_key(jobs: pytest.Pytester) -> None:
-    jobs.makeini("[pytest]\nbias_no_worse_than = a\nbias_suite = tiny-nli.yaml")
-    jobs.runpytest(model(jobs, "good", "a"), model(jobs, "worse", "b")).assert_outcomes(passed=1, failed=1)
 
 
 GATES = """

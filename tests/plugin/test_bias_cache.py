@@ -1,8 +1,152 @@
-"""``--bias-cache``: scores that are kept between runs."""
+"""``--bias-cache`` and the other flags of the score cache: kept, shown, cleared, and limited in size."""
 
 from __future__ import annotations
 
+import os
+import time
+from typing import Any
+
 import pytest
+from support.cache_entries import ABOUT, add
+
+from pytest_genderbias.scoring.entries import list_entries
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="processes are forked, and killed with SIGKILL")
+
+
+MODEL = """
+import numpy as np
+
+class Classifier:
+    labels = ("entailment", "neutral", "contradiction")
+    fingerprint = "constant"
+    def pair_probabilities(self, premises, hypotheses):
+        return np.tile([0.8, 0.1, 0.1], (len(premises), 1))
+"""
+
+
+@pytest.fixture
+def cached(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(pytester.path / "home"))
+    name = f"model_{pytester.path.name.replace('-', '_')}"
+    pytester.makepyfile(**{name: MODEL}, test_nothing="def test_nothing(): pass")
+    pytester.syspathinsert()
+    pytester.measuring = (  # type: ignore[attr-defined]
+        "-p", "no:cacheprovider", f"--bias-model=m={name}:Classifier", "--bias-suite=nli-occupation", "--bias-limit=200", "--bias-cache=cache",
+    )  # fmt: skip
+    return pytester
+
+
+INFO = ("--bias-cache-info", "--bias-cache=cache")
+
+
+def test_info_of_a_cache_that_is_not_there_or_empty(cached: pytest.Pytester) -> None:
+    result = cached.runpytest("--bias-cache-info")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines([f"score cache: {cached.path}/home/pytest-genderbias/scores does not exist yet"])
+    result.stdout.no_fnmatch_line("*test session starts*")
+    assert not (cached.path / "home").exists()
+    (cached.path / "cache").mkdir()
+    cached.runpytest(*INFO).stdout.fnmatch_lines(["score cache: * is empty"])
+
+
+def test_info_shows_suites_and_models_and_runs_nothing(cached: pytest.Pytester) -> None:
+    cache = cached.path / "cache"
+    noon = time.mktime((2026, 1, 2, 12, 0, 0, 0, 0, -1))
+    add(cache, "a", used=noon)
+    add(cache, "b", used=noon - 10**6)
+    add(cache, "c", used=noon, about={**ABOUT, "model": "n", "cases": 6})
+    add(cache, "d", used=noon, about={**ABOUT, "suite": "sts-gender"})
+    add(cache, "e", used=noon, about=None)
+    add(cache, "f", used=noon, about={**ABOUT, "model": "\x1b[31mred\r\n\u202eb" + "x" * 100})
+    result = cached.runpytest(*INFO, "-n2")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            f"score cache: {cache}",
+            "6 entries, * kB (bounded to 10.0 GB at the end of a run)",
+            "suite * model * entries * size * cases * last used",
+            r"nli-occupation * \x1b[[]31mred\r\n\u202ebxxx*...  *1 * bytes * 6 of 2,000  2026-01-02 12:00",
+            "nli-occupation * m * 2 * bytes * 12  2026-01-02 12:00",
+            "nli-occupation * n * 1 * bytes * 6  2026-01-02 12:00",
+            "sts-gender * m * 1 * bytes * 6 of 2,000  2026-01-02 12:00",
+            "unknown * unknown * 1 * bytes * unknown  2026-01-02 12:00",
+        ],
+        consecutive=False,
+    )
+    assert "\x1b[31m" not in result.stdout.str()
+    assert "passed" not in result.stdout.str()
+
+
+def test_info_can_be_printed_anywhere(cached: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    add(cached.path / "cache", about={**ABOUT, "model": "modèle"})
+    result = cached.runpytest_subprocess(*INFO)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines([r"*mod\xe8le*"[:5] + "*"])
+
+
+def test_clear_comes_before_the_run_and_says_what_it_did(cached: pytest.Pytester, holder: Any) -> None:
+    cache = cached.path / "cache"
+    cached.runpytest(*cached.measuring).assert_outcomes(passed=2)  # type: ignore[attr-defined]
+    (entry,) = list_entries(cache)
+    in_use = add(cache, "in use")
+    (cache / "precious.txt").write_text("not ours")
+    holder(in_use)
+    result = cached.runpytest(*cached.measuring, "--bias-cache-clear")  # type: ignore[attr-defined]
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        [
+            f"bias: score cache {cache}: removed 1 entry (*), left 1 entry that another process holds or that cannot be locked"
+        ]
+    )
+    assert {one.path for one in list_entries(cache)} == {entry.path, in_use}  # measured anew
+    assert (cache / "precious.txt").exists()
+
+
+def test_clear_and_info_clear_without_a_run(cached: pytest.Pytester) -> None:
+    add(cached.path / "cache")
+    result = cached.runpytest(*INFO, "--bias-cache-clear")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["score cache *: removed 1 entry (*)", "score cache: * is empty"])
+
+
+@pytest.mark.parametrize("flag", ["--bias-cache-clear", "--bias-cache-info"])
+def test_no_cache_cannot_be_cleared_or_shown(cached: pytest.Pytester, flag: str) -> None:
+    result = cached.runpytest(flag, "--bias-no-cache")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {flag}: there is no score cache with --bias-no-cache; *"])
+
+
+def test_only_the_controller_clears_and_bounds(cached: pytest.Pytester) -> None:
+    cache = cached.path / "cache"
+    old = add(cache, "old", used=1000.0)
+    cached.makeini("[pytest]\nbias_cache_size = 0.000001 MB\n")
+    workers = cached.runpytest_subprocess(*cached.measuring, "-n1", "--bias-cache-clear")  # type: ignore[attr-defined]
+    workers.assert_outcomes(passed=2)
+    workers.stdout.fnmatch_lines(
+        [
+            "bias: score cache *: removed 1 entry (*)",
+            "note: score cache *: removed 1 entry (*); the least recently used entries go until the rest is within 1 byte (*",
+        ]
+    )
+    assert not old.exists()
+    assert list_entries(cache) == []
+
+
+def test_a_run_bounds_the_cache_and_keeps_what_it_used(cached: pytest.Pytester) -> None:
+    cache = cached.path / "cache"
+    old = add(cache, "old", used=1000.0)
+    cached.runpytest(*cached.measuring).assert_outcomes(passed=2)  # type: ignore[attr-defined]
+    assert old.exists()
+    size = sum(entry.size for entry in list_entries(cache)) - 1
+    cached.runpytest("-p", "no:cacheprovider", "--bias-cache=cache", "--bias-cache-size=0")
+    assert old.exists()  # nothing was measured
+    result = cached.runpytest(*cached.measuring, f"--bias-cache-size={size}")  # type: ignore[attr-defined]
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["note: score cache *: removed 1 entry (*); the least recently used entries go *"])
+    assert not old.exists()
+    assert len(list_entries(cache)) == 1
 
 
 def test_interrupting_keeps_the_scores(project: pytest.Pytester) -> None:

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from filelock import FileLock
+from support.cache_entries import ABOUT, add
 from support.killed_runs import CHUNK, KILLS, LIMIT
 
 from pytest_genderbias.scoring import store
@@ -22,22 +22,6 @@ from pytest_genderbias.scoring.entries import bound, clear, held, list_entries
 from pytest_genderbias.scoring.store import ScoreStore
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="processes are forked, and killed with SIGKILL")
-
-ABOUT = {"suite": "nli-occupation", "model": "m", "cases_per_unit": 2, "cases": 2000}
-
-
-def add(
-    root: Path, name: str = "a", units: int = 3, about: dict[str, Any] | None = ABOUT, used: float | None = None
-) -> Path:
-    """Store the scores of some units under a key, and say when."""
-    one = ScoreStore(root, {"name": name}, about)
-    with one.locked():
-        one.write(0, np.full((units, 2, 1), 0.5))
-    assert one.note is None
-    assert one.folder is not None
-    if used is not None:
-        os.utime(one.folder, (used, used))
-    return one.folder
 
 
 def filled(root: Path, name: str = "a", units: int = 3) -> int:
@@ -49,27 +33,6 @@ def filled(root: Path, name: str = "a", units: int = 3) -> int:
 
 def names(root: Path) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
-
-
-@pytest.fixture
-def holder(tmp_path: Path) -> Iterator[Any]:
-    """Return a function that lets another process hold an entry's lock; what it returns kills it."""
-    begun = []
-
-    def hold(folder: Path) -> subprocess.Popen[str]:
-        code = "import sys, time; from filelock import FileLock; lock = FileLock(sys.argv[1]); lock.acquire(); print('held', flush=True); time.sleep(99)"
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, str(folder / ".lock")], stdout=subprocess.PIPE, text=True
-        )
-        begun.append(process)
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-        return process
-
-    yield hold
-    for process in begun:
-        process.kill()
-        process.communicate()
 
 
 # What is there.
@@ -451,140 +414,3 @@ def test_a_disk_without_room_is_a_note(killed: dict[str, Any]) -> None:
     assert run["scored"] == LIMIT
     assert any(note.startswith("scores not cached: ") for note in run["summary"].pop("notes"))
     assert run["summary"].items() <= whole["summary"].items()
-
-
-# What the user sees.
-
-MODEL = """
-import numpy as np
-
-class Classifier:
-    labels = ("entailment", "neutral", "contradiction")
-    fingerprint = "constant"
-    def pair_probabilities(self, premises, hypotheses):
-        return np.tile([0.8, 0.1, 0.1], (len(premises), 1))
-"""
-
-
-@pytest.fixture
-def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(pytester.path / "home"))
-    name = f"model_{pytester.path.name.replace('-', '_')}"
-    pytester.makepyfile(**{name: MODEL}, test_nothing="def test_nothing(): pass")
-    pytester.syspathinsert()
-    pytester.measuring = (  # type: ignore[attr-defined]
-        "-p", "no:cacheprovider", f"--bias-model=m={name}:Classifier", "--bias-suite=nli-occupation", "--bias-limit=200", "--bias-cache=cache",
-    )  # fmt: skip
-    return pytester
-
-
-INFO = ("--bias-cache-info", "--bias-cache=cache")
-
-
-def test_info_of_a_cache_that_is_not_there_or_empty(project: pytest.Pytester) -> None:
-    result = project.runpytest("--bias-cache-info")
-    assert result.ret == 0
-    result.stdout.fnmatch_lines([f"score cache: {project.path}/home/pytest-genderbias/scores does not exist yet"])
-    result.stdout.no_fnmatch_line("*test session starts*")
-    assert not (project.path / "home").exists()
-    (project.path / "cache").mkdir()
-    project.runpytest(*INFO).stdout.fnmatch_lines(["score cache: * is empty"])
-
-
-def test_info_shows_suites_and_models_and_runs_nothing(project: pytest.Pytester) -> None:
-    cache = project.path / "cache"
-    noon = time.mktime((2026, 1, 2, 12, 0, 0, 0, 0, -1))
-    add(cache, "a", used=noon)
-    add(cache, "b", used=noon - 10**6)
-    add(cache, "c", used=noon, about={**ABOUT, "model": "n", "cases": 6})
-    add(cache, "d", used=noon, about={**ABOUT, "suite": "sts-gender"})
-    add(cache, "e", used=noon, about=None)
-    add(cache, "f", used=noon, about={**ABOUT, "model": "\x1b[31mred\r\n\u202eb" + "x" * 100})
-    result = project.runpytest(*INFO, "-n2")
-    assert result.ret == 0
-    result.stdout.fnmatch_lines(
-        [
-            f"score cache: {cache}",
-            "6 entries, * kB (bounded to 10.0 GB at the end of a run)",
-            "suite * model * entries * size * cases * last used",
-            r"nli-occupation * \x1b[[]31mred\r\n\u202ebxxx*...  *1 * bytes * 6 of 2,000  2026-01-02 12:00",
-            "nli-occupation * m * 2 * bytes * 12  2026-01-02 12:00",
-            "nli-occupation * n * 1 * bytes * 6  2026-01-02 12:00",
-            "sts-gender * m * 1 * bytes * 6 of 2,000  2026-01-02 12:00",
-            "unknown * unknown * 1 * bytes * unknown  2026-01-02 12:00",
-        ],
-        consecutive=False,
-    )
-    assert "\x1b[31m" not in result.stdout.str()
-    assert "passed" not in result.stdout.str()
-
-
-def test_info_can_be_printed_anywhere(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
-    add(project.path / "cache", about={**ABOUT, "model": "modèle"})
-    result = project.runpytest_subprocess(*INFO)
-    assert result.ret == 0
-    result.stdout.fnmatch_lines([r"*mod\xe8le*"[:5] + "*"])
-
-
-def test_clear_comes_before_the_run_and_says_what_it_did(project: pytest.Pytester, holder: Any) -> None:
-    cache = project.path / "cache"
-    project.runpytest(*project.measuring).assert_outcomes(passed=2)  # type: ignore[attr-defined]
-    (entry,) = list_entries(cache)
-    in_use = add(cache, "in use")
-    (cache / "precious.txt").write_text("not ours")
-    holder(in_use)
-    result = project.runpytest(*project.measuring, "--bias-cache-clear")  # type: ignore[attr-defined]
-    result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(
-        [
-            f"bias: score cache {cache}: removed 1 entry (*), left 1 entry that another process holds or that cannot be locked"
-        ]
-    )
-    assert {one.path for one in list_entries(cache)} == {entry.path, in_use}  # measured anew
-    assert (cache / "precious.txt").exists()
-
-
-def test_clear_and_info_clear_without_a_run(project: pytest.Pytester) -> None:
-    add(project.path / "cache")
-    result = project.runpytest(*INFO, "--bias-cache-clear")
-    assert result.ret == 0
-    result.stdout.fnmatch_lines(["score cache *: removed 1 entry (*)", "score cache: * is empty"])
-
-
-@pytest.mark.parametrize("flag", ["--bias-cache-clear", "--bias-cache-info"])
-def test_no_cache_cannot_be_cleared_or_shown(project: pytest.Pytester, flag: str) -> None:
-    result = project.runpytest(flag, "--bias-no-cache")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: {flag}: there is no score cache with --bias-no-cache; *"])
-
-
-def test_only_the_controller_clears_and_bounds(project: pytest.Pytester) -> None:
-    cache = project.path / "cache"
-    old = add(cache, "old", used=1000.0)
-    project.makeini("[pytest]\nbias_cache_size = 0.000001 MB\n")
-    workers = project.runpytest_subprocess(*project.measuring, "-n1", "--bias-cache-clear")  # type: ignore[attr-defined]
-    workers.assert_outcomes(passed=2)
-    workers.stdout.fnmatch_lines(
-        [
-            "bias: score cache *: removed 1 entry (*)",
-            "note: score cache *: removed 1 entry (*); the least recently used entries go until the rest is within 1 byte (*",
-        ]
-    )
-    assert not old.exists()
-    assert list_entries(cache) == []
-
-
-def test_a_run_bounds_the_cache_and_keeps_what_it_used(project: pytest.Pytester) -> None:
-    cache = project.path / "cache"
-    old = add(cache, "old", used=1000.0)
-    project.runpytest(*project.measuring).assert_outcomes(passed=2)  # type: ignore[attr-defined]
-    assert old.exists()
-    size = sum(entry.size for entry in list_entries(cache)) - 1
-    project.runpytest("-p", "no:cacheprovider", "--bias-cache=cache", "--bias-cache-size=0")
-    assert old.exists()  # nothing was measured
-    result = project.runpytest(*project.measuring, f"--bias-cache-size={size}")  # type: ignore[attr-defined]
-    result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["note: score cache *: removed 1 entry (*); the least recently used entries go *"])
-    assert not old.exists()
-    assert len(list_entries(cache)) == 1

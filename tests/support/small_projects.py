@@ -113,6 +113,28 @@ gates:
     statistic: signed_bias
     within: 0.3
 """
+#: Ten occupations, so that five are there to compare.
+JOBS = ("nurse", "pilot", "cook", "baker", "miner", "judge", "tailor", "farmer", "dancer", "doctor")
+JOB_PERSONS = "list: persons\ntitle: t\nsource: s\nlicence: l\nlanguage: en\nentries:\n" + "".join(
+    f"  - {{word: {job}, group: job}}\n" for job in JOBS
+)
+#: A model that is worse on one of them.
+FEW = """
+
+
+def few():
+    "Worse for one premise word of ten."
+    class Few(Classifier):
+        def pair_probabilities(self, premises, hypotheses):
+            found = super().pair_probabilities(premises, hypotheses)
+            hit = np.array(["nurse" in p and p != h for p, h in zip(premises, hypotheses)])
+            found[hit] = [0.3, 0.4, 0.3]
+            return found
+    model = Few(0.9)
+    model.fingerprint = "few"
+    return model
+
+"""
 NLI = ("-p", "no:cacheprovider", "--bias-suite=tiny-nli.yaml")
 
 

@@ -1,0 +1,80 @@
+"""``--bias-no-worse-than``: every suite of the flags is a gate between models."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.small_projects import model
+
+SUITES = "--bias-suite=tiny-nli.yaml,tiny-lm.yaml"
+
+
+def test_no_suite_may_be_worse_than_a_named_model(jobs: pytest.Pytester) -> None:
+    models = model(jobs, "good", "a"), model(jobs, "worse", "b"), model(jobs, "better", "c")
+    result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", "--bias-stale=fail")
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "regressed: tiny-nli on b: net_neutral 0.9 -> 0.825, 0.075 worse, tolerance 0",
+            "*p = 0.00098 against a worsening within the tolerance, regressed at 0.025 or less, 0.05 for 2 comparisons of models",
+            "| tiny-nli | b *| net_neutral *| worse by 0.0750, the same in every item* | a 0.9 - 0 *| regressed *|",
+            "| tiny-nli | c *| net_neutral *| better by 0.0500, the same in every item* | a 0.9 - 0 *| pass *|",
+        ]
+    )
+
+
+@pytest.mark.slow
+def test_the_verdict_hangs_on_the_flags_alone(jobs: pytest.Pytester) -> None:
+    a, b = model(jobs, "good", "a"), model(jobs, "few", "b")
+    runs = {
+        "whole": (a, b, "--bias-compare"),
+        "reversed": (b, a),
+        "alone": (a, b, "-k", "nli and b"),
+        "workers": (a, b, "--bias-compare", "-n", "2"),
+    }
+    found = {}
+    for name, arguments in runs.items():
+        jobs.runpytest(SUITES, *arguments, "--bias-no-worse-than=a", f"--bias-json={name}.json")
+        found[name] = json.loads((jobs.path / f"{name}.json").read_text())
+    judged = found["whole"]["judgements"]
+    assert [(one["verdict"], one["tests"]) for one in judged] == [("inconclusive", 2)]  # two suites, one other model
+    assert all(one["judgements"] == judged for one in found.values())
+    assert found["whole"]["comparisons"] == found["workers"]["comparisons"] != []
+
+
+def test_a_suite_that_does_not_apply_to_the_reference_is_a_skip(jobs: pytest.Pytester) -> None:
+    models = model(jobs, "writer", "a"), model(jobs, "good", "b")
+    arguments = ["--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a"]
+    result = jobs.runpytest(*arguments)
+    result.assert_outcomes(skipped=2)
+    result.stdout.fnmatch_lines(
+        ["*| tiny-nli | b *| measured *", "skipped on b: tiny-nli: not compared with a: *nli suites need *"]
+    )
+    result = jobs.runpytest(*arguments, "--bias-strict")
+    result.assert_outcomes(failed=2)
+
+
+@pytest.mark.parametrize(("selected", "later"), [([], 2), (["-k", "nli:b"], 0)])
+def test_a_reference_that_cannot_be_loaded_says_why_once(
+    jobs: pytest.Pytester, selected: list[str], later: int
+) -> None:
+    models = [model(jobs, which, name) for which, name in (("absent", "a"), ("good", "b"), ("worse", "c"))]
+    result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", *selected)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    errors = [line for line in result.outlines if line.startswith("ModelError: ")]
+    assert ["absent" in line for line in errors] == [True] + [False] * later
+    assert all("a cannot be measured; the first test that asked for it says why" in line for line in errors[1:])
+
+
+def test_a_baseline_is_judged_where_the_reference_cannot_be(jobs: pytest.Pytester) -> None:
+    jobs.runpytest("--bias-suite=tiny-nli.yaml", model(jobs, "good", "b"), "--bias-update").assert_outcomes(passed=1)
+    models = model(jobs, "writer", "a"), model(jobs, "worse", "b")
+    result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a")
+    result.assert_outcomes(skipped=1, failed=1)
+    result.stdout.fnmatch_lines(["regressed: tiny-nli on b: net_neutral 0.9 -> 0.825*"])
+
+
+def test_the_flag_is_an_ini_key(jobs: pytest.Pytester) -> None:
+    jobs.makeini("[pytest]\nbias_no_worse_than = a\nbias_suite = tiny-nli.yaml")
+    jobs.runpytest(model(jobs, "good", "a"), model(jobs, "worse", "b")).assert_outcomes(passed=1, failed=1)

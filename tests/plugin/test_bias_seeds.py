@@ -1,0 +1,74 @@
+"""``--bias-seeds``: restarts of trainings."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.small_projects import model
+from support.wide_suites import gates, judge, stored_book
+
+from pytest_genderbias.plugin.session import bias_session
+from pytest_genderbias.suites.suite import load_suite
+
+
+def test_seeds_where_nothing_is_trained(wide_project: pytest.Pytester) -> None:
+    gates(wide_project, "suite: ./wide.yaml, at_least: 0.4, settings: {seeds: 5}", "suite: ./wide.yaml, at_least: 0.4")
+    result = wide_project.runpytest(model(wide_project, "usual"), "--bias-seeds=5")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "g.bias.yaml:2: SettingError: wide trains nothing on m, so that every seed gives the same; leave seeds out, or name one *"
+        ]
+    )
+
+
+def test_the_flag_leaves_an_option_alone_that_is_of_texts(wide_project: pytest.Pytester) -> None:
+    """``seeds`` of a corpus are generated texts; of a probe they are its restarts."""
+    runner = bias_session(wide_project.parseconfigure("--bias-seeds=5")).runner
+    assert runner._request(load_suite("probe-compression"), {}).options["seeds"] == 5
+    assert runner._request(load_suite("probe-compression"), {"seeds": 7}).options["seeds"] == 7
+    assert "seeds" not in runner._request(load_suite("corpus-cooccurrence"), {}).options
+
+
+def test_checkpoints_of_a_training(wide_project: pytest.Pytester) -> None:
+    gates(wide_project, "suite: ./wide.yaml, at_least: 0.6", "suite: ./wide.yaml, baseline: true, tolerance: 0.03")
+    result = wide_project.runpytest(model(wide_project, "seed_{seed}"))
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        ["*SettingError: m=*:seed_{seed} is one checkpoint a seed; say how many: --bias-seeds=5, or seeds: 5 *"]
+    )
+    wide_project.runpytest(model(wide_project, "seed_{seed}"), "--bias-seeds=3", "--bias-update").assert_outcomes(
+        passed=2
+    )
+    assert json.loads(stored_book(wide_project).read_text())["entries"]["wide"]["model"]["spec"].endswith(
+        ":seed_{seed}"
+    )
+    result, verdicts, (found,) = judge(wide_project, model(wide_project, "late_{seed}"), "--bias-seeds=3")
+    assert sorted(verdicts.values()) == ["inconclusive", "regressed"]
+    assert found["values"]["net_neutral"] == pytest.approx(0.7 - 0.1 - 0.0053, abs=1e-3)
+    assert found["notes"] == ["mean over 3 restarts, seeds 0, 1, 2"]
+    result.stdout.fnmatch_lines(["*Welch's t over restarts*"])
+    result, verdicts, _ = judge(wide_project, model(wide_project, "seed_{seed}"), "--bias-seeds=2")
+    assert sorted(verdicts.values()) == ["inconclusive", "not comparable"]
+    result.stdout.fnmatch_lines(
+        ["*no interval for other restarts: fewer than three restarts", "*to settle it: three restarts that differ*"]
+    )
+    _, verdicts, _ = judge(wide_project, model(wide_project, "seed_{seed}"), "--bias-seeds=3")
+    assert set(verdicts.values()) == {"pass"}
+
+
+def test_a_missing_restart_is_one_error(wide_project: pytest.Pytester) -> None:
+    gates(
+        wide_project, "suite: ./wide.yaml, at_least: 0.6", "suite: ./wide.yaml, statistic: threshold_0.5, at_least: 0.6"
+    )
+    result = wide_project.runpytest(model(wide_project, "seed_{seed}"), "--bias-seeds=4")
+    result.assert_outcomes(failed=2)
+    tellers = {line.rpartition(" - ")[2][:14] for line in result.outlines if "seed_3" in line}
+    assert tellers == {"g.bias.yaml:2:"}, "the first test tells it whole, the second refers to the first"
+    result.stdout.fnmatch_lines(
+        ["*ModelError: *:seed_3 *", "*ModelError: m cannot be measured; the first test that asked for it says why"]
+    )
+    result = wide_project.runpytest("--bias-model=m=./nowhere/seed-{seed}", "--bias-seeds=3")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --bias-model: no directory ./nowhere/seed-0; *"])

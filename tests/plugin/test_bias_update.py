@@ -1,0 +1,235 @@
+"""``--bias-update`` and ``--bias-update-new``: nothing written without a flag, and nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+
+import pytest
+from support.baseline_books import TEST, book
+from support.small_projects import model
+
+from pytest_genderbias.gates.item_file import load_stored
+
+
+def test_the_life_of_a_baseline(gated: pytest.Pytester) -> None:
+    result = gated.runpytest(model(gated, "good"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*missing: tiny-nli on m: no baseline entry 'tiny-nli'*run with --bias-update-new*", "*| missing *|"]
+    )
+    assert not book(gated).exists()
+
+    result = gated.runpytest(model(gated, "good"), "--bias-update-new")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["*| updated *|", "baseline written: *test_gate.py.json", "*tiny-nli.net_neutral: 0.9 (new)*"]
+    )
+    accepted = book(gated).read_bytes()
+
+    gated.runpytest(model(gated, "good")).assert_outcomes(passed=1)
+    result = gated.runpytest(model(gated, "worse"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*regressed: tiny-nli on m: net_neutral 0.9 -> 0.825, 0.075 worse, tolerance 0.01*"
+            "to accept it: pytest *--bias-model=m=*:worse *test_gate.py::test_neutral?m??* --bias-update --bias-reason=*",
+        ]
+    )
+    gated.runpytest(model(gated, "worse"), "--bias-update-new").assert_outcomes(failed=1)
+    assert book(gated).read_bytes() == accepted
+
+    result = gated.runpytest(model(gated, "better"))
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*| stale *|", "stale: *0.9 -> 0.95, 0.05 better*refresh it with --bias-update*"])
+
+    result = gated.runpytest(model(gated, "worse"), "--bias-update")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*0.9 -> 0.825 is 0.075 worse and is not accepted without a reason*"])
+    assert book(gated).read_bytes() == accepted
+    reason = "--bias-reason=the new tokenizer splits names"
+    result = gated.runpytest(model(gated, "worse"), "--bias-update", reason)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "accepted on ????-??-??: tiny-nli.net_neutral on m 0.9 -> 0.825: the new tokenizer*",
+            "*tiny-nli.net_neutral: 0.825 (was 0.9)*",
+        ]
+    )
+    result = gated.runpytest(model(gated, "worse"))
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["accepted on *: the new tokenizer splits names"])  # as long as it stands
+    gated.runpytest(model(gated, "good"), "--bias-update").assert_outcomes(passed=1)
+    assert "accepted" not in book(gated).read_text()
+
+
+def test_a_baseline_is_sorted_and_stable(gated: pytest.Pytester) -> None:
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    first = {path.name: path.read_bytes() for path in book(gated).parent.iterdir()}
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    assert {path.name: path.read_bytes() for path in book(gated).parent.iterdir()} == first
+    data = json.loads(book(gated).read_text())
+    assert book(gated).read_text() == json.dumps(data, indent=1, sort_keys=True) + "\n"
+    assert data["schema"] == 1
+    (path,) = book(gated).parent.glob("test_gate.py.tiny-nli.*.npz")
+    assert path.name.split(".")[-2] == data["entries"]["tiny-nli"]["items_sha256"][:8]
+    sums = load_stored(path.read_bytes(), {}).item_sums("net_neutral")
+    assert sums.sums.shape == (3, 4, 2)
+    assert sums.by_unit().sums[:, 1].sum() == 264
+
+
+def test_an_unused_entry_fails_and_update_removes_it(gated: pytest.Pytester) -> None:
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    data = json.loads(book(gated).read_text())
+    data["entries"]["old-suite"] = data["entries"]["tiny-nli"]
+    book(gated).write_text(json.dumps(data))
+    result = gated.runpytest(model(gated, "good"))
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["unused baseline entries: *test_gate.py.json: old-suite", "run with --bias-update to remove them"]
+    )
+    gated.makepyfile(test_other="def test_other(bias_model): pass")
+    for narrowed in (["-k", "neutral"], ["test_gate.py::test_neutral"], ["test_other.py"]):
+        assert gated.runpytest(model(gated, "good"), *narrowed).ret == pytest.ExitCode.OK, narrowed
+    result = gated.runpytest(model(gated, "good"), "--bias-update")
+    result.stdout.fnmatch_lines(["*old-suite: removed, no longer measured"])
+    assert set(json.loads(book(gated).read_text())["entries"]) == {"tiny-nli"}
+
+
+def test_baselines_of_a_module_that_is_gone_are_unused(gated: pytest.Pytester) -> None:
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    gated.path.joinpath("test_gate.py").rename(gated.path / "test_renamed.py")
+    result = gated.runpytest(model(gated, "good"), "--bias-update-new")
+    assert result.ret == pytest.ExitCode.OK
+    result = gated.runpytest(model(gated, "good"))
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["unused baseline entries: *test_gate.py.json: tiny-nli"])
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    assert not book(gated).exists()
+    assert book(gated, "test_renamed.py").exists()
+
+
+def test_unused_entries_are_told_where_other_gates_do_not_apply(project: pytest.Pytester) -> None:
+    gates = project.path / "release.bias.yaml"
+    gates.write_text("gates:\n  - {suite: ./tiny-nli.yaml, baseline: true}\n  - {suite: ./tiny-lm.yaml, at_most: 9}\n")
+    project.runpytest(model(project, "good"), "--bias-update").assert_outcomes(passed=1, skipped=1)
+    gates.write_text("gates:\n  - {suite: ./tiny-nli.yaml, at_least: 0}\n  - {suite: ./tiny-lm.yaml, at_most: 9}\n")
+    result = project.runpytest(model(project, "good"))
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["unused baseline entries: *release.bias.yaml.json: tiny-nli"])
+
+
+@pytest.mark.slow
+def test_workers_write_nothing_and_the_controller_does(gated: pytest.Pytester) -> None:
+    result = gated.runpytest_subprocess(
+        "-n", "2", model(gated, "good"), "--bias-update-new", "--bias-suite=tiny-nli.yaml"
+    )
+    result.assert_outcomes(passed=2)
+    assert book(gated).exists()
+    assert book(gated, "packaged").exists()
+    assert list(book(gated).parent.glob("test_gate.py.tiny-nli.*.npz"))
+    gated.runpytest_subprocess("-n", "2", model(gated, "good")).assert_outcomes(passed=1)
+    data = json.loads(book(gated).read_text())
+    data["entries"]["old-suite"] = data["entries"]["tiny-nli"]
+    book(gated).write_text(json.dumps(data))
+    result = gated.runpytest_subprocess("-n", "2", model(gated, "good"))
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["unused baseline entries: *old-suite*"])
+
+
+def test_a_killed_worker_loses_nothing(gated: pytest.Pytester) -> None:
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    before = book(gated).read_bytes()
+    gated.makepyfile(test_killed="import os, signal\ndef test_it(bias_model): os.kill(os.getpid(), signal.SIGKILL)")
+    result = gated.runpytest_subprocess("-n", "2", model(gated, "good"))
+    result.stdout.fnmatch_lines(["*crashed*"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "unused" not in result.stdout.str()
+    assert book(gated).read_bytes() == before
+
+
+def test_an_interrupted_update_writes_nothing(gated: pytest.Pytester) -> None:
+    gated.makepyfile(test_zz="def test_it(): raise KeyboardInterrupt")
+    result = gated.runpytest_subprocess(model(gated, "good"), "--bias-update")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["the run was cut short: no baseline was written"])
+    assert not book(gated).exists()
+
+
+@pytest.mark.parametrize("room", [0, 1], ids=["for nothing", "for the items"])
+def test_a_full_disk_fails_the_run_and_keeps_what_was_there(
+    gated: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    before = {path: path.read_bytes() for path in book(gated).parent.iterdir()}
+
+    fsync, written = os.fsync, []
+
+    def full(handle: int) -> None:
+        written.append(handle)
+        if len(written) > room:
+            raise OSError(28, "No space left on device")
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    result = gated.runpytest(model(gated, "better"), "--bias-update", "--bias-no-cache")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*cannot be written: No space left on device; nothing that was there is lost"])
+    assert {path: path.read_bytes() for path in book(gated).parent.iterdir()} == before
+
+
+def files(project: pytest.Pytester) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in book(project).parent.iterdir()}
+
+
+def test_an_update_sweeps_the_items_of_an_earlier_state(gated: pytest.Pytester) -> None:
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    before = set(files(gated))
+    for left in ("test_gate.py.tiny-nli.0123abcd.npz", "test_gate.py.tiny-nli.npz"):
+        (book(gated).parent / left).write_bytes(b"of a run that was killed")
+    other = book(gated).parent / "test_gate.py.tiny-nli-2.0123abcd.npz"
+    other.write_bytes(b"another entry's")
+    gated.runpytest(model(gated, "better"), "--bias-update")
+    after = set(files(gated)) - {other.name}
+    assert len(after) == 2 == len(before) and len(after & before) == 1
+    assert other.exists()
+
+
+def test_an_update_of_what_did_not_change_writes_nothing(gated: pytest.Pytester) -> None:
+    """Not the last digits of another machine, nor its device, nor the folder of the checkpoint."""
+    gated.runpytest(model(gated, "good"), "--bias-update")
+    before = files(gated)
+    result = gated.runpytest(model(gated, "nearly"), "--bias-update", "--bias-no-cache")
+    result.assert_outcomes(passed=1)
+    assert files(gated) == before
+    assert "baseline written" not in result.stdout.str()
+    (items,) = book(gated).parent.glob("*.npz")
+    items.write_bytes(b"damaged")
+    gated.runpytest(model(gated, "good"), "--bias-update").assert_outcomes(passed=1)
+    assert files(gated) == before, "written anew"
+    result = gated.runpytest(model(gated, "better"), "--bias-update")
+    result.stdout.fnmatch_lines(["*tiny-nli.net_neutral: 0.95 (was 0.9)"])
+    assert not re.search(r"tiny-nli\.\S+: (\S+) \(was \1\)", result.stdout.str()), "only what changed is listed"
+
+
+COMMAND = re.compile(r"to accept it: (pytest .*? --bias-update) --bias-reason=")
+
+
+@pytest.mark.slow
+def test_the_command_that_is_printed_accepts_it(gated: pytest.Pytester) -> None:
+    """As it was typed, with the flags that the figure hangs on, and this test alone."""
+    gated.makepyfile(test_other=TEST)
+    typed = ("--bias-suite=tiny-nli.yaml", "--bias-limit", "264", "--bias-option=as_printed= false ")
+    gated.runpytest(model(gated, "good"), *typed, "--bias-update").assert_outcomes(passed=3)
+    of_workers = gated.runpytest_subprocess("-n", "2", "test_gate.py", model(gated, "worse"), *typed)
+    result = gated.runpytest("test_gate.py", model(gated, "worse"), *typed, "--bias-update-new")
+    result.assert_outcomes(failed=2)
+    printed = [[shlex.split(text)[1:] for text in COMMAND.findall(one.stdout.str())] for one in (result, of_workers)]
+    here, there = ({tuple(a for a in command if "basetemp" not in a) for command in commands} for commands in printed)
+    assert {("-n", "2", *command) for command in here} == there, "a worker says what was typed, too"
+    assert {command[-2] for command in here} == {"test_gate.py::test_neutral[m]", "tiny-nli:m"}
+    for command in here:
+        gated.runpytest(*command, "--bias-reason=why").assert_outcomes(passed=1, deselected=int("-k" in command))
+    gated.runpytest("test_gate.py", model(gated, "worse"), *typed).assert_outcomes(passed=2)
