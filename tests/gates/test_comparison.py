@@ -452,15 +452,15 @@ def test_the_table_says_better_and_alike_in_words() -> None:
 
 def test_models_take_no_turns_in_memory(jobs: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[str] = []
-    from pytest_genderbias.models import loading
+    from pytest_genderbias.measurement import runner
 
-    real = loading.load
+    real = runner.load
 
     def load(source: Any, settings: Any) -> Any:
         loaded.append(source.spec.name)
         return real(source, settings)
 
-    monkeypatch.setattr(loading, "load", load)
+    monkeypatch.setattr(runner, "load", load)
     jobs.path.joinpath("other-nli.yaml").write_text(
         jobs.path.joinpath("tiny-nli.yaml").read_text().replace("suite: tiny-nli", "suite: other-nli")
     )
