@@ -63,12 +63,12 @@ class FamilyStatistic:
     Attributes:
         direction: as in :class:`Statistic`, as are ``neutral``, ``meaning``, ``partner``, ``question`` and ``plot``.
         sums: function that makes the sums of each unit, or the reason why the statistic has none.
-        scores: function that returns the score of each unit that was answered, between 0 and 1, if the statistic is their mean over
-            all units: shape (n,), in the order of the answer; NaN where scoring a unit shows that it has none. ``None`` where the
-            statistic is no such mean; without the function it never is.
-        draws: what is drawn at random inside the statistic, beside the sample of cases, in words ("shuffles"); or a function that
-            says it. Scored in full, such a statistic is not exact: another seed gives another value.
-        null: function from the family's shuffles to the values of the statistic; without it there are none.
+        scores: for a statistic that is a mean over all units of scores between 0 and 1: function that returns the score of each
+            answered unit, shape (n,), in the order of the answer. NaN for a unit that turns out to have no score. The function returns
+            ``None`` if the options make the statistic something else than such a mean. ``None`` instead of a function: it never is one.
+        draws: what is drawn at random inside the statistic, beside the sample of cases, in words ("shuffles"), or a function that
+            returns these words. Such a statistic is not exact even if all cases are scored: another seed gives another value.
+        null: function from the family's shuffles to the values of the statistic; ``None``: the statistic has no null control.
     """
 
     direction: str
