@@ -1,8 +1,8 @@
-"""Gates: verdicts on measurements, by a limit, a stored baseline, or another model of the run.
+"""Gates: the verdict on a measurement, by a limit, a stored baseline or another model.
 
-In: a :class:`~pytest_genderbias.measurement.measurement.Measurement` and what it is compared with. Out: a
-:class:`~pytest_genderbias.gates.judgement.Judgement` with its text, which does not depend on what was judged before.
-``assertions.py`` applies the policy of the run, records each judgement and raises
-:class:`~pytest_genderbias.errors.GateFailure`. Users, mitigation, reports and the plugin call this room. It prints nothing and does not
-import pytest.
+Measurements come in, judgements go out. A judgement depends on the measurement and the gate only. What a verdict does to a test is the
+policy of the run (``policy``), which ``assertions.settle`` applies and records, and nothing else does. The way of a baseline entry is
+``baseline`` (which entry) -> ``book`` and ``item_file`` (its files) -> ``agreement`` (may it be compared) -> ``regression`` (difference
+and verdict) -> ``judgement`` (text). Mitigations, reports and the plugin may call this room; it calls measurements, suites and
+statistics, and knows neither models in memory nor pytest.
 """

@@ -62,11 +62,11 @@ class BaselineEntry:
     @property
     def signature(self) -> dict[str, object]:
         """The keys that must agree for a measurement to be compared with this entry."""
-        return {key: getattr(self, key) for key in MUST_AGREE}
+        return {key: vars(self)[key] for key in MUST_AGREE}
 
     def to_dict(self) -> dict[str, object]:
         """Return the entry as the JSON file has it; reasons and gates only where there are some."""
-        content = {key: getattr(self, key) for key in _ALWAYS_WRITTEN}
+        content = {key: vars(self)[key] for key in _ALWAYS_WRITTEN}
         notes = [note.to_dict() for note in self.accepted]
         content.update({"accepted": notes} if notes else {})
         content.update({"gated": dict(self.gated)} if self.gated else {})

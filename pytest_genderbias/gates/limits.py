@@ -28,19 +28,31 @@ class Limit:
     within: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a limit that bounds nothing, or two things at once."""
-        given = [v for v in (self.at_most, self.at_least, self.within) if v is not None]
-        if not given:
+        """Reject a limit without bounds, or with bounds that contradict each other.
+
+        Raises:
+            GateError: it is such a limit.
+        """
+        bounds = [v for v in (self.at_most, self.at_least, self.within) if v is not None]
+        if not bounds:
             raise GateError("a gate without a limit; expected at_most, at_least, within, or baseline: true")
-        if self.within is not None and (len(given) > 1 or not self.within >= 0):
-            raise GateError("'within' is a distance from neutral, 0 or more, and stands alone")
-        if not all(isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in given):
-            raise GateError(f"a limit should be a number, got {given}")
+        if self.within is not None and (len(bounds) > 1 or not self.within >= 0):
+            raise GateError(
+                "'within' should be a distance from neutral of 0 or more, without at_most and at_least beside it"
+            )
+        if not all(isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in bounds):
+            raise GateError(f"a limit should be a number, got {bounds}")
         if self.at_most is not None and self.at_least is not None and self.at_least > self.at_most:
-            raise GateError(f"nothing is at least {self.at_least:g} and at most {self.at_most:g}")
+            raise GateError(
+                f"no value is at least {self.at_least:g} and at most {self.at_most:g}; exchange at_least and at_most"
+            )
 
     def check_direction(self, statistic: str, about: Statistic) -> None:
-        """Refuse a lone one-sided limit on a statistic that is worse on either side of neutral."""
+        """Reject a one-sided limit on a statistic that is worse on either side of neutral.
+
+        Raises:
+            GateError: it is such a limit.
+        """
         if about.direction == "away" and self.within is None and (self.at_most is None or self.at_least is None):
             raise GateError(
                 f"{statistic} is worse on either side of {about.neutral:g} (-0.9 is not 'at most 0.3'): use within, as within=0.3, "
@@ -65,17 +77,17 @@ class Limit:
         return -math.inf if least is None else least, math.inf if most is None else most
 
     def verdict(self, about: Statistic, low: float, high: float) -> str:
-        """Return the verdict on a figure between two bounds. What batches and threads change keeps the limit."""
+        """Return the verdict on a figure between two bounds. Differences that batches and threads cause do not break the limit."""
         least, most = self.range(about)
         return decide(low, high, least - FLOAT_NOISE, most + FLOAT_NOISE)
 
 
 def decided_by(limits: Iterable[tuple[str, Limit]], statistics: Mapping[str, Statistic]) -> Until:
-    """Return what ``measure(until=...)`` takes: stop when all these limits on these statistics are decided.
+    """Return the argument ``until`` of ``measure``, which stops scoring as soon as all these limits are decided.
 
     Args:
         limits: pairs of a statistic's name and its limit; a statistic may have several.
-        statistics: those of the suite's family.
+        statistics: the statistics of the suite.
 
     Raises:
         GateError: a limit does not fit its statistic.
@@ -92,7 +104,7 @@ def decided_by(limits: Iterable[tuple[str, Limit]], statistics: Mapping[str, Sta
 
 @dataclass(frozen=True)
 class AllDecided:
-    """Tells whether bounds of a statistic decide each of several limits."""
+    """A test whether bounds of a statistic decide each of several limits."""
 
     limits: tuple[Limit, ...]
     about: Statistic = field(repr=False)
@@ -109,14 +121,21 @@ def judge_limit(
     generalise: bool = False,
     label: str | None = None,
 ) -> Judgement:
-    """Judge a statistic, the main one by default, against a limit, by its bounds and not by the point.
+    """Judge a statistic against a limit, by its bounds and not by its value.
 
-    The bounds are those of the whole suite on this model (exact where all cases were scored). With ``generalise`` they are those
-    for other items of the same kind: the clustered interval of the measurement; and those of a measurement with ``seeds`` are always
-    for other restarts. ``label`` is what the gate is called, to tell it from others on the same statistic.
+    The bounds are those of the whole suite on this model, and exact where all cases were scored. With ``generalise`` they are those for
+    other items of the same kind: the clustered interval of the measurement. A measurement with ``seeds`` is always judged for other
+    restarts.
+
+    Args:
+        measurement: the measurement.
+        limit: the limit.
+        statistic: the main one by default.
+        generalise: judge for other items of the same kind.
+        label: name of the gate, to tell it from others on the same statistic.
 
     Raises:
-        GateError: the limit does not fit the statistic, or bounds for others are asked of a measurement that stopped early.
+        GateError: the limit does not fit the statistic, or ``generalise`` is set for a measurement that stopped early.
         UnknownNameError: the suite has no such statistic.
     """
     name = measurement.statistic(statistic)
@@ -142,7 +161,7 @@ def _find(measurement: Measurement, limit: Limit, name: str, generalise: bool) -
     if bounds is None:
         return _without_bounds(measurement, name, bound, generalise)
     verdict = limit.verdict(about, bounds.low, bounds.high)
-    said = {PASS: "and should be", REGRESSED: "expected", INCONCLUSIVE: "which does not decide whether it is"}[verdict]
+    relation = {PASS: "and should be", REGRESSED: "expected", INCONCLUSIVE: "which does not decide whether it is"}
     exact = bounds.low == bounds.high
     figure = f"{value:.6g}"
     if not exact:
@@ -150,7 +169,7 @@ def _find(measurement: Measurement, limit: Limit, name: str, generalise: bool) -
             f"{value:.4g}, and with {100 * bounds.level:.3g} % confidence from {bounds.low:.4g} to {bounds.high:.4g}"
         )
     settled = _settled_by(measurement, name, bounds, value, limit.range(about)) if verdict == INCONCLUSIVE else ""
-    text = f"{name} is {figure}, {said} {bound}"
+    text = f"{name} is {figure}, {relation[verdict]} {bound}"
     return Finding(verdict, bound, text, bounds.low, bounds.high, bounds.over, settled, level=bounds.level)
 
 
@@ -177,7 +196,7 @@ def _without_bounds(measurement: Measurement, name: str, bound: str, generalise:
 def _settled_by(
     measurement: Measurement, statistic: str, bounds: Interval, value: float, edges: tuple[float, float]
 ) -> str:
-    """Say how many cases or items would decide, if the value stays where it is."""
+    """Return how many cases or items would decide if the value stays where it is."""
     if measurement.restarts and measurement.sampled(statistic):
         return f"all {measurement.n_total:,} cases (no limit), or a limit farther away"
     n = bounds.items  # for the suite's cases: units, which may be several cases

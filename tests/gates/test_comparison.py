@@ -22,7 +22,7 @@ from pytest_genderbias.gates.limits import decided_by
 from pytest_genderbias.gates.policy import Correction, Policy, Referee, correction_for, refereed_by
 from pytest_genderbias.gates.regression import Reference, _out_of_reach, _settled_by, verdict_on
 from pytest_genderbias.measurement.restarts import combine_restarts
-from pytest_genderbias.reports.comparison import comparison_notes, make_comparison_table
+from pytest_genderbias.reports.comparison import make_comparison_table
 from pytest_genderbias.reports.table import make_table
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
@@ -303,28 +303,6 @@ def test_a_planted_difference_is_found() -> None:
         assert_no_worse(planted, a)
     assert assert_no_worse(planted, a, tolerance=0.06).verdict == "pass"
     assert assert_no_worse(a, planted).verdict == "pass"  # a better model puts nothing out of date
-
-
-def test_texts_are_escaped() -> None:
-    row = Comparison("a|b", "<x>", True, "m", "n", 1.0, None, None, better="no value")
-    table = make_comparison_table([row])
-    assert r"a\|b" in table
-    assert "&lt;x&gt;" in table
-    assert make_comparison_table([]) == ""
-    assert comparison_notes([row], []) == []
-
-
-def test_reasons_are_said_once_with_all_their_suites() -> None:
-    rows = [
-        Comparison(suite, "r", True, "m", "n", 1.0, 2.0, 1.0, method=f"none: {why}")
-        for suite, why in (("one", "too few"), ("two", "too few"), ("three", "no items"))
-    ]
-    left_out = [LeftOut("four", ("m", "n"), "stopped")]
-    assert comparison_notes(rows, left_out) == [
-        "no bounds: one, two: too few",
-        "no bounds: three: no items",
-        "not compared: four on m, n: stopped",
-    ]
 
 
 def test_a_sample_of_what_has_no_items_is_undecided() -> None:

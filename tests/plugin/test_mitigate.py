@@ -10,17 +10,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
 
-from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.mitigation.methods import registry
 from pytest_genderbias.recipes.progress import show_steps
-from pytest_genderbias.reports.reduction import make_reduction_table
 
 MODEL = "--bias-model=m=demo-lm"
 #: A recipe that trains nothing, notes each training in a file, and adds some noise by the seed. Its perplexity is a setting.
@@ -505,22 +502,6 @@ def test_steps_move_a_bar_that_goes_when_the_training_does() -> None:
         bar.on_step_end(None, None, None)
         assert seen == [("lstm with cda, seed 0", 20, 18), 1, 1]
     assert seen[-1] == "gone"
-
-
-def test_a_judgement_without_figures_stays_in_the_table_of_gates() -> None:
-    facts = {"by": 0.3, "before": 1.0, "after": 0.5, "reduction": None, "seeds": [0, 1, 2], "over": ""}
-    facts |= {"superficial": {"comes_back": 0.25}, "budget": {"f1": {"before": 0.5, "after": 0.25}}}
-    judgement = Judgement("s|", "m", "t", 0.5, None, 1, 1, "b", "inconclusive", "text", name="n", facts=facts)
-    without = replace(judgement, facts={})
-    header, _, row = make_reduction_table([judgement, without]).splitlines()
-    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in (header, row)]
-    assert dict(zip(*cells, strict=True)) == {
-        "suite": "s\\| (n)", "model": "m", "statistic": "t", "before": "1.0000", "after": "0.5000", "control": "-", "gone": "-",
-        "task": "f1 0.5 to 0.25", "comes back": "25 %", "seeds": "3", "asked": "b", "verdict": "inconclusive",
-    }  # fmt: skip
-    assert make_reduction_table([without]) == ""
-    overflowed = {**facts, "budget": {"perplexity": {"before": 8.0, "after": None}}}  # JSON has no infinity
-    assert "| perplexity 8 to - |" in make_reduction_table([replace(judgement, facts=overflowed)])
 
 
 def test_a_file_is_read_without_torch() -> None:

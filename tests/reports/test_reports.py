@@ -1,0 +1,90 @@
+"""The tables and the JSON file of a run, from objects alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_genderbias.gates.comparison import Comparison, LeftOut
+from pytest_genderbias.gates.judgement import AcceptedValue, Judgement, SettledJudgement
+from pytest_genderbias.reports.comparison import comparison_notes, make_comparison_table
+from pytest_genderbias.reports.json_report import write_json
+from pytest_genderbias.reports.reduction import make_reduction_table
+from pytest_genderbias.reports.table import make_table
+from pytest_genderbias.statistics.inference.intervals import Interval
+
+JUDGEMENT = Judgement("s|", "m", "t", 0.5, None, 1, 1, "b", "inconclusive", "text", name="n")
+
+
+def test_texts_are_escaped() -> None:
+    row = Comparison("a|b", "<x>", True, "m", "n", 1.0, None, None, better="no value")
+    table = make_comparison_table([row])
+    assert r"a\|b" in table
+    assert "&lt;x&gt;" in table
+    assert make_comparison_table([]) == ""
+    assert comparison_notes([row], []) == []
+
+
+def test_reasons_are_said_once_with_all_their_suites() -> None:
+    rows = [
+        Comparison(suite, "r", True, "m", "n", 1.0, 2.0, 1.0, method=f"none: {why}")
+        for suite, why in (("one", "too few"), ("two", "too few"), ("three", "no items"))
+    ]
+    left_out = [LeftOut("four", ("m", "n"), "stopped")]
+    assert comparison_notes(rows, left_out) == [
+        "no bounds: one, two: too few",
+        "no bounds: three: no items",
+        "not compared: four on m, n: stopped",
+    ]
+
+
+def test_a_judgement_without_figures_stays_in_the_table_of_gates() -> None:
+    facts = {"by": 0.3, "before": 1.0, "after": 0.5, "reduction": None, "seeds": [0, 1, 2], "over": ""}
+    facts |= {"superficial": {"comes_back": 0.25}, "budget": {"f1": {"before": 0.5, "after": 0.25}}}
+    judgement = Judgement("s|", "m", "t", 0.5, None, 1, 1, "b", "inconclusive", "text", name="n", facts=facts)
+    without = replace(judgement, facts={})
+    header, _, row = make_reduction_table([judgement, without]).splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in (header, row)]
+    assert dict(zip(*cells, strict=True)) == {
+        "suite": "s\\| (n)", "model": "m", "statistic": "t", "before": "1.0000", "after": "0.5000", "control": "-", "gone": "-",
+        "task": "f1 0.5 to 0.25", "comes back": "25 %", "seeds": "3", "asked": "b", "verdict": "inconclusive",
+    }  # fmt: skip
+    assert make_reduction_table([without]) == ""
+    overflowed = {**facts, "budget": {"perplexity": {"before": 8.0, "after": None}}}  # JSON has no infinity
+    assert "| perplexity 8 to - |" in make_reduction_table([replace(judgement, facts=overflowed)])
+
+
+def test_p_values_of_all_judgements_are_corrected_together() -> None:
+    worse = replace(
+        JUDGEMENT, interval=Interval(0.1, 0.3, 0.95, "words", ""), difference=0.2, p=0.01, n=1000, n_total=2000
+    )
+    _, _, *rows = make_table(
+        [], [worse, replace(worse, name="other", p=0.04), replace(JUDGEMENT, name="limit")]
+    ).splitlines()
+    cells = [[cell.strip() for cell in row.strip("| ").split(" | ")] for row in rows]
+    assert [row[-1] for row in cells[1:]] == ["0.02", "0.04"]
+    assert cells[1][:8] == [
+        "s\\| (n)",
+        "m",
+        "t",
+        "0.5000",
+        "worse by 0.2000, 0.1000 to 0.3000",
+        "words",
+        "1,000 of 2,000",
+        "b",
+    ]
+
+
+def test_the_json_file_holds_what_was_recorded(tmp_path: Path) -> None:
+    accepted = AcceptedValue("t", "2026-01-01", float("inf"), 0.5, "why")
+    judgement = replace(JUDGEMENT, accepted=(accepted,), facts={"before": float("nan")})
+    rows = [Comparison("s", "t", True, "a", "b", 1.0, None, None, better="no value")]
+    write_json(tmp_path / "r.json", [], [SettledJudgement(judgement, "failed")], 1, rows, [LeftOut("s", ("a",), "why")])
+    report = json.loads((tmp_path / "r.json").read_text())
+    [written] = report["judgements"]
+    assert (written["failed"], written["outcome"], written["verdict"]) == (True, "failed", "inconclusive")
+    assert written["accepted"] == [{"statistic": "t", "date": "2026-01-01", "old": None, "new": 0.5, "reason": "why"}]
+    assert written["facts"] == {"before": None}
+    assert (report["exit_status"], report["comparisons"][0]["better"]) == (1, "no value")
+    assert report["not_compared"][0]["models"] == ["a"]
