@@ -19,7 +19,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from io import StringIO
 from pathlib import Path
 from types import CodeType, FrameType
@@ -105,8 +105,9 @@ def _receives_flag(frame: FrameType, code: CodeType) -> bool:
 def _holds_flag(value: object) -> bool:
     if isinstance(value, (int, str)):
         return str(value) == str(_NUMBER)
-    inside = type(value).__module__.startswith(f"{PACKAGE}gates")
-    return inside and any(_holds_flag(item) for item in vars(value).values() if not isinstance(item, dict))
+    if not is_dataclass(value) or isinstance(value, type) or not type(value).__module__.startswith(f"{PACKAGE}gates"):
+        return False
+    return any(_holds_flag(item) for item in vars(value).values() if not isinstance(item, dict))
 
 
 def steps(root: Call, rooms: tuple[str, ...], everything: bool) -> tuple[list[Call], Counter[str], Counter[str]]:
