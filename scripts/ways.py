@@ -6,7 +6,7 @@ verdict, and ``correct-for`` from the flag ``--bias-correct-for`` to its effect.
 A module is entered when a function of another module calls one of its functions; consecutive entries of one module count once. A room
 below the road of the way (statistics, scoring, ...) is one step: what its modules call among themselves is counted, and not listed. Two
 kinds of calls that enter nothing themselves are counted apart: reads of plain data (properties and methods of frozen dataclasses, and their conversion) and
-the formatting of numbers and texts. ``--all`` lists them as steps, too.
+the formatting of numbers and texts. ``--all`` lists them as steps, too. The turns of a loop, in which the same functions are called in the same order, are listed and counted once.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from types import CodeType, FrameType
 PACKAGE = "pytest_genderbias."
 _NUMBER = 12_345  #: value of the flag, by which calls that receive it are recognised
 _HELPERS = ("text.printable", "gates.wording", "mitigation.harness.wording", "measurement.plain_data")
+_LONGEST_LOOP = 12
 _FORMATTERS = ("format_number", "format_interval", "format_null", "format_record", "approximate", "direction_in_words")
 
 _GATES = "gates:\n  - {suite: lm-occupation, baseline: true, settings: {limit: 400}}\n"
@@ -135,14 +136,45 @@ def steps(root: Call, rooms: tuple[str, ...], everything: bool) -> tuple[list[Ca
     return way, leaves, below
 
 
+def fold(way: list[Call]) -> list[tuple[list[Call], int]]:
+    """Return a way as blocks of steps, each with the number of times that it is done in a row."""
+    names = [(call.module, call.function) for call in way]
+    blocks: list[tuple[list[Call], int]] = []
+    start = 0
+    while start < len(way):
+        length, times = max(
+            ((size, _repeats(names, start, size)) for size in range(1, _LONGEST_LOOP + 1)),
+            key=lambda loop: (loop[0] * (loop[1] - 1), -loop[0]),
+        )
+        blocks.append((way[start : start + length], times))
+        start += length * times
+    return blocks
+
+
+def _repeats(names: list[tuple[str, str]], start: int, size: int) -> int:
+    """Return how often the steps from ``start`` are done in a row, at least once."""
+    block, times = names[start : start + size], 1
+    while names[start + times * size : start + (times + 1) * size] == block:
+        times += 1
+    return times
+
+
 def show(root: Call, rooms: tuple[str, ...], everything: bool) -> None:
     """Print a way, how often each module is entered, and what is not listed."""
     way, leaves, below = steps(root, rooms, everything)
-    for number, call in enumerate(way, 1):
-        print(f"{number:3}. {call.module} ({call.function})")
-    entered = Counter(call.module for call in way)
+    once: list[Call] = []
+    for block, times in fold(way):
+        first = len(once) + 1
+        for call in block:
+            once.append(call)
+            print(f"{len(once):3}. {call.module} ({call.function})")
+        if times > 1:
+            print(f"     steps {first} to {len(once)}: {times} times in a loop")
+    entered = Counter(call.module for call in once)
     often = [f"{module} {count}" for module, count in entered.most_common() if count > 2]
-    print(f"\n{len(way)} steps, {len(entered)} modules; entered more than twice: {', '.join(often) or 'none'}")
+    print(
+        f"\n{len(once)} steps ({len(way)} with all turns of loops), {len(entered)} modules; entered more than twice: {', '.join(often) or 'none'}"
+    )
     print(f"plain data and formatting, calls: {', '.join(f'{m} {n:,}' for m, n in leaves.most_common()) or 'none'}")
     print(f"below the road, calls: {', '.join(f'{m} {n:,}' for m, n in below.most_common()) or 'none'}")
 
