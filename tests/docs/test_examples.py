@@ -36,7 +36,9 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("example", ["quickstart"], indirect=True)
 def test_quickstart(example: Path) -> None:
-    done = run(example, "--bias-model=demo", "--bias-suite=all", "--bias-limit=500")
+    short = ("corpus-cooccurrence:seeds=20", "corpus-cooccurrence:length=60", "ceat:draws=500")
+    options = [f"--bias-option={option}" for option in short]
+    done = run(example, "--bias-model=demo", "--bias-suite=all", "--bias-limit=200", *options)
     assert done.returncode == 0, done.stdout
     assert re.search(r"\d+ passed, \d+ skipped", done.stdout), done.stdout
     assert "failed" not in done.stdout.splitlines()[-1]
@@ -62,7 +64,7 @@ def test_religion(example: Path) -> None:
 
 @pytest.mark.parametrize("example", ["own_model"], indirect=True)
 def test_own_model(example: Path) -> None:
-    done = run(example, "--bias-model=rules=rules:make_model", "--bias-suite=nli-occupation", "--bias-limit=2000")
+    done = run(example, "--bias-model=rules=rules:make_model", "--bias-suite=nli-occupation", "--bias-limit=500")
     assert done.returncode == 0, done.stdout
     assert "| nli-occupation | rules" in done.stdout
 

@@ -49,6 +49,11 @@ def measurement_of(case: Answered) -> Measurement:
     )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def small() -> Measurement:
+    return measure("lm-occupation", load_model("demo-lm"), limit=20, cache=None)
+
+
 def returned(measurement: Measurement) -> Measurement:
     return Measurement.from_dict(json.loads(json.dumps(measurement.to_dict(), allow_nan=False)))
 
@@ -105,11 +110,10 @@ def test_arrays_are_compared_bit_for_bit() -> None:
     labels=st.lists(st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=3),
 )
 @settings(deadline=None, max_examples=60)
-def test_no_number_or_text_is_lost(values: list, record: dict, array: list, labels: list) -> None:
-    base = _SMALL
+def test_no_number_or_text_is_lost(small: Measurement, values: list, record: dict, array: list, labels: list) -> None:
     intervals = {f"s{i}": Interval(-np.inf, v or 0.0, 0.95, "items", "t") for i, v in enumerate(values)}
     before = replace(
-        base, values={f"s{i}": v for i, v in enumerate(values)}, intervals=intervals, records=[record],
+        small, values={f"s{i}": v for i, v in enumerate(values)}, intervals=intervals, records=[record],
         null={"s0": Null("labels", 3, float("nan"), 0.0, float("inf"), 0.5)},
         items={"array": np.asarray(array), "labels": np.asarray(labels, dtype=np.str_), "file": np.float32(1.5)},
     )  # fmt: skip
@@ -118,26 +122,23 @@ def test_no_number_or_text_is_lost(values: list, record: dict, array: list, labe
     assert after == before and json.dumps(after.to_dict(), allow_nan=False) == text
 
 
-_SMALL = measure("lm-occupation", load_model("demo-lm"), limit=20, cache=None)
+def test_sorted_keys_keep_the_main_statistic(small: Measurement) -> None:
+    text = json.dumps(small.to_dict(), sort_keys=True)
+    assert Measurement.from_dict(json.loads(text)).main == small.main
 
 
-def test_sorted_keys_keep_the_main_statistic() -> None:
-    text = json.dumps(_SMALL.to_dict(), sort_keys=True)
-    assert Measurement.from_dict(json.loads(text)).main == _SMALL.main
-
-
-def test_fewer_records_and_no_arrays_make_a_report() -> None:
-    assert len(_SMALL.to_dict(records=1)["records"]) == len(_SMALL.worst(1)) < len(_SMALL.records)
-    report = replace(_SMALL, records=[{"x": float("nan"), "y": np.float32(0.5)}]).to_dict(arrays=False)
+def test_fewer_records_and_no_arrays_make_a_report(small: Measurement) -> None:
+    assert len(small.to_dict(records=1)["records"]) == len(small.worst(1)) < len(small.records)
+    report = replace(small, records=[{"x": float("nan"), "y": np.float32(0.5)}]).to_dict(arrays=False)
     assert report["records"] == [{"x": None, "y": 0.5}]
-    assert report.keys() == _SMALL.to_dict().keys() - {"arrays", "sums"}
+    assert report.keys() == small.to_dict().keys() - {"arrays", "sums"}
     with pytest.raises(DataFileError, match="missing or unknown: arrays, sums"):
         Measurement.from_dict(report)
 
 
-def test_an_array_of_objects_is_refused_and_not_pickled() -> None:
+def test_an_array_of_objects_is_refused_and_not_pickled(small: Measurement) -> None:
     with pytest.raises(TypeError, match="the array 'x' holds Python objects"):
-        replace(_SMALL, items={"x": np.asarray([{}])}).to_dict()
+        replace(small, items={"x": np.asarray([{}])}).to_dict()
 
 
 @pytest.mark.parametrize(
@@ -157,6 +158,6 @@ def test_an_array_of_objects_is_refused_and_not_pickled() -> None:
         (lambda d: {**d, "arrays": d["arrays"][:-40]}, r"measurement.arrays: expected an .npz archive in base64"),
     ],
 )  # fmt: skip
-def test_damaged_data_are_refused_with_what_was_expected_and_got(change, message: str) -> None:
+def test_damaged_data_are_refused_with_what_was_expected_and_got(small: Measurement, change, message: str) -> None:
     with pytest.raises(DataFileError, match=message):
-        Measurement.from_dict(change(_SMALL.to_dict()))
+        Measurement.from_dict(change(small.to_dict()))

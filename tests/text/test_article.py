@@ -1,6 +1,5 @@
 """The indefinite article by sound."""
 
-import inflect
 import pytest
 
 from pytest_genderbias import load_wordlist
@@ -38,6 +37,8 @@ def test_words_with_an(word):
 
 
 def test_every_word_of_the_packaged_lists_against_inflect():
+    import inflect  # costs seconds, which every worker would spend while it collects
+
     engine = inflect.engine()
     different = {}
     for name in packaged.names("wordlists"):
