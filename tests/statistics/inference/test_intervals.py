@@ -202,7 +202,9 @@ MEASURED = {
 
 
 @pytest.mark.parametrize("draw", MEASURED, ids=lambda draw: draw.__name__)
-@pytest.mark.parametrize(("items", "runs"), [(17, 400), (32, 400), (64, 200), (164, 100)])
+@pytest.mark.parametrize(
+    ("items", "runs"), [(17, 400), (32, 400), (64, 200), pytest.param(164, 100, marks=pytest.mark.slow)]
+)
 def test_coverage_in_simulation(draw, items, runs):
     """Four standard errors below the figure of the large run: other random numbers, so a false alarm in some 30,000."""
     expected = MEASURED[draw][items]

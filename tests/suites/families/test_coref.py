@@ -3,7 +3,7 @@
 import gzip
 import json
 import re
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -429,16 +429,25 @@ def test_a_head_is_not_trained_on_what_is_measured(tiny_model, shared_data):
         run("coref-winobias", tiny_model("bert"), shared_data, scorer="edge-probe", training="winobias")
 
 
-def test_what_a_trained_head_gives_is_exact_for_that_head(tiny_model, shared_data):
-    found = run("coref-occupation", tiny_model("bert"), shared_data, scorer="edge-probe", training="winobias")
+@pytest.fixture(scope="module")
+def probed(tiny_model, shared_data, tmp_path_factory):
+    """Return a function that measures with an edge probe; its head is trained once and kept."""
+    heads = tmp_path_factory.mktemp("heads")
+    return partial(
+        measure, model=tiny_model("bert"), data=shared_data, cache=heads, scorer="edge-probe", training="winobias"
+    )
+
+
+def test_what_a_trained_head_gives_is_exact_for_that_head(probed, tiny_model, shared_data):
+    found = probed("coref-occupation")
     assert found.n == found.n_total
     assert found.bounds[found.main].over == "the suite's cases, all of them, with seed 0 for the head"
     found = run("coref-occupation", tiny_model("bert"), shared_data, scorer="substitution")
     assert found.bounds[found.main].over == "the suite's cases, all of them"
 
 
-def test_an_edge_probe(tiny_model, shared_data):
-    found = run("coref-winogender", tiny_model("bert"), shared_data, scorer="edge-probe", training="winobias", limit=40)
+def test_an_edge_probe(probed):
+    found = probed("coref-winogender", limit=40)
     assert any(note.startswith("scorer: edge-probe") for note in found.notes)
     assert "likelihood: score" in found.notes
     assert all(0 <= r["likelihood"] <= 1 for r in found.records if r["slice"] == "pronoun")
