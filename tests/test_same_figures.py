@@ -24,10 +24,29 @@ def same_figures() -> Any:
     return same_figures
 
 
-def test_the_demo_models_give_the_recorded_figures(same_figures: Any) -> None:
+@pytest.fixture(scope="module")
+def figures(same_figures: Any) -> dict[str, Any]:
+    """Return every figure of every packaged suite on the demo models, with a null control of 20 shuffles."""
+    return dict(same_figures.record(None, limit=200, null=20))
+
+
+def test_each_packaged_suite_has_a_null_control_or_one_line_that_says_why_not(figures: dict[str, Any]) -> None:
+    measured = {name: entry for name, entry in figures.items() if "not_applicable" not in entry}
+    for name, entry in measured.items():
+        reasons = [note for note in entry["notes"] if note.startswith("no null control: ")]
+        assert bool(entry["null"]) != bool(reasons), (name, entry["null"], entry["notes"])
+        assert len(reasons) <= 1, name
+        for statistic, null in entry["null"].items():
+            assert entry["values"][statistic] is not None, (name, statistic)
+            assert 0.0 < null["p_value"] <= 1.0, (name, statistic)
+    for model in ("demo-mlm", "demo-lm", "demo-nli"):
+        assert sum(name.endswith(f" on {model}") for name in measured) >= 3
+
+
+def test_the_demo_models_give_the_recorded_figures(same_figures: Any, figures: dict[str, Any]) -> None:
     recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
     assert len(recorded) == 3 * 28
-    measured = same_figures.main_figures(same_figures.record(None, limit=200, null=20))
+    measured = same_figures.main_figures(figures)
     leaves = list(same_figures.differences(recorded, measured, tolerance=TOLERANCE))
     assert sum(kind == "same" for kind, *_ in leaves) > 1000
     assert [leaf for leaf in leaves if leaf[0] == "figure"] == []

@@ -5,12 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pytest_genderbias import assert_within, measure, suite_names
-from pytest_genderbias.errors import GateFailure, NotApplicableError, SettingError
+from pytest_genderbias import assert_within, measure
+from pytest_genderbias.errors import GateFailure, SettingError
 from pytest_genderbias.measurement.carry_out import carry_out
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
-from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
@@ -153,26 +152,3 @@ def test_every_family_has_a_null_or_says_why_not(name):
     """That it gives one for its answers is checked in test_null_controls.py."""
     family = FAMILIES[name]
     assert bool(family.null_control) != bool(family.no_null_control)
-
-
-@pytest.mark.parametrize("spec", ["demo-mlm", "demo-lm", "demo-nli"])
-def test_packaged_suites_on_the_demo_models(spec, tmp_path_factory):
-    """Each suite that applies gives a null control, or the one line that says why not."""
-    model, done = load_model(spec), []
-    cache = tmp_path_factory.getbasetemp() / "null-cache"
-    for name in suite_names():
-        try:
-            options = (
-                {"seeds": 20, "length": 60} if name == "corpus-cooccurrence" else {}
-            )  # which writes its text first
-            found = measure(name, model, limit=700, cache=cache, null=40, **options)
-        except NotApplicableError:  # another kind of model, or data that are not there
-            continue
-        done.append(name)
-        said = [note for note in found.notes if note.startswith("no null control: ")]
-        assert bool(found.null) != bool(said), (name, found.null, found.notes)
-        assert len(said) <= 1
-        for statistic, null in found.null.items():
-            assert found.values[statistic] is not None
-            assert 0.0 < null.p_value <= 1.0
-    assert len(done) >= 3

@@ -150,19 +150,19 @@ def test_probabilities_follow_the_order_of_the_labels(tiny_model):
 
 @pytest.mark.parametrize("suite", ["disco-names", "disco-terms"])
 def test_fills_of_the_real_model(real_mlm, suite):
-    check_fills(real_mlm, suite, 200)
+    check_fills(real_mlm, suite, 84)
 
 
 def test_log_probabilities_of_the_real_causal_model(real_lm):
-    check_log_probabilities(real_lm, plain_causal_log_probability, 300)
+    check_log_probabilities(real_lm, plain_causal_log_probability, 120)
 
 
 def test_log_probabilities_of_the_real_masked_model(real_mlm):
-    check_log_probabilities(real_mlm, plain_masked_log_probability, 100)
+    check_log_probabilities(real_mlm, plain_masked_log_probability, 60)
 
 
 def test_probabilities_of_the_real_model(real_nli):
-    check_pairs(real_nli, "nli-occupation", 60)
+    check_pairs(real_nli, "nli-occupation", 30)
 
 
 @pytest.mark.slow
