@@ -147,7 +147,7 @@ def test_projection_leaves_nothing_in_the_subspace_and_the_rest_alone(seed, k, d
     basis = random_bases(6, k, 1, seed)[0]
     found = project(x, basis)
     slow = np.array([row - sum((row @ b) * b for b in basis.T) for row in x.astype(np.float64)])
-    tiny = np.finfo(dtype).eps * 8
+    tiny = np.finfo(dtype).eps * 16
     np.testing.assert_allclose(found, slow, atol=tiny)
     assert found.dtype == dtype
     assert np.abs(found.astype(np.float64) @ basis).max() <= tiny
