@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.files import Row, place, read_lines, read_rows, read_text
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.text.wordlist import Entry, load_wordlist
+from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
 
 _COLUMNS = ("sentence1", "sentence2")
 _OFFICIAL_NAME = re.compile(r"sts-\w+\.csv(\.gz)?", re.IGNORECASE)
@@ -86,7 +86,7 @@ def gendered_words() -> frozenset[str]:
     return frozenset(word.lower() for word in (*pairs, *(form for entry in pronouns for form in _forms(entry))))
 
 
-def _forms(entry: Entry) -> list[str]:
+def _forms(entry: WordEntry) -> list[str]:
     return [entry.attributes[form] for form in _FORMS]
 
 

@@ -1,7 +1,7 @@
-"""Figures of a classifier as functions of sums over blocks of persons: gaps in rates, distances, accuracy.
+"""Statistics of a classifier as functions of sums over blocks of persons: gaps in rates, distances, accuracy.
 
-Persons are put into blocks by a hash of their ids, so that the same persons are in the same blocks whatever was predicted, and
-tables by block take little room. Shares of women stay as they are measured when persons are drawn again.
+A hash of the id assigns a person to a block. A person is therefore in the same block for all models, and tables by block need
+little memory. The shares of women are constants: they do not change when persons are resampled.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ MEASURES: Mapping[str, Callable[[ArrayLike], Distances]] = {
     "separation": separation,
     "sufficiency": sufficiency,
 }
-_BETWEEN = "\x1f"  #: stands in no label
-_FLAT = 1e-20  #: a variance below this is rounding: gaps and shares are at most 1
+_BETWEEN = "\x1f"  #: A separator that occurs in no label.
+_FLAT = 1e-20  #: A smaller variance is rounding error, since gaps and shares are at most 1.
 
 
 @dataclass(frozen=True)
 class BlockTables:
-    """Persons counted by block, group, gold class and prediction: the cells that occur.
+    """Counts of persons by block, group (two of them), gold class and prediction, for the cells with persons.
 
-    ``classes``: names, shape (C,), in the order of the codes. ``cells``: codes of each cell, shape (4, N); two groups.
-    ``counts``: persons in each, above 0, shape (N,).
+    ``classes``, (C,): the names, in the order of the codes. ``cells``, (4, N): the codes of each cell. ``counts``, (N,): the
+    number of persons in each cell, above 0.
     """
 
     classes: NDArray[np.str_]
@@ -48,7 +48,7 @@ class BlockTables:
     def of(
         cls, classes: ArrayLike, blocks: ArrayLike, group: ArrayLike, gold: ArrayLike, predicted: ArrayLike
     ) -> BlockTables:
-        """Count persons, one code each in every array."""
+        """Count persons; each array has one code per person."""
         names = np.asarray(classes, dtype=np.str_)
         codes = tuple(np.asarray(c, dtype=np.int64) for c in (blocks, group, gold, predicted))
         flat, counts = np.unique(np.ravel_multi_index(codes, _shape(names)), return_counts=True)
@@ -56,7 +56,7 @@ class BlockTables:
 
     @classmethod
     def unpacked(cls, classes: ArrayLike, flat: ArrayLike, counts: ArrayLike) -> BlockTables:
-        """Return the tables that :meth:`packed` cells and counts are of."""
+        """Return the tables from the cells and counts that :meth:`packed` returns."""
         names = np.asarray(classes, dtype=np.str_)
         cells = np.unravel_index(np.asarray(flat, dtype=np.int64), _shape(names))
         return cls(names, np.stack(cells), np.asarray(counts, dtype=np.int64))
@@ -67,7 +67,7 @@ class BlockTables:
         return flat.astype(np.int32), self.counts.astype(np.int32)
 
     def by_block(self) -> tuple[NDArray[np.str_], IntArray]:
-        """Return the names of the blocks that have persons, and the number of each cell's block among them.
+        """Return the names of the blocks with persons, and for each cell the position of its block in them.
 
         Raises:
             UndefinedError: there are no persons.
@@ -78,11 +78,11 @@ class BlockTables:
         return np.asarray([f"block {b}" for b in present.tolist()]), index.ravel()
 
     def dense(self) -> IntArray:
-        """Return the table of each block that has persons, shape (B, 2, C, C)."""
+        """Return the table of each block with persons, shape (B, 2, C, C)."""
         labels, index = self.by_block()
-        found = np.zeros((len(labels), *_shape(self.classes)[1:]), dtype=np.int64)
-        found[(index, *self.cells[1:])] = self.counts
-        return found
+        tables = np.zeros((len(labels), *_shape(self.classes)[1:]), dtype=np.int64)
+        tables[(index, *self.cells[1:])] = self.counts
+        return tables
 
 
 def _shape(classes: NDArray[np.str_]) -> tuple[int, int, int, int]:
@@ -90,17 +90,17 @@ def _shape(classes: NDArray[np.str_]) -> tuple[int, int, int, int]:
 
 
 def gap_figure(hits: ArrayLike, trials: ArrayLike, shares: ArrayLike, figure: GapFigure) -> FloatArray:
-    """Return a figure of the gaps between two groups in a rate, for many tables at once.
+    """Return a statistic of the gaps between two groups in a rate, for many tables at once.
 
     Args:
-        hits: what the rate divides, by group and class, shape (..., 2, C), as from
+        hits: numerators of the rate by group and class, shape (..., 2, C), from
             :func:`~pytest_genderbias.statistics.group_gaps.hits_and_trials`.
-        trials: by what, same shape; a class in which a group has none has no gap.
-        shares: share of the first group in each class, NaN where it is not known, shape (C,).
+        trials: denominators, same shape; a class without trials of a group has no gap.
+        shares: share of the first group in each class, NaN if unknown, shape (C,).
         figure: ``sum`` of the absolute gaps, ``pearson`` (r of gap and share), or ``slope`` of gap on share.
 
     Returns:
-        Shape (...), NaN where it is undefined: no class has a gap, fewer than three have one and a share, or nothing varies.
+        Shape (...), NaN if undefined: no class has a gap, fewer than three have a gap and a share, or a variable is constant.
 
     Example:
         Rates 3/4, 1/2, 1/2 against 1/4, 1/2, 3/4: gaps .5, 0, -.25.
@@ -119,11 +119,11 @@ def gap_figure(hits: ArrayLike, trials: ArrayLike, shares: ArrayLike, figure: Ga
     return _line(np.where(np.isfinite(share), share, 0.0), gaps, there & np.isfinite(share), figure)
 
 
-def _line(x: FloatArray, y: FloatArray, kept: NDArray[np.bool_], figure: GapFigure) -> FloatArray:
-    """Return r, or the slope, of y on x over the classes that are kept, along the last axis."""
-    n = kept.sum(axis=-1, keepdims=True)
+def _line(x: FloatArray, y: FloatArray, used: NDArray[np.bool_], figure: GapFigure) -> FloatArray:
+    """Return r, or the slope, of y on x over the used classes, along the last axis."""
+    n = used.sum(axis=-1, keepdims=True)
     dx, dy = (
-        np.where(kept, v - np.where(kept, v, 0.0).sum(axis=-1, keepdims=True) / np.maximum(n, 1), 0.0) for v in (x, y)
+        np.where(used, v - np.where(used, v, 0.0).sum(axis=-1, keepdims=True) / np.maximum(n, 1), 0.0) for v in (x, y)
     )
     xx, yy, xy = (dx * dx).sum(axis=-1), (dy * dy).sum(axis=-1), (dx * dy).sum(axis=-1)
     enough = (n[..., 0] >= 3) & (xx > _FLAT)
@@ -134,7 +134,7 @@ def _line(x: FloatArray, y: FloatArray, kept: NDArray[np.bool_], figure: GapFigu
 
 
 def distance_figure(distances: Distances, figure: DistanceFigure) -> FloatArray:
-    """Return the ``sum`` of all distances, or the ``gap``, the sum over classes of the absolute difference, of many tables at once.
+    """Return the ``sum`` of all distances, or the ``gap``, the sum over classes of absolute differences, for many tables at once.
 
     Returns:
         Shape (...) for distances of shape (..., 2, C); NaN where a group has no cases (sum), or no class has both (gap).
@@ -150,12 +150,12 @@ def distance_figure(distances: Distances, figure: DistanceFigure) -> FloatArray:
 
 
 def gap_columns(classes: NDArray[np.str_]) -> tuple[str, ...]:
-    """Return the names of hits and trials by group and class, as :func:`gap_of_columns` reads them: 4 a class."""
+    """Return the names of hits and trials by group and class for :func:`gap_of_columns`, four per class."""
     return tuple(_BETWEEN.join((what, group, name)) for what in "ht" for group in "01" for name in classes.tolist())
 
 
 class GapParameters(TypedDict):
-    """Parameters of :func:`gap_of_columns`: which figure, and the share of the first group in each class where it is known."""
+    """Parameters of :func:`gap_of_columns`: the statistic, and the known shares of the first group by class."""
 
     figure: GapFigure
     shares: Mapping[str, float]
@@ -167,18 +167,18 @@ def gap_of_columns(totals: FloatArray, parameters: Mapping[str, object], columns
     Args:
         totals: shape (..., K).
         parameters: :class:`GapParameters`.
-        columns: K names as :func:`gap_columns` makes them.
+        columns: K names from :func:`gap_columns`.
     """
-    assert columns is not None  # the table of combiners says that the sums have names
-    about = cast(GapParameters, parameters)
+    assert columns is not None  # the combiner is declared as named
+    gap = cast(GapParameters, parameters)
     classes, at = _gap_layout(columns)
-    share = np.asarray([about["shares"].get(name, np.nan) for name in classes])
-    return gap_figure(totals[..., at[0]], totals[..., at[1]], share, about["figure"])
+    share = np.asarray([gap["shares"].get(name, np.nan) for name in classes])
+    return gap_figure(totals[..., at[0]], totals[..., at[1]], share, gap["figure"])
 
 
 @lru_cache(maxsize=16)
 def _gap_layout(columns: tuple[str, ...]) -> tuple[tuple[str, ...], IntArray]:
-    """Return the classes, and the column of hits and of trials by group and class, shape (2, 2, C)."""
+    """Return the classes, and the columns of hits and trials by group and class, shape (2, 2, C)."""
     parts = [name.split(_BETWEEN) for name in columns]
     classes = sorted({name for _, _, name in parts})
     place = {name: i for i, name in enumerate(classes)}
@@ -189,7 +189,7 @@ def _gap_layout(columns: tuple[str, ...]) -> tuple[tuple[str, ...], IntArray]:
 
 
 def cell_columns(classes: NDArray[np.str_], group: IntArray, gold: IntArray, predicted: IntArray) -> tuple[str, ...]:
-    """Return the names of cells of tables, given by their codes, as :func:`distance_of_columns` reads them."""
+    """Return the names of cells, given by their codes, for :func:`distance_of_columns`."""
     return tuple(
         _BETWEEN.join((str(g), str(classes[y]), str(classes[r])))
         for g, y, r in zip(group.tolist(), gold.tolist(), predicted.tolist(), strict=True)
@@ -197,7 +197,7 @@ def cell_columns(classes: NDArray[np.str_], group: IntArray, gold: IntArray, pre
 
 
 class DistanceParameters(TypedDict):
-    """Parameters of :func:`distance_of_columns`: which distance, which figure of it, and the model's own classes in order."""
+    """Parameters of :func:`distance_of_columns`: the distance, its statistic, and the classes of the model in their order."""
 
     measure: str
     figure: DistanceFigure
@@ -212,23 +212,23 @@ def distance_of_columns(
     Args:
         totals: persons in each cell, shape (..., K).
         parameters: :class:`DistanceParameters`.
-        columns: K names as :func:`cell_columns` makes them.
+        columns: K names from :func:`cell_columns`.
     """
-    assert columns is not None  # the table of combiners says that the sums have names
-    about = cast(DistanceParameters, parameters)
-    n_classes, at = _cell_layout(columns, tuple(about["classes"]))
+    assert columns is not None  # the combiner is declared as named
+    distance = cast(DistanceParameters, parameters)
+    n_classes, at = _cell_layout(columns, tuple(distance["classes"]))
     counts = np.zeros((*totals.shape[:-1], 2, n_classes, n_classes))
     counts[(..., *at)] = np.maximum(totals, 0.0)
     if not counts.any():
         return np.full(totals.shape[:-1], np.nan)
-    return distance_figure(MEASURES[about["measure"]](counts), about["figure"])
+    return distance_figure(MEASURES[distance["measure"]](counts), distance["figure"])
 
 
 @lru_cache(maxsize=16)
 def _cell_layout(columns: tuple[str, ...], own: tuple[str, ...]) -> tuple[int, IntArray]:
     """Return the number of classes, and group, gold class and prediction of each column, shape (3, K)."""
     parts = [name.split(_BETWEEN) for name in columns]
-    # The other model's classes come last, where they do not part the own ones: sufficiency counts the steps between classes.
+    # The other model's classes come last: sufficiency counts the steps between classes, so none may come between the own ones.
     others = {name for _, *both in parts for name in both} - set(own)
     classes = [*own, *sorted(others)]
     place = {name: i for i, name in enumerate(classes)}

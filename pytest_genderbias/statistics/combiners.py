@@ -1,8 +1,8 @@
-"""The functions from totals over units to a statistic, by name: what :class:`ItemSums` names as its combiner.
+"""Combiners: named functions from totals over units to a statistic, to which :class:`ItemSums` refers by name.
 
-Each takes totals of shape (..., K), the parameters of the sums and the names of their columns, and returns values of shape (...),
-NaN where the statistic is undefined. All are pure functions of modules that are imported here, so that sums that were stored can be
-used by whoever imports this table.
+A combiner takes totals of shape (..., K), the parameters of the sums and the names of their columns. It returns values of shape
+(...), NaN if the statistic is undefined. All combiners are pure functions from modules that are imported here, so this table is
+all that stored sums need.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Combiner:
 
     Attributes:
         value: the function.
-        smooth: whether small changes of the sums change the statistic a little. A count of significant tests is not smooth.
+        smooth: whether the statistic is a smooth function of the sums. A count of significant tests is not.
         ratio: whether the statistic is the first total divided by the second.
-        named: whether the sums have names, so that two models may have different ones.
-        by_unit: where sums are by unit and template, (G, T, K): from labels and these to labels and sums by unit, (G', K').
-        after: the combiner of what ``by_unit`` returns.
+        named: whether the columns of the sums have names, so that two models may have different columns.
+        by_unit: for sums by unit and template, (G, T, K): function from labels and sums to labels and sums by unit, (G', K').
+        after: the combiner of the sums that ``by_unit`` returns.
     """
 
     value: Value
@@ -52,18 +52,18 @@ class Combiner:
 
 
 def find_combiner(name: str, parameters: Parameters) -> Combiner:
-    """Return a combiner by its name; ``log`` is the logarithm of the combiner that its parameter ``of`` names.
+    """Return a combiner by its name; ``log`` is the logarithm of the combiner in its parameter ``of``.
 
     Raises:
-        ValueError: there is no such combiner.
+        ValueError: the name is unknown.
 
     >>> mean = find_combiner("mean", {})
     >>> float(mean.value(np.array([3.0, 2.0]), {}, None)), mean.smooth, mean.ratio
     (1.5, True, True)
     """
     if name == "log":
-        of = COMBINERS[str(parameters["of"])]
-        return Combiner(_log, smooth=of.smooth, named=of.named)
+        inner = COMBINERS[str(parameters["of"])]
+        return Combiner(_log, smooth=inner.smooth, named=inner.named)
     if name not in COMBINERS:
         raise ValueError(f"no combiner {name!r}; expected one of {', '.join(COMBINERS)}")
     return COMBINERS[name]
@@ -83,7 +83,7 @@ def _log(totals: FloatArray, parameters: Parameters, columns: Columns) -> FloatA
 
 
 def _plain(function: Callable[[FloatArray], FloatArray]) -> Value:
-    """Return a function of totals alone as a combiner takes it."""
+    """Return a function of totals only, with the signature of a combiner."""
 
     def value(totals: FloatArray, parameters: Parameters, columns: Columns) -> FloatArray:
         return function(totals)
@@ -92,7 +92,7 @@ def _plain(function: Callable[[FloatArray], FloatArray]) -> Value:
 
 
 def _mean_by_unit(labels: Labels, sums: NDArray[np.floating]) -> tuple[Labels, FloatArray]:
-    """Return the mean over templates of the one sum of each unit, and a count of 1: every unit has every template."""
+    """Return the mean over templates of each unit's sum, and a count of 1, since every unit has every template."""
     means = np.ascontiguousarray(sums[..., 0], dtype=np.float64).mean(axis=-1)
     return labels, np.stack([means, np.ones(len(means))], axis=1)
 
@@ -103,7 +103,7 @@ def _absolute_mean_by_unit(labels: Labels, sums: NDArray[np.floating]) -> tuple[
 
 
 def _sums_by_unit(labels: Labels, sums: NDArray[np.floating]) -> tuple[Labels, FloatArray]:
-    """Return score and count of each unit, added up over templates; units without a case are left out."""
+    """Return score and count of each unit, summed over templates; units without cases are left out."""
     pairs = np.stack([np.ascontiguousarray(sums[..., k], dtype=np.float64).sum(axis=1) for k in (0, 1)], axis=1)
     filled = pairs[:, 1] > 0
     return labels[filled], pairs[filled]

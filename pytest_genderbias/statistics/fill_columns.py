@@ -14,12 +14,12 @@ from pytest_genderbias.statistics.contingency import significant_counts
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-SIZE = "size"  #: in the place of a template: the number of persons of a group
-_BLOCK = 2_000_000  #: numbers held at a time
+SIZE = "size"  #: Instead of a template number: the number of persons of a group.
+_BLOCK = 2_000_000  #: Numbers in memory at a time.
 
 
 class FillParameters(TypedDict):
-    """Parameters of :func:`significant_fills_of_columns`: number of templates, and how significance is tested."""
+    """Parameters of :func:`significant_fills_of_columns`: number of templates, and the settings of the significance test."""
 
     templates: int
     level: float
@@ -39,15 +39,15 @@ def fill_column(template: int | str, group: str, fill: str) -> str:
 def significant_fills_of_columns(
     totals: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None
 ) -> FloatArray:
-    """Return the number of significant fills a template from totals of named sums: shape (..., K) to (...).
+    """Return the number of significant fills per template from totals of named sums: shape (..., K) to (...).
 
     Args:
         totals: persons in each column, shape (..., K).
         parameters: :class:`FillParameters`.
-        columns: K names as :func:`fill_column` makes them.
+        columns: K names from :func:`fill_column`.
     """
-    assert columns is not None  # the table of combiners says that the sums have names
-    how = cast(FillParameters, parameters)
+    assert columns is not None  # the combiner is declared as named
+    test = cast(FillParameters, parameters)
     cells, sizes, templates = _layout(columns)
     rows = totals.reshape(-1, totals.shape[-1])
     size = max(1, _BLOCK // max(1, cells.size))
@@ -59,10 +59,10 @@ def significant_fills_of_columns(
                 padded[:, cells],
                 padded[:, sizes],
                 templates,
-                how["templates"],
-                level=how["level"],
-                family=how["family"],
-                test=how["test"],
+                test["templates"],
+                level=test["level"],
+                family=test["family"],
+                test=test["test"],
             )
         )
     return np.concatenate(counts).reshape(totals.shape[:-1])
@@ -70,9 +70,9 @@ def significant_fills_of_columns(
 
 @lru_cache(maxsize=8)
 def _layout(columns: tuple[str, ...]) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the column of each fill and group, of each group's size, and the template of each fill.
+    """Return the columns of each fill by group, the columns of the group sizes, and the template of each fill.
 
-    A fill that no person of a group gets has the number of columns there: a column of zeros that is appended.
+    A fill that is supplied for no person of a group has the index K, a column of zeros that the caller appends.
     """
     parts = [column.split("\t", 2) for column in columns]
     groups = {group: i for i, group in enumerate(sorted({group for _, group, _ in parts}))}

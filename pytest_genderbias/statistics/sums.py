@@ -1,4 +1,4 @@
-"""Make the :class:`ItemSums` of each statistic from figures by unit."""
+"""Functions that make the :class:`ItemSums` of each statistic from values by unit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def take_arrays(arrays: Mapping[str, NDArray[Any]], *names: str) -> list[NDArray
     """Return arrays by name.
 
     Raises:
-        UndefinedError: one is missing, as in a baseline of an earlier version, or where a data set was missing.
+        UndefinedError: an array is missing, as in a baseline of an earlier version, or without a data set.
     """
     missing = [name for name in names if name not in arrays]
     if missing:
@@ -96,19 +96,19 @@ def template_sums(labels: ArrayLike, templates: ArrayLike, sums: ArrayLike, coun
 def effect_size_sums(words: ArrayLike, associations: ArrayLike, in_x: ArrayLike) -> ItemSums:
     """Return the sums of WEAT's effect size over target words: of X their number and s, of Y the same, and s squared.
 
-    The attribute words stay as they are: other attribute words would change every association.
+    The attribute words are constants: other attribute words would change every association.
 
     Args:
         words: the target words, all different, shape (n,).
-        associations: s of each, shape (n,).
-        in_x: whether each is one of X, shape (n,); the others are of Y.
+        associations: s of each word, shape (n,).
+        in_x: whether a word belongs to X, shape (n,); the others belong to Y.
 
     Example:
         As in :func:`~pytest_genderbias.statistics.association.effect_size`; without the third word the mean of Y is 0, the
         deviation .2 and the effect .3 / .2.
 
-        >>> found = effect_size_sums(["a", "b", "c", "d"], [.4, .2, .2, .0], [True, True, False, False])
-        >>> round(found.total, 4), round(float(found.value(found.sums.sum(axis=0) - found.sums[2])), 4)
+        >>> words = effect_size_sums(["a", "b", "c", "d"], [.4, .2, .2, .0], [True, True, False, False])
+        >>> round(words.total, 4), round(float(words.value(words.sums.sum(axis=0) - words.sums[2])), 4)
         (1.2247, 1.5)
     """
     s, x = np.asarray(associations, dtype=np.float64), np.asarray(in_x, dtype=np.float64)
@@ -119,7 +119,7 @@ def effect_size_sums(words: ArrayLike, associations: ArrayLike, in_x: ArrayLike)
 def word_bias_sums(sums: ArrayLike, figure: Literal["mu", "sigma"]) -> ItemSums:
     """Return the sums of mu or sigma over blocks of words.
 
-    The scores of the words stay as they are: the counts that they are made of are not drawn again.
+    The scores of the words are constants: the underlying counts are not resampled.
 
     Args:
         sums: :func:`~pytest_genderbias.statistics.cooccurrence.sums_by_block` of abs(bias), bias and its square, shape (100, 4).
@@ -137,11 +137,11 @@ def word_bias_sums(sums: ArrayLike, figure: Literal["mu", "sigma"]) -> ItemSums:
 
 
 def word_slope_sums(sums: ArrayLike) -> ItemSums:
-    """Return the sums of beta over blocks of words; words that are outliers among all remain outliers.
+    """Return the sums of beta over blocks of words. Outliers are determined once, from all words.
 
     Args:
         sums: :func:`~pytest_genderbias.statistics.cooccurrence.sums_by_block` of the bias x in the training text and y in the
-            generated text, x squared and x y, of the words that are no outliers, shape (100, 5).
+            generated text, x squared and x y, of the words that are not outliers, shape (100, 5).
 
     >>> from pytest_genderbias.statistics.cooccurrence import sums_by_block
     >>> x, y = np.array([-1.0, 0.0, 1.0]), np.array([-0.5, 0.0, 0.5])

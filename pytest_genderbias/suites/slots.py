@@ -8,21 +8,21 @@ from pathlib import Path
 from pytest_genderbias.errors import DataFileError, UnknownNameError
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take
 from pytest_genderbias.text.template import BLANK, Piece, Word, parse_template, slots_of
-from pytest_genderbias.text.wordlist import Entry, load_wordlist
+from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
 
 
 @dataclass(frozen=True)
 class SlotWords:
     """The words of a slot, which the suite file selects from word lists."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[WordEntry, ...]
     form: str
 
     def words(self, as_printed: bool = False) -> tuple[Word, ...]:
         """Return the fillers; ``as_printed``: in the form that the paper prints."""
         return tuple(self._word(entry, as_printed) for entry in self.entries)
 
-    def _word(self, entry: Entry, as_printed: bool) -> Word:
+    def _word(self, entry: WordEntry, as_printed: bool) -> Word:
         text, article = entry.word, entry.attributes.get("article")
         if as_printed:
             text = entry.attributes.get("printed", text)
@@ -53,7 +53,7 @@ def read_slot(data: LocatedMap, key: str, beside: Path) -> SlotWords:
             f"{spec.file}:{spec.lines['form']}: 'form' of {what} should hold {{word}} once, got {form!r}"
         )
     names = take(spec, "list", (str, LocatedList), what)
-    entries: dict[str, Entry] = {}
+    entries: dict[str, WordEntry] = {}
     for name in [names] if isinstance(names, str) else names:
         for entry in _entries_of(name, beside, spec):
             if entry.word in entries:
@@ -72,7 +72,7 @@ def read_slot(data: LocatedMap, key: str, beside: Path) -> SlotWords:
     return SlotWords(tuple(entries.values()), form)
 
 
-def _entries_of(name: str, beside: Path, spec: LocatedMap) -> list[Entry]:
+def _entries_of(name: str, beside: Path, spec: LocatedMap) -> list[WordEntry]:
     try:
         words = load_wordlist(name, beside)
     except UnknownNameError as error:

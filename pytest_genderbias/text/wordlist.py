@@ -21,7 +21,7 @@ _BODIES = ("entries", "columns", "rows", "groups", "pairs")
 
 
 @dataclass(frozen=True)
-class Entry:
+class WordEntry:
     """One word with its attributes, and its line in the file."""
 
     word: str
@@ -50,9 +50,9 @@ class WordList:
     licence: str
     language: str
     path: Path
-    entries: tuple[Entry, ...]
+    entries: tuple[WordEntry, ...]
 
-    def select(self, where: Mapping[str, object] | None = None) -> tuple[Entry, ...]:
+    def select(self, where: Mapping[str, object] | None = None) -> tuple[WordEntry, ...]:
         """Return the entries whose attributes match ``where``."""
         return tuple(e for e in self.entries if e.matches(where or {}))
 
@@ -87,7 +87,7 @@ def load_wordlist(name: str, beside: Path | None = None) -> WordList:
     return WordList(head["list"], head["title"], head["source"], head["licence"], head["language"], path, entries)
 
 
-def _read_body(data: LocatedMap) -> Callable[[LocatedMap, frozenset[str]], tuple[Entry, ...]]:
+def _read_body(data: LocatedMap) -> Callable[[LocatedMap, frozenset[str]], tuple[WordEntry, ...]]:
     present = tuple(key for key in _BODIES if key in data)
     readers = {("entries",): _entries, ("columns", "rows"): _table, ("groups", "pairs"): _pairs}
     if present not in readers:
@@ -98,12 +98,12 @@ def _read_body(data: LocatedMap) -> Callable[[LocatedMap, frozenset[str]], tuple
     return readers[present]
 
 
-def _entries(data: LocatedMap, declared: frozenset[str]) -> tuple[Entry, ...]:
+def _entries(data: LocatedMap, declared: frozenset[str]) -> tuple[WordEntry, ...]:
     items = take(data, "entries", LocatedList, "the word list")
     return tuple(_entry(item, data.file, line, declared) for item, line in zip(items, items.lines, strict=True))
 
 
-def _table(data: LocatedMap, declared: frozenset[str]) -> tuple[Entry, ...]:
+def _table(data: LocatedMap, declared: frozenset[str]) -> tuple[WordEntry, ...]:
     columns = take(data, "columns", LocatedList, "the word list")
     rows = take(data, "rows", LocatedList, "the word list")
     entries = []
@@ -117,7 +117,7 @@ def _table(data: LocatedMap, declared: frozenset[str]) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def _entry(item: object, file: str, line: int, declared: frozenset[str]) -> Entry:
+def _entry(item: object, file: str, line: int, declared: frozenset[str]) -> WordEntry:
     if isinstance(item, str):
         item = {"word": item}
     if not isinstance(item, dict) or not isinstance(item.get("word"), str) or not item["word"].strip():
@@ -125,7 +125,7 @@ def _entry(item: object, file: str, line: int, declared: frozenset[str]) -> Entr
             f"{file}:{line}: expected a word, or a mapping with 'word'; got {item!r}; put it in quotes if YAML reads it otherwise"
         )
     _check_attributes(item, file, line, declared)
-    return Entry(item["word"], {k: _plain(v) for k, v in item.items() if k != "word"}, line)
+    return WordEntry(item["word"], {k: _plain(v) for k, v in item.items() if k != "word"}, line)
 
 
 def _check_attributes(item: Mapping[str, object], file: str, line: int, declared: frozenset[str]) -> None:
@@ -142,16 +142,16 @@ def _check_attributes(item: Mapping[str, object], file: str, line: int, declared
             raise DataFileError(f"{file}:{line}: attribute {key!r} cannot be {value!r}")
 
 
-def _pairs(data: LocatedMap, declared: frozenset[str]) -> tuple[Entry, ...]:
+def _pairs(data: LocatedMap, declared: frozenset[str]) -> tuple[WordEntry, ...]:
     groups = list(take(data, "groups", LocatedList, "the word list"))
     items = take(data, "pairs", LocatedList, "the word list")
-    entries: list[Entry] = []
+    entries: list[WordEntry] = []
     for item, line in zip(items, items.lines, strict=True):
         entries.extend(_pair(item, groups, data.file, line, declared))
     return tuple(entries)
 
 
-def _pair(item: object, groups: list[str], file: str, line: int, declared: frozenset[str]) -> list[Entry]:
+def _pair(item: object, groups: list[str], file: str, line: int, declared: frozenset[str]) -> list[WordEntry]:
     if isinstance(item, LocatedList) and len(item) == len(groups):
         item = dict(zip(groups, item, strict=True))
     if not isinstance(item, dict) or any(not item.get(g) for g in groups):
@@ -179,14 +179,14 @@ def _pair(item: object, groups: list[str], file: str, line: int, declared: froze
             attributes["partner"] = default.get(word, partners[0]) if len(groups) == 2 else partners
             if word in by_pos:
                 attributes["by_pos"] = _plain(by_pos[word])
-            entries.append(Entry(word, attributes, line))
+            entries.append(WordEntry(word, attributes, line))
     return entries
 
 
-def _refuse_repeats(entries: tuple[Entry, ...], path: Path) -> None:
+def _refuse_repeats(entries: tuple[WordEntry, ...], path: Path) -> None:
     if not entries:
         raise DataFileError(f"{path}:1: the word list has no words; add entries, rows or pairs")
-    seen: dict[str, Entry] = {}
+    seen: dict[str, WordEntry] = {}
     for entry in entries:
         if entry.word in seen:
             first = seen[entry.word]

@@ -16,7 +16,7 @@ import numpy as np
 
 from pytest_genderbias.datasets.files import place, read_lines
 from pytest_genderbias.errors import BiasError, DataFileError, SettingError
-from pytest_genderbias.text.wordlist import Entry, WordList, load_wordlist
+from pytest_genderbias.text.wordlist import WordEntry, WordList, load_wordlist
 
 #: The roles of a pronoun in its sentence: "met her", "her hat", "it is hers".
 PARTS = ("object", "possessive", "independent")
@@ -244,7 +244,7 @@ def _of_wordlist(words: WordList) -> Pairs:
     return Pairs(words.name, {word: target for word, (target, _) in default.items()}, by_part)
 
 
-def _parts(entry: Entry, where: str, group_of: Mapping[str, object]) -> dict[str, str]:
+def _parts(entry: WordEntry, where: str, group_of: Mapping[str, object]) -> dict[str, str]:
     parts = entry.attributes.get("by_pos", {})
     if not parts:
         return {}

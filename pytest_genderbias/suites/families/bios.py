@@ -69,12 +69,12 @@ _NO_DISTANCE_INTERVAL = (
 
 
 def _balanced_persons(options: Options, role: str) -> str:
-    """Return who is drawn to balance the classes."""
+    """Return the name of what balancing draws at random."""
     return "women or men that balance a class" if options["balanced"] else ""
 
 
 def _tables(arrays: Arrays, prefix: str = "") -> tuple[BlockTables, FloatArray]:
-    """Return the tables by block of the persons that are compared, or of all (``prefix``), and the share of the first group by class."""
+    """Return the tables by block, of the compared persons or (``prefix``) of all, and the share of the first group by class."""
     classes, shares, cells, counts = take_arrays(arrays, "class", "share", f"{prefix}cell", f"{prefix}count")
     return BlockTables.unpacked(classes, cells, counts), np.where(shares < 0, np.nan, shares)
 
@@ -131,12 +131,12 @@ def _distance_statistic(measure: str, figure: DistanceFigure, meaning: str) -> F
 
 
 def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
-    """Return the persons that are classified right by block."""
+    """Return the sums of correctly classified persons by block."""
     return accuracy_sums(_tables(arrays)[0])
 
 
 def _unit_accuracy(options: Options, answer: Answer) -> FloatArray | None:
-    """Return who is classified right, where all persons count: balancing draws some, and others in another sample."""
+    """Return whether each person is classified correctly; None with balancing, which draws other persons in another sample."""
     if options["balanced"] or answer.cases is None:
         return None
     predicted = np.asarray(answer.cases.labels)[answer.values[:, 0].argmax(axis=1)]

@@ -61,13 +61,13 @@ def _line_sums(
 
 
 def _accuracy_gap_sums(options: Options, arrays: Arrays) -> ItemSums:
-    """Return right answers and sentences with she and with he, by occupation."""
+    """Return the numbers of correct answers and of sentences, with she and with he, by occupation."""
     names, n, right = take_arrays(arrays, "resolved", "sentences", "right")
     return accuracy_gap_sums(names, right, n, "occupations")
 
 
 def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
-    """Return right answers by occupation."""
+    """Return the number of correct answers by occupation."""
     names, n, right = take_arrays(arrays, "resolved", "sentences", "right")
     return mean_sums(names, right.sum(axis=1), n.sum(axis=1), "occupations")
 

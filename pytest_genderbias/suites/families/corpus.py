@@ -46,14 +46,14 @@ from pytest_genderbias.suites.slots import read_groups
 from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
-from pytest_genderbias.text.wordlist import Entry, load_wordlist
+from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
 
 _NO_INTERVAL = "the words of one text depend on each other: no valid interval is known"
 _EVALUATION = "wikitext2"  #: The default text for the perplexity, if it is available.
 
 
 def _generated(options: Options, role: str) -> str:
-    """Return what a model's figures are of; a text is as it is."""
+    """Return what is drawn at random: the generated texts of a model, nothing for a text."""
     return "" if role == "text" else "generated texts"
 
 
@@ -268,7 +268,7 @@ def _passages(answer: Answer | None) -> Items:
     return {"passage_log_probability": answer.in_order()[:, 0], "passage_words": answer.cases.facts["words"]}
 
 
-def _read_list(data: LocatedMap, key: str, beside: Path) -> list[Entry]:
+def _read_list(data: LocatedMap, key: str, beside: Path) -> list[WordEntry]:
     names = take(data, key, (str, LocatedList), "the suite")
     try:
         lists = [load_wordlist(name, beside) for name in ([names] if isinstance(names, str) else names)]

@@ -49,7 +49,7 @@ class DiscoBody:
 
 
 def _fill_sums(options: Options, arrays: Arrays) -> ItemSums:
-    """Return, for each person, which fill of which template is supplied to whom: sums by template, group and text of the fill."""
+    """Return the sums of each person: the supplied fills, by template, group and text of the fill."""
     parts = take_arrays(arrays, "person", "group", "groups", "fills", "fill_id", "fill_text")
     return significant_fill_sums(*parts, level=options["level"], family=options["family"], test=options["test"])
 
@@ -60,7 +60,7 @@ def _shuffled_groups(which: str) -> FamilyStatistic:
         "higher",
         0.0,
         f"the same with persons shuffled over the groups: {which}",
-        "it is of persons shuffled over the groups, and not of persons",
+        "it is a statistic of shuffled groups and has no sums over persons",
         plot="value",
         draws="shuffles",
     )

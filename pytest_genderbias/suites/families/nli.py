@@ -102,7 +102,7 @@ def _word_pair_sums(options: Options, arrays: Arrays, name: str) -> ItemSums:
 
 
 def _by_words(arrays: Arrays, sums: NDArray[Any], n: NDArray[Any]) -> ItemSums:
-    """Return sums by premise and hypothesis word; by premise word where a baseline does not name the others."""
+    """Return sums by premise and hypothesis word, or only by premise word if a baseline does not name the others."""
     (premise,) = take_arrays(arrays, "premise")
     if "hypothesis" in arrays:
         return template_sums(premise, arrays["hypothesis"], sums, n, "premise words")
@@ -110,7 +110,7 @@ def _by_words(arrays: Arrays, sums: NDArray[Any], n: NDArray[Any]) -> ItemSums:
 
 
 def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
-    """Return right answers by block of consecutive pairs."""
+    """Return the number of correct answers by block of consecutive pairs."""
     labels, right, n = take_arrays(arrays, "accuracy_pairs", "accuracy_right", "accuracy_n")
     return mean_sums(labels, right, n, "blocks of sentence pairs")
 

@@ -45,7 +45,7 @@ _FEW = "the {} that vary are too few among those scored"
 
 
 def _unit_choices(options: Options, answer: Answer) -> FloatArray | None:
-    """Return the choice in each pair, NaN where it has no token to score; ``None`` where a pair has no stereotype or shares no word."""
+    """Return the choice in each pair, NaN without a token to score; None if a pair has no stereotype or shares no word."""
     known = answer.cases.facts
     if not (np.asarray(known["comparable"]).all() and np.asarray(known["stereotypical"]).all()):
         return None
@@ -56,7 +56,7 @@ def _unit_choices(options: Options, answer: Answer) -> FloatArray | None:
 
 
 def _pair_sums(options: Options, arrays: Arrays, of: Callable[[FloatArray], FloatArray]) -> ItemSums:
-    """Return the sums of ``of`` the differences of each pair, or of each of BEC-Pro's professions."""
+    """Return the sums of a function ``of`` the differences, by pair or, for BEC-Pro, by profession."""
     pairs, difference, stereotypical = take_arrays(arrays, "pair", "difference", "stereotypical")
     judged = stereotypical.astype(bool)
     if not judged.any():

@@ -56,7 +56,7 @@ def _over_shuffles(name: str, direction: str, neutral: float, meaning: str, null
 
 
 def _shuffle_sums(options: Options, arrays: Arrays, name: str) -> ItemSums:
-    """Return the value of each shuffle of the examples, which are the same for the same data and seed."""
+    """Return the value of each shuffle of the examples; with equal data and seed, the shuffles are equal."""
     (values,) = take_arrays(arrays, name)
     labels = np.asarray([f"shuffle {i}" for i in range(len(values))])
     return mean_sums(labels, values, np.ones(len(values)), _SHUFFLES)

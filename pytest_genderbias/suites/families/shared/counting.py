@@ -36,7 +36,7 @@ from pytest_genderbias.statistics.inference.blocks import block_of
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Items
 from pytest_genderbias.suites.summary import Record
-from pytest_genderbias.text.wordlist import Entry
+from pytest_genderbias.text.wordlist import WordEntry
 
 FloatArray = NDArray[np.float64]
 
@@ -74,7 +74,7 @@ class CorpusBody:
     """Gendered words, stop words, and words for the records, with their share of women (0 to 1) if it is known."""
 
     groups: tuple[str, str]
-    pairs: tuple[Entry, ...]
+    pairs: tuple[WordEntry, ...]
     stop_words: tuple[str, ...]
     words: Mapping[str, float | None]
 

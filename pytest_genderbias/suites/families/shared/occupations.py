@@ -1,4 +1,4 @@
-"""Score bias by occupation: the sums that both occupation families share."""
+"""Shared by the families of score bias by occupation: the sums of their statistics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pytest_genderbias.suites.statistic import Arrays, Options
 
 
 def occupation_sums(options: Options, arrays: Arrays, absolute: bool) -> ItemSums:
-    """Return the sums of AOB (``absolute``) or signed AOB, by occupation and template; without templates where only the bias was stored.
+    """Return the sums of AOB (``absolute``) or signed AOB, by occupation and, unless only the bias was stored, by template.
 
     Raises:
         UndefinedError: the arrays have no bias.
