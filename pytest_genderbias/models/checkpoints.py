@@ -82,7 +82,7 @@ def check_vocabulary(tokenizer: PreTrainedTokenizerBase, name: str) -> None:
 def longest_row(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, own: object = None) -> int | None:
     """Return the most tokens in a row: the least of the limits of config, tokenizer and sentence encoder (``own``), or ``None``.
 
-    The positions of RoBERTa begin behind those of the padding, so that only the tokenizer's limit is right.
+    RoBERTa's positions begin after that of the padding, so its config allows two more than there are; its tokenizer has the right limit.
     """
     limits: Iterable[object] = (entry(config, "max_position_embeddings"), tokenizer.model_max_length, own)
     return min((limit for limit in limits if isinstance(limit, int) and 0 < limit < 10**6), default=None)

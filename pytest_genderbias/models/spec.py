@@ -46,7 +46,7 @@ SEED = "{seed}"  #: placeholder in a spec for the number of a restart
 
 
 def check_name(name: str) -> str:
-    """Return a model's name if it can stand in tables and file names.
+    """Return a model's name if tables and file names can contain it.
 
     Raises:
         SettingError: it has other characters than letters, digits, dots, hyphens and underscores.
@@ -144,7 +144,7 @@ def _check_directory(path: Path) -> None:
             f"{path} is empty; expected a checkpoint: config.json, weights (model.safetensors) and a tokenizer"
         )
     if not (path / "config.json").is_file():
-        raise ModelError(f"{path} holds no config.json; expected a checkpoint as save_pretrained() writes it")
+        raise ModelError(f"{path} has no config.json; expected a checkpoint as save_pretrained() writes it")
 
 
 def _parse_text(name: str, spec: str) -> ModelSpec:
@@ -171,7 +171,7 @@ def _kind_of_file(path: Path) -> str:
     if looks_like_vectors(path):
         return "vectors"
     raise ModelError(
-        f"{path} is a file of no kind that can be measured; expected the directory of a checkpoint with its config.json, a .gguf file, "
+        f"{path} cannot be measured: the kind of the file is unknown; expected the directory of a checkpoint with its config.json, a .gguf file, "
         "vectors (.txt, .vec, .npz, .npy or .safetensors with a vocabulary), predictions (.csv, .tsv, .jsonl, .parquet), or a text as text:FILE"
     )
 

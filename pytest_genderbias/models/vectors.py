@@ -158,7 +158,7 @@ class _KeptWords:
         row = self.rows.setdefault(word, len(self.lines))
         if row < len(self.lines):
             raise ModelError(
-                f"{place(self._path, line)}: the word {word!r} stands in line {self.lines[row]}, too; each may stand once"
+                f"{place(self._path, line)}: the word {word!r} is also in line {self.lines[row]}; remove one of them"
             )
         self.lines.append(line)
         return True
@@ -241,7 +241,7 @@ def _split_words(path: Path, line: int, text: str, dimension: int) -> tuple[str,
     over = fields[1:-dimension]
     if not over or any(map(_is_number, over)) or "" in over:
         raise ModelError(
-            f"{place(path, line)}: expected a word and {dimension} numbers, got {len(fields) - 1} behind {fields[0]!r}"
+            f"{place(path, line)}: expected a word and {dimension} numbers, got {len(fields) - 1} after {fields[0]!r}"
         )
     return " ".join(fields[:-dimension]), " ".join(fields[-dimension:])
 

@@ -35,8 +35,8 @@ def check_share(name: str, value: object, zero: bool = False) -> None:
         SettingError: it is not; the message names the setting.
     """
     if not _is_number(value) or not 0 <= value < 1 or (value == 0 and not zero):
-        bounds = "from 0 up to, but not, 1" if zero else "above 0 and below 1"
-        raise SettingError(f"{name} is a share {bounds}, got {value!r}")
+        bounds = "of at least 0 and below 1" if zero else "above 0 and below 1"
+        raise SettingError(f"{name} should be a number {bounds}, got {value!r}")
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

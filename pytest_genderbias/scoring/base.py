@@ -17,7 +17,7 @@ class Scorer(Protocol):
     """The scores of a model for the cases of a space."""
 
     def score(self, cases: IntArray) -> NDArray[np.generic]:
-        """Return the scores of the cases: shape (len(cases), query.width)."""
+        """Return the scores of the cases with these numbers: shape (len(cases), width of the query)."""
 
     @property
     def notes(self) -> list[str]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class CheckpointScorer:
-    """Scores cases from token ids, which are built for many cases at once where possible."""
+    """Scores the queries about fills, slots and classes, from token ids that are built for many cases at once if possible."""
 
     def __init__(self, space: Cases, query: Query, model: Model, batch_tokens: int | None) -> None:
         checkpoint: Checkpoint = model.backend

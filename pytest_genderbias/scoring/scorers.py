@@ -1,4 +1,4 @@
-"""The scorer for each type of query and kind of model."""
+"""Dispatch: the scorer for each type of query and kind of model, and the texts of vocabulary items."""
 
 from __future__ import annotations
 

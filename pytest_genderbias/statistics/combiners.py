@@ -109,7 +109,7 @@ def _sums_by_unit(labels: Labels, sums: NDArray[np.floating]) -> tuple[Labels, F
     return labels[filled], pairs[filled]
 
 
-#: By the name that :class:`~pytest_genderbias.statistics.inference.item_sums.ItemSums` and stored files hold. A name keeps its meaning.
+#: All combiners by name. Stored files contain these names, so never give a name another meaning.
 COMBINERS: dict[str, Combiner] = {
     "mean": Combiner(_plain(_ratio), ratio=True),
     "mean_of_template_means": Combiner(_plain(_ratio), ratio=True, by_unit=_mean_by_unit, after="mean"),

@@ -209,7 +209,7 @@ def accuracy_gap_sums(labels: NDArray[np.str_], right: ArrayLike, n: ArrayLike, 
 def absolute_gap_sums(labels: NDArray[np.str_], counts: FloatArray, rate: Rate, over: str) -> ItemSums:
     """Return the sums of a sum of absolute gaps between two groups.
 
-    Not smooth: drawing units again with replacement makes such a sum larger; exchanging those of two models does not.
+    Not smooth: resampling units with replacement increases such a sum; exchanging the units of two models does not.
 
     Args:
         labels: names of the units, shape (n,).
@@ -241,8 +241,8 @@ def gap_pearson_sums(labels: ArrayLike, counts: ArrayLike, rate: Rate, shares: A
 def gap_sums(tables: BlockTables, rate: Rate, shares: ArrayLike, figure: GapFigure) -> ItemSums:
     """Return the sums of a figure of gaps: hits and trials by block of persons.
 
-    Drawing persons again with replacement makes a sum of absolute gaps larger, and there are four sums a class. Exchanging the
-    blocks of two models keeps their number and is quick, so all figures count as not smooth.
+    The sums are marked as not smooth, so that comparisons exchange blocks between the models: resampling persons with replacement
+    would increase a sum of absolute gaps, and is slow with four sums for each class.
 
     Raises:
         UndefinedError: there are no persons.
@@ -264,7 +264,7 @@ def gap_sums(tables: BlockTables, rate: Rate, shares: ArrayLike, figure: GapFigu
 def distance_sums(tables: BlockTables, measure: str, figure: DistanceFigure) -> ItemSums:
     """Return the sums of a figure of distances: the cells of the tables by block of persons.
 
-    Like all distances of distributions with small cells it grows when persons are drawn again with replacement: not smooth.
+    Not smooth: like all distances between distributions with small cells, it increases when persons are resampled with replacement.
 
     Args:
         tables: the counts.

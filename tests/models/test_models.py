@@ -114,7 +114,7 @@ def test_specs_that_are_nothing(text):
 
 
 def test_a_file_is_no_checkpoint(checkpoint):
-    with pytest.raises(ModelError, match=r"is a file of no kind that can be measured"):
+    with pytest.raises(ModelError, match=r"cannot be measured: the kind of the file is unknown"):
         parse_spec(str(checkpoint("bert") / "config.json"))
 
 
@@ -183,7 +183,7 @@ def test_an_empty_directory(tmp_path):
 def test_a_directory_without_config(copied):
     folder = copied("bert")
     (folder / "config.json").unlink()
-    assert "holds no config.json" in refused(folder)
+    assert "has no config.json" in refused(folder)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '"bert"', '{"model_type": "no-such-architecture"}', "{}"])

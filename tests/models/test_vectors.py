@@ -185,10 +185,10 @@ def test_any_words_come_back(tmp_path_factory, words, dimension, seed, header):
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        (b"a 1 2\nb 1 2 3\n", ":2", "expected a word and 2 numbers, got 3 behind 'b'"),
-        (b"a 1 2\nb 1\n", ":2", "expected a word and 2 numbers, got 1 behind 'b'"),
+        (b"a 1 2\nb 1 2 3\n", ":2", "expected a word and 2 numbers, got 3 after 'b'"),
+        (b"a 1 2\nb 1\n", ":2", "expected a word and 2 numbers, got 1 after 'b'"),
         (b"a 1 2\nb  1 2\n", ":2", "expected a word and 2 numbers, got 3"),
-        (b"a 1 2\nb 1 2 c 3 4\n", ":2", "got 5 behind"),
+        (b"a 1 2\nb 1 2 c 3 4\n", ":2", "got 5 after"),
         (b"2 3\na 1 2 3\nb 1 2\n", ":3", "expected a word and 3 numbers"),
         (b"a 1 2\n 1 2\n", ":2", "begins with a space"),
         (b"a 1 2\nb 1 x\n", ":2", "the vector of 'b' holds 'x', expected a number"),
@@ -196,7 +196,7 @@ def test_any_words_come_back(tmp_path_factory, words, dimension, seed, header):
         (b"a 1 2\nb 1 nan\n", ":2", "the vector of 'b' has a number that is NaN"),
         (b"a 1 2\nb inf 2\n", ":2", "infinite"),
         (b"a 1 2\nb 1e39 2\n", ":2", "too large for float32"),
-        (b"a 1 2\nb 1 2\na 1 2\n", ":3", "the word 'a' stands in line 1, too"),
+        (b"a 1 2\nb 1 2\na 1 2\n", ":3", "the word 'a' is also in line 1; remove one"),
         (b"3 2\na 1 2\nb 1 2\n", ":1", "the first line says 3 words, 2 follow"),
         (b"1 2\na 1 2\nb 1 2\n", ":1", "the first line says 1 words, 2 follow"),
         (b"a 1 2\n\xff 1 2\n", ":2", "not UTF-8"),
@@ -282,7 +282,7 @@ def test_words_and_vectors_of_an_npz_differ_in_length(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("vocab.txt", "a\nb\na\nd\ne", r"vocab\.txt:3: the word 'a' stands in line 1, too"),
+        ("vocab.txt", "a\nb\na\nd\ne", r"vocab\.txt:3: the word 'a' is also in line 1; remove one"),
         ("vocab.txt", "a\n\nc\nd\ne", r"vocab\.txt:2: expected a word, got ''"),
         ("vocab.json", '["a", 2, "c", "d", "e"]', r"vocab\.json:2: expected a word, got 2"),
         ("vocab.json", '{"a": 0}', r"vocab\.json: expected a list of words"),
@@ -307,7 +307,7 @@ def test_wrong_vocabularies(name, text, message, tmp_path):
         ({"vectors": MATRIX[:0], "words": np.array([], dtype=str)}, "no vectors"),
         ({"vectors": np.where(MATRIX == 2, np.nan, MATRIX), "words": np.array(WORDS)}, "a.npz:3: the vector of 'nurse' has a"),
         ({"vectors": MATRIX.astype(float) * 1e300, "words": np.array(WORDS)}, "too large for float32"),
-        ({"vectors": MATRIX, "words": np.array(["a", "b", "c", "b", "e"])}, "a.npz:4: the word 'b' stands in line 2"),
+        ({"vectors": MATRIX, "words": np.array(["a", "b", "c", "b", "e"])}, "a.npz:4: the word 'b' is also in line 2"),
     ],
 )  # fmt: skip
 def test_wrong_npz_files(arrays, message, tmp_path):

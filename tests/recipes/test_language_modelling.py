@@ -129,7 +129,7 @@ def test_a_corpus_without_words_is_one_error(tmp_path, name, text, message):
 
 @pytest.mark.parametrize("held_out", [0, 1, "0.1", True])
 def test_what_is_held_out_is_a_share(tmp_path, held_out):
-    with pytest.raises(SettingError, match="held_out is a share"):
+    with pytest.raises(SettingError, match="held_out should be a number above 0 and below 1"):
         read_sentence_rows(str(tmp_path), held_out=held_out)
 
 

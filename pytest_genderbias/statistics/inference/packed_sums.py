@@ -1,4 +1,4 @@
-"""The sums of several statistics together: computed when they are asked for, and stored as plain arrays."""
+"""The item sums of all statistics of a measurement: computed on access, and stored as plain arrays."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class SumsByStatistic(Mapping[str, ItemSums]):
     Looking up a statistic without sums raises :class:`UndefinedError`, which says why.
 
     Args:
-        entries: by statistic: its sums; a function that computes them, or raises UndefinedError, whenever they are asked for (large
-            sums are not kept); or the reason why there are none.
+        entries: for each statistic its sums; or a function that computes them, or raises UndefinedError, on each access (so that large
+            sums are not held in memory); or the reason why there are none.
 
     >>> sums = SumsByStatistic({"share": "it has no units"})
     >>> list(sums), "share" in sums
@@ -88,7 +88,7 @@ class SumsByStatistic(Mapping[str, ItemSums]):
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> SumsByStatistic:
-        """Return what :meth:`to_arrays` wrote; other arrays may stand beside it.
+        """Return the sums that :meth:`to_arrays` wrote. Other arrays in the mapping are ignored.
 
         Raises:
             ValueError: the arrays hold no sums, or sums of another version.
