@@ -6,7 +6,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -788,8 +787,8 @@ import numpy as np
 from pytest_genderbias.measurement.measure import measure
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring.engine import ScoreSettings, score_suite
-sys.path.insert(0, sys.argv[3])
-from support.tiny_checkpoints import suite_space
+from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.suite import load_suite
 
 class Slow:
     fingerprint = "slow"
@@ -800,8 +799,10 @@ class Slow:
         time.sleep(2)
         return -np.asarray([len(p) + len(c) for p, c in zip(prefixes, continuations)], dtype=float)
 
-space, query = suite_space("lm-occupation")
-Path(sys.argv[2], f"ready-{sys.argv[4]}").touch()
+suite = load_suite("lm-occupation")
+options = resolve_options(suite.family.options, suite.defaults, suite.name)
+space, query = suite.family.space(suite.body, options), suite.family.query(suite.body, options)
+Path(sys.argv[2], f"ready-{sys.argv[3]}").touch()
 while not Path(sys.argv[2], "go").exists():
     time.sleep(0.01)
 scores, _ = score_suite(space, query, wrap_object(Slow()), "0" * 64, ScoreSettings(cache=Path(sys.argv[1])), "test")
@@ -814,7 +815,7 @@ def test_a_second_process_waits_for_the_scores_of_the_first(tmp_path):
 
     cache, signs = tmp_path / "cache", tmp_path / "signs"
     signs.mkdir()
-    command = [sys.executable, "-c", SECOND_PROCESS, str(cache), str(signs), str(Path(__file__).parents[1])]
+    command = [sys.executable, "-c", SECOND_PROCESS, str(cache), str(signs)]
     both = [subprocess.Popen([*command, str(i)], stdout=subprocess.PIPE, text=True, env=os.environ) for i in range(2)]
     until = time.monotonic() + 60
     while time.monotonic() < until and len(list(signs.glob("ready-*"))) < 2:
