@@ -558,7 +558,7 @@ BROKEN = {
     "nli: rule about another slot": (NLI, "{verb: {class: buy}}", "{age: {class: age}}", "{age: {", "unknown key 'age'"),
     "nli: rule that is a text": (NLI, "{verb: {class: buy}}", "buy", "- buy", "expected a mapping"),
     "nli: rule that fits nothing": (NLI, "{verb: {class: buy}}", "{verb: {class: fly}}", "fly", "no word of the slot 'verb' matches"),
-    "nli: list twice": (NLI, "age: {list: words.yaml,", "age: {list: [words.yaml, words.yaml],", "  age:", "stands in two of the lists"),
+    "nli: list twice": (NLI, "age: {list: words.yaml,", "age: {list: [words.yaml, words.yaml],", "  age:", "is in two of the lists"),
     "lm: three groups": (LM, "[rich, poor]", "[rich, poor, both]", "groups", "expected two groups to compare, got 3"),
     "lm: unbalanced prefix": (LM, ', poor: "The poor man ate {a:occupation} {occupation}"', "", "- {rich", "unbalanced prefix"),
     "lm: prefix of another group": (LM, "poor: ", "middle: ", "- {rich", "unbalanced prefix"),
