@@ -199,9 +199,9 @@ class Ledger:
         """Print tables, notes, and messages on baselines."""
         if not (self._measurements or self._judgements or self._messages.lines or self._skipped):
             return
-        from pytest_genderbias.plugin.summary import Summary, print_summary
+        from pytest_genderbias.plugin.summary import RunSummary, print_summary
 
-        summary = Summary(self._measurements, self._judgements, self._skipped, self._messages.lines)
+        summary = RunSummary(self._measurements, self._judgements, self._skipped, self._messages.lines)
         if self._settings.compare:
             summary = summary.with_comparisons(self._comparisons, self._not_compared)
         print_summary(summary, terminalreporter)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Summary:
+class RunSummary:
     """The results of a run.
 
     Attributes:
@@ -38,12 +38,12 @@ class Summary:
     comparisons: Sequence[Comparison] | None = None
     not_compared: Sequence[LeftOut] = ()
 
-    def with_comparisons(self, comparisons: Sequence[Comparison], not_compared: Sequence[LeftOut]) -> Summary:
+    def with_comparisons(self, comparisons: Sequence[Comparison], not_compared: Sequence[LeftOut]) -> RunSummary:
         """Return the summary of a run that compares models."""
         return replace(self, comparisons=comparisons, not_compared=not_compared)
 
 
-def print_summary(summary: Summary, terminalreporter: TerminalReporter) -> None:
+def print_summary(summary: RunSummary, terminalreporter: TerminalReporter) -> None:
     """Print the section ``bias``."""
     terminalreporter.section("bias", sep="=")
     for text, markup in _lines(summary):
@@ -51,7 +51,7 @@ def print_summary(summary: Summary, terminalreporter: TerminalReporter) -> None:
         terminalreporter.write_line(printable(text, keep="\n"), **({markup: True} if markup else {}))
 
 
-def _lines(summary: Summary) -> Iterator[tuple[str, str]]:
+def _lines(summary: RunSummary) -> Iterator[tuple[str, str]]:
     """Yield each text with its markup."""
     judgements = [settled.judgement for settled in summary.judgements]
     if table := make_table(summary.measurements, judgements):

@@ -147,8 +147,7 @@ def online_code(
     Args:
         features: shape (n, d), finite; converted to single precision.
         labels: shape (n,), K distinct values.
-        groups: shape (n,). The examples of a group are consecutive in the coding order; otherwise the probe would learn the
-            group (the professions of WinoBias). A portion may end inside a group.
+        groups: shape (n,). Examples of a group (a profession of WinoBias) are coded consecutively; a portion may end inside one.
         test_features: shape (m, d). With them, the accuracy is that of a probe trained on all n examples; without, that of the
             last probe on the block that it codes.
         test_labels: shape (m,).
