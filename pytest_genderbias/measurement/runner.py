@@ -315,7 +315,10 @@ def _target_of(model: object) -> ModelSpec | Model:
 
 
 def _name_of(model: ModelSpec | Model) -> str | None:
-    """Return a text that names a model for as long as its weights stay the same; ``None`` where they may change."""
+    """Return a text that stands for the weights of a model; ``None`` where they may change.
+
+    The files behind a spec are taken to stay the same as long as the runner lives.
+    """
     if isinstance(model, ModelSpec):
         return repr(model)
     return None if model.fingerprint is None else repr((model.name, model.spec, model.fingerprint))

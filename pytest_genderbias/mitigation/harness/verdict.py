@@ -113,7 +113,7 @@ def judge_reduction(
     the control, where D is the distance from neutral on the worse side. The bounds are over the suite's items where nothing is trained, or
     trained once; over restarts where the method trains with two or more seeds. Several models of a side count as their mean.
 
-    Otherwise the verdict is the first of these that holds: ``no value``; ``accuracy lost``, a figure of the task is worse than before by
+    Otherwise the verdict is the first of these that holds: ``not comparable``, the models were measured on different things; ``no value``; ``accuracy lost``, a figure of the task is worse than before by
     more than its budget, by the bound of the ratio; ``over-corrected``, the bias now leans to the other side; ``not reduced``, the other
     bound says so; ``inconclusive``, the bounds do not decide, or a new head shows no bias on the encoder before either;
     ``superficial``, the bias comes back with a new head. The text names everything that was found.
