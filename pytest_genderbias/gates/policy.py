@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from pytest_genderbias.gates.verdicts import ALWAYS_FAIL, INCONCLUSIVE, STALE
+from pytest_genderbias.gates.verdicts import ALWAYS_PASS, INCONCLUSIVE, STALE
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.judgement import Judgement
@@ -47,9 +47,9 @@ class Policy:
     def outcome(self, judgement: Judgement) -> str:
         """Return ``"failed"``, ``"warned"`` or ``"passed"``."""
         action = {INCONCLUSIVE: self.inconclusive, STALE: self.stale}.get(judgement.verdict)
-        if judgement.verdict in ALWAYS_FAIL or action == "fail":
-            return FAILED
-        return PASSED if action is None else WARNED
+        if action is None:
+            return PASSED if judgement.verdict in ALWAYS_PASS else FAILED
+        return FAILED if action == "fail" else WARNED
 
     def fails(self, judgement: Judgement) -> bool:
         """Return whether a judgement fails its test."""

@@ -10,7 +10,5 @@ PASS, REGRESSED, INCONCLUSIVE, STALE, NOT_COMPARABLE, MISSING, NO_VALUE, UPDATED
 REDUCED, NOT_REDUCED, OVER_CORRECTED, ACCURACY_LOST, SUPERFICIAL = (
     "reduced", "not reduced", "over-corrected", "accuracy lost", "superficial",
 )  # fmt: skip
-#: Verdicts that fail a test whatever the policy is.
-ALWAYS_FAIL = frozenset(
-    {REGRESSED, NOT_COMPARABLE, MISSING, NO_VALUE, NOT_REDUCED, OVER_CORRECTED, ACCURACY_LOST, SUPERFICIAL}
-)
+#: Verdicts that pass a test whatever the policy is. Of the others, a policy decides on ``inconclusive`` and ``stale``; the rest fail.
+ALWAYS_PASS = frozenset({PASS, UPDATED, REDUCED})

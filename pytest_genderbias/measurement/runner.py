@@ -214,7 +214,8 @@ class Runner:
             yield
         except BiasError as error:
             for name in self._refused.keys() - reported:
-                self._refused[name] = str(error)
+                if self._refused[name] is None:
+                    self._refused[name] = str(error)
 
     def _suite_of(self, suite: str | Path | Suite) -> Suite:
         return suite if isinstance(suite, Suite) else self.suite(suite)

@@ -160,3 +160,22 @@ def test_referees_nest_and_end_in_any_order() -> None:
 def test_a_policy_is_set_without_numpy() -> None:
     code = "import sys, pytest_genderbias.gates.policy; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_only_known_verdicts_pass(now: Measurement) -> None:
+    judgement = judge_limit(now, Limit(at_least=0.1))
+    outcomes = {
+        verdict: Policy(stale="fail").outcome(replace(judgement, verdict=verdict))
+        for verdict in (
+            "pass",
+            "updated",
+            "reduced",
+            "regressed",
+            "stale",
+            "no value",
+            "superficial",
+            "a verdict of the future",
+        )
+    }
+    assert [verdict for verdict, outcome in outcomes.items() if outcome == PASSED] == ["pass", "updated", "reduced"]
+    assert {outcome for outcome in outcomes.values() if outcome != PASSED} == {FAILED}

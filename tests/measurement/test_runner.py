@@ -150,3 +150,17 @@ def test_load_settings_reach_the_model() -> None:
     runner = Runner(LoadSettings(device="cpu", dtype="float64"), RunSettings(limit=16, cache=None))
     assert runner.measure("lm-occupation", "demo-lm").signature["model"]["dtype"] == "float64"
     assert runner.open("demo-lm").details["dtype"] == "float64"
+
+
+def test_the_error_of_one_model_is_not_reported_for_another(tmp_path: Path) -> None:
+    runner = Runner(score=RunSettings(limit=8, cache=None))
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("no JSON")
+    broken = [parse_spec(f"{name}={tmp_path / name}") for name in ("first", "second")]
+    for spec in broken:
+        with runner.unreported():
+            runner.measure("lm-occupation", spec)
+    for spec in broken:
+        with pytest.raises(ModelError, match=f"{spec.name} |/{spec.name}"):
+            runner.measure("lm-occupation", spec)

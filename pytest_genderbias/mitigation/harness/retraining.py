@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pytest_genderbias.errors import BiasError, NotApplicableError, SettingError
+from pytest_genderbias.errors import BiasError, ModelError, SettingError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, MitigationRun, ModelOrSpec, held_folder
@@ -45,7 +45,7 @@ def retrained_heads(run: MitigationRun) -> Iterator[MitigationRun]:
 
     Raises:
         SettingError: as :func:`recipe_of_heads`.
-        NotApplicableError: a model is not a network with an encoder to freeze.
+        ModelError: a model is not a network with an encoder to freeze.
     """
     recipe = recipe_of_heads(run)
     with ExitStack() as stack:
@@ -67,7 +67,9 @@ def _with_new_head(
     """Train a new head on a model's encoder, unless the folder has an equal training, and return the folder of the model."""
     loaded = run.open(model)
     if loaded.fingerprint is None:  # an object that cannot be trained, and that the folder could not identify
-        raise NotApplicableError(f"{loaded.name} is no network whose encoder could be frozen: it has no fingerprint")
+        raise ModelError(
+            f"{loaded.name} has no fingerprint, so its encoder cannot be frozen under a new head; leave superficial out, or mitigate a checkpoint"
+        )
     key = {
         "model": loaded.fingerprint,
         "recipe": recipe.settings(),
