@@ -133,7 +133,8 @@ def _digests(items: Any) -> dict[str, Any]:
 
 
 def differences(old: Any, new: Any, path: str = "", tolerance: float = 0.0) -> Iterator[tuple[str, str, Any, Any]]:
-    """Yield ``(kind, path, old, new)`` for each leaf: kind is ``same``, ``text`` (reworded) or ``figure`` (differs).
+    """Yield ``(kind, path, old, new)`` for each leaf: kind is ``same``, ``text`` (reworded), ``added`` (a new key) or ``figure``
+    (differs).
 
     Numbers within ``tolerance`` of each other, relative or absolute, count as the same; by default every bit counts.
     """
@@ -145,8 +146,10 @@ def differences(old: Any, new: Any, path: str = "", tolerance: float = 0.0) -> I
             if key in TEXTS:
                 same = old.get(key) == new.get(key)
                 yield ("same" if same else "text"), inner, old.get(key), new.get(key)
-            elif key not in old or key not in new:
-                yield "figure", inner, old.get(key, "nothing"), new.get(key, "nothing")
+            elif key not in old:
+                yield "added", inner, "nothing", new[key]
+            elif key not in new:
+                yield "figure", inner, old[key], "nothing"
             else:
                 yield from differences(old[key], new[key], inner, tolerance)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
@@ -161,14 +164,15 @@ def differences(old: Any, new: Any, path: str = "", tolerance: float = 0.0) -> I
 
 def compare(old: Path, new: Path, texts: bool) -> int:
     """Compare two files, print what differs, and return the exit status."""
-    counts = {"same": 0, "text": 0, "figure": 0}
+    counts = {"same": 0, "text": 0, "added": 0, "figure": 0}
     pair = [json.loads(path.read_text(encoding="utf-8")) for path in (old, new)]
     for kind, path, was, now in differences(*pair):
         counts[kind] += 1
         if kind == "figure" or (texts and kind == "text"):
             print(f"{kind}{path}: {was!r} -> {now!r}"[:400])
     print(
-        f"{counts['same'] + counts['figure']:,} figures, {counts['figure']} different; {counts['text']} texts reworded"
+        f"{counts['same'] + counts['figure']:,} figures, {counts['figure']} different; {counts['added']} keys added, "
+        f"{counts['text']} texts reworded"
     )
     return 1 if counts["figure"] or not counts["same"] else 0
 
