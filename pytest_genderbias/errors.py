@@ -27,6 +27,14 @@ class NotApplicableError(BiasError, TypeError):
     """The suite does not apply to this kind of model. The test is skipped, or fails under ``--bias-strict``."""
 
 
+class MitigationNotApplicableError(NotApplicableError):
+    """A method, a recipe or a suite does not apply to the models of a mitigation, or lacks its data.
+
+    Raised by ``mitigate`` and ``MitigationRun.measure`` only, so that a test of a mitigation can be skipped for this error, and fail for
+    a ``NotApplicableError`` from anything else that it calls.
+    """
+
+
 class SettingError(BiasError, ValueError):
     """A setting or option has an invalid value."""
 

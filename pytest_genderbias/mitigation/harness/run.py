@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from pytest_genderbias.errors import SettingError
+from pytest_genderbias.errors import MitigationNotApplicableError, NotApplicableError, SettingError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner
@@ -33,6 +33,17 @@ _VERSION = 1  #: of the folder of a training; a training of another version is r
 
 ModelOrSpec = str | Model  #: a loaded model, or the spec of one that is loaded when it is needed
 Side = ModelOrSpec | Sequence[ModelOrSpec]  #: one model for all seeds, or a model a seed
+
+
+@contextmanager
+def mitigation_errors() -> Iterator[None]:
+    """Raise a NotApplicableError of the ``with`` block as the one of mitigations, which says the same and has it as its cause."""
+    try:
+        yield
+    except MitigationNotApplicableError:
+        raise
+    except NotApplicableError as error:
+        raise MitigationNotApplicableError(*error.args) from error
 
 
 @dataclass(frozen=True)
@@ -111,10 +122,14 @@ class MitigationRun:
         loaded = self.runner.open(model)
         return replace(loaded, name=self.name) if self.name else loaded
 
+    @mitigation_errors()
     def measure(self, side: str, suite: str | Suite, **settings: object) -> list[list[Measurement]]:
         """Measure a suite on every model of a side, each once. Arguments as :func:`~pytest_genderbias.measurement.measure.measure`.
 
         Texts that the recipe holds out for a suite (``bios``) are the default of its options.
+
+        Raises:
+            MitigationNotApplicableError: the suite needs another kind of model, or data that are missing.
         """
         loaded = suite if isinstance(suite, Suite) else self.runner.suite(suite)
         options = {**suite_settings(self.recipe, loaded, self.folder, settings), **settings}
@@ -146,6 +161,7 @@ class MitigationRun:
         return self._performances[key]
 
 
+@mitigation_errors()
 def mitigate(
     model: ModelOrSpec | None,
     method: Method,
@@ -180,7 +196,8 @@ def mitigate(
     Raises:
         SettingError: neither method nor recipe does anything, a number of seeds or controls is below 1, or the method cannot be applied,
             for example a direction of words that the model does not know.
-        NotApplicableError, ModelError: as the recipe and the method.
+        MitigationNotApplicableError: the method or the recipe does not apply to the model, or its data are missing.
+        ModelError: as the recipe and the method.
     """
     if model is None and recipe is None:
         raise SettingError("there is no model to mitigate; give one, or a recipe that makes its own network")

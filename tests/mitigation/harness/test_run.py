@@ -12,7 +12,7 @@ import pytest
 import torch
 from support.tiny_checkpoints import save_checkpoint
 
-from pytest_genderbias.errors import SettingError
+from pytest_genderbias.errors import MitigationNotApplicableError, NotApplicableError, SettingError
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.run import CONTROLS, MitigationRun, mitigate
 from pytest_genderbias.mitigation.methods.base import Columns, Hooks, Method
@@ -307,6 +307,30 @@ def test_nothing_to_do_is_refused(base):
     for wrong in ({"seeds": 0}, {"seeds": []}, {"seeds": [1, 1]}, {"controls": 0}):
         with pytest.raises(SettingError, match=next(iter(wrong))):
             mitigate(base, Projection(), **wrong)
+
+
+@dataclass(frozen=True)
+class RefusesModels(Shift):
+    """A recipe for another kind of model."""
+
+    def start(self, model, seed):
+        raise NotApplicableError(f"shift does not train {model.role.text}")
+
+    def evaluate(self, model):
+        raise NotApplicableError(f"shift does not evaluate {model.role.text}")
+
+
+def test_a_mitigation_that_does_not_apply_is_told_from_anything_else_that_does_not(base):
+    with pytest.raises(MitigationNotApplicableError, match="shift does not train a masked LM") as caught:
+        mitigate(base, CounterfactualAugmentation(), RefusesModels())
+    assert type(caught.value.__cause__) is NotApplicableError
+    run = MitigationRun(base, base, recipe=RefusesModels())
+    with pytest.raises(MitigationNotApplicableError, match="nli-occupation needs a pair classifier"):
+        run.measure("after", "nli-occupation")
+    for unrelated in (lambda: run.performance("after"), lambda: run.runner.measure("nli-occupation", base)):
+        with pytest.raises(NotApplicableError) as caught:
+            unrelated()
+        assert type(caught.value) is NotApplicableError
 
 
 def test_each_side_is_measured_once(base, monkeypatch):
