@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_genderbias.errors import ModelError
+from pytest_genderbias.errors import DataFileError, ModelError
 from pytest_genderbias.models.spec import ModelSpec, parse_specs
 from pytest_genderbias.plugin.flags import Origin
 from pytest_genderbias.text import packaged
-from pytest_genderbias.text.printable import printable
+from pytest_genderbias.text.printable import brief, printable
 
 _SIZE_UNITS = {
     "": 1,
@@ -78,16 +78,14 @@ def _suite_option(text: str, origin: Origin) -> SuiteOption:
     suite, _, name = key.rpartition(":")
     if not equals or not name:
         raise origin.error(f"expected [SUITE:]NAME=VALUE, got {text!r}")
-    import yaml
-
-    from pytest_genderbias.text.located_yaml import Loader
+    from pytest_genderbias.text.located_yaml import parse_value
 
     if not suite.strip():
         _check_option_exists(name.strip(), origin)
     try:
-        return SuiteOption(suite.strip(), name.strip(), yaml.load(value, Loader))  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, ValueError):  # ValueError: a date that does not exist
-        raise origin.error(f"{value!r} is not a valid value; put it in quotes") from None
+        return SuiteOption(suite.strip(), name.strip(), parse_value(value, "the value"))
+    except DataFileError as error:
+        raise origin.error(f"{brief(value)} is not a valid value; put it in quotes ({error})") from None
 
 
 def _check_option_exists(name: str, origin: Origin) -> None:

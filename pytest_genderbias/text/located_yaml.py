@@ -1,18 +1,24 @@
 """YAML with line numbers, so that an error can name file and line.
 
-Only the safe subset of YAML is read. A duplicate key is an error; plain PyYAML would keep the last value.
+Only plain YAML is read: mappings with texts as keys, lists, texts, numbers, true, false and null. The file may come from
+anyone: size, depth, nodes and aliases are bounded while the parser yields its events, before anything is built of them.
+Whatever YAML would read otherwise than it looks is an error: explicit tags, duplicate and merge keys, dates, ``1:30`` (90),
+``010`` (8), and numbers that are infinite or do not fit into 64 bits.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
 
 import yaml
 
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text.plain_files import read_whole
+from pytest_genderbias.text.printable import brief
 
 try:
     from yaml import CSafeLoader as _SafeLoader
@@ -24,14 +30,25 @@ YamlValue: TypeAlias = Any
 _Kind = TypeVar("_Kind")
 _Default = TypeVar("_Default")
 
+MOST_BYTES = 16 << 20  #: The largest file.
+MOST_DEPTH = 64  #: The deepest nesting of lists and mappings.
+MOST_NODES = 1_000_000  #: The largest number of keys, values and lists in a file.
+MOST_ALIASED = 100_000  #: The largest number of them that aliases repeat.
 
-class Loader(_SafeLoader):
-    """PyYAML's safe loader that also reads ``5e-5`` as a number, as YAML 1.2 does. YAML 1.1 requires ``5.0e-5``."""
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_YAML = "tag:yaml.org,2002:"
+_TRUE = ("true", "yes", "on")
+_EXPONENT = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$")
 
 
-Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
-)
+def _with_exponents(loader: type[_SafeLoader]) -> type[_SafeLoader]:
+    """Return PyYAML's loader that also reads ``5e-5`` as a number, as YAML 1.2 does. YAML 1.1 requires ``5.0e-5``."""
+    extended: type[_SafeLoader] = type("Loader", (loader,), {})
+    extended.add_implicit_resolver(f"{_YAML}float", _EXPONENT, list("-+0123456789"))
+    return extended
+
+
+_Loader = _with_exponents(_SafeLoader)
 
 
 class LocatedMap(dict[str, YamlValue]):
@@ -55,63 +72,214 @@ class LocatedList(list[YamlValue]):
 def read_yaml(path: Path) -> LocatedMap:
     """Read a YAML file whose top level is a mapping.
 
+    Values that aliases repeat are shared: do not change them.
+
     Raises:
-        DataFileError: the file is missing, unreadable, not valid YAML or not a mapping; the message names file and line.
+        DataFileError: the file is missing, unreadable, not UTF-8, not plain YAML, beyond a bound of this module, or not a
+            mapping; the message names file and line.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise DataFileError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataFileError(f"{path}: cannot be read: {error}") from None
-    loader = None
-    try:
-        loader = Loader(text)
-        node = loader.get_single_node()
-        value = _build(loader, node, str(path)) if node is not None else None
-    except yaml.YAMLError as error:
-        mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
-        problem = error.problem if isinstance(error, yaml.MarkedYAMLError) else None
-        raise DataFileError(f"{path}:{mark.line + 1 if mark else 1}: not valid YAML: {problem or str(error)}") from None
-    finally:
-        if loader is not None:
-            loader.dispose()
+    value = _parse(read_whole(path, MOST_BYTES), str(path))
     if not isinstance(value, LocatedMap):
         raise DataFileError(f"{path}:1: expected a mapping (key: value) at the top level, got {_kind(value)}")
     return value
 
 
-def _build(loader: Loader, node: yaml.Node, file: str, parents: tuple[yaml.Node, ...] = ()) -> object:
-    line = node.start_mark.line + 1
-    if any(node is parent for parent in parents):
-        raise DataFileError(f"{file}:{line}: not valid YAML: an alias refers to a value that contains the alias")
-    if isinstance(node, yaml.MappingNode):
-        mapping = LocatedMap(file, line)
-        for key_node, value_node in node.value:
-            key = _scalar(loader, key_node, file)
-            key_line = key_node.start_mark.line + 1
-            if not isinstance(key, str):
-                raise DataFileError(f"{file}:{key_line}: expected a text as key, got {key!r}; put it in quotes")
-            if key in mapping:
-                raise DataFileError(f"{file}:{key_line}: duplicate key {key!r} (first on line {mapping.lines[key]})")
-            mapping[key] = _build(loader, value_node, file, (*parents, node))
-            mapping.lines[key] = key_line
-        return mapping
-    if isinstance(node, yaml.SequenceNode):
-        sequence = LocatedList(file, line)
-        for child in node.value:
-            sequence.append(_build(loader, child, file, (*parents, node)))
-            sequence.lines.append(child.start_mark.line + 1)
-        return sequence
-    return _scalar(loader, node, file)
+def parse_value(text: str, source: str) -> YamlValue:
+    """Return the value of a YAML text, as plain lists and dicts.
+
+    Args:
+        text: The YAML.
+        source: Where the text is from, for messages.
+
+    Raises:
+        DataFileError: as :func:`read_yaml`; the message names source and line.
+
+    >>> parse_value("[1, 5e-1, {a: yes}]", "--bias-option")
+    [1, 0.5, {'a': True}]
+    """
+    return plain(_parse(text, source))
 
 
-def _scalar(loader: Loader, node: yaml.Node, file: str) -> object:
-    try:
-        value: object = loader.construct_object(node, deep=True)
-    except ValueError as error:  # a date that does not exist
-        raise DataFileError(f"{file}:{node.start_mark.line + 1}: not valid YAML: {error}; put it in quotes") from None
+def plain(value: YamlValue) -> YamlValue:
+    """Return a value of a YAML file without lines: lists and dicts."""
+    if isinstance(value, list):
+        return [plain(element) for element in value]
+    if isinstance(value, dict):
+        return {key: plain(element) for key, element in value.items()}
     return value
+
+
+def _parse(text: str, file: str) -> object:
+    if (wrong := _FORBIDDEN.search(text)) is not None:
+        line = text.count("\n", 0, wrong.start()) + 1
+        raise DataFileError(f"{file}:{line}: not valid YAML: the character U+{ord(wrong[0]):04X} is not allowed")
+    loader = _Loader(text)
+    try:
+        return _Document(loader, file).read()
+    except yaml.YAMLError as error:
+        mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+        problem = error.problem if isinstance(error, yaml.MarkedYAMLError) else None
+        raise DataFileError(f"{file}:{mark.line + 1 if mark else 1}: not valid YAML: {problem or str(error)}") from None
+    finally:
+        loader.dispose()
+
+
+class _Part(NamedTuple):
+    """A value with the number of its nodes and the depth of its nesting; both are 1 for a scalar."""
+
+    value: object
+    nodes: int
+    depth: int
+
+
+class _Document:
+    """Builds the value of the only document of a text from the events of the parser."""
+
+    def __init__(self, loader: _SafeLoader, file: str) -> None:
+        self._loader, self._file = loader, file
+        self._nodes = self._aliased = 0
+        self._anchored: dict[str, _Part | None] = {}  # None: not read to its end
+
+    def read(self) -> object:
+        """Return the value, or None if the text is empty."""
+        self._next()  # the start of the stream
+        if isinstance(self._next(), yaml.StreamEndEvent):
+            return None
+        value = self._part(self._next(), 1).value
+        self._next()  # the end of the document
+        if not isinstance(event := self._next(), yaml.StreamEndEvent):
+            raise self._error(event, "not valid YAML: expected one document, got another ('---')")
+        return value
+
+    def _next(self) -> yaml.Event:
+        event = self._loader.get_event()
+        assert event is not None, "the end of the stream has been read"
+        return event
+
+    def _error(self, event: yaml.Event, problem: str) -> DataFileError:
+        return DataFileError(f"{self._file}:{_line(event)}: {problem}")
+
+    def _part(self, event: yaml.Event, depth: int) -> _Part:
+        """Return the value that begins with an event; ``depth`` is the number of lists and mappings around it, plus 1."""
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event, depth)
+        self._nodes += 1
+        if depth > MOST_DEPTH or self._nodes > MOST_NODES:
+            most = f"at most {MOST_DEPTH} levels" if depth > MOST_DEPTH else f"at most {MOST_NODES:,} values"
+            raise self._error(event, f"expected {most} of lists and mappings, got more")
+        assert isinstance(event, (yaml.ScalarEvent, yaml.CollectionStartEvent)), "other events begin no value"
+        if event.tag is not None:
+            tag = event.tag.replace(_YAML, "!!")
+            raise self._error(event, f"not valid YAML: expected no explicit tag, got {brief(tag)}; remove it")
+        if event.anchor is not None:
+            if event.anchor in self._anchored:
+                raise self._error(event, f"not valid YAML: duplicate anchor {brief(event.anchor)}")
+            self._anchored[event.anchor] = None
+        part = self._readers[type(event)](self, event, depth)
+        if event.anchor is not None:
+            self._anchored[event.anchor] = part
+        return part
+
+    def _alias(self, event: yaml.AliasEvent, depth: int) -> _Part:
+        name = event.anchor
+        if name not in self._anchored:
+            raise self._error(event, f"not valid YAML: the alias {brief(name)} has no anchor before it")
+        part = self._anchored[name]
+        if part is None:
+            raise self._error(event, "not valid YAML: an alias refers to a value that contains the alias")
+        self._aliased += part.nodes
+        if self._aliased > MOST_ALIASED or depth + part.depth - 1 > MOST_DEPTH:
+            raise self._error(
+                event,
+                f"expected aliases that repeat at most {MOST_ALIASED:,} values, {MOST_DEPTH} levels deep; "
+                f"with {brief(name)} they repeat more",
+            )
+        return part
+
+    def _mapping(self, event: yaml.Event, depth: int) -> _Part:
+        mapping, nodes, deepest = LocatedMap(self._file, _line(event)), 1, 0
+        while not isinstance(start := self._next(), yaml.MappingEndEvent):
+            key, line = self._key(start, depth), _line(start)
+            if key in mapping:
+                raise self._error(start, f"duplicate key {brief(key)} (first on line {mapping.lines[key]})")
+            part = self._part(self._next(), depth + 1)
+            mapping[key], mapping.lines[key] = part.value, line
+            nodes, deepest = nodes + 1 + part.nodes, max(deepest, part.depth)
+        return _Part(mapping, nodes, deepest + 1)
+
+    def _key(self, event: yaml.Event, depth: int) -> str:
+        if isinstance(event, yaml.CollectionStartEvent):
+            raise self._error(event, "expected a text as key, got a list or a mapping")
+        key = self._part(event, depth).value
+        if not isinstance(key, str):
+            raise self._error(event, f"expected a text as key, got {brief(key)}; put it in quotes")
+        return key
+
+    def _sequence(self, event: yaml.Event, depth: int) -> _Part:
+        sequence, nodes, deepest = LocatedList(self._file, _line(event)), 1, 0
+        while not isinstance(start := self._next(), yaml.SequenceEndEvent):
+            part = self._part(start, depth + 1)
+            sequence.append(part.value)
+            sequence.lines.append(_line(start))
+            nodes, deepest = nodes + part.nodes, max(deepest, part.depth)
+        return _Part(sequence, nodes, deepest + 1)
+
+    def _scalar(self, event: yaml.ScalarEvent, depth: int) -> _Part:
+        kind = str(self._loader.resolve(yaml.ScalarNode, event.value, event.implicit))  # type: ignore[no-untyped-call]
+        try:
+            value = _SCALARS.get(kind.removeprefix(_YAML), str)(event.value)
+        except ValueError as error:
+            raise self._error(event, f"not valid YAML: {error}; put it in quotes if it is a text") from None
+        return _Part(value, 1, 1)
+
+    _readers: Mapping[type[yaml.Event], Callable[[_Document, Any, int], _Part]] = {
+        yaml.MappingStartEvent: _mapping, yaml.SequenceStartEvent: _sequence, yaml.ScalarEvent: _scalar,
+    }  # fmt: skip
+
+
+def _line(event: yaml.Event) -> int:
+    assert event.start_mark is not None
+    return event.start_mark.line + 1
+
+
+def _whole_number(text: str) -> int:
+    digits = text.replace("_", "")
+    try:
+        number = int(digits, base=0)
+    except ValueError:  # 1:30 and 010, or thousands of digits
+        raise ValueError(f"expected a whole number without ':' or leading zeros, got {brief(text)}") from None
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(f"expected a whole number of 64 bits, got {brief(text)}")
+    return number
+
+
+def _number(text: str) -> float:
+    try:
+        number = float(text.replace("_", ""))
+    except ValueError:  # 1:30.5, .inf, .nan
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"expected a finite decimal number, got {brief(text)}")
+    return number
+
+
+def _refuse_date(text: str) -> object:
+    raise ValueError(f"{brief(text)} is a date")
+
+
+def _refuse_merge(text: str) -> object:
+    raise ValueError("merge keys ('<<') are not read; write the keys out")
+
+
+#: The value of a scalar without quotes, by the kind that YAML sees in it. Every other kind is a text.
+_SCALARS: Mapping[str, Callable[[str], object]] = {
+    "null": lambda text: None,
+    "bool": lambda text: text.lower() in _TRUE,
+    "int": _whole_number,
+    "float": _number,
+    "timestamp": _refuse_date,
+    "merge": _refuse_merge,
+}
 
 
 def refuse_unknown(mapping: LocatedMap, allowed: Iterable[str], what: str) -> None:
@@ -120,7 +288,7 @@ def refuse_unknown(mapping: LocatedMap, allowed: Iterable[str], what: str) -> No
     for key in mapping:
         if key not in known:
             raise DataFileError(
-                f"{mapping.file}:{mapping.lines[key]}: unknown key {key!r} in {what}; expected one of {', '.join(known)}"
+                f"{mapping.file}:{mapping.lines[key]}: unknown key {brief(key)} in {what}; expected one of {', '.join(known)}"
             )
 
 
@@ -183,4 +351,4 @@ def _as_tuple(kind: type | tuple[type, ...]) -> tuple[type, ...]:
 
 
 def _kind(value: object) -> str:
-    return f"{_NAMES.get(type(value), type(value).__name__)} ({value!r:.60})" if value is not None else "nothing"
+    return f"{_NAMES.get(type(value), type(value).__name__)} ({brief(value, 60)})" if value is not None else "nothing"

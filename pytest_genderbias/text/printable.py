@@ -1,8 +1,9 @@
-"""Escape untrusted text for terminals and markdown."""
+"""Escape untrusted text for terminals and markdown, and show untrusted values in a few words."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -29,3 +30,38 @@ def escape(text: str) -> str:
         .replace(">", "&gt;")
     )
     return re.sub(r"([|`*\[\]])", r"\\\1", text)
+
+
+def brief(value: object, most: int = 80) -> str:
+    """Return the ``repr`` of a value of a file, cut to ``most`` characters. A larger value is not walked to its end.
+
+    >>> brief({"a": [1, 2.5]}), brief("x" * 1000, 5), brief([[[]]] * 10**6, 9)
+    ("{'a': [1, 2.5]}", "'xxxx...", '[[[]], [[...')
+    """
+    shown = ""
+    for piece in _pieces(value, most):
+        shown += piece
+        if len(shown) > most:
+            return f"{shown[:most]}..."
+    return shown
+
+
+def _pieces(value: object, most: int) -> Iterator[str]:
+    if isinstance(value, str):
+        yield repr(value[: most + 1])
+    elif isinstance(value, Mapping):
+        yield "{"
+        for number, (key, element) in enumerate(value.items()):
+            yield ", " if number else ""
+            yield from _pieces(key, most)
+            yield ": "
+            yield from _pieces(element, most)
+        yield "}"
+    elif isinstance(value, list):
+        yield "["
+        for number, element in enumerate(value):
+            yield ", " if number else ""
+            yield from _pieces(element, most)
+        yield "]"
+    else:
+        yield repr(value)

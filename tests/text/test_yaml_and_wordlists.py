@@ -1,6 +1,8 @@
 """Word lists: the packaged ones, every rule of the loader, and lists of one's own."""
 
+import os
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 import yaml
@@ -201,9 +203,26 @@ BROKEN = {
     "no YAML": ([*ENTRIES, "  - [a, b"], 8, "not valid YAML"),
     "tab": ([*ENTRIES, "\t- a"], 7, "not valid YAML"),
     "unknown tag": ([*ENTRIES, "  - !!python/name:os.getcwd ''"], 7, "not valid YAML"),
-    "tag that would run code": ([*ENTRIES, "  - !!python/object/apply:os.getcwd []"], 7, "expected a word"),
+    "tag that would run code": ([*ENTRIES, "  - !!python/object/apply:os.getcwd []"], 7, "expected no explicit tag, got '!!python"),
+    "tag on what it does not fit": ([*ENTRIES, "  - !!timestamp x"], 7, "expected no explicit tag, got '!!timestamp'; remove it"),
+    "tag on a key": ([*HEAD, "!!bool x: 1"], 6, "expected no explicit tag, got '!!bool'"),
+    "tag on nothing": ([*HEAD, "entries: ! a"], 6, "expected no explicit tag, got '!'"),
+    "merge key": ([*HEAD, "attributes: {<<: {region: x}}"], 6, "merge keys ('<<') are not read"),
+    "key that is a list": ([*HEAD, "[a]: b"], 6, "expected a text as key, got a list"),
+    "alias without anchor": ([*ENTRIES, "  - *a"], 7, "has no anchor"),
+    "anchor twice": ([*ENTRIES, "  - &a a", "  - &a b"], 8, "duplicate anchor 'a'"),
+    "time": ([*ENTRIES, "  - {word: a, count: 1:30}"], 7, "without ':' or leading zeros, got '1:30'"),
+    "time with a point": ([*ENTRIES, "  - {word: a, share: 1:30.5}"], 7, "finite decimal number, got '1:30.5'"),
+    "octal number": ([*ENTRIES, "  - {word: a, count: 010}"], 7, "leading zeros, got '010'"),
+    "number of 5,000 digits": ([*ENTRIES, "  - {word: a, count: " + "9" * 5000 + "}"], 7, "got '999"),
+    "number beyond 64 bits": ([*ENTRIES, "  - {word: a, count: 0x" + "f" * 17 + "}"], 7, "of 64 bits, got '0xff"),
+    "infinity": ([*ENTRIES, "  - {word: a, share: .inf}"], 7, "expected a finite decimal number, got '.inf'"),
+    "number that overflows": ([*ENTRIES, "  - {word: a, share: 1e999}"], 7, "finite decimal number, got '1e999'"),
+    "no number": ([*ENTRIES, "  - {word: a, share: .nan}"], 7, "expected a finite decimal number, got '.nan'"),
+    "NUL": ([*ENTRIES, "  - a\0b"], 7, "not valid YAML: the character U+0000 is not allowed"),
+    "escape code": ([*ENTRIES, "  - a", "  - \x1b[31mb"], 8, "the character U+001B is not allowed"),
     "impossible date": ([*ENTRIES, "  - 2001-13-45"], 7, "not valid YAML"),
-    "list inside itself": ([*ENTRIES[:-1], "entries: &loop", "  - a", "  - *loop"], 6, "not valid YAML"),
+    "list inside itself": ([*ENTRIES[:-1], "entries: &loop", "  - a", "  - *loop"], 8, "not valid YAML"),
     "two documents": ([*ENTRIES, "  - a", "---", "b: c"], 8, "not valid YAML"),
     "a list": (["- a", "- b"], 1, "expected a mapping"),
     "a text": (["just a text"], 1, "expected a mapping"),
@@ -227,20 +246,69 @@ def test_a_broken_list_gives_one_error_with_file_and_line(tmp_path, rule):
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(DataFileError, match=r"gone\.yaml: no such file"):
         load_wordlist(str(tmp_path / "gone.yaml"))
-    (tmp_path / "latin.yaml").write_bytes("title: fiancée".encode("latin-1"))
-    with pytest.raises(DataFileError, match=r"latin\.yaml: cannot be read"):
+    (tmp_path / "latin.yaml").write_bytes("a: 1\ntitle: fiancée".encode("latin-1"))
+    with pytest.raises(DataFileError, match=r"latin\.yaml:2: not UTF-8: byte 0xe9 at position 13; convert the file"):
         load_wordlist(str(tmp_path / "latin.yaml"))
+    (tmp_path / "wide.yaml").write_text("title: a", encoding="utf-16")
+    with pytest.raises(DataFileError, match=r"wide\.yaml:1: not UTF-8: byte 0xff at position 1"):
+        load_wordlist(str(tmp_path / "wide.yaml"))
     (tmp_path / "folder.yaml").mkdir()
-    with pytest.raises(DataFileError, match=r"folder\.yaml: cannot be read"):
+    with pytest.raises(DataFileError, match=r"folder\.yaml: cannot be read: expected a file, got a folder"):
         load_wordlist(str(tmp_path / "folder.yaml"))
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with pytest.raises(DataFileError, match=r"pipe\.yaml: cannot be read: expected a file, got a pipe"):
+        load_wordlist(str(tmp_path / "pipe.yaml"))
+    with pytest.raises(DataFileError, match="cannot be read: embedded null"):
+        read_yaml(tmp_path / "a\0.yaml")
+
+
+def test_a_file_is_read_up_to_its_bound(tmp_path, monkeypatch):
+    monkeypatch.setattr(located_yaml, "MOST_BYTES", 6)
+    (tmp_path / "x.yaml").write_bytes(b"a: 1  \n")
+    with pytest.raises(DataFileError, match=r"x\.yaml: cannot be read: expected at most 6 bytes, got more"):
+        read_yaml(tmp_path / "x.yaml")
+    (tmp_path / "x.yaml").write_bytes(b"a: 1 \n")
+    assert read_yaml(tmp_path / "x.yaml") == {"a": 1}
+
+
+LAUGHS = ["a: &a [" + "x, " * 10 + "]", *(f"{b}: &{b} [" + f"*{a}, " * 10 + "]" for a, b in pairwise("abcdefghij"))]
+BOUNDED = {
+    "brackets": (["a: " + "[" * 100_000], 1, "at most 64 levels of lists and mappings, got more"),
+    "braces": (["a: " + "{a: " * 100_000], 1, "at most 64 levels"),
+    "dashes": (["- " * 100_000], 1, "at most 64 levels"),
+    "lists of aliases": (["- &a a", *(f"- &{b} [[*{a}]]" for a, b in pairwise("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKL"))], 33, "64 levels deep"),
+    "a billion laughs": (LAUGHS, 5, "aliases that repeat at most 100,000 values"),
+    "a pair that holds itself twice": (["a: &a {b: [*a, *a]}"], 1, "contains the alias"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("loader", ["CSafeLoader", "SafeLoader"])
+@pytest.mark.parametrize("attack", BOUNDED)
+def test_a_small_file_costs_little_whatever_it_nests_or_repeats(tmp_path, monkeypatch, loader, attack):
+    monkeypatch.setattr(located_yaml, "_Loader", getattr(yaml, loader))
+    lines, line, words_of_error = BOUNDED[attack]
+    with pytest.raises(DataFileError, match=rf"x\.yaml:{line}: .*{words_of_error}"):
+        read_yaml(write(tmp_path / "x.yaml", lines))
+
+
+def test_values_are_counted_with_those_that_aliases_repeat(tmp_path, monkeypatch):
+    monkeypatch.setattr(located_yaml, "MOST_NODES", 8)
+    lines = ["a: &x [1, 2]", "b: *x", "c: *x"]  # a mapping, three keys, a list, two numbers
+    assert read_yaml(write(tmp_path / "x.yaml", lines)) == {"a": [1, 2], "b": [1, 2], "c": [1, 2]}
+    monkeypatch.setattr(located_yaml, "MOST_ALIASED", 5)
+    with pytest.raises(DataFileError, match=r"x\.yaml:3: expected aliases that repeat at most 5 values"):
+        read_yaml(write(tmp_path / "x.yaml", lines))
+    monkeypatch.setattr(located_yaml, "MOST_NODES", 6)
+    with pytest.raises(DataFileError, match=r"x\.yaml:3: expected at most 6 values of lists and mappings, got more"):
+        read_yaml(write(tmp_path / "x.yaml", lines))
 
 
 @pytest.mark.parametrize("loader", ["CSafeLoader", "SafeLoader"])
 def test_control_characters_with_either_yaml_loader(tmp_path, monkeypatch, loader):
-    monkeypatch.setattr(located_yaml, "Loader", getattr(yaml, loader))
+    monkeypatch.setattr(located_yaml, "_Loader", getattr(yaml, loader))
     path = tmp_path / "own.yaml"
     path.write_text("list: own\ntitle: \x07\n")
-    with pytest.raises(DataFileError, match=r"own\.yaml:\d+: not valid YAML"):
+    with pytest.raises(DataFileError, match=r"own\.yaml:2: not valid YAML: the character U\+0007 is not allowed"):
         read_yaml(path)
 
 
@@ -344,6 +412,11 @@ def test_anchors_are_fine_where_they_do_not_loop(tmp_path):
         ("5e", "5e"),
         ("e5", "e5"),
         ("'5e-5'", "5e-5"),
+        ("=", "="),
+        ("0", 0),
+        ("-0x1F", -31),
+        ("1_000", 1000),
+        ("9223372036854775807", 2**63 - 1),
     ],
 )
 def test_numbers_are_those_of_yaml_1_2(tmp_path, text, value):
