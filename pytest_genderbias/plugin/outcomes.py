@@ -59,7 +59,7 @@ def mitigates(item: pytest.Item) -> bool:
 def book_of(item: pytest.Item) -> BookKey:
     """Return where the baselines of a test are stored; the model is empty if the run has none for it."""
     spec = spec_of(item)
-    module = item.module if isinstance(item, BiasItem) else item.nodeid.partition("::")[0]
+    module = item.baseline_module if isinstance(item, BiasItem) else item.nodeid.partition("::")[0]
     return BookKey("" if spec is None else spec.name, module)
 
 

@@ -30,7 +30,7 @@ def update_command(item: pytest.Item) -> str:
 
 
 def _is_packaged(item: pytest.Item) -> bool:
-    return isinstance(item, BiasItem) and item.module == PACKAGED
+    return isinstance(item, BiasItem) and item.baseline_module == PACKAGED
 
 
 def _selection(item: pytest.Item) -> list[str]:

@@ -42,3 +42,21 @@ def test_items_with_attributes_of_the_same_names_run_untouched(
     result.stdout.fnmatch_lines(["test_request.tavern.yaml::foreign PASSED*"])
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
     project.runpytest(*models, "-m", "bias").assert_outcomes(deselected=1)
+
+
+READS_PYTHON_CODE = """
+def pytest_collection_modifyitems(items):
+    for item in items:  # as pytest-randomly does
+        for name in ("module", "cls", "function"):
+            if getattr(item, name, None) is not None:
+                getattr(item, name).__name__
+"""
+
+
+def test_items_of_this_plugin_have_no_attribute_that_other_plugins_read_as_python_code(
+    project: pytest.Pytester,
+) -> None:
+    project.makeconftest(READS_PYTHON_CODE)
+    project.makefile(".bias.yaml", gates="gates: [{suite: ./tiny-nli.yaml, at_least: 0}]")
+    result = project.runpytest(*NLI, model(project, "good", "a"), "-v")
+    result.assert_outcomes(passed=2)

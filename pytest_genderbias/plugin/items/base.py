@@ -26,8 +26,11 @@ class BiasItem(pytest.Item):
         self.user_properties.append(("bias_suite", suite_name))
 
     @property
-    def module(self) -> str:
-        """The name under which its baselines are stored: its file, or ``packaged`` if there is none."""
+    def baseline_module(self) -> str:
+        """The name under which its baselines are stored: its file, or ``packaged`` if there is none.
+
+        It is not called ``module``: other plugins expect a Python module there.
+        """
         return PACKAGED if self.line is None else self.nodeid.partition("::")[0]
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: str | None = None) -> str:
@@ -35,7 +38,7 @@ class BiasItem(pytest.Item):
         message = error_text(excinfo)
         if not message:
             return str(super().repr_failure(excinfo))
-        return message if self.line is None else f"{self.module}:{self.line}: {message}"
+        return message if self.line is None else f"{self.baseline_module}:{self.line}: {message}"
 
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
         """Return file, line and name."""
