@@ -47,5 +47,13 @@ class BaselineError(BiasError, OSError):
     """A baseline file cannot be read or written."""
 
 
+class WriteError(BiasError, OSError):
+    """A file cannot be written; what was there is still there. Made with a number, a reason and a file, as any ``OSError``."""
+
+    def __str__(self) -> str:
+        """Return file and reason on one line."""
+        return f"{self.filename} cannot be written: {self.strerror}; what was there is still there"
+
+
 class GateFailure(BiasError, AssertionError):  # noqa: N818 - a failed test, not a broken one
     """A measurement failed its gate."""

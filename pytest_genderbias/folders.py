@@ -1,10 +1,24 @@
-"""The default cache folder, and atomic file writing."""
+"""The default cache folder, atomic file writing, and locks of folders."""
 
 from __future__ import annotations
 
 import os
-import tempfile
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_genderbias.errors import WriteError
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+_STREAMS = ("/dev/fd/", "/dev/std", "/proc/")  #: paths of open files, which a rename would cut off from their readers
+_STALE = 3600.0  #: seconds after which an unfinished file belongs to no writer that still runs
+_ATTEMPTS = 50  #: to lock a folder that other processes remove
 
 
 def default_cache() -> Path:
@@ -15,17 +29,133 @@ def default_cache() -> Path:
     return Path(base) / "pytest-genderbias" / "scores"
 
 
+# Writing.
+
+
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file atomically: write a temporary file beside it, then rename it. A failure leaves the old file unchanged."""
+    """Write a file atomically: write a temporary file beside it, then rename it. A failure leaves the old file unchanged.
+
+    A symbolic link stays, and the file that it leads to is replaced. A file that exists keeps its mode; a new one has the mode that the
+    umask of the process leaves. A device, a pipe or a socket is not replaced: it receives the content as it is.
+
+    Raises:
+        WriteError: the file cannot be written: the path is a folder, a parent is a file, the disk is full, or a right is missing.
+    """
+    try:
+        if _is_stream(path):
+            path.write_bytes(content)
+        else:
+            _replace(Path(os.path.realpath(path)), content)
+    except OSError as error:
+        raise WriteError(error.errno, error.strerror or str(error), str(path)) from error
+    except ValueError as error:  # a path with a null character
+        raise WriteError(None, str(error), str(path)) from error
+
+
+def _is_stream(path: Path) -> bool:
+    """Return whether a path leads to something that cannot be replaced by a file; a folder counts, so that writing it fails."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) or os.path.abspath(path).startswith(_STREAMS)
+
+
+def _replace(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    temporary = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    handle = os.open(temporary, flags, 0o666)  # less the umask
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
+            written = os.fstat(stream.fileno()).st_mtime
+        with suppress(FileNotFoundError):
+            os.chmod(temporary, stat.S_IMODE(path.stat().st_mode))
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
+    sweep_unfinished(path.parent, path.name, written - _STALE)
+
+
+def sweep_unfinished(folder: Path, name: str | None = None, before: float = float("inf")) -> None:
+    """Remove unfinished files that killed writers left.
+
+    Args:
+        folder: the folder that they wrote to.
+        name: the file that they wrote; any file by default.
+        before: leave files that were changed at this time or later, in seconds since the epoch of the folder's file system: their
+            writers may still run. By default all are removed, which takes a lock that every writer holds.
+    """
+    pattern = re.compile(rf"\.{'.+' if name is None else re.escape(name)}-[a-z0-9_]{{8}}")
+    with suppress(OSError):
+        for path in sorted(folder.iterdir()):
+            if pattern.fullmatch(path.name):
+                with suppress(OSError):
+                    if path.lstat().st_mtime < before:
+                        path.unlink()
+
+
+# Locks.
+
+
+@contextmanager
+def locked_file(path: Path, timeout: float = -1, remove: bool = False) -> Iterator[None]:
+    """Hold a lock, waiting for other processes; a killed process holds none. The folder of the lock's file is created.
+
+    Args:
+        path: the lock's file.
+        timeout: seconds to wait; for ever by default.
+        remove: remove the file afterwards, for a folder in which nothing should be left. A process that waits sees that its file is
+            gone, and makes another.
+
+    Raises:
+        OSError: the file cannot be created, or another process held the lock all the time.
+        NotImplementedError: the file system has no locks.
+    """
+    lock = acquire(path, timeout)
+    try:
+        yield
+    finally:
+        if remove:
+            with suppress(OSError):  # Windows removes no open file
+                path.unlink()
+        lock.release()
+
+
+def acquire(path: Path, timeout: float = -1) -> BaseFileLock:
+    """Create the folder of a lock's file and wait for the lock; arguments and errors as :func:`locked_file`."""
+    from filelock import FileLock
+
+    for _ in range(_ATTEMPTS):
+        with suppress(FileNotFoundError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(path)
+            lock.acquire(timeout)
+            if is_on_disk(lock, path):
+                return lock
+            lock.release()
+    raise OSError("other processes keep removing its folder")
+
+
+def is_on_disk(lock: BaseFileLock, path: Path) -> bool:
+    """Return whether the file that a lock holds is the one at its path: another process may have replaced it.
+
+    Recent versions of filelock check this themselves, but any version that torch and transformers accept may be installed.
+    """
+    held_file = _descriptor(lock)
+    if held_file is None:  # a kind of lock without an open file
+        return True
+    try:
+        return os.path.samestat(os.fstat(held_file), path.stat())
+    except OSError:
+        return False
+
+
+def _descriptor(lock: BaseFileLock) -> int | None:
+    """Return the descriptor of a lock's file, which versions of filelock keep in different private places."""
+    descriptor = getattr(getattr(lock, "_context", lock), "lock_file_fd", None)
+    return descriptor if isinstance(descriptor, int) else None

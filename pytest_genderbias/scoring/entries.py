@@ -8,16 +8,13 @@ neither counted nor changed. No entry is removed while a process holds its lock.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
+from pytest_genderbias.folders import is_on_disk
 
 ABOUT, LOCK = "about.json", ".lock"
 _FOLDER = re.compile(r"[0-9a-f]{32}")
@@ -107,26 +104,6 @@ def held(folder: Path) -> Iterator[bool]:
         yield is_on_disk(lock, folder / LOCK)
     finally:
         lock.release()
-
-
-def is_on_disk(lock: BaseFileLock, path: Path) -> bool:
-    """Return whether the file that a lock holds is the one at its path: another process may have replaced it.
-
-    Recent versions of filelock check this themselves, but any version that torch and transformers accept may be installed.
-    """
-    held_file = _descriptor(lock)
-    if held_file is None:  # a kind of lock without an open file
-        return True
-    try:
-        return os.path.samestat(os.fstat(held_file), path.stat())
-    except OSError:
-        return False
-
-
-def _descriptor(lock: BaseFileLock) -> int | None:
-    """Return the descriptor of a lock's file, which versions of filelock keep in different private places."""
-    descriptor = getattr(getattr(lock, "_context", lock), "lock_file_fd", None)
-    return descriptor if isinstance(descriptor, int) else None
 
 
 def _remove(entries: Sequence[CacheEntry]) -> Removal:

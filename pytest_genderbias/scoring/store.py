@@ -13,19 +13,13 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.folders import write_whole
+from pytest_genderbias.folders import acquire, write_whole
 from pytest_genderbias.scoring import SCORING_VERSION
-from pytest_genderbias.scoring.entries import ABOUT, LOCK, is_on_disk, sweep
-
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
-
-_ATTEMPTS = 5  #: attempts to lock an entry that other processes remove
+from pytest_genderbias.scoring.entries import ABOUT, LOCK, sweep
 
 
 class ScoreStore:
@@ -52,7 +46,7 @@ class ScoreStore:
             yield
             return
         try:
-            lock = _acquire(self.folder)
+            lock = acquire(self.folder / LOCK)
         except (OSError, NotImplementedError) as error:
             self._give_up(error)
             yield
@@ -121,21 +115,6 @@ class ScoreStore:
         """Store nothing more, and note the reason."""
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         self.note = f"scores not cached: {reason} ({self.folder})"
-
-
-def _acquire(folder: Path) -> BaseFileLock:
-    """Create an entry's folder and wait for its lock. An entry that is removed in the meantime is created again."""
-    from filelock import FileLock
-
-    for _ in range(_ATTEMPTS):
-        with suppress(FileNotFoundError):
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(folder / LOCK)
-            lock.acquire()
-            if is_on_disk(lock, folder / LOCK):
-                return lock
-            lock.release()
-    raise OSError("other processes keep removing its folder")
 
 
 def _read_checked(path: Path) -> NDArray[np.generic] | None:

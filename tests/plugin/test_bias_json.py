@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 from support.small_projects import GATES, model
@@ -24,3 +25,12 @@ def test_json_and_junit_hold_the_figures(project: pytest.Pytester) -> None:
     properties = {p.get("name"): p.get("value") for p in ET.parse(project.path / "junit.xml").iter("property")}
     assert float(properties["bias.tiny-nli.net_neutral"] or "nan") == pytest.approx(0.9)
     assert properties["bias.tiny-nli.net_neutral.verdict"] == "regressed"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
+def test_a_device_is_not_replaced_and_a_report_that_cannot_be_written_fails_the_run(project: pytest.Pytester) -> None:
+    project.makepyfile("def test_nothing(): pass")
+    result = project.runpytest(model(project, "good"), "--bias-json=/dev/full")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["--bias-json: /dev/full cannot be written: No space left on device"])
+    assert Path("/dev/full").is_char_device()
