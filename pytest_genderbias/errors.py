@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from pytest_genderbias.escaping import printable
+
 
 class BiasError(Exception):
-    """Base class of all exceptions that this package raises on purpose."""
+    """Base class of all exceptions that this package raises on purpose.
+
+    ``str`` gives the message as it can be shown: in one line, with characters escaped that a terminal would obey. Messages repeat
+    what files of others contain.
+    """
+
+    def __str__(self) -> str:
+        """Return the message in one line."""
+        return printable(" ".join(super().__str__().splitlines()))
 
 
 class DataFileError(BiasError, ValueError):
@@ -56,4 +66,16 @@ class WriteError(BiasError, OSError):
 
 
 class GateFailure(BiasError, AssertionError):  # noqa: N818 - a failed test, not a broken one
-    """A measurement failed its gate."""
+    """A measurement failed its gate. Its message may have several lines."""
+
+    def __str__(self) -> str:
+        """Return the message with its lines."""
+        return printable(AssertionError.__str__(self), keep="\n")
+
+
+class BiasWarning(UserWarning):
+    """Base class of the warnings of this package. ``str`` gives the message with characters escaped that a terminal would obey."""
+
+    def __str__(self) -> str:
+        """Return the message with its lines."""
+        return printable(super().__str__(), keep="\n")

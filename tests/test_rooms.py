@@ -13,6 +13,7 @@ import pytest_genderbias
 
 PACKAGE = Path(pytest_genderbias.__file__).parent
 ROAD = [
+    "escaping",
     "errors",
     "folders",
     "text",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 
-from pytest_genderbias.errors import GateFailure
+from pytest_genderbias.errors import BiasWarning, GateFailure
 from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.comparison import judge_no_worse
 from pytest_genderbias.gates.judgement import Judgement
@@ -14,7 +14,7 @@ from pytest_genderbias.gates.policy import FAILED, WARNED, active_referee
 from pytest_genderbias.measurement.measurement import Measurement
 
 
-class GateWarning(UserWarning):
+class GateWarning(BiasWarning):
     """A gate is undecided, or its baseline is out of date, and the run is set to go on."""
 
 

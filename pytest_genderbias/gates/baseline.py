@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import BaselineError, DataFileError, GateError
+from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.agreement import (
     MUST_AGREE,
     check_tolerance,
@@ -37,7 +38,6 @@ from pytest_genderbias.gates.verdicts import MISSING, NOT_COMPARABLE, REGRESSED,
 from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.models.predictions import same_ids
-from pytest_genderbias.text.printable import printable
 
 
 @dataclass

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import NoReturn
 
+from pytest_genderbias.escaping import printable
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.suites.statistic import Statistic
 
@@ -32,10 +33,11 @@ class Displayed:
         """Return three lines: the main statistic, the cases, and the notes."""
         name = next(iter(self.values))
         statistic = self.statistics[name]
-        return (
+        return printable(
             f"{self.suite} on {self.model}: {name} {self._value_text(name)}; neutral {statistic.neutral:g}, {_WORSE[statistic.direction]}\n"
             f"{self._cases_text(name)}\n"
-            f"notes: {_line('; '.join(self.notes)) or 'none'}"
+            f"notes: {_line('; '.join(self.notes)) or 'none'}",
+            keep="\n",
         )
 
     def _repr_html_(self) -> str:
@@ -53,7 +55,7 @@ class Displayed:
         lines.append("</tbody></table>")
         if self.notes:
             lines.append(f"<p>{escape('; '.join(self.notes))}</p>")
-        return "\n".join(lines)
+        return printable("\n".join(lines), keep="\n")
 
     def __lt__(self, other: object) -> bool:
         """Refuse to compare a measurement, which has several figures and their uncertainty, like a number."""

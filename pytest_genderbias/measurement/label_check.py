@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pytest_genderbias.errors import BiasWarning
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import NLI_CLASSIFIER
 from pytest_genderbias.scoring.scorers import make_scorer
@@ -12,7 +13,7 @@ from pytest_genderbias.suites.space import Axis, CaseSpace, Template
 from pytest_genderbias.text.template import Word, parse_template
 
 
-class LabelWarning(UserWarning):
+class LabelWarning(BiasWarning):
     """The labels of an NLI classifier may be in the wrong order."""
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_genderbias.escaping import printable
 from pytest_genderbias.plugin.cache import keep_cache, pytest_cmdline_main
 from pytest_genderbias.plugin.fixtures import bias_baseline, bias_measure, bias_mitigation, bias_model, bias_suite
 from pytest_genderbias.plugin.items.base import BiasItem
@@ -61,11 +62,11 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
             f"bias: pytest took a folder after a space for the root of the project, and did not read the project's settings; write {mistaken}"
         )
     if not settings.models:
-        return lines
+        return [printable(line) for line in lines]
     limit = "" if settings.limit is None else f", at most {settings.limit:,} cases a suite"
     names = ", ".join(spec.name for spec in settings.models)
     lines.append(f"bias: {names}; seed {settings.seed}, {settings.dtype}, device {settings.device}{limit}")
-    return lines
+    return [printable(line) for line in lines]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_genderbias.escaping import printable
 from pytest_genderbias.plugin.options import SETTINGS, Settings, read_settings
+from pytest_genderbias.plugin.terminal import show
 from pytest_genderbias.plugin.workers import is_worker
-from pytest_genderbias.text.printable import printable
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -48,7 +49,7 @@ class CacheKeeper:
 
     def pytest_report_header(self) -> list[str]:
         """Return what was cleared."""
-        return [f"bias: {self._cleared}"] if self._cleared else []
+        return [printable(f"bias: {self._cleared}")] if self._cleared else []
 
     def pytest_sessionfinish(self) -> None:
         """Remove the least recently used entries, if this run measured and the cache is too large."""
@@ -67,7 +68,7 @@ class CacheKeeper:
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         """Print what was removed."""
         if self._removed:
-            terminalreporter.write_line(f"note: {self._removed}")
+            show(terminalreporter, f"note: {self._removed}")
 
 
 def keep_cache(config: pytest.Config) -> None:
@@ -77,21 +78,21 @@ def keep_cache(config: pytest.Config) -> None:
 
 
 def describe(cache: Path, most: int) -> str:
-    """Return a table of what a cache holds, by suite and model, safe to print; ``most``: its largest size in bytes."""
+    """Return a table of what a cache holds, by suite and model; ``most``: its largest size in bytes."""
     from tabulate import tabulate
 
     from pytest_genderbias.scoring.entries import list_entries
 
     entries = list_entries(cache)
     if not entries:
-        return f"score cache: {_safe(str(cache), None)} {'is empty' if cache.is_dir() else 'does not exist yet'}"
+        return f"score cache: {cache} {'is empty' if cache.is_dir() else 'does not exist yet'}"
     groups: dict[tuple[str, str], list[CacheEntry]] = {}
     for entry in entries:
         groups.setdefault((_safe(entry.suite), _safe(entry.model)), []).append(entry)
     rows = [(*names, *_row(group)) for names, group in sorted(groups.items())]
     align = ("left", "left", "right", "right", "right", "left")
     return (
-        f"score cache: {_safe(str(cache), None)}\n"
+        f"score cache: {cache}\n"
         f"{_counted(len(entries))}, {show_size(sum(entry.size for entry in entries))} "
         f"(bounded to {show_size(most)} at the end of a run)\n\n"
         + tabulate(rows, _HEADERS, tablefmt="simple", disable_numparse=True, colalign=align)
@@ -124,7 +125,7 @@ def _row(group: list[CacheEntry]) -> tuple[str, str, str, str]:
 
 def _print(text: str) -> None:
     encoding = sys.stdout.encoding or "utf-8"
-    print(text.encode(encoding, "backslashreplace").decode(encoding))
+    print(printable(text, keep="\n").encode(encoding, "backslashreplace").decode(encoding))
 
 
 def _clear(cache: Path) -> str:
@@ -140,7 +141,7 @@ def _removal_in_words(cache: Path, removal: Removal) -> str:
     >>> _removal_in_words(Path("c"), Removal(2, 1500, 1))
     'score cache c: removed 2 entries (1.5 kB), left 1 entry that another process holds or that cannot be locked'
     """
-    removed = f"score cache {_safe(str(cache), None)}: removed {_counted(removal.removed)} ({show_size(removal.size)})"
+    removed = f"score cache {cache}: removed {_counted(removal.removed)} ({show_size(removal.size)})"
     left = f", left {_counted(removal.held)} that another process holds or that cannot be locked"
     return removed + (left if removal.held else "")
 
@@ -149,8 +150,8 @@ def _counted(count: int) -> str:
     return f"{count:,} entry" if count == 1 else f"{count:,} entries"
 
 
-def _safe(text: str | None, longest: int | None = _LONGEST) -> str:
-    r"""Return a text without control characters, cut to a length.
+def _safe(text: str | None) -> str:
+    r"""Return a text for a cell: without line breaks and other control characters, and not too long.
 
     >>> _safe("a\x1b[31m\u202eb"), _safe(None)
     ('a\\x1b[31m\\u202eb', 'unknown')
@@ -158,4 +159,4 @@ def _safe(text: str | None, longest: int | None = _LONGEST) -> str:
     if text is None:
         return "unknown"
     shown = printable(text)
-    return shown if longest is None or len(shown) <= longest else f"{shown[: longest - 3]}..."
+    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 3]}..."

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_genderbias.errors import DataFileError, ModelError
+from pytest_genderbias.escaping import printable
 from pytest_genderbias.models.spec import ModelSpec, parse_specs
 from pytest_genderbias.plugin.flags import Origin
 from pytest_genderbias.text import packaged
-from pytest_genderbias.text.printable import brief, printable
+from pytest_genderbias.text.printable import brief
 
 _SIZE_UNITS = {
     "": 1,

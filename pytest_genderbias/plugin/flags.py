@@ -10,6 +10,8 @@ from typing import ClassVar, Literal, TypeVar, cast, overload
 
 import pytest
 
+from pytest_genderbias.escaping import printable
+
 T = TypeVar("T")
 Default = str | Callable[[], str]  #: a text, or a function that returns it when a run starts
 IniType = Literal["string", "args", "bool"]
@@ -30,7 +32,7 @@ class Origin:
 
     def error(self, message: str) -> pytest.UsageError:
         """Return a usage error that names the flag."""
-        return pytest.UsageError(f"{self.flag}: {message}")
+        return pytest.UsageError(printable(f"{self.flag}: {message}"))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.policy import Policy, Referee, refereed_by
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.books import BookKey
@@ -121,7 +122,7 @@ def record_judgement(item: pytest.Item, judgement: Judgement, outcome: str) -> N
 
 
 def _add_property(item: pytest.Item, name: str, value: str) -> None:
-    item.user_properties.append((f"bias.{name}", value))
+    item.user_properties.append((printable(f"bias.{name}"), printable(value)))
 
 
 @contextmanager

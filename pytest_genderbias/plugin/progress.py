@@ -9,6 +9,7 @@ from typing import Protocol
 
 import pytest
 
+from pytest_genderbias.escaping import printable
 from pytest_genderbias.plugin.workers import is_worker
 
 _LINE_EVERY = 30.0  #: seconds between two lines without a terminal
@@ -39,7 +40,7 @@ class TerminalProgress:
         with self._uncaptured():
             terminal = sys.stderr.isatty()
         with tqdm(
-            desc=label, total=total, initial=done, unit=f" {self._unit}", leave=False, file=_Uncaptured(self, terminal), dynamic_ncols=terminal,
+            desc=printable(label), total=total, initial=done, unit=f" {self._unit}", leave=False, file=_Uncaptured(self, terminal), dynamic_ncols=terminal,
             ncols=None if terminal else 100, mininterval=0.5 if terminal else _LINE_EVERY, delay=1.0 if terminal else _LINE_EVERY,
         ) as bar:  # fmt: skip
             yield bar.update

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from pytest_genderbias.errors import NotApplicableError
+from pytest_genderbias.escaping import printable
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.progress import TerminalProgress
 from pytest_genderbias.plugin.runs import runs_folder
@@ -84,6 +85,7 @@ def bias_session(config: pytest.Config) -> BiasSession:
 
 def refuse_or_skip(config: pytest.Config, reason: str) -> NoReturn:
     """Skip the test with a reason; with ``--bias-strict`` fail it."""
+    reason = printable(reason)
     if config.stash[SETTINGS].strict:
         pytest.fail(f"{reason} (--bias-strict)", pytrace=False)
     pytest.skip(reason)

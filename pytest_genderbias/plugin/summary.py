@@ -11,10 +11,10 @@ from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.policy import WARNED
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.plugin.acceptance import show_number
+from pytest_genderbias.plugin.terminal import show
 from pytest_genderbias.reports.comparison import comparison_notes, make_comparison_table
 from pytest_genderbias.reports.reduction import make_reduction_table
 from pytest_genderbias.reports.table import make_table
-from pytest_genderbias.text.printable import printable
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -47,8 +47,7 @@ def print_summary(summary: RunSummary, terminalreporter: TerminalReporter) -> No
     """Print the section ``bias``."""
     terminalreporter.section("bias", sep="=")
     for text, markup in _lines(summary):
-        # Texts may come from files and flags: lines stay, but no character reaches the terminal that it would obey.
-        terminalreporter.write_line(printable(text, keep="\n"), **({markup: True} if markup else {}))
+        show(terminalreporter, text, markup)
 
 
 def _lines(summary: RunSummary) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.contexts import read_document_sentences
 from pytest_genderbias.datasets.folder import DATA_SETS, DataFolder, data_set_of, own_path
 from pytest_genderbias.datasets.passages import corpus_sha256
-from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.errors import BiasWarning, DataFileError
 from pytest_genderbias.recipes.checks import check_share, check_whole
 from pytest_genderbias.recipes.recipe import Row
 
@@ -96,7 +96,7 @@ def _read(files: tuple[Path, ...], most: int | None) -> tuple[list[str], list[in
         nonlocal broken
         broken += 1
         if broken <= _SHOWN:
-            warnings.warn(f"{error} (the line is left out)", stacklevel=2)
+            warnings.warn(f"{error} (the line is left out)", BiasWarning, stacklevel=2)
 
     sentences: list[str] = []
     documents: list[int] = []
@@ -111,7 +111,7 @@ def _read(files: tuple[Path, ...], most: int | None) -> tuple[list[str], list[in
                 break
         first = documents[-1] + 1 if documents else 0
     if broken > _SHOWN:
-        warnings.warn(f"{broken} lines in all cannot be read, and are left out", stacklevel=2)
+        warnings.warn(f"{broken} lines in all cannot be read, and are left out", BiasWarning, stacklevel=2)
     return sentences, documents
 
 

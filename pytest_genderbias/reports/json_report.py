@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.text.printable import json_text
 
 SCHEMA = 1
 
@@ -31,4 +31,4 @@ def write_json(
         "comparisons": [comparison.to_dict(finite=True) for comparison in comparisons],
         "not_compared": [suite.to_dict() for suite in not_compared],
     }
-    write_whole(path, (json.dumps(report, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode())
+    write_whole(path, (json_text(report) + "\n").encode())

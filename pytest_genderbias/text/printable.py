@@ -1,20 +1,12 @@
-"""Escape untrusted text for terminals and markdown, and show untrusted values in a few words."""
+"""Escape untrusted text for markdown and JSON, and show untrusted values in a few words."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 
-
-def printable(text: str, keep: str = "") -> str:
-    r"""Return a text with control, format and bidirectional characters escaped, except those in ``keep``.
-
-    A terminal prints the result as it is: the text cannot move the cursor, set a colour or reverse a line.
-
-    >>> printable("a\x1b[31m\x9b1m\u202eb"), printable("a\nb", keep="\n")
-    ('a\\x1b[31m\\x9b1m\\u202eb', 'a\nb')
-    """
-    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+from pytest_genderbias.escaping import printable
 
 
 def escape(text: str) -> str:
@@ -30,6 +22,21 @@ def escape(text: str) -> str:
         .replace(">", "&gt;")
     )
     return re.sub(r"([|`*\[\]])", r"\\\1", text)
+
+
+def json_text(data: object) -> str:
+    r"""Return plain data as JSON with sorted keys, one value a line. Characters that a terminal would obey are escaped.
+
+    A parser reads exactly the data, lone surrogates included.
+
+    >>> print(json_text({"b": "é \u202e\x9b", "a": "\ud800"}))
+    {
+     "a": "\ud800",
+     "b": "é \u202e\u009b"
+    }
+    """
+    text = json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False)
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def brief(value: object, most: int = 80) -> str:

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import NotApplicableError, SettingError
+from pytest_genderbias.errors import BiasWarning, NotApplicableError, SettingError
 from pytest_genderbias.mitigation.methods.base import Columns, Method, cell_of
 from pytest_genderbias.recipes.recipe import Row
 
@@ -91,6 +91,7 @@ def balance(
         classes = ", ".join(map(str, summary.left[:5])) + (" ..." if len(summary.left) > 5 else "")
         warnings.warn(
             f"{len(summary.left)} of {len(cells)} classes stay unbalanced, because they lack a group: {classes}",
+            BiasWarning,
             stacklevel=2,
         )
     return [row for row, n in zip(rows, times, strict=True) for _ in range(n)]

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from pytest_genderbias.errors import BiasError, GateFailure
+from pytest_genderbias.escaping import printable
 from pytest_genderbias.models.spec import ModelSpec
 
 PACKAGED = "packaged"  #: the module of suites that no test file names
@@ -21,9 +22,9 @@ class BiasItem(pytest.Item):
     def __init__(
         self, *, name: str, parent: pytest.Collector, suite_name: str, spec: ModelSpec | None, line: int | None = None
     ) -> None:
-        super().__init__(name=name, parent=parent)
+        super().__init__(name=printable(name), parent=parent)
         self.suite_name, self.spec, self.line = suite_name, spec, line
-        self.user_properties.append(("bias_suite", suite_name))
+        self.user_properties.append(("bias_suite", printable(suite_name)))
 
     @property
     def baseline_module(self) -> str:

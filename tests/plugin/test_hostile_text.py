@@ -1,0 +1,131 @@
+"""Texts of others on every way out: no character reaches a terminal that it would obey, and no markup reaches a page."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from pytest_genderbias import load_model, measure
+from pytest_genderbias.errors import BaselineError, BiasError, DataFileError, GateFailure, UnknownNameError
+from pytest_genderbias.gates.assertions import GateWarning
+from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.gates.limits import Limit, judge_limit
+from pytest_genderbias.reports.json_report import write_json
+from pytest_genderbias.reports.table import make_table
+
+#: Markup, escape codes of 7 and 8 bits, a carriage return, bidirectional controls, the end of CDATA, a noncharacter.
+HOSTILE = "<b onclick=x>|`*[a](b) & \x1b[31m\x9b2J\r\u202e\u2066 \u2028 \x7f\x07 ]]> \ufffe"
+WORST = f"{HOSTILE} \x00 \ud800 é😀" + "x\x1b" * 50_000  #: and a NUL, a lone surrogate, 100,000 characters
+TESTS = """
+import json, warnings
+from dataclasses import replace
+from pathlib import Path
+from pytest_genderbias import assert_at_least, load_model, measure
+from pytest_genderbias.gates.assertions import GateWarning
+from pytest_genderbias.plugin.session import refuse_or_skip
+
+WORST = json.loads(Path("worst.json").read_text())
+
+def test_error():
+    load_model("./checkpoint")
+
+def test_skip(request):
+    refuse_or_skip(request.config, WORST)
+
+def test_warning():
+    warnings.warn(WORST, GateWarning)
+
+def test_gate(bias_measure):
+    measurement = bias_measure("tiny-nli.yaml")
+    assert_at_least(replace(measurement, suite=WORST, model=WORST, notes=(WORST,)), 0.99)
+"""
+
+
+def refuse_obeyed(text: str) -> None:
+    """Raise if a terminal would obey a character of the text."""
+    assert {c for c in text if not c.isprintable()} <= {"\n"}
+
+
+def test_a_run_shows_texts_of_others_escaped(project: pytest.Pytester) -> None:
+    stem = HOSTILE.replace("/", "")
+    suite = (project.path / "tiny-nli.yaml").read_text().replace("suite: tiny-nli", f"suite: {json.dumps(stem)}")
+    (project.path / f"{stem}.yaml").write_text(suite)
+    gate = {"suite": f"./{stem}.yaml", "name": re.sub("[\ud800😀]", "", WORST), "at_least": 0.99}
+    (project.path / "g.bias.yaml").write_text(json.dumps({"gates": [gate]}))
+    (project.path / "worst.json").write_text(json.dumps(WORST))
+    (project.path / "checkpoint").mkdir()
+    (project.path / "checkpoint/config.json").write_text(json.dumps({"model_type": "bert", "architectures": [HOSTILE]}))
+    project.makepyfile(test_hostile=TESTS)
+    result = project.runpytest(
+        f"--bias-model=m={project.models}:worse",  # type: ignore[attr-defined]
+        "-rA", "-v", "-p", "no:cacheprovider", "--bias-json=out.json", "--junitxml=out.xml",
+    )  # fmt: skip
+    result.assert_outcomes(failed=3, skipped=1, passed=1, warnings=1)
+    refuse_obeyed(result.stdout.str())
+    refuse_obeyed(result.stderr.str())
+    assert r"\x1b[31m\x9b2J" in result.stdout.str()
+    table = [line for line in result.outlines if line.startswith("| ")]
+    assert len({line.replace(r"\|", "").count("|") for line in table}) == 1, "every row has the same cells"
+    text = (project.path / "out.json").read_text(encoding="utf-8")
+    refuse_obeyed(text)
+    report = json.loads(text)
+    assert {m["suite"] for m in report["measurements"]} == {"tiny-nli", stem}
+    assert {j["suite"] for j in report["judgements"]} == {WORST, stem}
+    assert {j["model"] for j in report["judgements"]} == {WORST, "m"}
+    xml = (project.path / "out.xml").read_text(encoding="utf-8")
+    refuse_obeyed(xml)
+    names = {p.get("name") for p in ET.fromstring(xml).iter("property")}
+    assert any(r"\x1b[31m" in str(name) for name in names)
+
+
+@pytest.mark.parametrize("kind", [BiasError, DataFileError, UnknownNameError, BaselineError])
+def test_errors_are_shown_in_one_line(kind: type[BiasError]) -> None:
+    shown = str(kind(f"a\n  b{WORST}"))
+    assert shown.startswith("a   b<b onclick=x>")
+    assert shown.isprintable()
+    assert kind("x.yaml:1: é").args == ("x.yaml:1: é",)
+    assert str(kind("x.yaml:1: é")) == "x.yaml:1: é"
+
+
+@pytest.mark.parametrize("kind", [GateFailure, GateWarning])
+def test_verdicts_keep_their_lines(kind: type[Exception]) -> None:
+    assert str(kind("a\nb\x1b")) == "a\nb\\x1b"
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.add(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_a_measurement_is_shown_escaped(tmp_path) -> None:
+    measurement = replace(
+        measure("lm-occupation", load_model("demo-lm"), limit=20),
+        suite=HOSTILE,
+        model=WORST,
+        notes=(WORST,),
+        reasons={"x": WORST},
+    )
+    refuse_obeyed(repr(measurement))
+    page = _Tags()
+    page.feed(measurement._repr_html_())
+    assert page.tags == {"table", "caption", "thead", "tr", "th", "tbody", "td", "p"}
+    refuse_obeyed(page.text)
+    judgement = judge_limit(measurement, Limit(at_most=1.0))
+    refuse_obeyed(make_table([measurement], [judgement]))
+    assert "<b" not in make_table([measurement], [judgement])
+    write_json(tmp_path / "out.json", [measurement], [SettledJudgement(judgement, "passed")], 0)
+    report = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert (report["measurements"][0]["model"], report["measurements"][0]["notes"]) == (WORST, [WORST])
