@@ -6,8 +6,8 @@
     python scripts/compatibility.py plugins                          # beside other pytest plugins
 
 Each row gets a virtual environment of its own, which holds the wheel and no checkout. ``floors`` takes the oldest Python that
-``pyproject.toml`` allows and the least version of each dependency; ``newest`` takes the newest Python that is installed here and whatever
-pip resolves without a constraint. The main job is the README's first command. Every printed value must be the one of this environment to
+``pyproject.toml`` allows and the least version of each dependency, those of extras included; ``newest`` takes the newest Python that is
+installed here and whatever pip resolves without a constraint. The main job is the README's first command. Every printed value must be the one of this environment to
 ``RELATIVE_TOLERANCE``: other versions of torch round differently, in the last digits.
 
 The row ``plugins`` installs other pytest plugins into one environment. It loads each of them alone beside this one and runs a small project
@@ -31,6 +31,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import tomllib
 from tabulate import tabulate
@@ -38,6 +39,7 @@ from tabulate import tabulate
 ROOT = Path(__file__).resolve().parent.parent
 RELATIVE_TOLERANCE = 1e-5
 MAIN_JOB = ["--bias-model=demo", "--bias-suite=all", "--bias-limit=2000"]
+FLOOR_EXTRAS = ("train", "gguf", "parquet")
 SHOWN = ("python", "pytest", "torch", "transformers", "numpy", "scipy")
 
 # The package of each plugin, and the options that make it act.
@@ -144,17 +146,18 @@ def _environment(folder: Path, interpreter: str, wheel: Path, pins: Sequence[str
     return python
 
 
-def _project() -> dict[str, object]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert isinstance(project, dict)
+def _project() -> dict[str, Any]:
+    """Return the table ``project`` of pyproject.toml."""
+    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     return project
 
 
 def _floors() -> list[str]:
-    """Return the least version of each declared dependency as pins."""
-    requirements = _project()["dependencies"]
-    assert isinstance(requirements, list)
-    return [str(requirement).replace(">=", "==") for requirement in requirements]
+    """Return the least version of each dependency, and of what the extras in ``FLOOR_EXTRAS`` add, as pins."""
+    project = _project()
+    extras = project["optional-dependencies"]
+    requirements = [*project["dependencies"], *(entry for name in FLOOR_EXTRAS for entry in extras[name])]
+    return [requirement.replace(">=", "==") for requirement in requirements]
 
 
 def _python(*, oldest: bool) -> str:
