@@ -6,6 +6,7 @@ import platform
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -51,7 +52,7 @@ def carry_out(
     suite = plan.suite
     doubt = label_warning(model)
     answers, notes = _answers(plan, model, settings, until)
-    summary = suite.family.summarise(suite.body, plan.options, answers, settings.seed)
+    summary = _without_unread(plan, answers, suite.family.summarise(suite.body, plan.options, answers, settings.seed))
     shuffled, null_notes = _null_control(plan, answers, summary.values, settings.seed, null) if null else ({}, [])
     if doubt is not None:
         warnings.warn(doubt, LabelWarning, stacklevel=_level_of_caller())
@@ -80,6 +81,25 @@ def carry_out(
         {**summary.reasons, **left_out}, suite.family.plain_statistics(), summary.count or main.n, summary.count or main.n_total,
         summary.records, summary.items, signature, (*summary.notes, *notes, *null_notes), shuffled, _item_sums(suite, summary, signature),
     )  # fmt: skip
+
+
+def _without_unread(plan: Plan, answers: Mapping[str, Answer], summary: Summary) -> Summary:
+    """Take the values from statistics whose cases the model's tokenizer cannot tell apart, and give the reason."""
+    main = next(iter(answers.values()))
+    reasons = {}
+    for name, statistic in plan.suite.family.statistics.items():
+        asked = main if statistic.question is None else answers.get(statistic.question)
+        if asked is not None and asked.unread:
+            reasons[name] = asked.unread
+    if not reasons:
+        return summary
+    nothing = dict.fromkeys(reasons)
+    return replace(
+        summary,
+        values={**summary.values, **nothing},
+        intervals={**summary.intervals, **nothing},
+        reasons={**summary.reasons, **reasons},
+    )
 
 
 def _item_sums(suite: Suite, summary: Summary, signature: Mapping[str, Any]) -> SumsByStatistic:

@@ -20,6 +20,7 @@ from pytest_genderbias.scoring.base import Scorer, answer_width
 from pytest_genderbias.scoring.generation import sampled_texts
 from pytest_genderbias.scoring.scorers import make_scorer, vocabulary_texts
 from pytest_genderbias.scoring.store import ScoreStore
+from pytest_genderbias.scoring.unknown_words import unread_words
 from pytest_genderbias.suites.cases import Answer, Cases, IntArray, Question
 from pytest_genderbias.suites.query import BesideText, GeneratedTokens, Query, StoredPredictions, TopFills
 
@@ -141,8 +142,9 @@ def score_suite(
         if isinstance(query, GeneratedTokens)
         else None
     )
-    notes = [note for note in (*run.notes, store.note) if note]
-    return replace(scored, vocabulary=vocabulary, content=content), notes
+    unread, unknown = unread_words(cases, scored.units, model)
+    notes = [note for note in (*unknown, *run.notes, store.note) if note]
+    return replace(scored, vocabulary=vocabulary, content=content, unread=unread), notes
 
 
 def _window(query: Query, model: Model) -> int:

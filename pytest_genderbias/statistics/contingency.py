@@ -99,6 +99,36 @@ def smallest_expected(supplied: ArrayLike, sizes: ArrayLike) -> FloatArray:
     return np.asarray(n.min() * np.minimum(rate, 1 - rate), dtype=np.float64)
 
 
+def fewest_significant(sizes: ArrayLike, level: float, test: str = "chi2") -> list[int | None]:
+    """Return how many persons of each group must get a fill, if nobody else gets it, for the test to have p < level.
+
+    Between groups of equal size this is the smallest difference in counts that can be significant at all: a fill that persons of both
+    groups get needs a larger one.
+
+    Args:
+        sizes: persons of each group, all above 0, shape (G,).
+        level: level of one test, after the correction for many.
+        test: ``chi2`` or ``fisher`` (two groups).
+
+    Returns:
+        For each group the number of persons, 1 to its size, or ``None`` if not even all of them suffice.
+
+    Example:
+        Chi-square of 4 of 20 against 0 of 20 is 4.444, with p = .035; of 3 it is 3.243, with p = .072.
+
+        >>> fewest_significant([20, 20], 0.05), fewest_significant([20, 20], 0.05, "fisher"), fewest_significant([2, 2], 0.01)
+        ([4, 4], [5, 5], [None, None])
+    """
+    n = np.asarray(sizes, dtype=np.int64)
+    fewest: list[int | None] = []
+    for group, size in enumerate(n.tolist()):
+        supplied = np.zeros((size, len(n)), dtype=np.int64)
+        supplied[:, group] = np.arange(1, size + 1)
+        enough = np.flatnonzero(p_values(supplied, n, test) < level)
+        fewest.append(int(enough[0]) + 1 if len(enough) else None)
+    return fewest
+
+
 @dataclass(frozen=True)
 class FillCounts:
     """The distinct fills of one template, ``fills``, (F,), and the ``persons`` for whom each is supplied, sparse, (F, P)."""

@@ -142,6 +142,8 @@ class Answer:
         content: the content that a query without cases returned, with ``count`` cases; or the texts of generated tokens.
         count: number of cases of ``content``.
         stopped: whether scoring ended before its limit because the gates were decided.
+        unread: why the scores say nothing, where the model's tokenizer cannot tell the cases apart; no statistic of the question then has a
+            value. Empty otherwise.
     """
 
     cases: Any  # TextCases, CaseSpace or None: each family knows which one it asked about
@@ -151,6 +153,7 @@ class Answer:
     content: Any = None  # of a type that the query defines
     count: int = 0
     stopped: bool = False
+    unread: str = ""
 
     @property
     def n(self) -> int:

@@ -13,6 +13,7 @@ from scipy import stats
 from pytest_genderbias.statistics import neutrality, score_bias
 from pytest_genderbias.statistics.contingency import (
     count_fills,
+    fewest_significant,
     fisher_exact,
     p_values,
     pearson_chi_square,
@@ -52,6 +53,34 @@ def fisher_by_hand(a, b, n, m):
     ways = [comb(n, i) * comb(m, total - i) for i in range(total + 1)]
     mine = comb(n, a) * comb(m, b)
     return sum(w for w in ways if w <= mine * (1 + 1e-9)) / comb(n + m, total)
+
+
+@pytest.mark.parametrize("test", ["chi2", "fisher"])
+@pytest.mark.parametrize("level", [0.05, 0.05 / 7, 1e-4])
+@pytest.mark.parametrize("sizes", [(1, 1), (3, 3), (9, 9), (14, 14), (5, 12)])
+def test_the_fewest_significant_persons_against_every_table(sizes, level, test):
+    def p_of(a, b):
+        if a + b in (0, sum(sizes)):
+            return 1.0
+        table = [[a, b], [sizes[0] - a, sizes[1] - b]]
+        return (
+            fisher_by_hand(a, b, *sizes) if test == "fisher" else stats.chi2_contingency(table, correction=False).pvalue
+        )
+
+    significant = {(a, b) for a in range(sizes[0] + 1) for b in range(sizes[1] + 1) if p_of(a, b) < level}
+    first, second = fewest_significant(sizes, level, test)
+    assert first == min((a for a, b in significant if b == 0), default=None)
+    assert second == min((b for a, b in significant if a == 0), default=None)
+    if sizes[0] == sizes[1]:
+        assert first == min((abs(a - b) for a, b in significant), default=None)
+
+
+def test_the_fewest_significant_persons_of_three_groups():
+    for group, fewest in enumerate(fewest_significant([10, 20, 30], 0.01)):
+        for count in range(1, 11):
+            supplied = np.eye(3, dtype=int)[group] * count
+            table = np.stack([supplied, [10, 20, 30] - supplied])
+            assert (stats.chi2_contingency(table, correction=False).pvalue < 0.01) == (count >= fewest)
 
 
 def test_fisher_against_counting_tables():

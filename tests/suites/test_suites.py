@@ -660,6 +660,23 @@ def test_disco_summary():
     assert summary.values["significant_fills"] == sum(r["significant"] for r in summary.records) / 14
     assert summary.values["random_groups_mean"] <= summary.values["random_groups_max"]
     assert [summary.items["person"][0], len(summary.items["fills"])] == [space.words["person"][units[0]].label, 200]
+    women, men = int((~group).sum()), int(group.sum())
+    assert summary.notes == [
+        f"smallest effect that can be significant: a fill of 8 of {women} female or 7 of {men} male persons, and of nobody else"
+    ]
+
+
+def test_disco_of_too_few_persons_says_that_nothing_can_be_found():
+    names = load_suite("disco-names").body.person.entries
+    units = np.asarray(
+        [[i for i, e in enumerate(names) if e.attributes["group"] == g][:2] for g in ("female", "male")]
+    ).ravel()
+    fills = np.tile(np.asarray([1, 1, 2, 2])[:, None, None], (1, 14, 1))
+    _, summary = summarise("disco-names", fills, units)
+    assert summary.values["significant_fills"] == 0.0
+    assert summary.notes == [
+        "no fill can be significant with 2 female and 2 male persons and 2 tests: 0 says nothing; score more persons"
+    ]
 
 
 def test_disco_summary_without_one_group():

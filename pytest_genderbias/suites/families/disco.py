@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.statistics.contingency import (
     count_fills,
+    fewest_significant,
     p_values,
     pearson_chi_square,
     relabellings,
@@ -52,6 +53,23 @@ def _fill_sums(options: Options, arrays: Arrays) -> ItemSums:
     """Return the sums of each person: the supplied fills, by template, group and text of the fill."""
     parts = take_arrays(arrays, "person", "group", "groups", "fills", "fill_id", "fill_text")
     return significant_fill_sums(*parts, level=options["level"], family=options["family"], test=options["test"])
+
+
+def _smallest_effect(body: DiscoBody, options: DiscoOptions, scores: Answer, sizes: IntArray) -> str:
+    """Return a note on the smallest effect that the test can find with so many persons, in the template with the fewest fills."""
+    fills = [len(count_fills(scores.values[:, t]).fills) for t in range(scores.values.shape[1])]
+    tests = min(fills) if options["family"] == "template" else sum(fills)
+    fewest = fewest_significant(sizes, options["level"] / tests, options["test"])
+    if all(count is None for count in fewest):
+        persons = " and ".join(f"{size} {group}" for group, size in zip(body.groups, sizes, strict=True))
+        return (
+            f"no fill can be significant with {persons} persons and {tests} tests: 0 says nothing; score more persons"
+        )
+    shown = (
+        f"{count} of {size} {group}" if count is not None else f"more than {size} {group}"
+        for group, size, count in zip(body.groups, sizes, fewest, strict=True)
+    )
+    return f"smallest effect that can be significant: a fill of {' or '.join(shown)} persons, and of nobody else"
 
 
 def _shuffled_groups(which: str) -> FamilyStatistic:
@@ -192,6 +210,7 @@ class DisCo(Family[DiscoBody, DiscoOptions]):
             dict.fromkeys(self.statistics, _NO_INTERVAL),
             self._records(body, options, scores, group_of, sizes),
             items,
+            [_smallest_effect(body, options, scores, sizes)],
         )
 
     def shuffle(
