@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from pytest_genderbias.errors import BiasError, DataFileError
 from pytest_genderbias.gates.limits import Limit
@@ -24,6 +24,22 @@ _KEYS = (
 )  # fmt: skip
 _LIMITS = ("at_most", "at_least", "within")
 _RUN_SETTINGS = ("limit", "seed", "batch_tokens", "seeds")
+
+
+class Located(Protocol):
+    """An entry of a file: the file, the line of the entry, and the line of each of its keys."""
+
+    @property
+    def file(self) -> str:
+        """The path of the file."""
+
+    @property
+    def line(self) -> int:
+        """The line where the entry begins."""
+
+    @property
+    def lines(self) -> Mapping[str, int]:
+        """The line of each key."""
 
 
 class Subject(NamedTuple):
@@ -190,26 +206,47 @@ def read_subject(entry: LocatedMap, what: str, run_settings: Sequence[str], load
         run_settings: settings that the entry may have besides the options of the suite.
         load: loads a suite.
     """
-    suite = _load(entry, what, load)
-    statistic = take(entry, "statistic", str, what, default=suite.main_statistic)
-    if statistic not in suite.family.statistics:
+    suite = take(entry, "suite", str, what)
+    statistic = take(entry, "statistic", str, what, default=None)
+    settings = take(entry, "settings", LocatedMap, what, default={})
+    return resolve_subject(entry, suite, statistic, settings, run_settings, load)
+
+
+def resolve_subject(
+    at: Located,
+    name: str,
+    statistic: str | None,
+    settings: Mapping[str, YamlValue],
+    run_settings: Sequence[str],
+    load: LoadSuite,
+) -> Subject:
+    """Load the suite that an entry names, and check statistic and settings against it.
+
+    Args:
+        at: the entry's lines, for messages.
+        name: name or path of the suite.
+        statistic: the suite's main one by default.
+        settings: of the measurement.
+        run_settings: settings that the entry may have besides the options of the suite.
+        load: loads a suite.
+    """
+    suite = _load(at, name, load)
+    if statistic is not None and statistic not in suite.family.statistics:
         known = ", ".join(suite.family.statistics)
-        raise error_at(entry, "statistic", f"{suite.name} has no statistic {statistic!r}; it has {known}")
-    settings = dict(take(entry, "settings", LocatedMap, what, default={}))
+        raise error_at(at, "statistic", f"{suite.name} has no statistic {statistic!r}; it has {known}")
     if unknown := set(settings) - set(suite.family.options) - set(run_settings):
         known = ", ".join([*run_settings, *suite.family.options])
-        raise error_at(entry, "settings", f"unknown setting {min(unknown)!r}; {suite.name} takes {known}")
-    return Subject(suite, statistic, settings)
+        raise error_at(at, "settings", f"unknown setting {min(unknown)!r}; {suite.name} takes {known}")
+    return Subject(suite, statistic or suite.main_statistic, dict(settings))
 
 
-def error_at(entry: LocatedMap, key: str, message: str) -> DataFileError:
+def error_at(entry: Located, key: str, message: str) -> DataFileError:
     """Return an error with the file and the line of a key, or the line of the entry if it has no such key."""
     return DataFileError(f"{entry.file}:{entry.lines.get(key, entry.line)}: {message}")
 
 
-def _load(entry: LocatedMap, what: str, load: LoadSuite) -> Suite:
+def _load(entry: Located, name: str, load: LoadSuite) -> Suite:
     """Load the suite; the path of a suite file is relative to the file that names it."""
-    name = take(entry, "suite", str, what)
     if name.endswith((".yaml", ".yml")):
         name = str(Path(entry.file).parent / Path(name).expanduser())
         if not Path(name).exists():

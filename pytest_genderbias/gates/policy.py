@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Lock
+from threading import Lock, get_ident
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.gates.verdicts import ALWAYS_PASS, INCONCLUSIVE, STALE
@@ -85,24 +85,30 @@ class Referee:
     record: Callable[[Judgement, str], None] | None = None
 
 
-_REFEREES: list[Referee] = []  # of the whole process, so that threads and fixtures share the referee of their test
+_REFEREES: list[tuple[int, Referee]] = []  # with the thread that set each
 _LOCK = Lock()
 
 
 def active_referee() -> Referee:
-    """Return the referee that was set last; the default is strict as :class:`Policy` and records nothing."""
+    """Return the referee that this thread set last, or else any thread; the default is strict as :class:`Policy` and records nothing.
+
+    So tests that run side by side in threads have their own referees, and threads and fixtures of one test share that of their test.
+    A thread that a test starts, while others run beside it, has the referee that was set last.
+    """
     with _LOCK:
-        return _REFEREES[-1] if _REFEREES else Referee()
+        own = [referee for thread, referee in _REFEREES if thread == get_ident()]
+        return own[-1] if own else _REFEREES[-1][1] if _REFEREES else Referee()
 
 
 @contextmanager
 def refereed_by(referee: Referee) -> Iterator[None]:
-    """Make a referee the active one, in all threads of the process."""
+    """Make a referee the active one of this thread, and of all threads that set none."""
+    entry = get_ident(), referee
     with _LOCK:
-        _REFEREES.append(referee)
+        _REFEREES.append(entry)
     try:
         yield
     finally:
         with _LOCK:
-            last = max(i for i, other in enumerate(_REFEREES) if other is referee)
+            last = max(i for i, other in enumerate(_REFEREES) if other is entry)
             del _REFEREES[last]

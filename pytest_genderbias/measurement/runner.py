@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
 
-from pytest_genderbias.errors import BiasError, ModelError, SettingError
+from pytest_genderbias.errors import SettingError
 from pytest_genderbias.folders import default_cache
 from pytest_genderbias.measurement.carry_out import Until, carry_out
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plan import Plan, plan_measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
-from pytest_genderbias.models.loading import inspect, load
+from pytest_genderbias.measurement.run_models import RunModels
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import evaluation_mode, wrap
-from pytest_genderbias.models.source import LoadSettings, ModelSource
+from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import ModelSpec, parse_spec
 from pytest_genderbias.scoring.engine import Progress, ScoreSettings
-from pytest_genderbias.suites.suite import Suite, load_suite
-
-T = TypeVar("T")
+from pytest_genderbias.suites.suite import LoadedSuites, Suite
 
 _NO_NULL = "no null control: the value is a mean over restarts; measure one of them (without seeds) to see its own"
 
@@ -76,6 +71,8 @@ class _Request:
 class Runner:
     """Measures suites on models, with one model in memory and each measurement made once.
 
+    Threads may share a runner; it makes one measurement at a time.
+
     Args:
         load: how models are loaded.
         score: settings of scoring.
@@ -102,54 +99,33 @@ class Runner:
         threads: int | None = None,
     ) -> None:
         """Keep the settings; nothing is loaded yet."""
-        self.load_settings = load or LoadSettings()
+        #: Loads each suite of the run once.
+        self.suites = LoadedSuites()
+        #: Loads the models of the run, and keeps one in memory.
+        self.models = RunModels(load or LoadSettings(), threads)
         self.score = score or RunSettings()
         self.data = None if data is None else Path(data)
-        self.seeds, self.options, self.threads = seeds, tuple(options), threads
-        #: Results that hold copies of the model in memory. They are dropped together with it.
-        self.kept_with_model: dict[str, object] = {}
-        self._suites: dict[str, Suite] = {}
-        self._sources: dict[str, ModelSource] = {}
-        self._refused: dict[str, str | None] = {}  # by name of the model: the error, until it has been reported in full
-        self._loaded: tuple[ModelSpec, Model] | None = None
-        self._measurements: dict[str, Measurement] = {}
+        self.seeds, self.options = seeds, tuple(options)
+        self._measurements: dict[object, Measurement] = {}
 
     def suite(self, name: str | Path) -> Suite:
         """Load a suite once, by the name of a packaged suite or the path of a file."""
-        if str(name) not in self._suites:
-            self._suites[str(name)] = load_suite(name)
-        return self._suites[str(name)]
-
-    def source(self, spec: ModelSpec) -> ModelSource:
-        """Locate a model and read its role, without loading its weights."""
-        if spec.target not in self._sources:
-            self._sources[spec.target] = self._refused_once(spec, lambda: inspect(spec, self.load_settings))
-        return replace(self._sources[spec.target], spec=spec)  # another model may share the files under another name
+        return self.suites(name)
 
     def model(self, spec: ModelSpec) -> Model:
         """Load a model and keep it in memory; the previous one is released first."""
-        if self._loaded is None or self._loaded[0] != spec:
-            self.release()
-            if self.threads is not None:
-                import torch
-
-                torch.set_num_threads(self.threads)
-            self._loaded = spec, self._refused_once(spec, lambda: load(self.source(spec), self.load_settings))
-        return self._loaded[1]
+        return self.models.model(spec)
 
     def release(self) -> None:
         """Release the model in memory, and all that was kept with it."""
-        if self._loaded is not None:
-            self._loaded = None
-            self.kept_with_model.clear()
-            gc.collect()
+        self.models.release()
 
     def open(self, model: str | ModelSpec | Model | object) -> Model:
         """Return a model, loaded if it is a spec. The runner does not keep it, so that it can stand beside the one in memory."""
         target = _target_of(model)
         if isinstance(target, Model):
             return target
-        return load(inspect(target, self.load_settings), self.load_settings)
+        return self.models.load(target)
 
     def measure(
         self,
@@ -174,26 +150,25 @@ class Runner:
             SettingError, UnknownNameError: a setting or option is wrong.
         """
         loaded = self._suite_of(suite)
-        with evaluation_mode(model):
+        with self.models.lock, evaluation_mode(model):
             return self._measured(loaded, _target_of(model), self._request(loaded, settings or {}), until)
 
     def _measured(
         self, loaded: Suite, target: ModelSpec | Model, request: _Request, until: Until | None
     ) -> Measurement:
         """Return the earlier measurement of this request, or make it."""
-        known = _name_of(target)
-        key = repr((loaded.digest, loaded.name, known, request.key, until))
-        if known is None or key not in self._measurements:
-            seeds, request = self._restarts(loaded, target, request)
-            if seeds is None:
-                plan = self._plan(loaded, target, request)
-                measurement = carry_out(plan, self._model_of(target), request.scoring, until, request.score.null)
-            else:
-                measurement = self._over_restarts(loaded, target, request, seeds)
-            if known is None:
-                return measurement
+        key = _key(loaded, target, request, until)
+        if key is not None and key in self._measurements:
+            return self._measurements[key]
+        seeds, request = self._restarts(loaded, target, request)
+        if seeds is None:
+            plan = self._plan(loaded, target, request)
+            measurement = carry_out(plan, self._model_of(target), request.scoring, until, request.score.null)
+        else:
+            measurement = self._over_restarts(loaded, target, request, seeds)
+        if key is not None:
             self._measurements[key] = measurement
-        return self._measurements[key]
+        return measurement
 
     def measure_once(
         self, suite: str | Suite, model: Model, settings: Mapping[str, object] | None = None
@@ -205,17 +180,6 @@ class Runner:
         loaded = self._suite_of(suite)
         request = self._request(loaded, {"null": 0, **(settings or {})})
         return carry_out(self._plan(loaded, model, request), model, request.scoring, null=request.score.null)
-
-    @contextmanager
-    def unreported(self) -> Iterator[None]:
-        """Suppress an error inside the ``with`` block. If a model was refused, the next request for it gets the full message."""
-        reported = {name for name, message in self._refused.items() if message is None}
-        try:
-            yield
-        except BiasError as error:
-            for name in self._refused.keys() - reported:
-                if self._refused[name] is None:
-                    self._refused[name] = str(error)
 
     def _suite_of(self, suite: str | Path | Suite) -> Suite:
         return suite if isinstance(suite, Suite) else self.suite(suite)
@@ -269,7 +233,7 @@ class Runner:
         first_seed = request.score.seed
         seeds = range(first_seed, first_seed + count)
         if isinstance(model, ModelSpec) and model.seeded:
-            restarts = self._refused_once(model, lambda: [model.for_seed(k) for k in range(count)])
+            restarts = self.models.refused_once(model, lambda: [model.for_seed(k) for k in range(count)])
             seeds = range(count)
         trains = self._plan(suite, restarts[0], request).trains
         measurements = []
@@ -281,22 +245,11 @@ class Runner:
         return replace(combined, notes=(*combined.notes, _NO_NULL)) if request.score.null else combined
 
     def _plan(self, suite: Suite, model: ModelSpec | Model, request: _Request) -> Plan:
-        role = model.role if isinstance(model, Model) else self.source(model).role
+        role = model.role if isinstance(model, Model) else self.models.source(model).role
         return plan_measurement(suite, model.name, role, request.options, request.data, request.score.seed)
 
     def _model_of(self, model: ModelSpec | Model) -> Model:
-        return model if isinstance(model, Model) else self.model(model)
-
-    def _refused_once(self, spec: ModelSpec, load: Callable[[], T]) -> T:
-        """Return what ``load`` gives. Its error is raised in full once, and in short for later requests of this model."""
-        if spec.name in self._refused:
-            message, self._refused[spec.name] = self._refused[spec.name], None
-            raise ModelError(message or f"{spec.name} cannot be measured; the first test that asked for it says why")
-        try:
-            return load()
-        except BiasError:
-            self._refused[spec.name] = None
-            raise
+        return model if isinstance(model, Model) else self.models.model(model)
 
 
 def cache_folder(cache: object) -> Path | None:
@@ -315,11 +268,18 @@ def _target_of(model: object) -> ModelSpec | Model:
     return parse_spec(model) if isinstance(model, str) else wrap(model)
 
 
-def _name_of(model: ModelSpec | Model) -> str | None:
-    """Return a text that stands for the weights of a model; ``None`` where they may change.
+def _key(suite: Suite, model: ModelSpec | Model, request: _Request, until: Until | None) -> tuple[object, ...] | None:
+    """Return a key that is equal for requests with the same measurement; ``None`` where later ones may give another.
 
-    The files behind a spec are taken to stay the same as long as the runner lives.
+    The files behind a spec are taken to stay the same as long as the runner lives. The key holds the functions of ``until``, so that no
+    later function can take the identity of one of them.
     """
-    if isinstance(model, ModelSpec):
-        return repr(model)
-    return None if model.fingerprint is None else repr((model.name, model.spec, model.fingerprint))
+    if isinstance(model, Model) and model.fingerprint is None:
+        return None
+    known = model if isinstance(model, ModelSpec) else (model.name, model.spec, model.fingerprint)
+    key = (suite.digest, suite.name, known, request.key, None if until is None else tuple(until.items()))
+    try:
+        hash(key)
+    except TypeError:  # a callable of the caller
+        return None
+    return key

@@ -38,7 +38,8 @@ class BiasSession:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self.runner = _make_runner(config)
+        of_cases, self.of_steps = (TerminalProgress(config, unit) for unit in ("cases", "steps"))
+        self.runner = _make_runner(config, of_cases)
 
     def suite(self, name: str | Path) -> Suite:
         """Load a suite once."""
@@ -68,8 +69,7 @@ class BiasSession:
         """Mitigate a model, or return the earlier run with these arguments."""
         from pytest_genderbias.mitigation.harness.mitigation_runner import MitigationRunner
 
-        progress = TerminalProgress(self._config, "steps")
-        mitigations = MitigationRunner(self.runner, runs_folder(self._config), progress)
+        mitigations = MitigationRunner(self.runner, runs_folder(self._config), self.of_steps)
         return mitigations.mitigate(spec, method, recipe, seeds=seeds, controls=controls)
 
 
@@ -129,14 +129,14 @@ def mitigate_or_skip(
         return bias_session(config).mitigate(spec, method, recipe, seeds, controls)
 
 
-def _make_runner(config: pytest.Config) -> Runner:
+def _make_runner(config: pytest.Config, progress: TerminalProgress) -> Runner:
     from pytest_genderbias.measurement.runner import Runner, RunSettings
     from pytest_genderbias.models.source import LoadSettings
 
     run = config.stash[SETTINGS]
     return Runner(
         LoadSettings(run.device, run.dtype, run.labels, run.trust_remote_code),
-        RunSettings(run.limit, run.seed, run.batch_tokens, run.cache, run.null, TerminalProgress(config)),
+        RunSettings(run.limit, run.seed, run.batch_tokens, run.cache, run.null, progress),
         data=run.data,
         seeds=run.seeds,
         options=run.options,

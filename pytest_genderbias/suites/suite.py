@@ -100,3 +100,17 @@ def load_suite(name: str | Path) -> Suite:
         defaults,
         digest,
     )
+
+
+class LoadedSuites:
+    """Suites by the name of a packaged suite or the path of a file, each loaded once."""
+
+    def __init__(self) -> None:
+        """Load nothing yet."""
+        self._suites: dict[str, Suite] = {}
+
+    def __call__(self, name: str | Path) -> Suite:
+        """Return a suite. Errors as :func:`load_suite`."""
+        if str(name) not in self._suites:
+            self._suites[str(name)] = load_suite(name)
+        return self._suites[str(name)]

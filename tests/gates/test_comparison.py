@@ -430,15 +430,15 @@ def test_the_table_says_better_and_alike_in_words() -> None:
 
 def test_models_take_no_turns_in_memory(jobs: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[str] = []
-    from pytest_genderbias.measurement import runner
+    from pytest_genderbias.measurement import run_models
 
-    real = runner.load
+    real = run_models.load
 
     def load(source: Any, settings: Any) -> Any:
         loaded.append(source.spec.name)
         return real(source, settings)
 
-    monkeypatch.setattr(runner, "load", load)
+    monkeypatch.setattr(run_models, "load", load)
     jobs.path.joinpath("other-nli.yaml").write_text(
         jobs.path.joinpath("tiny-nli.yaml").read_text().replace("suite: tiny-nli", "suite: other-nli")
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -135,6 +136,26 @@ def test_the_policy_holds_in_other_threads(now: Measurement, better: Measurement
         with pytest.warns(GateWarning, match=r"^stale: "):
             pool.submit(settle, stale).result()
     assert len(recorded) == 1
+
+
+def test_tests_side_by_side_in_threads_have_their_own_referees(
+    now: Measurement, better: Measurement, tmp_path: Path
+) -> None:
+    stale = baseline_of(tmp_path, now).judge(better)
+    recorded: dict[str, list[str]] = {"fail": [], "warn": []}
+    both = threading.Barrier(2)
+
+    def test(action: str) -> None:
+        with refereed_by(Referee(Policy(stale=action), lambda _, outcome: recorded[action].append(outcome))):
+            both.wait(5)  # until the other thread has set its referee, too
+            with suppress(GateFailure), pytest.warns() if action == "warn" else nullcontext():
+                settle(stale)
+            both.wait(5)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(test, recorded))
+    assert recorded == {"fail": [FAILED], "warn": [WARNED]}
+    assert active_referee() == Referee()
 
 
 def test_every_judgement_of_a_test_is_recorded_before_the_first_failure(now: Measurement) -> None:

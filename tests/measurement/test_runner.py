@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ from support.tiny_checkpoints import save_checkpoint
 from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
 from pytest_genderbias.gates.limits import Limit, decided_by
-from pytest_genderbias.measurement import runner as module
+from pytest_genderbias.measurement import run_models as module
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import parse_spec
@@ -58,7 +60,7 @@ def test_one_model_is_in_memory(loads: list) -> None:
     runner = uncached()
     model = runner.model(parse_spec("demo-lm"))
     network = weakref.ref(model.backend.network)
-    runner.kept_with_model["copy"] = model
+    runner.models.kept_with_model["copy"] = model
     assert runner.model(parse_spec("demo-lm")) is model
     del model
     real, alive = module.load, []
@@ -66,7 +68,7 @@ def test_one_model_is_in_memory(loads: list) -> None:
         patch.setattr(module, "load", lambda source, how: alive.append(network()) or real(source, how))
         runner.measure("nli-occupation", "demo-nli")
     assert alive == [None], "the first model is released before the second is loaded"
-    assert not runner.kept_with_model and loads == ["demo-lm", "demo-nli"]
+    assert not runner.models.kept_with_model and loads == ["demo-lm", "demo-nli"]
     runner.release()
     gc.collect()
 
@@ -86,7 +88,7 @@ def test_a_refused_model_is_reported_in_full_once(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="broken cannot be measured; the first"):
         runner.measure("disco-terms", spec)
     again = uncached()
-    with again.unreported():
+    with again.models.unreported():
         again.measure("disco-terms", spec)
     with pytest.raises(ModelError, match="the weights of broken"):
         again.measure("disco-terms", spec)
@@ -159,8 +161,72 @@ def test_the_error_of_one_model_is_not_reported_for_another(tmp_path: Path) -> N
         (tmp_path / name / "config.json").write_text("no JSON")
     broken = [parse_spec(f"{name}={tmp_path / name}") for name in ("first", "second")]
     for spec in broken:
-        with runner.unreported():
+        with runner.models.unreported():
             runner.measure("lm-occupation", spec)
     for spec in broken:
         with pytest.raises(ModelError, match=f"{spec.name} |/{spec.name}"):
             runner.measure("lm-occupation", spec)
+
+
+def test_models_of_one_name_in_two_folders_are_refused_each_for_itself(tmp_path: Path) -> None:
+    runner = uncached()
+    (tmp_path / "config.json").write_text("no JSON")
+    for _ in range(2):
+        with pytest.raises(ModelError):
+            runner.measure("lm-occupation", f"m={tmp_path}")
+    assert runner.measure("lm-occupation", "m=demo-lm").model == "m"
+    with pytest.raises(ModelError, match="m cannot be measured; the first error about it says why"):
+        runner.measure("lm-occupation", f"m={tmp_path}")
+
+
+def test_one_file_of_two_kinds_is_two_models(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("he 1 0\nshe 0 1\n")
+    models = uncached().models
+    specs = [parse_spec(f"m={kind}{tmp_path / 'words.txt'}") for kind in ("text:", "")]
+    assert [models.source(spec).role.kind for spec in specs] == ["text", "vectors"]
+
+
+class Decided:
+    """A function for ``until`` whose ``repr`` says nothing."""
+
+    def __init__(self, decided: bool) -> None:
+        self.decided = decided
+
+    def __call__(self, low: float, high: float) -> bool:
+        return self.decided
+
+    def __repr__(self) -> str:
+        return "Decided"
+
+
+class Unhashable(Decided):
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("kind", [Decided, Unhashable])
+def test_functions_that_stop_scoring_are_told_apart_by_what_they_are(kind: type[Decided]) -> None:
+    runner = Runner(score=RunSettings(limit=1024, cache=None))
+
+    def measured(decided: Decided):
+        return runner.measure("nli-occupation", "demo-nli", until={"net_neutral": decided})
+
+    stops, goes_on = kind(True), kind(False)
+    first = measured(stops)
+    assert first.n < measured(goes_on).n == 1024, "stopped at the first look"
+    assert (measured(stops) is first) == (kind is Decided)
+
+
+def test_threads_that_share_a_runner_load_a_model_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner, real, loading, loads = uncached(), module.load, threading.Event(), []
+
+    def load(source, settings):
+        loads.append(source.spec.name)
+        if len(loads) > 1:
+            loading.set()
+        loading.wait(0.3)  # for another thread that does not wait for this one
+        return real(source, settings)
+
+    monkeypatch.setattr(module, "load", load)
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.map(lambda _: runner.measure("lm-occupation", "demo-lm"), range(2))
+    assert loads == ["demo-lm"] and first is second

@@ -64,7 +64,7 @@ def test_a_reference_that_cannot_be_loaded_says_why_once(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     errors = [line for line in result.outlines if line.startswith("ModelError: ")]
     assert ["absent" in line for line in errors] == [True] + [False] * later
-    assert all("a cannot be measured; the first test that asked for it says why" in line for line in errors[1:])
+    assert all("a cannot be measured; the first error about it says why" in line for line in errors[1:])
 
 
 def test_a_baseline_is_judged_where_the_reference_cannot_be(jobs: pytest.Pytester) -> None:

@@ -67,7 +67,7 @@ def test_a_missing_restart_is_one_error(wide_project: pytest.Pytester) -> None:
     tellers = {line.rpartition(" - ")[2][:14] for line in result.outlines if "seed_3" in line}
     assert tellers == {"g.bias.yaml:2:"}, "the first test tells it whole, the second refers to the first"
     result.stdout.fnmatch_lines(
-        ["*ModelError: *:seed_3 *", "*ModelError: m cannot be measured; the first test that asked for it says why"]
+        ["*ModelError: *:seed_3 *", "*ModelError: m cannot be measured; the first error about it says why"]
     )
     result = wide_project.runpytest("--bias-model=m=./nowhere/seed-{seed}", "--bias-seeds=3")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

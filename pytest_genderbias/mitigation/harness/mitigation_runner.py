@@ -44,28 +44,30 @@ class MitigationRunner:
 
         Raises:
             SettingError: the spec holds ``{seed}``; or as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`.
-            NotApplicableError, ModelError: as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`.
+            MitigationNotApplicableError, ModelError: as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`.
         """
         parsed = parse_spec(spec) if isinstance(spec, str) else spec
         if parsed is not None and parsed.seeded:
             raise SettingError(
                 f"{parsed.name}={parsed.spec} is one checkpoint a seed, and a mitigation starts from one; name one of them"
             )
-        model = None if parsed is None else self.runner.model(parsed)
         name = parsed.name if parsed is not None else recipe.name if recipe is not None else ""
         of_recipe = None if recipe is None else (recipe.name, recipe.settings())
         key = f"mitigation {(parsed, name, method.settings(), of_recipe, seeds, controls, self.folder)!r}"
-        if key not in self.runner.kept_with_model:
-            run: MitigationRun | BiasError
-            try:
-                run = mitigate(
-                    None if model is None else replace(model, name=name), method, recipe, seeds=seeds, controls=controls,
-                    folder=self.folder, progress=self.progress, runner=self.runner, name=name,
-                )  # fmt: skip
-            except BiasError as error:
-                run = error
-            self.runner.kept_with_model[key] = run
-        outcome = self.runner.kept_with_model[key]
+        models = self.runner.models
+        with models.lock:
+            model = None if parsed is None else replace(models.model(parsed), name=name)
+            if key not in models.kept_with_model:
+                run: MitigationRun | BiasError
+                try:
+                    run = mitigate(
+                        model, method, recipe, seeds=seeds, controls=controls, folder=self.folder, progress=self.progress,
+                        runner=self.runner, name=name,
+                    )  # fmt: skip
+                except BiasError as error:
+                    run = error
+                models.kept_with_model[key] = run
+            outcome = models.kept_with_model[key]
         if isinstance(outcome, BiasError):
             raise outcome
         assert isinstance(outcome, MitigationRun)

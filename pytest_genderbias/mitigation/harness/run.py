@@ -33,6 +33,7 @@ _VERSION = 1  #: of the folder of a training; a training of another version is r
 
 ModelOrSpec = str | Model  #: a loaded model, or the spec of one that is loaded when it is needed
 Side = ModelOrSpec | Sequence[ModelOrSpec]  #: one model for all seeds, or a model a seed
+Measured = dict[str, list[list[Measurement]]]  #: by side, seed and model
 
 
 @contextmanager
@@ -82,8 +83,11 @@ class MitigationRun:
     name: str = field(default="", repr=False)
     progress: bool | Progress = field(default=False, repr=False, compare=False)
     _workshop: object = field(default=None, repr=False, compare=False)  # keeps its temporary folder as long as the run
-    _measurements: dict[object, Measurement] = field(default_factory=dict, repr=False, compare=False)
-    _performances: dict[object, dict[str, Performance]] = field(default_factory=dict, repr=False, compare=False)
+    # Not copied by dataclasses.replace: a run with another runner, recipe or name has other figures.
+    _measurements: dict[object, Measurement] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _performances: dict[object, dict[str, Performance]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         """Give each side one model a seed, and reject sides that do not match."""
@@ -119,8 +123,12 @@ class MitigationRun:
 
     def open(self, model: ModelOrSpec) -> Model:
         """Return a model of the run, loaded if it is a spec, under the run's name."""
-        loaded = self.runner.open(model)
+        loaded = _opened(self.runner, model)
         return replace(loaded, name=self.name) if self.name else loaded
+
+    def measure_sides(self, sides: Sequence[str], suite: str | Suite, **settings: object) -> Measured:
+        """Measure a suite on every model of several sides. All else as :meth:`measure`."""
+        return {side: self.measure(side, suite, **settings) for side in sides}
 
     @mitigation_errors()
     def measure(self, side: str, suite: str | Suite, **settings: object) -> list[list[Measurement]]:
@@ -148,13 +156,13 @@ class MitigationRun:
         return [[self._evaluated(self.recipe, model) for model in models] for models in self.models(side)]
 
     def _measured(self, model: ModelOrSpec, suite: Suite, settings: Mapping[str, object]) -> Measurement:
-        key = (_key(model), suite.digest, repr(sorted(settings.items(), key=str)))
+        key = (_key(model), suite.name, suite.digest, repr(sorted(settings.items(), key=str)))
         if key not in self._measurements:
             self._measurements[key] = self.runner.measure_once(suite, self.open(model), settings)
         return self._measurements[key]
 
     def _evaluated(self, recipe: Evaluator, model: ModelOrSpec) -> dict[str, Performance]:
-        key = (id(recipe), _key(model))
+        key = _key(model)
         if key not in self._performances:
             performances = recipe.evaluate(self.open(model))
             self._performances[key] = {performance.name: performance for performance in performances}
@@ -202,7 +210,7 @@ def mitigate(
     if model is None and recipe is None:
         raise SettingError("there is no model to mitigate; give one, or a recipe that makes its own network")
     runner = runner or Runner()
-    base = None if model is None else runner.open(model)
+    base = None if model is None else _opened(runner, model)
     trains = recipe is not None and (recipe.makes_task or method.trains)
     if not trains and method.trains:
         raise SettingError(f"{method.name} takes part in a training; give mitigate() a recipe")
@@ -252,7 +260,7 @@ def _models_of_seed(workshop: _Workshop, method: Method, seed: int, count: int, 
     assert before is not None  # without a model there is a recipe that makes one
 
     def make(applied: Method) -> ModelOrSpec:
-        return workshop.make(applied, seed) if trains else applied.after(workshop.runner.open(before), seed)
+        return workshop.make(applied, seed) if trains else applied.after(_opened(workshop.runner, before), seed)
 
     start = time.perf_counter()
     after = make(method)
@@ -300,7 +308,7 @@ class _Workshop:
     def make(self, method: Method, seed: int) -> ModelOrSpec:
         """Return the model of the recipe and a method: a spec, or a model where the method changes it after the training."""
         trained = self._trained(method, seed)
-        return method.after(self.runner.open(trained), seed) if method.changes("after") else trained
+        return method.after(_opened(self.runner, trained), seed) if method.changes("after") else trained
 
     def _trained(self, method: Method, seed: int) -> str:
         """Train, unless an equal training is in the folder, and return the folder of the model."""
@@ -349,6 +357,11 @@ def held_folder(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def _opened(runner: Runner, model: ModelOrSpec) -> Model:
+    """Return a model, loaded if it is a spec."""
+    return model if isinstance(model, Model) else runner.open(model)
 
 
 def _key(model: ModelOrSpec) -> object:

@@ -1,8 +1,7 @@
-"""The sides of a run: a statistic, or performance on the task, of all models of each side, and comparisons of sides."""
+"""The sides of a run as numbers: a statistic, or the performance on the task, of all models of each side."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -13,88 +12,15 @@ from pytest_genderbias.gates.agreement import different
 from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE
 from pytest_genderbias.gates.verdicts import NO_VALUE, NOT_COMPARABLE
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, MitigationRun
+from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, Measured, MitigationRun
 from pytest_genderbias.recipes.recipe import Performance
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, log_sums
-from pytest_genderbias.statistics.inference.paired import Difference, Distance
-from pytest_genderbias.statistics.inference.reduction import (
-    compare_weighted_items,
-    compare_weighted_restarts,
-    item_slope,
-)
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, log_sums
+from pytest_genderbias.statistics.inference.paired import Distance
+from pytest_genderbias.statistics.inference.sides import KnownSums, SideValues
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite
-
-Measured = dict[str, list[list[Measurement]]]  #: by side, seed and model
-
-
-@dataclass(frozen=True)
-class SideValues:
-    """The values of one figure on all models of each side.
-
-    Attributes:
-        values: by side, shape (seeds, models).
-        item_sums: given side, seed and model, the sums over items of that model.
-        distance: from values to how bad they are, larger is worse; elementwise.
-        neutral: the value without bias.
-        restarts: whether sides are compared over restarts, and not over items.
-        part: which part of the cases was scored, in words; empty if all were.
-    """
-
-    values: Mapping[str, FloatArray]
-    item_sums: Callable[[str, int, int], ItemSums]
-    distance: Distance
-    neutral: float = 0.0
-    restarts: bool = False
-    part: str = ""
-
-    def distance_of(self, side: str) -> float:
-        """Return the distance from neutral: of the mean over restarts, or else the mean distance of the models."""
-        values = self.values[side]
-        return float(np.mean(self.distance(values.mean(axis=0) if self.restarts else values)))
-
-    def value_of(self, side: str) -> float:
-        """Return the mean over all models of a side."""
-        return float(self.values[side].mean())
-
-    def compare(self, now: str, then: Mapping[str, float], kept: float = 1.0) -> Difference:
-        """Return the distance of side ``now`` minus ``kept`` times the weighted distances of the sides ``then``.
-
-        Where the figure is not made of items or restarts that could vary, figures of all cases are compared as they are, and figures of
-        a sample have infinite bounds.
-        """
-        weights = [
-            w / self.values[side].shape[1] for side, w in then.items() for _ in range(self.values[side].shape[1])
-        ]
-        try:
-            if self.restarts:
-                columns = [column for side in then for column in self.values[side].T]
-                difference = compare_weighted_restarts(
-                    columns, self.values[now].mean(axis=1), self.distance, self.neutral, weights, kept, LEVEL
-                )
-                return replace(difference, over=f"{difference.over}, {self.part}") if self.part else difference
-            models = [(self._sums_of(side), w) for side, w in then.items()]
-            shares = [w / len(sums) for sums, w in models for _ in sums]
-            all_sums = [item_sums for sums, _ in models for item_sums in sums]
-            return compare_weighted_items(
-                all_sums, self._sums_of(now), self.distance, self.neutral, shares, kept, LEVEL
-            )
-        except UndefinedError as error:
-            value = self.distance_of(now) - kept * sum(w * self.distance_of(side) for side, w in then.items())
-            return self._without_bounds(value, str(error))
-
-    def _sums_of(self, side: str) -> list[ItemSums]:
-        seeds, models = self.values[side].shape
-        return [self.item_sums(side, i, k) for i in range(seeds) for k in range(models)]
-
-    def _without_bounds(self, value: float, reason: str) -> Difference:
-        no_items = np.zeros(0), np.zeros(0, dtype=np.str_)
-        if self.restarts or self.part:
-            over = "restarts" if self.restarts else WHOLE_SUITE
-            return Difference(value, -np.inf, np.inf, 1.0, 1.0, 0, 0, reason, over, *no_items)
-        return Difference(value, value, value, 1.0, 1.0, 0, 0, reason, f"{WHOLE_SUITE}, all of them", *no_items)
 
 
 @dataclass(frozen=True)
@@ -130,19 +56,31 @@ class MeasuredRun:
                         return NOT_COMPARABLE, f"{side} was measured on something else ({'; '.join(unlike)})"
         return None
 
-    def values_of(self, statistic: str | None = None) -> SideValues:
-        """Return a statistic of the suite; a side on which a model has no value is left out."""
-        name = statistic or self.statistic
-        values = {}
+    def figures(self) -> tuple[SideValues, SideValues | None]:
+        """Return the statistic, and what shows on which side of neutral it lies: itself, its partner with a sign, or nothing."""
+        signed = self.statistic if self.about.direction == "away" else self.about.partner
+        figures = self.values_of(self.statistic)
+        if signed is None or signed == self.statistic:
+            return figures, figures if signed else None
+        return figures, self.values_of(signed, by_unit=True)
+
+    def values_of(self, statistic: str, by_unit: bool = False) -> SideValues:
+        """Return a statistic of the suite; a side on which a model has no value is left out.
+
+        Sums are left out where restarts are compared, unless ``by_unit`` asks for them.
+        """
+        values, sums = {}, {}
         for side, models in self.measured.items():
-            rows = [[measurement.values[name] for measurement in group] for group in models]
+            rows = [[measurement.values[statistic] for measurement in group] for group in models]
             if all(v is not None for group in rows for v in group):
                 values[side] = np.asarray(rows, dtype=np.float64)
-        about, first = self.after.statistics[name], self.measured[AFTER][0][0]
-        part = f"on these {first.n:,} of {first.n_total:,} cases" if first.sampled(name) else ""
+                if by_unit or not self.restarts:
+                    sums[side] = [[_sums_of(measurement, statistic) for measurement in group] for group in models]
+        about, first = self.after.statistics[statistic], self.measured[AFTER][0][0]
+        part = f"on these {first.n:,} of {first.n_total:,} cases" if first.sampled(statistic) else ""
         return SideValues(
-            values, lambda side, i, k: self.measured[side][i][k].item_sums(name), cast(Distance, about.distance), about.neutral, self.restarts, part
-        )  # fmt: skip
+            values, sums, cast(Distance, about.distance), about.neutral, WHOLE_SUITE, self.restarts, part, LEVEL
+        )
 
     def interval(self, side: str, statistic: str) -> Interval | None:
         """Return the interval of a side's mean: over restarts if they differ, else over the items of one model."""
@@ -153,23 +91,12 @@ class MeasuredRun:
         return models[0][0].intervals[statistic] if float(np.ptp(values)) == 0 else None
 
 
-def bias_left_by_item(case: MeasuredRun, figures: SideValues) -> Interval | None:
-    """Return the slope of each item's bias after on its bias before: over the items of one pair of models, or over restarts."""
+def _sums_of(measurement: Measurement, statistic: str) -> KnownSums:
+    """Return the item sums of a statistic, or the reason why there are none."""
     try:
-        slopes = [
-            item_slope(figures.item_sums(BEFORE, i, 0), figures.item_sums(AFTER, i, 0), figures.neutral)
-            for i in range(len(case.run.seeds))
-        ]
-    except UndefinedError:
-        return None
-    if len(slopes) == 1:
-        return slopes[0]
-    middles = [(slope.low + slope.high) / 2 for slope in slopes if slope is not None]
-    interval = restart_interval(middles) if len(middles) == len(slopes) else None
-    if interval is None:
-        return None
-    items = case.values_of(case.statistic).item_sums(AFTER, 0, 0).over
-    return replace(interval, over=f"{items} in other restarts")
+        return measurement.item_sums(statistic)
+    except UndefinedError as reason:
+        return reason
 
 
 def task_values(case: MeasuredRun, name: str) -> tuple[SideValues, bool, str]:
@@ -190,9 +117,11 @@ def task_values(case: MeasuredRun, name: str) -> tuple[SideValues, bool, str]:
                 side: np.asarray([[figures[name].value for figures in group] for group in models])
                 for side, models in performances.items()
             }
-            figures = SideValues(
-                values, lambda side, i, k: performances[side][i][k][name].item_sums, _upwards, restarts=case.restarts
-            )
+            sums = {
+                side: [[figures[name].item_sums for figures in group] for group in models]
+                for side, models in performances.items()
+            }
+            figures = SideValues(values, sums, _upwards, 0.0, WHOLE_SUITE, case.restarts, level=LEVEL)
             return figures, first[name].direction == "higher", ""
     if name not in others or case.after.statistics[name].direction == "away":
         of_recipe = (
@@ -225,12 +154,7 @@ def _performances(run: MitigationRun) -> dict[str, list[list[dict[str, Performan
 
 def as_ratios(figures: SideValues, higher: bool) -> SideValues:
     """Return the logarithms, whose differences are ratios; larger is worse."""
-    values = {side: np.log(of_side) for side, of_side in figures.values.items()}
-    item_sums = figures.item_sums
-    return replace(
-        figures, values=values, item_sums=lambda side, i, k: log_sums(item_sums(side, i, k)),
-        distance=_upwards if higher else _downwards, neutral=0.0,
-    )  # fmt: skip
+    return figures.mapped(np.log, log_sums, _upwards if higher else _downwards)
 
 
 def share_of_log(log: float, higher: bool) -> float:

@@ -29,15 +29,7 @@ from pytest_genderbias.measurement.plain_data import as_plain
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.mitigation.harness.retraining import compress, recipe_of_heads, retrained_heads
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, RETRAINED, MitigationRun
-from pytest_genderbias.mitigation.harness.sides import (
-    Measured,
-    MeasuredRun,
-    SideValues,
-    as_ratios,
-    bias_left_by_item,
-    share_of_log,
-    task_values,
-)
+from pytest_genderbias.mitigation.harness.sides import MeasuredRun, as_ratios, share_of_log, task_values
 from pytest_genderbias.mitigation.harness.wording import (
     bounds_in_words,
     budget_settled_by,
@@ -55,11 +47,8 @@ from pytest_genderbias.mitigation.harness.wording import (
     worse_in_words,
 )
 from pytest_genderbias.statistics.inference.paired import Difference
-from pytest_genderbias.statistics.inference.reduction import (
-    Reduction,
-    measure_reduction,
-    solve_bound,
-)
+from pytest_genderbias.statistics.inference.reduction import Reduction
+from pytest_genderbias.statistics.inference.sides import SideValues
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.suite import Suite, load_suite
 
@@ -140,7 +129,7 @@ def judge_reduction(
         recipe_of_heads(run)
     loaded = suite if isinstance(suite, Suite) else load_suite(suite)
     sides = (BEFORE, AFTER, *((CONTROL,) if run.control else ()))
-    measured: Measured = {side: run.measure(side, loaded, **settings) for side in sides}
+    measured = run.measure_sides(sides, loaded, **settings)
     after = _mean_over_seeds(run, measured[AFTER])
     judged = after.statistic(statistic)
     case = MeasuredRun(run, loaded, measured, judged, after)
@@ -149,8 +138,9 @@ def judge_reduction(
     )
     if trouble := case.trouble():
         return make_judgement(after, judged, Finding(trouble[0], bound, trouble[1], lines=run_in_words(run)), name)
-    parts = [_judge_share(case, by), *(_judge_budget(case, figure, share) for figure, share in budget.items())]
-    parts.append(_judge_side(case, overshoot))
+    figures, signed = case.figures()
+    parts = [_judge_share(case, figures, by), *(_judge_budget(case, figure, share) for figure, share in budget.items())]
+    parts.append(_judge_side(case, signed, overshoot))
     if superficial:
         parts.append(_judge_heads(case, back, settings, parts[0].verdict == REDUCED))
     return make_judgement(after, judged, _summed_up(case, parts, bound), name)
@@ -168,10 +158,9 @@ class _Part:
     reduction: Reduction | None = None
 
 
-def _judge_share(case: MeasuredRun, by: float) -> _Part:
+def _judge_share(case: MeasuredRun, figures: SideValues, by: float) -> _Part:
     """Judge the reduction of the distance from neutral, and compare it with the control."""
-    figures, name = case.values_of(), case.statistic
-    before, after = figures.distance_of(BEFORE), figures.distance_of(AFTER)
+    name, before = case.statistic, figures.distance_of(BEFORE)
     moved = f"{name} {format_number(figures.value_of(BEFORE))} -> {format_number(figures.value_of(AFTER))}"
     facts: dict[str, object] = {
         "before": figures.value_of(BEFORE),
@@ -183,7 +172,7 @@ def _judge_share(case: MeasuredRun, by: float) -> _Part:
         facts["control"] = figures.value_of(CONTROL)
     if nothing := _nothing_to_reduce(case, figures):
         return _Part(NOT_REDUCED, f"{moved}: {nothing}", facts=facts)
-    reduction = measure_reduction(before, after, lambda kept: figures.compare(AFTER, {BEFORE: 1.0}, kept), by)
+    reduction = figures.reduction(AFTER, BEFORE, by)
     verdict = _verdict_on(reduction.excess, FLOAT_NOISE * before, strict=by == 0)
     lines = [share_in_words(reduction, figures)]
     facts |= {
@@ -232,15 +221,12 @@ def _verdict_on(excess: Difference, noise: float, strict: bool) -> str:
     return NOT_REDUCED if (excess.low >= -noise if strict else excess.low > noise) else INCONCLUSIVE
 
 
-def _judge_side(case: MeasuredRun, overshoot: float) -> _Part:
-    """Judge whether the bias now leans to the other side."""
+def _judge_side(case: MeasuredRun, figures: SideValues | None, overshoot: float) -> _Part:
+    """Judge whether the bias now leans to the other side, by a figure with a sign."""
+    if figures is None or not {BEFORE, AFTER} <= set(figures.values):
+        return _Part(REDUCED)
     name = case.statistic
-    signed = name if case.about.direction == "away" else case.about.partner
-    if signed is None:
-        return _Part(REDUCED)
-    figures = case.values_of(signed)
-    if not {BEFORE, AFTER} <= set(figures.values):
-        return _Part(REDUCED)
+    signed = name if case.about.direction == "away" else str(case.about.partner)
     was, now = (figures.value_of(side) - figures.neutral for side in (BEFORE, AFTER))
     moved = f"{signed} {format_number(was + figures.neutral)} -> {format_number(now + figures.neutral)}"
     of_sign: dict[str, object] = {"statistic": signed, "before": was + figures.neutral, "after": now + figures.neutral}
@@ -259,7 +245,7 @@ def _judge_side(case: MeasuredRun, overshoot: float) -> _Part:
             else "and no interval tells that from chance"
         )
         lines.append(f"  the sign flips, {how}{intervals_in_words(bounds)}")
-    if signed != name and (slope := bias_left_by_item(case, figures)) is not None:
+    if signed != name and (slope := figures.unit_slope(AFTER, BEFORE)) is not None:
         lines.append(
             f"  bias of an item after on that before: slope {slope.low:.3g} to {slope.high:.3g} over {slope.over}"
         )
@@ -338,18 +324,12 @@ def _judge_heads(case: MeasuredRun, back: float, settings: Mapping[str, object],
     both = replace(case, measured={**case.measured, **measured})
     if trouble := both.trouble():
         return _Part(*trouble)
-    figures = both.values_of()
-    was, now, then = (figures.distance_of(side) for side in (BEFORE, AFTER, RETRAINED))
-    gone = was - now
-    share = (then - now) / gone
-    by_before = (figures.distance_of(_HEADS) - now) / gone
-
-    def above(s: float) -> Difference:
-        return figures.compare(RETRAINED, {AFTER: 1 - s, BEFORE: s})
-
-    low = solve_bound(lambda s: above(s).low, share, -gone, gone)
-    high = solve_bound(lambda s: above(s).high, share, -gone, gone)
-    difference = above(share)
+    figures = both.values_of(case.statistic)
+    again = figures.returned(RETRAINED, AFTER, BEFORE)
+    share, low, high = again.share, again.low, again.high
+    by_before = (figures.distance_of(_HEADS) - figures.distance_of(AFTER)) / (
+        figures.distance_of(BEFORE) - figures.distance_of(AFTER)
+    )
     value = format_number(figures.value_of(RETRAINED))
     comes = (
         f"{percent(share)} of the reduction comes back with a new head"
@@ -359,7 +339,7 @@ def _judge_heads(case: MeasuredRun, back: float, settings: Mapping[str, object],
     around = (
         ""
         if low is None or high is None
-        else f", one-sided 95 % bounds {percent(low)} and {percent(high)} over {difference.over}"
+        else f", one-sided 95 % bounds {percent(low)} and {percent(high)} over {again.difference.over}"
     )
     compression = compress(case.run, settings)
     lines = [

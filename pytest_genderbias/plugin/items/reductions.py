@@ -10,7 +10,8 @@ from pytest_genderbias.mitigation.harness.file import DeclaredReduction, plan_re
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.items.base import BiasItem
 from pytest_genderbias.plugin.options import SETTINGS
-from pytest_genderbias.plugin.session import NO_MODEL, bias_session, mitigate_or_skip, refuse_or_skip
+from pytest_genderbias.plugin.runs import runs_folder
+from pytest_genderbias.plugin.session import NO_MODEL, BiasSession, bias_session, refuse_or_skip
 from pytest_genderbias.text.located_yaml import LocatedMap
 
 
@@ -18,30 +19,41 @@ def reduction_items(file: pytest.File, data: LocatedMap) -> Iterator[pytest.Item
     """Return a test for each reduction and model."""
     settings = file.config.stash[SETTINGS]
     specs = {spec.name: spec for spec in settings.models}
-    reductions = read_mitigations(data, settings.data, bias_session(file.config).suite)
+    session = bias_session(file.config)
+    reductions = read_mitigations(data, settings.data, session.runner.suites)
     for plan in plan_reductions(reductions, list(specs)):
         spec = None if plan.model is None else specs[plan.model]
-        yield ReductionItem.from_parent(file, name=plan.name, reduction=plan.reduction, spec=spec)
+        yield ReductionItem.from_parent(file, name=plan.name, reduction=plan.reduction, spec=spec, shared=session)
 
 
 class ReductionItem(BiasItem):
     """One reduction on one model. All reductions of a mitigation share its run."""
 
     def __init__(
-        self, *, name: str, parent: pytest.Collector, reduction: DeclaredReduction, spec: ModelSpec | None
+        self,
+        *,
+        name: str,
+        parent: pytest.Collector,
+        reduction: DeclaredReduction,
+        spec: ModelSpec | None,
+        shared: BiasSession,
     ) -> None:
         super().__init__(name=name, parent=parent, suite_name=reduction.suite.name, spec=spec, line=reduction.line)
-        self.reduction = reduction
+        self.reduction, self._shared = reduction, shared
 
     def runtest(self) -> None:
         """Mitigate, or reuse the run of an earlier test, and judge."""
         from pytest_genderbias.gates.assertions import settle
+        from pytest_genderbias.mitigation.harness.mitigation_runner import MitigationRunner
         from pytest_genderbias.mitigation.harness.verdict import judge_reduction
 
         reduction, mitigation = self.reduction, self.reduction.mitigation
         if self.spec is None and not mitigation.from_nothing:
             names = [spec.name for spec in self.config.stash[SETTINGS].models]
             refuse_or_skip(self.config, reduction.why_idle(names) if names else NO_MODEL)
+        mitigations = MitigationRunner(self._shared.runner, runs_folder(self.config), self._shared.of_steps)
         recipe = mitigation.recipe_with_arguments()
-        run = mitigate_or_skip(self.config, self.spec, mitigation.method, recipe, mitigation.seeds, mitigation.controls)
+        run = mitigations.mitigate(
+            self.spec, mitigation.method, recipe, seeds=mitigation.seeds, controls=mitigation.controls
+        )
         settle(judge_reduction(run, reduction.suite, **reduction.arguments))

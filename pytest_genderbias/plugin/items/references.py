@@ -48,7 +48,7 @@ def measure_references(item: ComparedItem) -> None:
     ]
     for reference, other in sorted(pending, key=lambda pair: pair[0].name):
         prepared.add(other)
-        with bias_session(item.config).runner.unreported():
+        with bias_session(item.config).runner.models.unreported():
             other.measure_reference(reference)
 
 

@@ -13,7 +13,7 @@ import torch
 from support.tiny_checkpoints import save_checkpoint
 
 from pytest_genderbias.errors import MitigationNotApplicableError, NotApplicableError, SettingError
-from pytest_genderbias.measurement.runner import Runner
+from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.mitigation.harness.run import CONTROLS, MitigationRun, mitigate
 from pytest_genderbias.mitigation.methods.base import Columns, Hooks, Method
 from pytest_genderbias.mitigation.methods.counterfactual import CounterfactualAugmentation
@@ -307,6 +307,18 @@ def test_nothing_to_do_is_refused(base):
     for wrong in ({"seeds": 0}, {"seeds": []}, {"seeds": [1, 1]}, {"controls": 0}):
         with pytest.raises(SettingError, match=next(iter(wrong))):
             mitigate(base, Projection(), **wrong)
+
+
+def test_a_run_with_another_runner_or_name_measures_again(base):
+    class Limited(Runner):
+        def __init__(self, limit):
+            super().__init__(score=RunSettings(limit=limit, cache=None))
+
+    run = MitigationRun(base, base, runner=Limited(8), name="first")
+    others = (run, replace(run, runner=Limited(16)), replace(run, name="second"))
+    measured = [other.measure("after", "lm-occupation")[0][0] for other in others]
+    assert [(m.n, m.model) for m in measured] == [(8, "first"), (16, "first"), (8, "second")]
+    assert run.measure("after", "lm-occupation")[0][0] is measured[0]
 
 
 @dataclass(frozen=True)

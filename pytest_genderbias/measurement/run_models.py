@@ -1,0 +1,92 @@
+"""``RunModels``: loads the models of a run, keeps one of them in memory, and reports each refused model in full once."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from threading import RLock
+from typing import TypeVar
+
+from pytest_genderbias.errors import BiasError, ModelError
+from pytest_genderbias.models.loading import inspect, load
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.source import LoadSettings, ModelSource
+from pytest_genderbias.models.spec import ModelSpec
+
+T = TypeVar("T")
+
+
+class RunModels:
+    """The models of a run, by spec. One is in memory; the next one takes its place.
+
+    Args:
+        settings: how models are loaded.
+        threads: threads that torch may use; its own default if ``None``.
+    """
+
+    def __init__(self, settings: LoadSettings, threads: int | None = None) -> None:
+        """Keep the settings; nothing is loaded yet."""
+        self.settings, self.threads = settings, threads
+        #: Held while the model in memory is used, so that no other thread replaces it.
+        self.lock = RLock()
+        #: Results that hold copies of the model in memory. They are dropped together with it.
+        self.kept_with_model: dict[str, object] = {}
+        self._sources: dict[tuple[str, str], ModelSource] = {}
+        self._refused: dict[ModelSpec, str | None] = {}  # the error, until it has been reported in full
+        self._loaded: tuple[ModelSpec, Model] | None = None
+
+    def source(self, spec: ModelSpec) -> ModelSource:
+        """Locate a model and read its role, without loading its weights."""
+        with self.lock:
+            files = spec.kind, spec.target  # another model may share them under another name
+            if files not in self._sources:
+                self._sources[files] = self.refused_once(spec, lambda: inspect(spec, self.settings))
+            return replace(self._sources[files], spec=spec)
+
+    def model(self, spec: ModelSpec) -> Model:
+        """Load a model and keep it in memory; the previous one is released first."""
+        with self.lock:
+            if self._loaded is None or self._loaded[0] != spec:
+                self.release()
+                if self.threads is not None:
+                    import torch
+
+                    torch.set_num_threads(self.threads)
+                self._loaded = spec, self.refused_once(spec, lambda: load(self.source(spec), self.settings))
+            return self._loaded[1]
+
+    def load(self, spec: ModelSpec) -> Model:
+        """Load a model that is not kept, so that it can stand beside the one in memory."""
+        return load(inspect(spec, self.settings), self.settings)
+
+    def release(self) -> None:
+        """Release the model in memory, and all that was kept with it."""
+        with self.lock:
+            if self._loaded is not None:
+                self._loaded = None
+                self.kept_with_model.clear()
+                gc.collect()
+
+    def refused_once(self, spec: ModelSpec, load: Callable[[], T]) -> T:
+        """Return what ``load`` gives. Its error is raised in full once, and in short for later requests of this model."""
+        if spec in self._refused:
+            message, self._refused[spec] = self._refused[spec], None
+            raise ModelError(message or f"{spec.name} cannot be measured; the first error about it says why")
+        try:
+            return load()
+        except BiasError:
+            self._refused[spec] = None
+            raise
+
+    @contextmanager
+    def unreported(self) -> Iterator[None]:
+        """Suppress an error inside the ``with`` block. If a model was refused, the next request for it gets the full message."""
+        reported = {spec for spec, message in self._refused.items() if message is None}
+        try:
+            yield
+        except BiasError as error:
+            for spec in self._refused.keys() - reported:
+                if self._refused[spec] is None:
+                    self._refused[spec] = str(error)

@@ -1,0 +1,43 @@
+"""Ways through the package run in one direction: none enters a module more than twice."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def ways() -> ModuleType:
+    """The script ``scripts/ways.py``."""
+    spec = importlib.util.spec_from_file_location("ways", ROOT / "scripts" / "ways.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["ways"] = module  # where dataclasses look up their annotations
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules["ways"]
+    return module
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict_at"),
+    [
+        pytest.param("baseline", "gates.judgement", marks=pytest.mark.slow),
+        ("mitigate", "mitigation.harness.verdict"),
+        pytest.param("correct-for", "gates.policy", marks=pytest.mark.slow),
+    ],
+)
+def test_no_module_is_entered_more_than_twice(ways: ModuleType, name: str, verdict_at: str, tmp_path: Path) -> None:
+    trace, rooms = ways.WAYS[name]
+    way, _, _ = ways.steps(trace(tmp_path, "--bias-correct-for"), rooms, False)
+    entered = Counter(call.module for block, _ in ways.fold(way) for call in block)
+    assert verdict_at in entered, "the way is traced to its end"
+    assert {module: times for module, times in entered.items() if times > 2} == {}
