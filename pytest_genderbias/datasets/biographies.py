@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pytest_genderbias.datasets.files import Row, column_names, place, read_name, read_rows, read_text, refuse_repeats
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text.printable import brief
 
 #: The group of each spelling of a gender; case is ignored.
 GENDERS: Mapping[str, str] = {"f": "female", "female": "female", "m": "male", "male": "male"}
@@ -104,6 +105,6 @@ def _mapped(path: Path, row: Row, column: str, names: Mapping[str, str] | None) 
         return value
     if value.lower() not in names:
         raise DataFileError(
-            f"{place(path, row[0])}: expected one of {', '.join(names)} in column {column!r}, got {row[1][column]!r}"
+            f"{place(path, row[0])}: expected one of {', '.join(names)} in column {brief(column)}, got {brief(row[1][column])}"
         )
     return names[value.lower()]

@@ -10,6 +10,7 @@ from pathlib import Path
 from pytest_genderbias.datasets.files import place, read_lines
 from pytest_genderbias.datasets.mentions import Span
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text.printable import brief
 
 _WORD = 3  # the column of the word; the last column holds the coreference
 _BEGIN, _END = "#begin document", "#end document"
@@ -57,7 +58,7 @@ def read_conll(path: Path) -> Iterator[Document]:
             first[document.id] = place(file, line)
             yield document
     if not first:
-        raise DataFileError(f"{path}: expected documents that begin with {_BEGIN!r}, got none")
+        raise DataFileError(f"{path}: expected documents that begin with {brief(_BEGIN)}, got none")
 
 
 @dataclass
@@ -79,12 +80,12 @@ def _read_documents(file: Path) -> Iterator[tuple[int, Document]]:
         if text.startswith(_BEGIN):
             if document is not None:
                 raise DataFileError(
-                    f"{where}: expected {_END!r} of the document in line {document.line} first, got {text!r}"
+                    f"{where}: expected {brief(_END)} of the document in line {document.line} first, got {brief(text)}"
                 )
             document = _Unfinished(text.removeprefix(_BEGIN).strip(), line)
         elif document is None:
             if text.strip() and not text.startswith("#"):
-                raise DataFileError(f"{where}: expected {_BEGIN!r} before the first token, got {text!r}")
+                raise DataFileError(f"{where}: expected {brief(_BEGIN)} before the first token, got {brief(text)}")
         elif text.startswith(_END):
             yield document.line, _finish(where, document)
             document = None
@@ -94,7 +95,7 @@ def _read_documents(file: Path) -> Iterator[tuple[int, Document]]:
             document.sentence_ends.append(len(document.words))
     if document is not None:
         raise DataFileError(
-            f"{place(file, document.line)}: the document has no {_END!r}; the file may have been cut off"
+            f"{place(file, document.line)}: the document has no {brief(_END)}; the file may have been cut off"
         )
 
 
@@ -108,7 +109,9 @@ def _read_token(where: str, columns: list[str], document: _Unfinished) -> None:
     for mark in columns[-1].split("|") if columns[-1] != "-" else ():
         cluster = mark.removeprefix("(").removesuffix(")")
         if not cluster.isdecimal() or mark == cluster:
-            raise DataFileError(f"{where}: expected a coreference such as (1, 1), (1), (1|2) or -, got {columns[-1]!r}")
+            raise DataFileError(
+                f"{where}: expected a coreference such as (1, 1), (1), (1|2) or -, got {brief(columns[-1])}"
+            )
         opened = document.opened.setdefault(cluster, [])
         if mark.startswith("("):
             opened.append(token)

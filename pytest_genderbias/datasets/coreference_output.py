@@ -28,6 +28,8 @@ Each line has ``clusters`` or ``pronoun_scores`` or both, and all lines have the
 from __future__ import annotations
 
 import math
+import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +37,7 @@ from pathlib import Path
 from pytest_genderbias.datasets.files import Row, place, read_rows, read_text, refuse_repeats
 from pytest_genderbias.datasets.mentions import Span, is_mention_of, words_of
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text.printable import brief
 
 _ANSWERS = ("clusters", "pronoun_scores")
 _NO_CANDIDATE = "(none)"
@@ -108,7 +111,7 @@ def outputs_for(output: CoreferenceOutput, texts: Iterable[tuple[str, str]]) -> 
     if missing:
         raise DataFileError(
             f"{output.path}: expected a line for each of {len(wanted)} sentences, got none for {len(missing)} of them, "
-            f"the first being {missing[0]!r}"
+            f"the first being {brief(missing[0])}"
         )
     for name, text in wanted:
         _refuse_other_text(output.path, output.sentences[name], text)
@@ -141,7 +144,7 @@ def scores_with_pronoun(
 def _refuse_other_text(path: Path, output: SentenceOutput, text: str) -> None:
     where = place(path, output.line)
     if output.sentence is not None and output.sentence != text:
-        raise DataFileError(f"{where}: expected the sentence {text!r}, got {output.sentence!r}")
+        raise DataFileError(f"{where}: expected the sentence {brief(text)}, got {brief(output.sentence)}")
     for span, words in output.words.items():
         _refuse_other_words(where, text, span, words)
 
@@ -152,7 +155,7 @@ def _refuse_other_words(where: str, text: str, span: Span, words: str) -> None:
             f"{where}: the mention {list(span)} ends after the sentence, which has {len(text)} characters"
         )
     if words and words_of(text, span) != words:
-        raise DataFileError(f"{where}: expected {words!r} at {list(span)}, got {words_of(text, span)!r}")
+        raise DataFileError(f"{where}: expected {brief(words)} at {list(span)}, got {brief(words_of(text, span))}")
 
 
 def _read_sentence(path: Path, row: Row) -> SentenceOutput:
@@ -160,7 +163,7 @@ def _read_sentence(path: Path, row: Row) -> SentenceOutput:
     where = place(path, line)
     sentence = cells.get("sentence")
     if sentence is not None and not isinstance(sentence, str):
-        raise DataFileError(f"{where}: expected a text in 'sentence', got {sentence!r}")
+        raise DataFileError(f"{where}: expected a text in 'sentence', got {brief(sentence)}")
     words: dict[Span, str] = {}
     clusters = tuple(_read_clusters(where, cells["clusters"], words)) if "clusters" in cells else None
     scores = _read_scores(where, cells["pronoun_scores"], words) if "pronoun_scores" in cells else None
@@ -172,7 +175,7 @@ def _read_sentence(path: Path, row: Row) -> SentenceOutput:
 
 def _read_clusters(where: str, value: object, words: dict[Span, str]) -> Iterator[tuple[Span, ...]]:
     if not isinstance(value, list) or not all(isinstance(cluster, list) and cluster for cluster in value):
-        raise DataFileError(f"{where}: expected a list of clusters, each a list of mentions, got {value!r}")
+        raise DataFileError(f"{where}: expected a list of clusters, each a list of mentions, got {brief(value)}")
     seen: set[Span] = set()
     for cluster in value:
         spans = tuple(_read_mention(where, mention, words) for mention in cluster)
@@ -187,17 +190,17 @@ def _read_clusters(where: str, value: object, words: dict[Span, str]) -> Iterato
 
 def _read_mention(where: str, value: object, words: dict[Span, str]) -> Span:
     if not isinstance(value, list) or len(value) not in (2, 3) or not all(type(end) is int for end in value[:2]):
-        raise DataFileError(f"{where}: expected a mention [start, end] or [start, end, words], got {value!r}")
+        raise DataFileError(f"{where}: expected a mention [start, end] or [start, end, words], got {brief(value)}")
     start, end, text = value[0], value[1], value[2] if len(value) == 3 else ""
     if not 0 <= start < end or not isinstance(text, str) or (text and len(text) != end - start):
-        raise DataFileError(f"{where}: expected a mention of as many characters as its words have, got {value!r}")
+        raise DataFileError(f"{where}: expected a mention of as many characters as its words have, got {brief(value)}")
     _note_words(where, (start, end), text, words)
     return start, end
 
 
 def _read_scores(where: str, value: object, words: dict[Span, str]) -> dict[Span, dict[Span, float]]:
     if not isinstance(value, dict) or not all(isinstance(scores, dict) for scores in value.values()):
-        raise DataFileError(f"{where}: expected 'pronoun_scores' by pronoun and candidate, got {value!r}")
+        raise DataFileError(f"{where}: expected 'pronoun_scores' by pronoun and candidate, got {brief(value)}")
     return {
         _read_name(where, pronoun, words): {
             _read_name(where, candidate, words): _read_score(where, candidate, score)
@@ -210,8 +213,8 @@ def _read_scores(where: str, value: object, words: dict[Span, str]) -> dict[Span
 
 def _read_name(where: str, name: str, words: dict[Span, str]) -> Span:
     text, at, start = name.rpartition("@")
-    if not at or not text or not start.isdecimal():
-        raise DataFileError(f"{where}: expected words@start, such as he@47, got {name!r}")
+    if not at or not text or not re.fullmatch(r"[0-9]{1,18}", start):
+        raise DataFileError(f"{where}: expected words@start, such as he@47, got {brief(name)}")
     span = int(start), int(start) + len(text)
     _note_words(where, span, text, words)
     return span
@@ -220,11 +223,17 @@ def _read_name(where: str, name: str, words: dict[Span, str]) -> Span:
 def _note_words(where: str, span: Span, text: str, words: dict[Span, str]) -> None:
     known = words.setdefault(span, text)
     if known and text and known != text:
-        raise DataFileError(f"{where}: the mention {list(span)} is {known!r} in one place and {text!r} in another")
+        raise DataFileError(
+            f"{where}: the mention {list(span)} is {brief(known)} in one place and {brief(text)} in another"
+        )
     words[span] = known or text
 
 
 def _read_score(where: str, candidate: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise DataFileError(f"{where}: expected a finite number as score of {candidate!r}, got {value!r}")
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or not -sys.float_info.max <= value <= sys.float_info.max
+    ):
+        raise DataFileError(f"{where}: expected a finite number as score of {brief(candidate)}, got {brief(value)}")
     return float(value)

@@ -15,7 +15,7 @@ Tokens: tokenised text, with spaces around punctuation, ``'s`` and ``n't`` ``lik
 
 from __future__ import annotations
 
-import gzip
+import io
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -26,9 +26,11 @@ from typing import Protocol
 
 import numpy as np
 
-from pytest_genderbias.datasets.files import OnBroken, place, read_objects, refuse
+from pytest_genderbias.datasets.files import OnBroken, place, read_lines, read_objects, refuse
 from pytest_genderbias.datasets.vocabulary import Ids, Vocabulary
 from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.text.plain_files import expand, is_regular, open_unpacked, unreadable
+from pytest_genderbias.text.printable import brief
 
 Tokenise = Callable[[str], list[str]]
 #: Consecutive tokens of a document, and whether the document ends after them.
@@ -102,7 +104,7 @@ def read_ids(path: str | Path, vocabulary: Vocabulary, *, tokens: str = "auto") 
     Arguments and errors as :func:`feed_corpus`. Documents without tokens are left out.
     """
     if tokens not in TOKENS:
-        raise SettingError(f"tokens is one of {', '.join(TOKENS)}; got {tokens!r}")
+        raise SettingError(f"tokens is one of {', '.join(TOKENS)}; got {brief(tokens)}")
     waiting: list[Ids] = []
     ends: list[int] = []
     size, opened, empty = 0, False, True
@@ -128,13 +130,13 @@ def corpus_files(path: str | Path) -> list[Path]:
     Raises:
         DataFileError: the file does not exist, or the folder has no corpus file.
     """
-    path = Path(path).expanduser()
+    path = expand(path)
     if path.is_dir():
         files = sorted(p for p in path.iterdir() if p.name.endswith(SUFFIXES) and p.is_file())
         if not files:
             raise DataFileError(f"{path}: no corpus in this folder; expected files that end in {', '.join(SUFFIXES)}")
         return files
-    if not path.is_file():
+    if not is_regular(path):
         raise DataFileError(f"{path}: no such file; expected a text (.txt, .jsonl, also with .gz), or a folder of them")
     return [path]
 
@@ -232,23 +234,16 @@ def _blocks(path: Path) -> Iterator[str]:
     """Yield a text in pieces that end at a line end, or at a word end in a very long line."""
     rest = ""
     try:
-        with (
-            gzip.open(path, "rt", encoding="utf-8-sig")
-            if path.name.endswith(".gz")
-            else path.open("rt", encoding="utf-8-sig")
-        ) as stream:
+        with io.TextIOWrapper(open_unpacked(path), encoding="utf-8-sig") as stream:
             while read := stream.read(_READ):
                 text = rest + read
                 cut = text.rfind("\n") + 1 or max(text.rfind(" "), text.rfind("\t")) + 1 or len(text)
                 yield text[:cut]
                 rest = text[cut:]
-    except UnicodeDecodeError as error:
-        byte = error.object[error.start]
-        raise DataFileError(
-            f"{path}: not UTF-8: byte 0x{byte:02x}; convert it, for example with iconv -f LATIN1 -t UTF-8"
-        ) from None
-    except EOFError:
-        raise DataFileError(f"{path}: the gzip file is truncated; download it again") from None
-    except (OSError, zlib.error) as error:
-        raise DataFileError(f"{path}: cannot be read: {error}") from None
+    except UnicodeDecodeError:
+        for _ in read_lines(path):  # raises the error with the line of the byte
+            pass
+        raise
+    except (OSError, EOFError, zlib.error) as error:
+        raise unreadable(path, error) from None
     yield rest

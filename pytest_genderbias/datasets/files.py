@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import importlib
-import json
-import re
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.text.plain_files import (
+    MOST_RATIO,
+    MOST_UNPACKED,
+    not_utf8,
+    open_regular,
+    parse_json,
+    raw_lines,
+)
+from pytest_genderbias.text.printable import brief, brief_list
 
 #: The line number of a row, and its cells by column.
 Row = tuple[int, dict[str, Any]]
 #: Receives the error of an unreadable line. If it does not raise, the line is skipped.
 OnBroken = Callable[[DataFileError], object]
 
-_ESCAPED, _HALF = re.compile(r"\\u[dD]"), re.compile("[\ud800-\udfff]")  #: Lone surrogates, which UTF-8 cannot encode.
 _LARGEST_FIELD = min(sys.maxsize, 2**31 - 1)  # a C long, which has 32 bits on some systems
 
 
@@ -46,30 +50,13 @@ def read_lines(path: Path, on_broken: OnBroken = refuse) -> Iterator[tuple[int, 
     ...     list(read_lines(path))
     [(1, 'one'), (2, 'two')]
     """
-    number = 0
-    try:
-        with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError as error:
-                    on_broken(_not_utf8(path, number, error))
-                    continue
-                yield number, text.removesuffix("\n").removesuffix("\r")
-    except FileNotFoundError:
-        raise DataFileError(f"{path}: no such file") from None
-    except EOFError:
-        raise DataFileError(f"{path}:{number + 1}: the gzip file is truncated; download it again") from None
-    except (OSError, zlib.error) as error:
-        raise DataFileError(f"{path}: cannot be read: {error}") from None
-
-
-def _not_utf8(path: Path, number: int, error: UnicodeDecodeError) -> DataFileError:
-    byte = error.object[error.start]
-    return DataFileError(
-        f"{path}:{number}: not UTF-8: byte 0x{byte:02x} at position {error.start + 1}; convert it, for example with "
-        "iconv -f LATIN1 -t UTF-8"
-    )
+    for number, line in raw_lines(path):
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            on_broken(not_utf8(path, number, line[error.start], error.start + 1))
+            continue
+        yield number, text.removesuffix("\n").removesuffix("\r")
 
 
 def read_rows(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> Iterator[Row]:
@@ -128,7 +115,7 @@ def read_text(path: Path, row: Row, column: str) -> str:
     line, cells = row
     value = cells[column]
     if not isinstance(value, str) or not value.strip():
-        raise DataFileError(f"{place(path, line)}: expected a text in column {column!r}, got {value!r}")
+        raise DataFileError(f"{place(path, line)}: expected a text in column {brief(column)}, got {brief(value)}")
     return value.strip()
 
 
@@ -167,7 +154,7 @@ def refuse_repeats(path: Path, ids: Iterable[tuple[int, str]], what: str = "id")
     for line, name in ids:
         if name in first:
             raise DataFileError(
-                f"{place(path, line)}: duplicate {what} {name!r} (first on line {first[name]}); expected each {what} once"
+                f"{place(path, line)}: duplicate {what} {brief(name)} (first on line {first[name]}); expected each {what} once"
             )
         first[name] = line
 
@@ -184,7 +171,7 @@ def _reader_of(path: Path) -> Callable[[Path, Sequence[str]], Iterator[Row]]:
     if suffix not in readers or name.endswith(".parquet.gz"):
         raise DataFileError(
             f"{path}: expected a table whose name ends in .jsonl, .csv, .tsv (each also with .gz) or .parquet, "
-            f"got {path.suffix!r}"
+            f"got {brief(path.suffix)}"
         )
     return readers[suffix]
 
@@ -207,16 +194,9 @@ def read_objects(path: Path, columns: Sequence[str] = (), on_broken: OnBroken = 
 
 
 def _object(path: Path, number: int, text: str) -> dict[str, Any]:
-    try:
-        row = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataFileError(f"{path}:{number}: not valid JSON: {error.msg} at column {error.colno}") from None
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, or too deeply nested lists
-        raise DataFileError(f"{path}:{number}: cannot be read as JSON: {error}") from None
+    row = parse_json(text, place(path, number))
     if not isinstance(row, dict):
-        raise DataFileError(f"{path}:{number}: expected a JSON object, got {text[:40]!r}")
-    if _ESCAPED.search(text) and _HALF.search(json.dumps(row, ensure_ascii=False)):
-        raise DataFileError(f"{path}:{number}: a text has a lone surrogate (\\ud800 to \\udfff without its pair)")
+        raise DataFileError(f"{place(path, number)}: expected a JSON object, got {brief(text[:40])}")
     return row
 
 
@@ -266,19 +246,30 @@ def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
             f"{path}: reading Parquet needs pyarrow, which is not installed; pip install 'pytest-genderbias[parquet]'"
         ) from None
     try:
-        with parquet.ParquetFile(path) as file:
+        with open_regular(path) as stream, parquet.ParquetFile(stream) as file:
             _require_columns(path, 1, columns, file.schema_arrow.names)
-            rows = (row for batch in file.iter_batches() for row in batch.to_pylist())
-            yield from enumerate(rows, start=1)
-    except FileNotFoundError:
-        raise DataFileError(f"{path}: no such file") from None
-    except (OSError, importlib.import_module("pyarrow").ArrowInvalid) as error:
+            yield from enumerate(_parquet_cells(path, file), start=1)
+    except (OSError, ValueError, OverflowError, importlib.import_module("pyarrow").ArrowException) as error:
+        if isinstance(error, DataFileError):
+            raise
         raise DataFileError(f"{path}: cannot be read: {error}") from None
+
+
+def _parquet_cells(path: Path, file: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a Parquet file, as long as they are not too large for it. pyarrow has no types."""
+    most, count = max(MOST_UNPACKED, MOST_RATIO * path.stat().st_size), 0
+    for batch in file.iter_batches():
+        count += batch.nbytes
+        if count > most:
+            raise DataFileError(
+                f"{path}: cannot be read: expected at most {most:,} bytes after decompression, got more"
+            )
+        yield from batch.to_pylist()
 
 
 def _require_columns(path: Path, line: int, columns: Sequence[str], present: Iterable[str]) -> None:
     missing = [column for column in columns if column not in present]
     if missing:
         raise DataFileError(
-            f"{path}:{line}: no column {', '.join(map(repr, missing))}; the columns are {', '.join(map(repr, present))}"
+            f"{path}:{line}: no column {', '.join(map(brief, missing))}; the columns are {brief_list(present)}"
         )

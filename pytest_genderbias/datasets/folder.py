@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
+from pytest_genderbias.text.plain_files import expand
+from pytest_genderbias.text.printable import brief
 
 #: Files that belong together, each a path or pattern relative to the data folder.
 Choice = tuple[str, ...]
@@ -193,7 +195,7 @@ def data_set_of(value: str, names: Collection[str]) -> str | None:
         return name
     if not re.search(r"[/\\.~]", value):
         raise SettingError(
-            f"no data set is called {value!r}; expected one of {', '.join(names)}, or a path with a separator or a suffix "
+            f"no data set is called {brief(value)}; expected one of {', '.join(names)}, or a path with a separator or a suffix "
             f"(./{value})"
         )
     return None
@@ -205,10 +207,7 @@ def own_path(value: str) -> Path:
     Raises:
         SettingError: the home folder is unknown.
     """
-    try:
-        return Path(value).expanduser()
-    except RuntimeError:
-        raise SettingError(f"{value}: unknown home folder") from None
+    return expand(value)
 
 
 @dataclass(frozen=True)
@@ -286,4 +285,4 @@ def _in_words(choice: Choice) -> str:
 
 def _refuse_unknown(name: str, names: Mapping[str, object], what: str) -> None:
     if name not in names:
-        raise UnknownNameError(f"no {what} is called {name!r}; expected one of {', '.join(names)}")
+        raise UnknownNameError(f"no {what} is called {brief(name)}; expected one of {', '.join(names)}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_genderbias.datasets.files import Row, place, read_rows, read_text, refuse_repeats
 from pytest_genderbias.datasets.mentions import Span, gender_of_pronoun, words_of
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text.printable import brief
 
 _COLUMNS = ("ID", "Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "A-coref", "B", "B-offset", "B-coref")
 
@@ -42,7 +44,7 @@ def _read_example(path: Path, row: Row) -> GapExample:
     gender = gender_of_pronoun(words_of(text, pronoun))
     if gender is None:
         raise DataFileError(
-            f"{place(path, row[0])}: expected a third-person pronoun in column 'Pronoun', got {row[1]['Pronoun']!r}"
+            f"{place(path, row[0])}: expected a third-person pronoun in column 'Pronoun', got {brief(row[1]['Pronoun'])}"
         )
     labels = (_read_label(path, row, "A-coref"), _read_label(path, row, "B-coref"))
     return GapExample(read_text(path, row, "ID"), text, pronoun, gender, (a, b), labels)
@@ -50,11 +52,11 @@ def _read_example(path: Path, row: Row) -> GapExample:
 
 def _read_span(path: Path, row: Row, text: str, column: str) -> Span:
     word, offset = read_text(path, row, column), read_text(path, row, f"{column}-offset")
-    start = int(offset) if offset.isdecimal() else -1
+    start = int(offset) if re.fullmatch(r"[0-9]{1,18}", offset) else -1
     if start < 0 or text[start : start + len(word)] != word:
         got = repr(text[start : start + len(word)]) if start >= 0 else "no such character"
         raise DataFileError(
-            f"{place(path, row[0])}: expected {word!r} ({column}) at character {offset} of the text, got {got}"
+            f"{place(path, row[0])}: expected {brief(word)} ({column}) at character {offset} of the text, got {got}"
         )
     return start, start + len(word)
 
@@ -63,6 +65,6 @@ def _read_label(path: Path, row: Row, column: str) -> bool:
     label = read_text(path, row, column).upper()
     if label not in ("TRUE", "FALSE"):
         raise DataFileError(
-            f"{place(path, row[0])}: expected TRUE or FALSE in column {column!r}, got {row[1][column]!r}"
+            f"{place(path, row[0])}: expected TRUE or FALSE in column {brief(column)}, got {brief(row[1][column])}"
         )
     return label == "TRUE"

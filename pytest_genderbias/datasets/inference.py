@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pytest_genderbias.datasets.files import column_names, place, read_rows, read_text
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text.printable import brief
 
 #: The labels, in the order of their numbers 0, 1, 2 in the hub's copies.
 LABELS = ("entailment", "neutral", "contradiction")
@@ -46,8 +47,8 @@ def read_inference(path: Path) -> InferencePairs:
             continue
         if value not in _BY_VALUE:
             raise DataFileError(
-                f"{place(path, line)}: expected one of {', '.join(LABELS)}, 0, 1, 2, or - for none, in column {gold!r}, "
-                f"got {row[gold]!r}"
+                f"{place(path, line)}: expected one of {', '.join(LABELS)}, 0, 1, 2, or - for none, in column {brief(gold)}, "
+                f"got {brief(row[gold])}"
             )
         pairs.append(
             (read_text(path, (line, row), premise), read_text(path, (line, row), hypothesis), _BY_VALUE[value])

@@ -16,6 +16,7 @@ from pytest_genderbias.datasets.corpora import (
 )
 from pytest_genderbias.datasets.files import read_lines
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text.plain_files import open_regular, unreadable
 
 #: A text and its number of words.
 Passage = tuple[str, int]
@@ -87,9 +88,9 @@ def corpus_sha256(paths: Sequence[str | Path]) -> str:
     digest = hashlib.sha256()
     for file in (file for path in paths for file in corpus_files(path)):
         try:
-            with file.open("rb") as stream:
+            with open_regular(file) as stream:
                 while block := stream.read(1 << 20):
                     digest.update(block)
         except OSError as error:
-            raise DataFileError(f"{file}: cannot be read: {error.strerror or error}") from None
+            raise unreadable(file, error) from None
     return digest.hexdigest()

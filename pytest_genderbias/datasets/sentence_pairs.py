@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_genderbias.datasets.files import Row, place, read_lines, read_name, read_rows, read_text, refuse_repeats
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text.plain_files import parse_json
+from pytest_genderbias.text.printable import brief
 
 #: The female counterpart of each male person of BEC-Pro (Bartl et al. 2020), by the last word of the phrase.
 BEC_PERSONS: Mapping[str, str] = {
@@ -51,7 +52,7 @@ def read_crows_pairs(path: Path) -> tuple[SentencePair, ...]:
     for number, row in enumerate(read_rows(path, ("sent_more", "sent_less", "stereo_antistereo", "bias_type"), ("",))):
         direction = row[1]["stereo_antistereo"]
         if direction not in ("stereo", "antistereo"):
-            raise DataFileError(f"{place(path, row[0])}: expected stereo or antistereo, got {direction!r}")
+            raise DataFileError(f"{place(path, row[0])}: expected stereo or antistereo, got {brief(direction)}")
         more, less = read_text(path, row, "sent_more"), read_text(path, row, "sent_less")
         name = read_name(path, row, "") if "" in row[1] else str(number)  # the first column has no name
         pairs.append((row[0], SentencePair(name, more, less, read_text(path, row, "bias_type"), direction=direction)))
@@ -119,7 +120,7 @@ def _each_once(path: Path, pairs: list[tuple[int, SentencePair]]) -> tuple[Sente
     refuse_repeats(path, ((line, pair.id) for line, pair in pairs))
     for line, pair in pairs:
         if pair.more == pair.less:
-            raise DataFileError(f"{place(path, line)}: both sentences are {pair.more!r}; expected two that differ")
+            raise DataFileError(f"{place(path, line)}: both sentences are {brief(pair.more)}; expected two that differ")
     return tuple(pair for _, pair in pairs)
 
 
@@ -127,9 +128,7 @@ def _official_stereoset(path: Path) -> list[Row]:
     """Return the entries of the official file, with their number instead of a line number."""
     text = "\n".join(line for _, line in read_lines(path))
     try:
-        entries = json.loads(text)["data"]["intrasentence"]
-    except json.JSONDecodeError as error:
-        raise DataFileError(f"{path}:{error.lineno}: not valid JSON: {error.msg} at column {error.colno}") from None
+        entries = parse_json(text, place(path, 1))["data"]["intrasentence"]
     except (KeyError, TypeError):
         raise DataFileError(
             f"{path}:1: expected an object with data.intrasentence, as in the official release"
@@ -150,7 +149,7 @@ def _stereoset_pair(path: Path, row: Row) -> SentencePair:
     for kind, of_kind in sentences.items():
         if len(of_kind) != 1:
             raise DataFileError(
-                f"{place(path, row[0])}: expected one sentence with gold_label {kind!r} in entry {row[1]['id']!r}, "
+                f"{place(path, row[0])}: expected one sentence with gold_label {brief(kind)} in entry {brief(row[1]['id'])}, "
                 f"got {len(of_kind)}"
             )
     texts = {kind: of_kind[0] for kind, of_kind in sentences.items()}
@@ -165,7 +164,7 @@ def _bec_person(path: Path, row: Row) -> str:
     if gender not in by_gender or person not in by_gender[gender]:
         pairs = ", ".join(f"{male} - {female}" for male, female in BEC_PERSONS.items())
         raise DataFileError(
-            f"{place(path, row[0])}: expected a person ({pairs}) and its gender, got {row[1]['Person']!r}, {gender!r}"
+            f"{place(path, row[0])}: expected a person ({pairs}) and its gender, got {brief(row[1]['Person'])}, {brief(gender)}"
         )
     return by_gender[gender][person]
 
@@ -175,7 +174,7 @@ def _bec_pair(path: Path, key: tuple[str, str, str, str], rows: Mapping[str, Row
     if len(rows) < 2:
         raise DataFileError(f"{place(path, line)}: no sentence of the other gender: {' / '.join(key)}")
     if group not in ("male", "female", "balanced"):
-        raise DataFileError(f"{place(path, line)}: expected Prof_Gender male, female or balanced, got {group!r}")
+        raise DataFileError(f"{place(path, line)}: expected Prof_Gender male, female or balanced, got {brief(group)}")
     sentences = {gender: read_text(path, row, "Sentence") for gender, row in rows.items()}
     more, less = ("female", "male") if group == "female" else ("male", "female")
     stereotypical = None if group == "balanced" else True

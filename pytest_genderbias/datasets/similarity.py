@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.files import Row, place, read_lines, read_rows, read_text
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
 
 _COLUMNS = ("sentence1", "sentence2")
@@ -118,8 +119,8 @@ def _score(path: Path, row: Row) -> float:
     line, cells = row
     try:
         score = float(cells["score"])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         score = math.nan
     if not 0 <= score <= 5:
-        raise DataFileError(f"{place(path, line)}: expected a score from 0 to 5, got {cells['score']!r}")
+        raise DataFileError(f"{place(path, line)}: expected a score from 0 to 5, got {brief(cells['score'])}")
     return score

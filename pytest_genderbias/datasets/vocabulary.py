@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.text.printable import brief
 
 Ids = NDArray[np.int64]
 
@@ -68,7 +69,7 @@ def label_groups(vocabulary: Vocabulary, groups: Sequence[Iterable[str]]) -> NDA
     for number, words in enumerate(groups, 1):
         for word in words:
             if numbers.setdefault(word, number) != number:
-                raise SettingError(f"{word!r} is in two groups; remove it from one of them")
+                raise SettingError(f"{brief(word)} is in two groups; remove it from one of them")
     for word in numbers:
         vocabulary.add(word)
     return np.array([numbers.get(word, 0) for word in vocabulary.words], dtype=np.int8)

@@ -18,6 +18,7 @@ from pytest_genderbias.datasets.mentions import (
     words_of,
 )
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.wordlist import load_wordlist
 
 _NAME = re.compile(r"(pro|anti)_stereotyped_type([12])\.txt\.(\w+)")
@@ -102,7 +103,7 @@ def _read_sentence(where: str, number: str, marked: str, kind: int, stereotype: 
     profession = words_of(text, without_determiner(text, gold))
     if profession.lower() not in _occupations():
         raise DataFileError(
-            f"{where}: expected a profession of the list winobias-occupations in brackets, got {profession!r}"
+            f"{where}: expected a profession of the list winobias-occupations in brackets, got {brief(profession)}"
         )
     other = _other_profession(where, text, brackets, profession)
     names = (profession, words_of(text, other))
@@ -126,7 +127,7 @@ def _other_profession(where: str, text: str, brackets: list[Span], gold: str) ->
         if outside and text[start:end].lower() != gold.lower():
             return start, end
     raise DataFileError(
-        f"{where}: expected a second profession of the list winobias-occupations beside {gold!r}, got none"
+        f"{where}: expected a second profession of the list winobias-occupations beside {brief(gold)}, got none"
     )
 
 
@@ -135,7 +136,7 @@ def _unbracket(where: str, marked: str) -> tuple[str, list[Span]]:
     text, spans, start = "", [], None
     for piece in re.split(r"([\[\]])", marked):
         if piece in ("[", "]") and (piece == "[") == (start is not None):
-            raise DataFileError(f"{where}: expected brackets that open and close in turn, got {marked!r}")
+            raise DataFileError(f"{where}: expected brackets that open and close in turn, got {brief(marked)}")
         if piece == "[":
             start = len(text)
         elif piece == "]":
@@ -145,7 +146,7 @@ def _unbracket(where: str, marked: str) -> tuple[str, list[Span]]:
         else:
             text += piece
     if start is not None:
-        raise DataFileError(f"{where}: expected brackets that open and close in turn, got {marked!r}")
+        raise DataFileError(f"{where}: expected brackets that open and close in turn, got {brief(marked)}")
     return text, spans
 
 

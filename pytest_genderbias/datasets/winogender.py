@@ -11,6 +11,7 @@ from pathlib import Path
 from pytest_genderbias.datasets.files import Row, column_names, place, read_rows, read_text, refuse_repeats
 from pytest_genderbias.datasets.mentions import Span, find_words, pronoun_genders, with_determiner
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.wordlist import load_wordlist
 
 GENDERS = ("male", "female", "neutral")
@@ -74,14 +75,16 @@ def _read_sentence(where: str, sentid: str, text: str) -> WinogenderSentence:
     if parts is None:
         raise DataFileError(
             f"{where}: expected a sentid such as nurse.patient.1.female.txt (occupation, participant, answer 0 or 1, gender "
-            f"{', '.join(GENDERS)}), got {sentid!r}"
+            f"{', '.join(GENDERS)}), got {brief(sentid)}"
         )
     occupation, participant, answer, gender = parts.groups()
     if occupation not in _women_shares():
-        raise DataFileError(f"{where}: expected an occupation of the list winogender-occupations, got {occupation!r}")
+        raise DataFileError(
+            f"{where}: expected an occupation of the list winogender-occupations, got {brief(occupation)}"
+        )
     pronouns = find_words(text, [form for form, g in pronoun_genders().items() if g == gender])
     if len(pronouns) != 1:
-        raise DataFileError(f"{where}: expected one {gender} pronoun in {text!r}, got {len(pronouns)}")
+        raise DataFileError(f"{where}: expected one {gender} pronoun in {brief(text)}, got {len(pronouns)}")
     return WinogenderSentence(
         sentid,
         text,
@@ -99,7 +102,7 @@ def _read_sentence(where: str, sentid: str, text: str) -> WinogenderSentence:
 def _find_person(where: str, text: str, word: str) -> Span:
     mentions = find_words(text, [word])
     if not mentions:
-        raise DataFileError(f"{where}: expected {word!r} in the sentence, got {text!r}")
+        raise DataFileError(f"{where}: expected {brief(word)} in the sentence, got {brief(text)}")
     return with_determiner(text, mentions[0])
 
 
@@ -108,7 +111,9 @@ def _fill_template(path: Path, row: Row) -> Iterator[tuple[str, str]]:
     occupation, participant, answer, template = (read_text(path, row, column) for column in _TEMPLATES)
     for slot in ("$OCCUPATION", "$PARTICIPANT"):
         if slot not in template:
-            raise DataFileError(f"{place(path, row[0])}: expected the slot {slot} in the template, got {template!r}")
+            raise DataFileError(
+                f"{place(path, row[0])}: expected the slot {slot} in the template, got {brief(template)}"
+            )
     filled = template.replace("$OCCUPATION", occupation)
     someone = re.sub(r"\b(?:the|an?) \$PARTICIPANT", "someone", filled)
     someone = re.sub(r"\b(?:The|An?) \$PARTICIPANT", "Someone", someone)

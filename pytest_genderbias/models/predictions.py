@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import importlib
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeGuard
@@ -14,8 +12,9 @@ from typing import Protocol, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.files import Row, place, read_lines, read_rows, refuse_repeats
+from pytest_genderbias.datasets.files import Row, column_names, place, read_rows, refuse_repeats
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text.printable import brief
 
 CLASS_PREDICTIONS = "class-predictions"
 COREFERENCE_PREDICTIONS = "coreference-predictions"
@@ -96,7 +95,7 @@ def read_predictions(path: Path) -> Predictions:
     >>> predictions.groups, predictions.group.tolist()
     (('female', 'male'), [0, 1])
     """
-    columns = _Columns.among(path, _columns(path))
+    columns = _Columns.among(path, column_names(path))
     rows = list(read_rows(path, columns.required, optional=(_MAPPING,)))
     with path.open("rb") as file:
         fingerprint = hashlib.sha256(file.read()).hexdigest()
@@ -171,27 +170,6 @@ def same_ids(stored_ids: Collection[str], ids: Collection[str]) -> None:
     )
 
 
-def _columns(path: Path) -> list[str]:
-    """Return the columns of a table (of the first row in JSON lines); none if it is broken, which ``read_rows`` reports."""
-    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
-    if suffix == ".parquet":
-        try:
-            return list(importlib.import_module("pyarrow.parquet").read_schema(path).names)
-        except (ImportError, OSError, ValueError):
-            return []
-    split: dict[str, Callable[[str], list[str]]] = {
-        ".csv": lambda text: next(csv.reader([text])),
-        ".tsv": lambda text: text.split("\t"),
-        ".jsonl": lambda text: list(json.loads(text).keys()),
-    }
-    if suffix not in split:
-        return []
-    try:
-        return split[suffix](next((text for _, text in read_lines(path) if text.strip()), ""))
-    except (DataFileError, ValueError, AttributeError, StopIteration, csv.Error):
-        return []
-
-
 def _either(present: Sequence[str], name: str, other: str) -> str:
     return other if other in present and name not in present else name
 
@@ -258,12 +236,12 @@ def _probability_columns(path: Path, present: Sequence[str]) -> dict[str, str]:
         label = column[len(prefix) :]
         if label in columns:
             raise DataFileError(
-                f"{place(path, 1)}: the columns {columns[label]!r} and {column!r} both give the probability of {label!r}"
+                f"{place(path, 1)}: the columns {brief(columns[label])} and {brief(column)} both give the probability of {brief(label)}"
             )
         columns[label] = column
     if columns and _MAPPING in present:
         raise DataFileError(
-            f"{place(path, 1)}: probabilities are in the column {_MAPPING!r} and also in {next(iter(columns.values()))!r}; "
+            f"{place(path, 1)}: probabilities are in the column {brief(_MAPPING)} and also in {brief(next(iter(columns.values())))}; "
             "expected one of the two"
         )
     return columns
@@ -277,7 +255,7 @@ def _name(path: Path, row: Row, column: str) -> str:
         return str(value)
     if not isinstance(value, str) or not value.strip():
         raise DataFileError(
-            f"{place(path, line)}: expected a text or a whole number in column {column!r}, got {value!r}"
+            f"{place(path, line)}: expected a text or a whole number in column {brief(column)}, got {brief(value)}"
         )
     return value.strip()
 
@@ -303,7 +281,7 @@ def _probabilities(
     if outside.any():
         i, k = np.argwhere(outside)[0]
         raise DataFileError(
-            f"{place(path, rows[i][0])}: the probability of {labels[k]!r} is {table[i, k]:g}, expected 0 to 1"
+            f"{place(path, rows[i][0])}: the probability of {brief(labels[k])} is {table[i, k]:g}, expected 0 to 1"
         )
     wrong = np.abs(table.sum(axis=1) - 1) > SUM_TOLERANCE
     if wrong.any():
@@ -325,7 +303,7 @@ def _by_label(
             yield line, mapping
         else:
             raise DataFileError(
-                f"{place(path, line)}: expected a mapping from labels to numbers in {_MAPPING!r}, got {mapping!r}"
+                f"{place(path, line)}: expected a mapping from labels to numbers in {brief(_MAPPING)}, got {brief(mapping)}"
             )
 
 
@@ -346,7 +324,9 @@ def _number(path: Path, line: int, label: str, value: object) -> float:
             return float(value)
     except (ValueError, OverflowError):
         pass
-    raise DataFileError(f"{place(path, line)}: expected a number as the probability of {label!r}, got {value!r}")
+    raise DataFileError(
+        f"{place(path, line)}: expected a number as the probability of {brief(label)}, got {brief(value)}"
+    )
 
 
 def _first(names: Sequence[str]) -> str:

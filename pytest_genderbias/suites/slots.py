@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_genderbias.errors import DataFileError, UnknownNameError
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take
+from pytest_genderbias.errors import DataFileError, SettingError, UnknownNameError
+from pytest_genderbias.text.located_yaml import LocatedMap, refuse_unknown, take, take_texts
+from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.template import BLANK, Piece, Word, parse_template, slots_of
 from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
 
@@ -43,27 +44,27 @@ def read_slot(data: LocatedMap, key: str, beside: Path) -> SlotWords:
     Raises:
         DataFileError: a key is unknown or has a wrong value, a list is missing, or no word is left.
     """
-    what = f"slot {key!r}"
+    what = f"slot {brief(key)}"
     spec = take(data, key, LocatedMap, "the suite")
     refuse_unknown(spec, ("list", "where", "form"), what)
-    where = take(spec, "where", LocatedMap, what, default={})
+    where = _read_where(spec, what)
     form = take(spec, "form", str, what, default="{word}")
     if form.count("{word}") != 1:
         raise DataFileError(
-            f"{spec.file}:{spec.lines['form']}: 'form' of {what} should hold {{word}} once, got {form!r}"
+            f"{spec.file}:{spec.lines['form']}: 'form' of {what} should hold {{word}} once, got {brief(form)}"
         )
-    names = take(spec, "list", (str, LocatedList), what)
+    names = [take(spec, "list", str, what)] if isinstance(spec.get("list"), str) else take_texts(spec, "list", what)
     entries: dict[str, WordEntry] = {}
-    for name in [names] if isinstance(names, str) else names:
+    for name in names:
         for entry in _entries_of(name, beside, spec):
             if entry.word in entries:
                 raise DataFileError(
-                    f"{spec.file}:{spec.lines['list']}: {entry.word!r} is in two of the lists of {what}"
+                    f"{spec.file}:{spec.lines['list']}: {brief(entry.word)} is in two of the lists of {what}"
                 )
             if entry.matches(where):
                 entries[entry.word] = entry
     if not entries:
-        raise DataFileError(f"{spec.file}:{spec.line}: {what} is empty: no word of the list has {dict(where)}")
+        raise DataFileError(f"{spec.file}:{spec.line}: {what} is empty: no word of the list has {brief(where)}")
     named = where.get("word", ())
     if absent := [word for word in ([named] if isinstance(named, str) else named) if word not in entries]:
         raise DataFileError(
@@ -72,10 +73,24 @@ def read_slot(data: LocatedMap, key: str, beside: Path) -> SlotWords:
     return SlotWords(tuple(entries.values()), form)
 
 
+def _read_where(spec: LocatedMap, what: str) -> LocatedMap:
+    """Read ``where``: a value or a list of values for each attribute."""
+    where = take(spec, "where", LocatedMap, what, default={})
+    for key, wanted in where.items():
+        values = wanted if isinstance(wanted, list) else [wanted]
+        kinds = (str,) if key == "word" else (str, int, float)
+        if not values or not all(isinstance(value, kinds) for value in values):
+            raise DataFileError(
+                f"{spec.file}:{where.lines[key]}: expected a value or a list of values for {brief(key)} in 'where' of {what}, "
+                f"got {brief(wanted)}; put words in quotes"
+            )
+    return where
+
+
 def _entries_of(name: str, beside: Path, spec: LocatedMap) -> list[WordEntry]:
     try:
         words = load_wordlist(name, beside)
-    except UnknownNameError as error:
+    except (SettingError, UnknownNameError) as error:
         raise DataFileError(f"{spec.file}:{spec.lines['list']}: {error}") from None
     return [replace(entry, attributes={**entry.attributes, "list": words.name}) for entry in words.entries]
 
@@ -87,17 +102,17 @@ def read_template(text: object, file: str, line: int, slots: set[str], blank: bo
         DataFileError: it does not.
     """
     if not isinstance(text, str) or not text.strip():
-        raise DataFileError(f"{file}:{line}: expected a template (a text with slots in braces), got {text!r}")
+        raise DataFileError(f"{file}:{line}: expected a template (a text with slots in braces), got {brief(text)}")
     pieces = parse_template(text)
     unknown, missing = slots_of(pieces) - slots, slots - slots_of(pieces)
     fixed = "".join(piece.text for piece in pieces)
     if unknown or missing or "{" in fixed or "}" in fixed:
         wanted = ", ".join(f"{{{slot}}}" for slot in sorted(slots))
-        raise DataFileError(f"{file}:{line}: template {text!r} should use the slots {wanted} and no other")
+        raise DataFileError(f"{file}:{line}: template {brief(text)} should use the slots {wanted} and no other")
     blanks = sum(piece.slot == BLANK for piece in pieces)
     if blanks != int(blank):
         raise DataFileError(
-            f"{file}:{line}: template {text!r} should have {'one' if blank else 'no'} {{blank}}, has {blanks}"
+            f"{file}:{line}: template {brief(text)} should have {'one' if blank else 'no'} {{blank}}, has {blanks}"
         )
     return pieces
 
@@ -110,8 +125,8 @@ def read_groups(data: LocatedMap, default: tuple[str, ...] | None = None) -> tup
     """
     if default is not None and "groups" not in data:
         return default
-    groups = take(data, "groups", LocatedList, "the suite")
-    if len(groups) < 2 or len(set(groups)) != len(groups) or not all(isinstance(g, str) for g in groups):
+    groups = take_texts(data, "groups", "the suite")
+    if len(groups) < 2 or len(set(groups)) != len(groups):
         raise DataFileError(
             f"{data.file}:{data.lines['groups']}: 'groups' should be two or more different labels, got {list(groups)}"
         )

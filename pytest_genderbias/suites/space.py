@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from pytest_genderbias.errors import SettingError
 from pytest_genderbias.suites.cases import IntArray
 from pytest_genderbias.text.template import Piece, Word, piece_texts
 
 TEMPLATE = "template"
+MOST_CASES = 10**8  #: The largest number of cases: they are shuffled before a sample of them is drawn.
 
 
 @dataclass(frozen=True)
@@ -48,15 +51,23 @@ class CaseSpace:
     axes: tuple[Axis, ...]
     unit_axes: int
 
+    def __post_init__(self) -> None:
+        """Check that the cases can be numbered.
+
+        Raises:
+            SettingError: there are too many.
+        """
+        refuse_too_many([axis.size for axis in self.axes])
+
     @property
     def n_units(self) -> int:
         """Number of sampling units."""
-        return int(np.prod([axis.size for axis in self.axes[: self.unit_axes]], dtype=np.int64))
+        return math.prod(axis.size for axis in self.axes[: self.unit_axes])
 
     @property
     def cases_per_unit(self) -> int:
         """Number of cases that are scored together with one unit."""
-        return int(np.prod([axis.size for axis in self.axes[self.unit_axes :]], dtype=np.int64))
+        return math.prod(axis.size for axis in self.axes[self.unit_axes :])
 
     @property
     def n_cases(self) -> int:
@@ -115,3 +126,31 @@ class CaseSpace:
     def word_of(self, choice: Mapping[str, int], slot: str) -> str:
         """Return the word in a slot, as it stands inside a sentence."""
         return self.words[slot][choice[slot]].text
+
+
+def refuse_too_many(sizes: Sequence[int]) -> None:
+    """Raise an error if the product of these axes has too many cases.
+
+    Raises:
+        SettingError: it has.
+    """
+    if math.prod(sizes) > MOST_CASES:
+        shown = " x ".join(f"{size:,}" for size in sizes[:8]) + (" x ..." if len(sizes) > 8 else "")
+        raise SettingError(f"expected at most {MOST_CASES:,} cases in the suite, got {shown}; shorten its word lists")
+
+
+def product(columns: Sequence[IntArray]) -> IntArray:
+    """Return all combinations of a value of each column, shape (product of the lengths, columns); the last varies fastest.
+
+    Raises:
+        SettingError: there are too many.
+
+    >>> product([np.array([0, 1]), np.array([5, 6, 7])]).tolist()
+    [[0, 5], [0, 6], [0, 7], [1, 5], [1, 6], [1, 7]]
+    """
+    refuse_too_many([len(column) for column in columns])
+    rest, rows = np.arange(math.prod(len(column) for column in columns), dtype=np.int64), []
+    for column in reversed(columns):
+        rest, digit = np.divmod(rest, len(column))
+        rows.append(column[digit])
+    return np.stack(rows[::-1], axis=1)

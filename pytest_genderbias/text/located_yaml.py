@@ -2,8 +2,8 @@
 
 Only plain YAML is read: mappings with texts as keys, lists, texts, numbers, true, false and null. The file may come from
 anyone: size, depth, nodes and aliases are bounded while the parser yields its events, before anything is built of them.
-Whatever YAML would read otherwise than it looks is an error: explicit tags, duplicate and merge keys, dates, ``1:30`` (90),
-``010`` (8), and numbers that are infinite or do not fit into 64 bits.
+Whatever YAML would read otherwise than it looks is an error: explicit tags, duplicate and merge keys, ``1:30`` (90), ``010``
+(8), and numbers that are infinite or do not fit into 64 bits. A date is the text that it looks like, as in YAML 1.2.
 """
 
 from __future__ import annotations
@@ -263,21 +263,16 @@ def _number(text: str) -> float:
     return number
 
 
-def _refuse_date(text: str) -> object:
-    raise ValueError(f"{brief(text)} is a date")
-
-
 def _refuse_merge(text: str) -> object:
     raise ValueError("merge keys ('<<') are not read; write the keys out")
 
 
-#: The value of a scalar without quotes, by the kind that YAML sees in it. Every other kind is a text.
+#: The value of a scalar without quotes, by the kind that YAML sees in it. Every other kind, such as a date, is a text.
 _SCALARS: Mapping[str, Callable[[str], object]] = {
     "null": lambda text: None,
     "bool": lambda text: text.lower() in _TRUE,
     "int": _whole_number,
     "float": _number,
-    "timestamp": _refuse_date,
     "merge": _refuse_merge,
 }
 
@@ -331,6 +326,21 @@ def take(
     if isinstance(value, (str, Mapping, list)) and not value:
         raise DataFileError(f"{mapping.file}:{line}: {key!r} of {what} is empty")
     return value
+
+
+def take_texts(mapping: LocatedMap, key: str, what: str) -> LocatedList:
+    """Return the list of texts ``mapping[key]``; see :func:`take`.
+
+    Raises:
+        DataFileError: as :func:`take`; an element is no text, or is empty.
+    """
+    values = take(mapping, key, LocatedList, what)
+    for value, line in zip(values, values.lines, strict=True):
+        if not isinstance(value, str) or not value.strip():
+            raise DataFileError(
+                f"{mapping.file}:{line}: {key!r} of {what} should be a list of texts, got {_kind(value)} in it"
+            )
+    return values
 
 
 def _located(values: Mapping[str, object], at: LocatedMap) -> LocatedMap:

@@ -6,6 +6,8 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+from pytest_genderbias.text.plain_files import expand, is_regular
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
@@ -33,7 +35,7 @@ def locate(folder_name: str, name: str, beside: Path | None = None) -> Path | No
         beside: The folder that a relative path starts from. None: the working directory.
     """
     if name.endswith((".yaml", ".yml")):
-        path = Path(name).expanduser()
+        path = expand(name)
         return path if path.is_absolute() or beside is None else beside / path
     path = folder(folder_name) / f"{name}.yaml"
-    return path if path.is_file() and path.stem == name else None
+    return path if is_regular(path) and path.stem == name else None

@@ -1,16 +1,27 @@
-"""Files of others: only regular files are opened, they are read within a bound, and text is UTF-8.
+"""Files of others: only regular files are opened, they are read within bounds, text is UTF-8, and JSON is plain.
 
-A pipe, a device or a socket in place of a file would wait for ever, or never end. Errors name the file, and the line of a wrong
-byte.
+A pipe, a device or a socket in place of a file would wait for ever, or never end; a small compressed file may unpack to
+terabytes. Errors name the file, and the line of a wrong byte.
 """
 
 from __future__ import annotations
 
+import gzip
+import io
+import json
+import re
 import stat
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.errors import DataFileError, SettingError
+
+MOST_LINE = 64 << 20  #: The longest line in bytes.
+MOST_UNPACKED = 64 << 20  #: Bytes that any compressed file may unpack to.
+MOST_RATIO = 250  #: What a larger one may have, as a multiple of its size. Texts are compressed to a twentieth at best.
+MOST_DEPTH = 64  #: The deepest nesting of lists and objects in JSON.
 
 _KINDS = {
     stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
@@ -37,21 +48,89 @@ def open_regular(path: Path) -> BinaryIO:
         raise DataFileError(f"{path}: cannot be read: {reason(error)}") from None
 
 
+class _Unpacked(io.RawIOBase):
+    """The bytes of a gzip file, which end in an error where they are too many for its size."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._packed = path, open_regular(path)
+        self._most = max(MOST_UNPACKED, MOST_RATIO * path.stat().st_size)
+        self._unpacked = gzip.GzipFile(fileobj=self._packed)
+        self._count = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # any writable buffer
+        count = self._unpacked.readinto(buffer)
+        self._count += count
+        if self._count > self._most:
+            raise DataFileError(
+                f"{self._path}: cannot be read: expected at most {self._most:,} bytes after decompression, got more; "
+                "if you trust the file, decompress it first"
+            )
+        return count
+
+    def close(self) -> None:
+        self._unpacked.close()
+        self._packed.close()
+        super().close()
+
+
+def open_unpacked(path: Path) -> BinaryIO:
+    """Open a regular file to read its bytes; a file whose name ends in ``.gz`` is decompressed.
+
+    To read may raise what :func:`unreadable` takes, or a :class:`DataFileError` if the file unpacks to more than 64 MiB and 250
+    times its size.
+
+    Raises:
+        DataFileError: as :func:`open_regular`.
+    """
+    if not path.name.lower().endswith(".gz"):
+        return open_regular(path)
+    return io.BufferedReader(_Unpacked(path), buffer_size=1 << 16)
+
+
+def unreadable(path: Path, error: OSError | EOFError | zlib.error, line: int = 0) -> DataFileError:
+    """Return the error of a file that cannot be read further than to a line."""
+    if isinstance(error, EOFError):
+        return DataFileError(f"{path}{f':{line}' if line else ''}: the gzip file is truncated; download it again")
+    return DataFileError(f"{path}: cannot be read: {reason(error)}")
+
+
+def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a file, plain or gzip, each with its number from 1 and with its line end.
+
+    Raises:
+        DataFileError: at the first line, if the file is missing or cannot be opened; later, if the gzip file is truncated,
+            damaged or a bomb, or a line is longer than 64 MiB.
+    """
+    number = 0
+    with open_unpacked(path) as file:
+        try:
+            while line := file.readline(MOST_LINE + 1):
+                number += 1
+                if len(line) > MOST_LINE:
+                    raise DataFileError(f"{path}:{number}: expected a line of at most {MOST_LINE:,} bytes, got more")
+                yield number, line
+        except (OSError, EOFError, zlib.error) as error:
+            raise unreadable(path, error, number + 1) from None
+
+
 def read_whole(path: Path, most: int) -> str:
-    """Return the text of a UTF-8 file, without a byte order mark.
+    """Return the text of a UTF-8 file, plain or gzip, without a byte order mark.
 
     Args:
         path: The file.
-        most: The largest size in bytes.
+        most: The largest size in bytes, after decompression.
 
     Raises:
         DataFileError: as :func:`open_regular`; the file is larger, or not UTF-8.
     """
-    with open_regular(path) as file:
+    with open_unpacked(path) as file:
         try:
             content = file.read(most + 1)
-        except OSError as error:
-            raise DataFileError(f"{path}: cannot be read: {reason(error)}") from None
+        except (OSError, EOFError, zlib.error) as error:
+            raise unreadable(path, error) from None
     if len(content) > most:
         raise DataFileError(f"{path}: cannot be read: expected at most {most:,} bytes, got more")
     try:
@@ -63,12 +142,75 @@ def read_whole(path: Path, most: int) -> str:
         ) from None
 
 
+_ESCAPED, _HALF = re.compile(r"\\u[dD]"), re.compile("[\ud800-\udfff]")  # lone surrogates, which UTF-8 cannot encode
+
+
+def parse_json(text: str, where: str) -> Any:
+    """Return the value of a JSON text.
+
+    Args:
+        text: The JSON.
+        where: File and line, with which an error begins.
+
+    Raises:
+        DataFileError: the text is not valid JSON, or nested deeper than 64 levels; a number has thousands of digits; a text has a
+            lone surrogate.
+
+    >>> parse_json('{"a": [1, "b"]}', "x.jsonl:1")
+    {'a': [1, 'b']}
+    """
+    deep = f"{where}: cannot be read as JSON: expected at most {MOST_DEPTH} levels of lists and objects, got more"
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        line = f" of line {error.lineno}" if error.lineno > 1 else ""
+        raise DataFileError(f"{where}: not valid JSON: {error.msg} at column {error.colno}{line}") from None
+    except RecursionError:
+        raise DataFileError(deep) from None
+    except ValueError:
+        raise DataFileError(f"{where}: cannot be read as JSON: a number has thousands of digits") from None
+    if text.count("[") + text.count("{") > MOST_DEPTH and _is_deep(value):
+        raise DataFileError(deep)
+    if _ESCAPED.search(text) and _HALF.search(json.dumps(value, ensure_ascii=False)):
+        raise DataFileError(f"{where}: a text has a lone surrogate (\\ud800 to \\udfff without its pair)")
+    return value
+
+
+def _is_deep(value: object) -> bool:
+    """Return whether lists and objects are nested deeper than :data:`MOST_DEPTH`."""
+    level = [value]
+    for _ in range(MOST_DEPTH):
+        containers = (x.values() if isinstance(x, dict) else x for x in level if isinstance(x, (dict, list)))
+        level = [child for children in containers for child in children if isinstance(child, (dict, list))]
+    return bool(level)
+
+
 def not_utf8(path: Path, line: int, byte: int, position: int) -> DataFileError:
     """Return the error of a byte that is not UTF-8, at a position from 1 in its line."""
     return DataFileError(
         f"{path}:{line}: not UTF-8: byte 0x{byte:02x} at position {position}; convert the file, for example with "
         "iconv -f LATIN1 -t UTF-8"
     )
+
+
+def expand(path: str | Path) -> Path:
+    """Return a path with the home folder in place of ``~``.
+
+    Raises:
+        SettingError: the home folder is unknown.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise SettingError(f"{path}: unknown home folder") from None
+
+
+def is_regular(path: Path) -> bool:
+    """Return whether a path is a file; a name that no file can have is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def reason(error: Exception) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pytest_genderbias.escaping import printable
 
@@ -50,6 +50,20 @@ def brief(value: object, most: int = 80) -> str:
         shown += piece
         if len(shown) > most:
             return f"{shown[:most]}..."
+    return shown
+
+
+def brief_list(values: Iterable[object], most: int = 400) -> str:
+    """Return the values, separated by commas; of many or large ones the first.
+
+    >>> brief_list(["a", 1]), brief_list(map(str, range(10**6)), 12)
+    ("'a', 1", "'0', '1', '2', ...")
+    """
+    shown = ""
+    for value in values:
+        if len(shown) > most:
+            return f"{shown}, ..."
+        shown += f"{', ' if shown else ''}{brief(value)}"
     return shown
 
 

@@ -8,7 +8,17 @@ from pathlib import Path
 
 from pytest_genderbias.errors import DataFileError, UnknownNameError
 from pytest_genderbias.text import packaged
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, YamlValue, read_yaml, refuse_unknown, take
+from pytest_genderbias.text.located_yaml import (
+    LocatedList,
+    LocatedMap,
+    YamlValue,
+    plain,
+    read_yaml,
+    refuse_unknown,
+    take,
+    take_texts,
+)
+from pytest_genderbias.text.printable import brief
 
 #: The attributes that every list may use, and their types. A list declares other attributes under ``attributes``.
 STANDARD_ATTRIBUTES: dict[str, type | tuple[type, ...]] = {
@@ -72,14 +82,14 @@ def load_wordlist(name: str, beside: Path | None = None) -> WordList:
     if path is None:
         known = ", ".join(packaged.names("wordlists"))
         raise UnknownNameError(
-            f"no word list {name!r}; packaged lists: {known}; name a list of your own by its path (./{name}.yaml)"
+            f"no word list {brief(name)}; packaged lists: {known}; name a list of your own by its path (./{name}.yaml)"
         )
     data = read_yaml(path)
     refuse_unknown(data, (*_HEAD, *_BODIES), "a word list")
     head = {key: take(data, key, str, "the word list") for key in ("list", "title", "source", "licence", "language")}
     if head["list"] != path.stem:
         raise DataFileError(
-            f"{path}:{data.lines['list']}: 'list' is {head['list']!r}, expected the file's name {path.stem!r}"
+            f"{path}:{data.lines['list']}: 'list' is {brief(head['list'])}, expected the file's name {brief(path.stem)}"
         )
     declared = take(data, "attributes", LocatedMap, "the word list", default={})
     entries = _read_body(data)(data, frozenset(declared))
@@ -104,7 +114,11 @@ def _entries(data: LocatedMap, declared: frozenset[str]) -> tuple[WordEntry, ...
 
 
 def _table(data: LocatedMap, declared: frozenset[str]) -> tuple[WordEntry, ...]:
-    columns = take(data, "columns", LocatedList, "the word list")
+    columns = take_texts(data, "columns", "the word list")
+    if len(set(columns)) != len(columns):
+        raise DataFileError(
+            f"{data.file}:{data.lines['columns']}: duplicate column in {brief(columns)}; expected each once"
+        )
     rows = take(data, "rows", LocatedList, "the word list")
     entries = []
     for row, line in zip(rows, rows.lines, strict=True):
@@ -122,10 +136,10 @@ def _entry(item: object, file: str, line: int, declared: frozenset[str]) -> Word
         item = {"word": item}
     if not isinstance(item, dict) or not isinstance(item.get("word"), str) or not item["word"].strip():
         raise DataFileError(
-            f"{file}:{line}: expected a word, or a mapping with 'word'; got {item!r}; put it in quotes if YAML reads it otherwise"
+            f"{file}:{line}: expected a word, or a mapping with 'word'; got {brief(item)}; put it in quotes if YAML reads it otherwise"
         )
     _check_attributes(item, file, line, declared)
-    return WordEntry(item["word"], {k: _plain(v) for k, v in item.items() if k != "word"}, line)
+    return WordEntry(item["word"], {k: plain(v) for k, v in item.items() if k != "word"}, line)
 
 
 def _check_attributes(item: Mapping[str, object], file: str, line: int, declared: frozenset[str]) -> None:
@@ -134,16 +148,25 @@ def _check_attributes(item: Mapping[str, object], file: str, line: int, declared
             continue
         if key not in STANDARD_ATTRIBUTES:
             raise DataFileError(
-                f"{file}:{line}: unknown attribute {key!r}; expected one of {', '.join(sorted(STANDARD_ATTRIBUTES))}, "
+                f"{file}:{line}: unknown attribute {brief(key)}; expected one of {', '.join(sorted(STANDARD_ATTRIBUTES))}, "
                 "or declare it under 'attributes'"
             )
         kind = STANDARD_ATTRIBUTES[key]
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise DataFileError(f"{file}:{line}: attribute {key!r} cannot be {value!r}")
+        texts = value if isinstance(value, list) else ()
+        if (
+            not isinstance(value, kind)
+            or (isinstance(value, bool) and kind is not bool)
+            or not all(isinstance(text, str) for text in texts)
+        ):
+            raise DataFileError(f"{file}:{line}: attribute {brief(key)} cannot be {brief(value)}")
 
 
 def _pairs(data: LocatedMap, declared: frozenset[str]) -> tuple[WordEntry, ...]:
-    groups = list(take(data, "groups", LocatedList, "the word list"))
+    groups = list(take_texts(data, "groups", "the word list"))
+    if len(set(groups)) != len(groups):
+        raise DataFileError(
+            f"{data.file}:{data.lines['groups']}: duplicate group in {brief(groups)}; expected each once"
+        )
     items = take(data, "pairs", LocatedList, "the word list")
     entries: list[WordEntry] = []
     for item, line in zip(items, items.lines, strict=True):
@@ -156,31 +179,41 @@ def _pair(item: object, groups: list[str], file: str, line: int, declared: froze
         item = dict(zip(groups, item, strict=True))
     if not isinstance(item, dict) or any(not item.get(g) for g in groups):
         raise DataFileError(
-            f"{file}:{line}: unbalanced pair {item!r}; expected one word for each of {', '.join(groups)}"
+            f"{file}:{line}: unbalanced pair {brief(item)}; expected one word for each of {', '.join(groups)}"
         )
     sides = {g: list(item[g]) if isinstance(item[g], list) else [item[g]] for g in groups}
     if not all(isinstance(w, str) and w.strip() for words in sides.values() for w in words):
-        raise DataFileError(f"{file}:{line}: expected words in {item!r}; put it in quotes if YAML reads it otherwise")
+        raise DataFileError(
+            f"{file}:{line}: expected words in {brief(item)}; put it in quotes if YAML reads it otherwise"
+        )
     shared = {k: v for k, v in item.items() if k not in (*groups, "default", "by_pos")}
     _check_attributes(shared, file, line, declared)
-    default, by_pos = item.get("default", {}), item.get("by_pos", {})
+    default, by_pos = (_choices(item, key, f"{file}:{line}") for key in ("default", "by_pos"))
     many = any(len(words) > 1 for words in sides.values())
     for word in [w for words in sides.values() for w in words] if many and len(groups) == 2 else []:
-        other = next(words for words in sides.values() if word not in words)
+        other = next((words for words in sides.values() if word not in words), [])
         if len(other) > 1 and default.get(word) not in other:
             raise DataFileError(
-                f"{file}:{line}: {word!r} has several partners ({', '.join(other)}); choose one with default: {{{word}: ...}}"
+                f"{file}:{line}: {brief(word)} has several partners ({', '.join(other)}); choose one with default: {{{word}: ...}}"
             )
     entries = []
     for group, words in sides.items():
         partners = [w for g, ws in sides.items() if g != group for w in ws]
         for word in words:
-            attributes: dict[str, object] = {k: _plain(v) for k, v in shared.items()} | {"group": group}
+            attributes: dict[str, object] = {k: plain(v) for k, v in shared.items()} | {"group": group}
             attributes["partner"] = default.get(word, partners[0]) if len(groups) == 2 else partners
             if word in by_pos:
-                attributes["by_pos"] = _plain(by_pos[word])
+                attributes["by_pos"] = plain(by_pos[word])
             entries.append(WordEntry(word, attributes, line))
     return entries
+
+
+def _choices(item: Mapping[str, YamlValue], key: str, where: str) -> Mapping[str, YamlValue]:
+    """Return ``default`` or ``by_pos`` of a pair: a mapping with a partner, or several, for each word."""
+    choices = item.get(key, {})
+    if not isinstance(choices, dict):
+        raise DataFileError(f"{where}: expected a mapping from words to partners in {key!r}, got {brief(choices)}")
+    return choices
 
 
 def _refuse_repeats(entries: tuple[WordEntry, ...], path: Path) -> None:
@@ -193,15 +226,7 @@ def _refuse_repeats(entries: tuple[WordEntry, ...], path: Path) -> None:
             groups = first.attributes.get("group"), entry.attributes.get("group")
             where = f"in two groups, {groups[0]} and {groups[1]}" if groups[0] != groups[1] else "twice"
             raise DataFileError(
-                f"{path}:{entry.line}: {entry.word!r} is listed {where} (first on line {first.line}); expected each word "
+                f"{path}:{entry.line}: {brief(entry.word)} is listed {where} (first on line {first.line}); expected each word "
                 "once. Put several partners or groups into one entry: {male: [him, his], female: her}"
             )
         seen[entry.word] = entry
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, list):
-        return [_plain(v) for v in value]
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
-    return value

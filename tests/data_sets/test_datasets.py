@@ -65,7 +65,9 @@ def test_a_folder_cannot_be_read(tmp_path) -> None:
 
 def test_not_utf8_names_the_line(tmp_path) -> None:
     path = write(tmp_path / "latin.tsv", b"text\nfine\ncaf\xe9 au lait\n")
-    with pytest.raises(DataFileError, match=r"latin\.tsv:3: not UTF-8: byte 0xe9 at position 4; convert it, .* iconv"):
+    with pytest.raises(
+        DataFileError, match=r"latin\.tsv:3: not UTF-8: byte 0xe9 at position 4; convert the file, .* iconv"
+    ):
         list(files.read_rows(path, ["text"]))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
+from itertools import combinations, islice
 from pathlib import Path
 from typing import Any, ClassVar, TypedDict
 
@@ -37,7 +37,7 @@ from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag, one_of, whole
 from pytest_genderbias.suites.query import PairProbabilities, VerbalisedProbabilities
 from pytest_genderbias.suites.slots import SlotWords, read_slot, read_template
-from pytest_genderbias.suites.space import Axis, CaseSpace, Template
+from pytest_genderbias.suites.space import Axis, CaseSpace, Template, product
 from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options
 from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take
@@ -387,8 +387,8 @@ def _parse_slices(text: str | None, body: NliBody) -> list[tuple[str, ...]]:
     wanted = [tuple(part.strip() for part in item.split("*")) for item in text.split(",")]
     for names in wanted:
         if not set(names) <= set(body.slots) or len(names) > 2 or len(set(names)) != len(names):
-            pairs = ["*".join(pair) for pair in combinations(body.slots, 2)]
-            raise SettingError(f"no slice {'*'.join(names)!r}; the slices are {', '.join([*body.slots, *pairs])}")
+            pairs = ["*".join(pair) for pair in islice(combinations(body.slots, 2), 50)]
+            raise SettingError(f"no slice {'*'.join(names)!r}; the slices are {', '.join([*body.slots, *pairs][:50])}")
     return wanted
 
 
@@ -427,5 +427,5 @@ def _combinations(body: NliBody, rules: tuple[Mapping[str, Mapping[str, object]]
             np.asarray([i for i, entry in enumerate(body.slots[name].entries) if entry.matches(rule.get(name, {}))])
             for name in body.shared
         ]
-        rows.append(np.stack([grid.ravel() for grid in np.meshgrid(*fitting, indexing="ij")], axis=1))
+        rows.append(product(fitting))
     return np.unique(np.concatenate(rows), axis=0)

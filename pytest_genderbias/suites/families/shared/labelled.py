@@ -12,6 +12,7 @@ from pytest_genderbias.datasets.biographies import GENDERS, LabelledTexts, read_
 from pytest_genderbias.datasets.files import column_names
 from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.suites.options import Option, text
+from pytest_genderbias.text.plain_files import expand
 
 #: Data sets with text, profession and gender.
 BIOGRAPHIES = ("bias_in_bios", "wiki_career")
@@ -49,7 +50,7 @@ def read_texts(
         MissingDataError: the data set is missing.
         DataFileError: as :func:`read_table`.
     """
-    paths = data.find_all(name) if name in BIOGRAPHIES else (Path(name).expanduser(),)
+    paths = data.find_all(name) if name in BIOGRAPHIES else (expand(name),)
     tables = [read_table(path, options, any_group) for path in paths]
     if len(tables) == 1:
         return tables[0], paths

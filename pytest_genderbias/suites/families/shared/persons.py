@@ -16,6 +16,7 @@ from pytest_genderbias.statistics.group_gaps import confusion_tables, shares_of_
 from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.families.shared.labelled import ColumnOptions, read_table, read_texts
 from pytest_genderbias.suites.family import Context
+from pytest_genderbias.text.plain_files import expand
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -165,7 +166,7 @@ def _shares(labels: Sequence[str], group: Sequence[int], options: PersonOptions)
     training, of = labels, group
     if options["training"] is not None:
         where, number = options["training"], {name: i for i, name in enumerate(compared_groups(options))}
-        table = read_table(Path(where).expanduser(), options, any_group=options["groups"] is not None)
+        table = read_table(expand(where), options, any_group=options["groups"] is not None)
         rows = [(y, number[g]) for y, g in zip(table.labels, table.groups, strict=True) if g in number]
         _require_groups(compared_groups(options), set(table.groups), where)
         training, of = zip(*rows, strict=True)
