@@ -30,7 +30,7 @@ class ModelError(BiasError, ValueError):
 
 
 class ScoreError(BiasError, ArithmeticError):
-    """A model returned a score that is not a finite number."""
+    """A model's scores cannot be used: not finite, out of range, of another shape, or different for the same input."""
 
 
 class NotApplicableError(BiasError, TypeError):

@@ -7,7 +7,7 @@ import pickle
 import pickletools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -88,7 +88,8 @@ class SpacyClassifier:
         Raises:
             ModelError: the scores of a text do not sum to one, as those of categories that exclude each other do.
         """
-        scores = np.asarray([[document.cats[label] for label in self.labels] for document in self.nlp.pipe(texts)])
+        rows = [[float(document.cats[label]) for label in self.labels] for document in self.nlp.pipe(texts)]
+        scores = np.asarray(rows, dtype=np.float64).reshape(len(rows), len(self.labels))
         sums = scores.sum(axis=1)
         if scores.size and float(np.abs(sums - 1).max()) > _SUM_TOLERANCE:
             row = int(np.argmax(np.abs(sums - 1)))
@@ -176,8 +177,8 @@ def _sklearn_fingerprint(classifier: object) -> str | None:
         return None
     try:
         versions = {package: version(_DISTRIBUTIONS.get(package, package)) for package in _VERSIONED}
-    except PackageNotFoundError:
+        # A copy, since objects that were fitted share other texts than those that were read, which changes the hash.
+        parameters = joblib.hash(pickle.loads(content))  # noqa: S301 - pickled above
+    except Exception:  # a package without a version, or whatever a class raises that cannot be read or hashed
         return None
-    # A copy, since objects that were fitted share other texts than those that were read, which changes the hash.
-    parameters = joblib.hash(pickle.loads(content))  # noqa: S301 - pickled above
     return hashlib.sha256(f"{parameters} {sorted(versions.items())}".encode()).hexdigest()

@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import NotApplicableError, ScoreError
+from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.protocols import CoreferenceScorer
 from pytest_genderbias.models.roles import COREFERENCE_SCORER
 from pytest_genderbias.scoring import edge_probe, substitution
 from pytest_genderbias.scoring.base import Scorer, check_finite
+from pytest_genderbias.scoring.object_answers import ObjectMethod
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.query import CoreferenceScores
 
@@ -52,19 +53,15 @@ class ObjectScores:
 
     def __init__(self, cases: TextCases, model: Model) -> None:
         self._cases, self._model = cases, model
+        scorer: CoreferenceScorer = model.backend
+        self._ask = ObjectMethod(model.name, "coreference_scores", scorer.coreference_scores)
         self.notes = []
 
     def score(self, cases: IntArray) -> NDArray[np.float64]:
         """Return one score for each candidate: shape (len(cases), candidates)."""
-        scorer: CoreferenceScorer = self._model.backend
         spans = [self._cases.spans[i] for i in cases]
         texts = [self._cases.texts[i][0] for i in cases]
         candidates, pronouns = [list(s[:-1]) for s in spans], [s[-1] for s in spans]
-        scores = np.asarray(scorer.coreference_scores(texts, candidates, pronouns), dtype=np.float64)
-        expected = (len(cases), len(candidates[0]))
-        if scores.shape != expected:
-            raise ScoreError(
-                f"{self._model.name} answered with an array of the shape {scores.shape}, expected {expected}"
-            )
+        scores = self._ask(texts, candidates, pronouns, width=len(candidates[0]))
         check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self._cases, cases, self._model.name)
         return scores

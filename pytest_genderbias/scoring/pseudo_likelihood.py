@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import NotApplicableError, ScoreError
+from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.protocols import CausalLM
 from pytest_genderbias.models.roles import MASKED_LM
 from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.log_probability import sum_log_probabilities
 from pytest_genderbias.scoring.network import Network
+from pytest_genderbias.scoring.object_scorer import continuation_method
 from pytest_genderbias.scoring.tokens import CuttingTokenizer, RowEncoder, pack_rows
 from pytest_genderbias.suites.cases import Cases, IntArray, Spans, TextCases
 from pytest_genderbias.suites.query import PseudoLogLikelihood
@@ -129,6 +130,7 @@ class ObjectLikelihood:
 
     def __init__(self, cases: Cases, model: Model) -> None:
         self._cases, self._model = cases, model
+        self._ask = continuation_method(model)
 
     @property
     def notes(self) -> list[str]:
@@ -139,20 +141,6 @@ class ObjectLikelihood:
         """Return the log-probability of the words after the first in each case, in nats, and their number: shape (len(cases), 2)."""
         parts = [text.partition(" ") for (text,) in self._cases.sentences(cases)]
         prefixes, rest = [first for first, _, _ in parts], [after for _, _, after in parts]
-        scores = continuation_log_probs(self._model, prefixes, rest)
+        scores = self._ask(prefixes, rest)
         check_finite(np.isfinite(scores), self._cases, cases, self._model.name)
         return np.stack([scores, np.asarray([len(text.split()) for text in rest], dtype=np.float64)], axis=1)
-
-
-def continuation_log_probs(model: Model, prefixes: list[str], continuations: list[str]) -> NDArray[np.float64]:
-    """Return the log-probabilities of continuations by an object with the protocol ``CausalLM``, in nats: shape (len(prefixes),).
-
-    Raises:
-        ScoreError: the object's answer has another shape.
-    """
-    backend: CausalLM = model.backend
-    scores = np.asarray(backend.continuation_log_probs(prefixes, continuations), dtype=np.float64)
-    expected = (len(prefixes),)
-    if scores.shape != expected:
-        raise ScoreError(f"{model.name} answered with an array of the shape {scores.shape}, expected {expected}")
-    return scores

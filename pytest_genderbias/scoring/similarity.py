@@ -7,12 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import NotApplicableError, ScoreError
+from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.protocols import PairRegressor, SentenceEncoder
 from pytest_genderbias.models.roles import PAIR_REGRESSOR
 from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.checkpoint_scorer import CheckpointScorer
+from pytest_genderbias.scoring.object_answers import ObjectMethod
 from pytest_genderbias.scoring.vectors import HiddenStates
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import PairSimilarity
@@ -62,26 +63,24 @@ class ObjectSimilarity:
 
     def __init__(self, cases: Cases, model: Model) -> None:
         self._cases, self._model = cases, model
+        backend: PairRegressor | SentenceEncoder = model.backend
+        self._encodes = not isinstance(backend, PairRegressor)
+        self._ask = (
+            ObjectMethod(model.name, "pair_scores", backend.pair_scores)
+            if isinstance(backend, PairRegressor)
+            else ObjectMethod(model.name, "encode", backend.encode)
+        )
         self.notes = []
 
     def score(self, cases: IntArray) -> NDArray[np.float64]:
         """Return one score for each pair: shape (len(cases), 1)."""
         sentences = self._cases.sentences(cases)
-        if not isinstance(self._model.backend, PairRegressor):
-            encoder: SentenceEncoder = self._model.backend
+        if self._encodes:
             texts = list(dict.fromkeys(text for pair in sentences for text in pair))
-            vectors = np.asarray(encoder.encode(texts), dtype=np.float64)
-            if vectors.ndim != 2 or len(vectors) != len(texts):
-                raise ScoreError(
-                    f"{self._model.name} answered with an array of the shape {vectors.shape}, expected ({len(texts)}, dimensions)"
-                )
+            vectors = self._ask(texts, width="dimensions")
             return _cosines(sentences, dict(zip(texts, vectors, strict=True)), self._cases, cases, self._model.name)
         firsts, seconds = zip(*sentences, strict=True)
-        scores = np.asarray(self._model.backend.pair_scores(list(firsts), list(seconds)), dtype=np.float64)
-        if scores.shape != (len(cases),):
-            raise ScoreError(
-                f"{self._model.name} answered with an array of the shape {scores.shape}, expected {(len(cases),)}"
-            )
+        scores = self._ask(list(firsts), list(seconds))
         check_finite(np.isfinite(scores), self._cases, cases, self._model.name)
         return scores[:, None]
 

@@ -27,7 +27,8 @@ from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.protocols import CausalLM
 from pytest_genderbias.scoring.base import Scorer, check_finite
-from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood, continuation_log_probs
+from pytest_genderbias.scoring.object_scorer import continuation_method
+from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood
 from pytest_genderbias.suites.cases import IntArray, TextCases
 
 #: First words that are capitalised only at the beginning of a sentence.
@@ -126,6 +127,7 @@ class ObjectSubstitution:
 
     def __init__(self, cases: TextCases, model: Model) -> None:
         self._cases, self._model = cases, model
+        self._ask = continuation_method(model)
         self.notes = []
 
     def score(self, cases: IntArray) -> NDArray[np.float64]:
@@ -133,7 +135,7 @@ class ObjectSubstitution:
         copies = _filled(self._cases, cases)
         prefixes = [text[: span[0]].rstrip() for text, span in copies]
         words = [words_of(text, span) for text, span in copies]
-        scores = continuation_log_probs(self._model, prefixes, words).reshape(len(cases), -1)
+        scores = self._ask(prefixes, words).reshape(len(cases), -1)
         check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self._cases, cases, self._model.name)
         return np.asarray(scores)
 

@@ -9,7 +9,8 @@ from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.protocols import CausalLM
 from pytest_genderbias.scoring.base import Scorer, check_finite
-from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood, continuation_log_probs
+from pytest_genderbias.scoring.object_scorer import continuation_method
+from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import VerbalisedProbabilities
 
@@ -36,6 +37,7 @@ class VerbalisedScorer:
     def __init__(self, cases: Cases, query: VerbalisedProbabilities, model: Model, batch_tokens: int | None) -> None:
         self._cases, self._query, self._model = cases, query, model
         self._likelihood = SpanLikelihood(model, batch_tokens) if isinstance(model.backend, Checkpoint) else None
+        self._ask = continuation_method(model) if self._likelihood is None else None
 
     @property
     def notes(self) -> list[str]:
@@ -52,8 +54,9 @@ class VerbalisedScorer:
         return np.asarray(odds / odds.sum(axis=1, keepdims=True), dtype=np.float32)
 
     def _log_probabilities(self, prompts: list[str], answers: list[str]) -> NDArray[np.float64]:
-        if self._likelihood is None:
-            return continuation_log_probs(self._model, prompts, answers)
+        if self._ask is not None:
+            return self._ask(prompts, answers)
+        assert self._likelihood is not None, "a model is an object or a network"
         texts = [f"{prompt} {answer}" for prompt, answer in zip(prompts, answers, strict=True)]
         spans = [((len(prompt), len(text)),) for prompt, text in zip(prompts, texts, strict=True)]
         scores = self._likelihood.score(texts, spans)

@@ -34,6 +34,9 @@ from pytest_genderbias.suites.statistic import Statistic
 scope: dict[str, Any] = {}
 exec(CLASSIFIERS, scope)  # the same classes here, and as a module in the projects of the tests
 Scatter = scope["Scatter"]
+ASIDE = (
+    6 + 2 * 2 * 4
+)  #: pairs beside those that are scored: the look at the labels, and for both scorers four that are asked about twice
 
 
 @pytest.fixture(scope="module")
@@ -237,7 +240,7 @@ def test_scoring_stops_at_the_first_look_that_decides(wide: Path) -> None:
     one = Scatter()
     found = measure(wide, one, cache=None, until=until(net_neutral=Limit(at_least=0.4)))
     assert found.stopped and (found.n, found.n_total) == (64, TOTAL)
-    assert one.asked <= 64 + 6, "and the look at the labels"
+    assert one.asked <= 64 + ASIDE
     near = measure(wide, Scatter(), cache=None, until=until(net_neutral=Limit(at_least=0.66)))
     both = until(net_neutral=Limit(at_least=0.66), **{"threshold_0.5": Limit(at_least=0.1)})
     assert 64 < near.n < TOTAL
@@ -258,7 +261,7 @@ def test_the_cache_changes_neither_n_nor_verdict(wide: Path, tmp_path: Path) -> 
         again = Scatter()
         found = measure(wide, again, cache=cache, until=stop)
         assert (found.n, found.values, found.bounds) == (alone.n, alone.values, alone.bounds)
-        assert again.asked <= max(0, alone.n - (before or 0)) + 6
+        assert again.asked <= max(0, alone.n - (before or 0)) + ASIDE
         assert found.to_dict()["signature"]["sample"] == alone.to_dict()["signature"]["sample"]
 
 
@@ -280,7 +283,7 @@ def test_accuracy_is_not_asked_where_nothing_gates_it(wide: Path, tmp_path: Path
 def test_accuracy_without_its_data_is_decided_at_once(wide: Path) -> None:
     one = Scatter()
     found = measure(wide, one, cache=None, until=until(accuracy=Limit(at_least=0.5)))
-    assert (found.n, found.values["accuracy"]) == (64, None) and one.asked <= 64 + 6
+    assert (found.n, found.values["accuracy"]) == (64, None) and one.asked <= 64 + ASIDE
     assert judge_limit(found, Limit(at_least=0.5), "accuracy").verdict == "no value"
 
 

@@ -38,7 +38,7 @@ class Scatter:
         n = base + scatter * (np.array([zlib.crc32(p.encode()) for p in pairs]) / 2**32 - 0.5)
         n = n - worse * np.array([not words or p.split()[1] in words for p in premises]) + noise * len(pairs)
         same = np.array([a == b for a, b in zip(premises, hypotheses)])
-        n = np.where(same, 0.0, n)
+        n = np.where(same, 0.0, np.minimum(n, 1.0))
         return np.stack([np.where(same, 1.0, (1 - n) / 2), n, np.where(same, 0.0, (1 - n) / 2)], axis=1)
 
 def usual(): return Scatter()
