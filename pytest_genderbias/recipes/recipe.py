@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]  #: one example, as plain values by column; their types depend on the recipe
 
+CHECKPOINTS = "checkpoints"  #: folder in that of a training, from which it resumes
+UNFINISHED_MODEL = (
+    ".saving-"  #: begins the name of a folder in that of a training, where the model is saved until it is complete
+)
 NOTHING, EMBEDDINGS, ENCODER = "nothing", "embeddings", "encoder"
 
 

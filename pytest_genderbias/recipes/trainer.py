@@ -18,7 +18,16 @@ import numpy as np
 
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
 from pytest_genderbias.models.transformers_logging import quiet_transformers
-from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, PLAIN, ReportingCallback, Training
+from pytest_genderbias.recipes.recipe import (
+    CHECKPOINTS,
+    EMBEDDINGS,
+    ENCODER,
+    NOTHING,
+    PLAIN,
+    UNFINISHED_MODEL,
+    ReportingCallback,
+    Training,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -137,7 +146,7 @@ def run_trainer(
             if isinstance(callback, ReportingCallback):
                 callback.report = trainer.log
         with _one_error(folder), training.around(network):
-            trainer.train(resume_from_checkpoint=last_checkpoint(folder / "checkpoints"))
+            trainer.train(resume_from_checkpoint=last_checkpoint(folder / CHECKPOINTS))
         losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
         if any(not math.isfinite(loss) for loss in losses) or not _is_finite(network):
             raise ModelError(f"the loss became {losses[-1] if losses else 'no number'}; lower the learning rate")
@@ -165,7 +174,7 @@ def _make_trainer(
     options: dict[str, Any] = {  # their types differ by name
         "save_strategy": "no", "logging_steps": 50, "report_to": [], "dataloader_pin_memory": False,
         "use_cpu": network.device.type == "cpu", "save_total_limit": 1, **arguments,
-        "output_dir": str(folder / "checkpoints"), "seed": seed, "data_seed": seed,
+        "output_dir": str(folder / CHECKPOINTS), "seed": seed, "data_seed": seed,
         "max_steps": -1 if training.max_steps is None else training.max_steps, "disable_tqdm": not training.progress,
     }  # fmt: skip
     try:
@@ -185,13 +194,13 @@ def save_whole(
     Raises:
         SettingError: the files cannot be written.
     """
-    with _one_error(path.parent), tempfile.TemporaryDirectory(dir=path.parent, prefix=".saving-") as folder:
+    with _one_error(path.parent), tempfile.TemporaryDirectory(dir=path.parent, prefix=UNFINISHED_MODEL) as folder:
         draft = Path(folder, "model")
         network.save_pretrained(draft)
         tokenizer.save_pretrained(draft)
         (draft / "training.json").write_text(json.dumps(dict(report), indent=1), encoding="utf-8")
         draft.rename(path)
-    shutil.rmtree(path.parent / "checkpoints", ignore_errors=True)
+    shutil.rmtree(path.parent / CHECKPOINTS, ignore_errors=True)
     return path
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,14 +14,23 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_genderbias.errors import MitigationNotApplicableError, NotApplicableError, SettingError
-from pytest_genderbias.folders import write_whole
+from pytest_genderbias.folders import sweep_unfinished, write_whole
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.methods.base import Columns, Method
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.recipes.progress import show_steps
-from pytest_genderbias.recipes.recipe import Evaluator, Performance, Recipe, Row, SuiteSettingsRecipe, Training
+from pytest_genderbias.recipes.recipe import (
+    CHECKPOINTS,
+    UNFINISHED_MODEL,
+    Evaluator,
+    Performance,
+    Recipe,
+    Row,
+    SuiteSettingsRecipe,
+    Training,
+)
 from pytest_genderbias.scoring.engine import Progress
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.suite import Suite
@@ -344,7 +354,10 @@ class _Workshop:
 
 @contextmanager
 def held_folder(folder: Path) -> Iterator[None]:
-    """Lock the folder of a training: another process waits, and then finds the model. A killed process leaves no lock."""
+    """Lock the folder of a training, and remove what a killed one left: another process waits, and then finds the model.
+
+    A killed process leaves no lock. Its checkpoints stay, from which the training resumes, unless the model is complete.
+    """
     from filelock import FileLock
 
     try:
@@ -354,6 +367,11 @@ def held_folder(folder: Path) -> Iterator[None]:
     except (OSError, NotImplementedError) as error:
         raise SettingError(f"{folder} cannot be written and locked: {error}; name another folder for runs") from error
     try:
+        sweep_unfinished(folder)
+        for draft in folder.glob(f"{UNFINISHED_MODEL}*"):
+            shutil.rmtree(draft, ignore_errors=True)
+        if (folder / "model").is_dir():
+            shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
         yield
     finally:
         lock.release()

@@ -197,6 +197,27 @@ def test_a_second_run_trains_nothing_again(base, tmp_path):
     assert {one["recipe"]["texts"][0] for one in told} == {"He sings.", "He runs."}
 
 
+def test_what_a_killed_training_left_is_removed_and_what_it_resumes_from_is_kept(base, tmp_path, monkeypatch):
+    method, runs = CounterfactualAugmentation(pairs="lu2018-pairs", sides="one"), tmp_path / "runs"
+    mitigate(base, method, Shift(), seeds=1, folder=runs)
+    trained, interrupted = sorted(runs.iterdir())
+    (interrupted / "model").rename(tmp_path / "gone")
+    for run in (trained, interrupted):
+        (run / ".saving-abcdefgh" / "model").mkdir(parents=True)
+        (run / "checkpoints" / "checkpoint-1").mkdir(parents=True)
+        (run / ".run.json-0123abcd").write_text("{")
+    seen, train = [], Shift.train
+
+    def noting(self, model, rows, seed, folder, training=PLAIN):
+        seen.append((folder, sorted(path.name for path in folder.iterdir())))
+        return train(self, model, rows, seed, folder, training)
+
+    monkeypatch.setattr(Shift, "train", noting)
+    mitigate(base, method, Shift(), seeds=1, folder=runs)
+    assert seen == [(interrupted, [".lock", "checkpoints", "run.json"])]
+    assert sorted(path.name for path in trained.iterdir()) == [".lock", "model", "run.json"]
+
+
 def test_projection_at_training_and_test_holds_in_the_trained_model(base, tmp_path):
     pairs = (("he", "she"),)
     run = mitigate(base, Projection(pairs=pairs, when="training"), MakesTask(), seeds=1, controls=2, folder=tmp_path)
