@@ -86,7 +86,8 @@ def _suite_option(text: str, origin: Origin) -> SuiteOption:
     try:
         return SuiteOption(suite.strip(), name.strip(), parse_value(value, "the value"))
     except DataFileError as error:
-        raise origin.error(f"{brief(value)} is not a valid value; put it in quotes ({error})") from None
+        problem = str(error).partition(": ")[2]  # without the place in a value that is one line long
+        raise origin.error(f"{brief(value)} is not a valid value: {problem}") from None
 
 
 def _check_option_exists(name: str, origin: Origin) -> None:
