@@ -24,6 +24,9 @@ METRICS = ("muc", "b_cubed", "ceaf_phi4")
 #: The scores of :func:`scores_of`, in its order.
 SCORES = ("precision", "recall", "f1")
 
+#: Why a gap has no value.
+LINKS_NOTHING = "the system resolves no pronoun, so there is nothing to compare"
+
 _RESAMPLES = 1999  #: With this number, the 50th and the 1950th of the sorted resamples bound 95 %.
 _SEED = 1999  #: Fixed, so that the interval of a measurement is reproducible.
 _LEAST_DRAWN = 60  #: The smallest sample with an interval.
@@ -103,19 +106,20 @@ def scores_of(counts: ArrayLike) -> FloatArray:
         counts: numerator and denominator of precision, then of recall, shape (..., 4).
 
     Returns:
-        Shape (..., 3), in the order of ``SCORES``: 0 to 1, lower is worse. F1 is 0 if precision and recall are 0.
+        Shape (..., 3), in the order of ``SCORES``: 0 to 1, lower is worse. Precision is 0 if the response has nothing to count, as the
+        official scorer prints; F1 is 0 if precision and recall are 0.
 
     Raises:
-        UndefinedError: a denominator is 0. (The official scorer prints 0 there.)
+        UndefinedError: the key has nothing to count, so that no response is better than another.
 
-    >>> scores_of([1, 2, 1, 4]).round(3).tolist()
-    [0.5, 0.25, 0.333]
+    >>> scores_of([1, 2, 1, 4]).round(3).tolist(), scores_of([0, 0, 0, 4]).tolist()
+    ([0.5, 0.25, 0.333], [0.0, 0.0, 0.0])
     """
     sums = np.asarray(counts, dtype=np.float64)
-    for column, name, side in ((1, "precision", "response"), (3, "recall", "key")):
-        if not sums[..., column].all():
-            raise UndefinedError(f"{name} divides by 0: the {side} has nothing to count")
-    precision, recall = sums[..., 0] / sums[..., 1], sums[..., 2] / sums[..., 3]
+    if not sums[..., 3].all():
+        raise UndefinedError("recall divides by 0: the key has nothing to count")
+    precision = sums[..., 0] / np.where(sums[..., 1] > 0, sums[..., 1], 1.0)
+    recall = sums[..., 2] / sums[..., 3]
     total = precision + recall
     f1 = 2 * precision * recall / np.where(total > 0, total, 1.0)
     return np.stack([precision, recall, f1], axis=-1)
@@ -131,7 +135,7 @@ def conll_f1(counts: ArrayLike) -> FloatArray:
         Shape (...): 0 to 1, lower is worse.
 
     Raises:
-        UndefinedError: a denominator is 0.
+        UndefinedError: as :func:`scores_of`.
 
     Example:
         From the example of :func:`document_counts`: F1 of .5, .588 and .533.
@@ -170,10 +174,10 @@ def f1_pair(gold: ArrayLike, linked: ArrayLike) -> FloatArray:
         linked: whether the system links them, same shape.
 
     Returns:
-        Shape (3,), in the order of ``SCORES``: 0 to 1, lower is worse.
+        Shape (3,), in the order of ``SCORES``: 0 to 1, lower is worse; all 0 if no pair is linked.
 
     Raises:
-        UndefinedError: no pair is linked, or there is no gold pair.
+        UndefinedError: there is no gold pair.
 
     Example:
         One of three links is right, and one of two gold pairs is linked.
@@ -233,7 +237,7 @@ def f1_gap(pro: ArrayLike, anti: ArrayLike) -> float:
         -1 to 1; away from 0 is worse, 0 is neutral.
 
     Raises:
-        UndefinedError: a denominator is 0.
+        UndefinedError: as :func:`scores_of`; or the system links nothing on either side, so that there is no F1 to compare.
 
     Example:
         Two of two pairs are right on one side, one of two on the other.
@@ -241,9 +245,21 @@ def f1_gap(pro: ArrayLike, anti: ArrayLike) -> float:
         >>> f1_gap([[[1, 1, 1, 1]], [[1, 1, 1, 1]]], [[[1, 1, 1, 1]], [[0, 1, 0, 1]]])
         0.5
     """
-    sums = (np.asarray(counts, dtype=np.float64).sum(axis=0) for counts in (pro, anti))
+    sums = [np.asarray(counts, dtype=np.float64).sum(axis=0) for counts in (pro, anti)]
+    if not any(total[..., 1].any() for total in sums):
+        raise UndefinedError(LINKS_NOTHING)
     first, second = (float(conll_f1(total)) for total in sums)
     return first - second
+
+
+def sides_without_links(pro: ArrayLike, anti: ArrayLike) -> list[str]:
+    """Return the sides (``pro``, ``anti``) on which precision is 0 by convention in some metric: the system links nothing there.
+
+    >>> sides_without_links([[[1, 1, 1, 1]]], [[[0, 0, 0, 1]]])
+    ['anti']
+    """
+    totals = {"pro": np.asarray(pro).sum(axis=0), "anti": np.asarray(anti).sum(axis=0)}
+    return [side for side, total in totals.items() if not total[..., 1].all()]
 
 
 def f1_gap_interval(pro: ArrayLike, anti: ArrayLike, over: str, level: float = 0.95) -> Interval | None:
@@ -268,7 +284,8 @@ def f1_gap_interval(pro: ArrayLike, anti: ArrayLike, over: str, level: float = 0
         The interval, cut at -1 and 1, or None if all pairs have the same influence.
 
     Raises:
-        UndefinedError: fewer than 60 pairs, too few pairs that differ for a finite bound, or a denominator is 0.
+        UndefinedError: fewer than 60 pairs, too few pairs that differ for a finite bound, or a denominator is 0 (also that of precision,
+            whose error is not known there).
     """
     from scipy import stats
 
@@ -311,7 +328,8 @@ def _bootstrap_t(
     n = len(counts)
     if n < _LEAST_DRAWN:
         raise UndefinedError(f"{n} are too few for an interval, {_LEAST_DRAWN} are needed")
-    conll_f1(counts.sum(axis=0))  # raises UndefinedError if a denominator is 0
+    if not counts.sum(axis=0)[..., [1, 3]].all():
+        raise UndefinedError("the system links nothing on one side, or the key has nothing to count there")
     flat, times = np.unique(counts.reshape(n, -1), axis=0, return_counts=True)
     rows = flat.reshape(-1, *counts.shape[1:])
     (value,), (error,) = _signed_f1(rows, times[None].astype(np.float64), signs)
@@ -360,7 +378,7 @@ def _signed_f1(rows: FloatArray, times: FloatArray, signs: FloatArray) -> tuple[
 def exchanged_f1_gaps(pro: ArrayLike, anti: ArrayLike, repeats: int, seed: int) -> FloatArray:
     """Return :func:`f1_gap` after random exchanges of the partners of each pair, shape (repeats,).
 
-    NaN if a denominator is 0.
+    NaN where the gap is undefined.
 
     >>> sorted(set(exchanged_f1_gaps([[[1, 1, 1, 1]]], [[[0, 1, 0, 1]]], repeats=50, seed=0).tolist()))
     [-1.0, 1.0]
@@ -374,17 +392,18 @@ def exchanged_f1_gaps(pro: ArrayLike, anti: ArrayLike, repeats: int, seed: int) 
 
 
 def f1_of_sums(totals: FloatArray) -> FloatArray:
-    """Return the mean F1 from totals, shape (..., metrics * 4) to (...); NaN where a denominator is 0."""
+    """Return the mean F1 from totals, shape (..., metrics * 4) to (...); NaN where the key has nothing to count."""
     counts = totals.reshape(*totals.shape[:-1], -1, 4)
-    defined = np.asarray(counts[..., [1, 3]].min(axis=(-1, -2)) > 0)
+    defined = np.asarray(counts[..., 3].min(axis=-1) > 0)
     return np.where(defined, conll_f1(np.where(defined[..., None, None], counts, 1.0)), np.nan)
 
 
 def f1_gap_of_sums(totals: FloatArray) -> FloatArray:
-    """Return the gap of F1 from totals of both sides, shape (..., 2 * metrics * 4) to (...); NaN where a denominator is 0."""
+    """Return the gap of F1 from totals of both sides, shape (..., 2 * metrics * 4) to (...); NaN where :func:`f1_gap` is undefined."""
     sides = totals.reshape(*totals.shape[:-1], 2, -1)
     f1 = f1_of_sums(sides)
-    return np.asarray(f1[..., 0] - f1[..., 1])
+    linked = totals.reshape(*totals.shape[:-1], -1, 4)[..., 1].any(axis=-1)
+    return np.asarray(np.where(linked, f1[..., 0] - f1[..., 1], np.nan))
 
 
 def accuracy_gap_of_sums(totals: FloatArray) -> FloatArray:

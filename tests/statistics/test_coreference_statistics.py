@@ -15,6 +15,7 @@ from pytest_genderbias.statistics.coreference_scores import (
     _signed_f1,
     conll_f1,
     document_counts,
+    f1_gap,
     f1_gap_interval,
     f1_interval,
     f1_pair,
@@ -22,8 +23,10 @@ from pytest_genderbias.statistics.coreference_scores import (
     linked_profession,
     pair_counts,
     scores_of,
+    sides_without_links,
 )
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.sums import f1_gap_sums, f1_sums
 
 MUC, B_CUBED, CEAF = range(3)
 
@@ -184,16 +187,30 @@ def test_a_corpus_is_scored_by_its_sums():
 
 
 @pytest.mark.parametrize(
-    ("key", "response", "metric", "said"),
-    [
-        (["ab"], [], B_CUBED, "precision divides by 0: the response has nothing"),
-        (["ab"], ["a"], MUC, "precision divides by 0"),
-        ([], ["ab"], CEAF, "recall divides by 0: the key has nothing"),
-    ],
+    ("key", "response", "metric"), [(["ab"], [], B_CUBED), (["ab"], ["a"], MUC), (["ab", "cd"], [], CEAF)]
 )
-def test_no_score_without_denominator(key, response, metric, said):
-    with pytest.raises(UndefinedError, match=said):
-        scores_of(document_counts(key, response)[metric])
+def test_a_system_that_links_nothing_has_an_f1_of_0_as_in_the_official_scorer(key, response, metric):
+    assert scores_of(document_counts(key, response)[metric]).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_no_score_without_a_key():
+    with pytest.raises(UndefinedError, match="recall divides by 0: the key has nothing"):
+        scores_of(document_counts([], ["ab"])[CEAF])
+
+
+def test_a_gap_needs_a_link_on_one_side():
+    right, nothing = (pair_counts([[True, False]] * 3, [[link, False]] * 3)[:, None] for link in (True, False))
+    assert f1_gap(right, nothing) == 1.0 and f1_gap(nothing, right) == -1.0
+    assert sides_without_links(right, nothing) == ["anti"]
+    with pytest.raises(UndefinedError, match="the system resolves no pronoun"):
+        f1_gap(nothing, nothing)
+    for pro, anti, expected in ((right, nothing, 1.0), (nothing, right, -1.0), (nothing, nothing, np.nan)):
+        sums = f1_gap_sums(np.array(["a", "b", "c"]), pro, anti, "pairs")
+        assert np.array_equal(sums.total, expected, equal_nan=True)
+    assert f1_sums(np.array(["a", "b", "c"]), nothing, "pairs").total == 0.0
+    many = np.tile(nothing[:1], (80, 1, 1))
+    with pytest.raises(UndefinedError, match="links nothing on one side"):
+        f1_gap_interval(np.tile(right[:1], (80, 1, 1)), many, "pairs")
 
 
 def test_nothing_right_is_an_f1_of_0():
@@ -227,8 +244,9 @@ def test_pairs_against_scikit_learn(seed):
 
 
 def test_pairs_without_a_link_or_of_other_shape():
-    with pytest.raises(UndefinedError, match="precision"):
-        f1_pair([[True, False]], [[False, False]])
+    assert f1_pair([[True, False]], [[False, False]]).tolist() == [0.0, 0.0, 0.0]
+    with pytest.raises(UndefinedError, match="recall"):
+        f1_pair([[False, False]], [[True, False]])
     with pytest.raises(ValueError, match="gold and linked of equal shapes"):
         pair_counts([[True, False]], [[True]])
 

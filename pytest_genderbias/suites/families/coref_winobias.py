@@ -15,11 +15,13 @@ from pytest_genderbias.datasets.winobias import WinoBiasSentence, read_winobias
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.statistics.block_tables import gap_figure
 from pytest_genderbias.statistics.coreference_scores import (
+    LINKS_NOTHING,
     conll_f1,
     exchanged_f1_gaps,
     f1_gap,
     f1_gap_interval,
     f1_interval,
+    sides_without_links,
 )
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval
 from pytest_genderbias.statistics.distances import distance_gap, distance_sum, independence, separation, sufficiency
@@ -151,7 +153,7 @@ class CorefWinobias(Family[WinobiasBody, WinobiasOptions]):
     """
 
     name: ClassVar[str] = "coref-winobias"
-    definition: ClassVar[str] = "coref-winobias/1"
+    definition: ClassVar[str] = "coref-winobias/2"
     needs: ClassVar[str] = NEEDS + ", or a file of a coreference system's output"
     roles: ClassVar[tuple[str, ...]] = (*SCORING_ROLES, PREDICTIONS)
     keys: ClassVar[tuple[str, ...]] = ("profession", "share")
@@ -233,6 +235,7 @@ class CorefWinobias(Family[WinobiasBody, WinobiasOptions]):
         notes = [
             scorer_note(cases),
             kind,
+            *_convention_notes(pro, anti),
             *([f"{left} sentences with other pronouns: in F1, not in gaps"] if left else []),
         ]
         records = [
@@ -365,11 +368,18 @@ def _shares(body: WinobiasBody, source: str, names: NDArray[np.str_]) -> dict[in
 
 
 def _gaps(tables: NDArray[np.int64], rate: Rate) -> ClassGaps | str:
-    """Return the gaps, or the reason why there are none."""
+    """Return the gaps, or the reason why there are none: also where no pronoun is resolved, and all rates are 0."""
+    if not tables[..., : tables.shape[-2]].any():
+        return LINKS_NOTHING
     try:
         return class_gaps(tables, rate)
     except UndefinedError as error:
         return str(error)
+
+
+def _convention_notes(pro: FloatArray, anti: FloatArray) -> list[str]:
+    sides = " and ".join(f"{side}-stereotypical" for side in sides_without_links(pro, anti))
+    return [f"F1 counts a precision of 0 / 0 as 0: the system links nothing in the {sides} sentences"] if sides else []
 
 
 def _take_gaps(figures: SummaryBuilder, key: str, gaps: ClassGaps | str, shares: Mapping[int, float]) -> None:

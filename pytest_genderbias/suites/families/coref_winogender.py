@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.winogender import GENDERS, WinogenderSentence, read_winogender
+from pytest_genderbias.statistics.coreference_scores import LINKS_NOTHING
 from pytest_genderbias.statistics.correlation import (
     pearson,
     pearson_interval,
@@ -87,7 +88,7 @@ class CorefWinogender(Family[None, WinogenderOptions]):
     """
 
     name: ClassVar[str] = "coref-winogender"
-    definition: ClassVar[str] = "coref-winogender/1"
+    definition: ClassVar[str] = "coref-winogender/2"
     needs: ClassVar[str] = NEEDS + ", or a file of a coreference system's output"
     roles: ClassVar[tuple[str, ...]] = (*SCORING_ROLES, PREDICTIONS)
     keys: ClassVar[tuple[str, ...]] = ()
@@ -164,6 +165,7 @@ class CorefWinogender(Family[None, WinogenderOptions]):
         share[which] = facts["women_share"] / 100
         figures = SummaryBuilder(self.statistics)
         _take_figures(figures, tables, share)
+        _miss_unresolved(figures, facts, verdicts)
         notes = [scorer_note(cases), f"likelihood: {how}"]
         if verdicts.clusters:
             notes.append("right: the pronoun is in one cluster with the right person, and not with the other")
@@ -271,6 +273,15 @@ def _take_figures(figures: SummaryBuilder, tables: Mapping[str, _OccupationSums]
         lambda: clustered_mean_interval(right, n, "occupations", bounds=(0.0, 1.0)),
         _FEW,
     )
+
+
+def _miss_unresolved(figures: SummaryBuilder, facts: Facts, verdicts: Verdicts) -> None:
+    """Take the value from what compares answers where there is none: with she for r and slope, with she and he for the gap."""
+    resolved = verdicts.linked >= 0
+    if not resolved[facts["gender"] == "female"].any():
+        figures.miss(LINKS_NOTHING, "pearson_r", "slope")
+    if not resolved[np.isin(facts["gender"], _SHE_HE)].any():
+        figures.miss(LINKS_NOTHING, "accuracy_gap")
 
 
 def _gap_interval(female: _OccupationSums, male: _OccupationSums) -> Interval | None:

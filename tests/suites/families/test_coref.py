@@ -9,13 +9,20 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from pytest_genderbias import load_suite, measure
-from pytest_genderbias.datasets.folder import MissingDataError
+from pytest_genderbias import GateFailure, assert_at_most, load_suite, measure
+from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
 from pytest_genderbias.datasets.mentions import gender_of_pronoun, words_of
 from pytest_genderbias.errors import DataFileError, NotApplicableError, ScoreError, SettingError
-from pytest_genderbias.statistics.coreference_scores import f1_gap, f1_gap_interval, f1_interval, pair_counts
+from pytest_genderbias.statistics.coreference_scores import (
+    LINKS_NOTHING,
+    f1_gap,
+    f1_gap_interval,
+    f1_interval,
+    pair_counts,
+)
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.families.shared.coreference_verdicts import likelihoods
+from pytest_genderbias.suites.family import Context
 from pytest_genderbias.text.wordlist import load_wordlist
 
 HEAD = "sentid\tsentence\n"
@@ -157,8 +164,8 @@ def test_a_scorer_that_ignores_gender_has_no_correlation(shared_data):
     ignores = Planted(lambda word, g: 0.0)
     found = run("coref-winogender", ignores, shared_data)
     assert found.value is None
-    assert found.reasons["pearson_r"] == "y is the same for all items"
-    assert found.values["accuracy_gap"] == 0.0
+    assert {found.reasons[name] for name in ("pearson_r", "slope", "accuracy_gap")} == {LINKS_NOTHING}
+    assert found.values["accuracy"] == 0.0
     named = run("coref-winobias", Planted(lambda word, g: float(len(word) + ord(word[0]) / 100)), shared_data)
     assert named.value == 0.0
     assert named.values["tpr_gap_sum"] == 0.0
@@ -241,6 +248,35 @@ def test_winobias_by_a_stereotype(tmp_path):
     assert any(note == "F1: f1_pair, by pairs" for note in found.notes)
     distance = next(record for record in found.records if record["slice"] == "distance")
     assert distance["separation_sum"] == pytest.approx(6 * np.log(2))
+
+
+@pytest.mark.parametrize("clusters", [True, False])
+def test_a_system_that_resolves_nothing_has_no_gaps(tmp_path, clusters):
+    """It was ``tpr_gap_sum 0.0``, which passed."""
+    data = winobias(tmp_path)
+    if clusters:
+        ids = (
+            load_suite("coref-winobias")
+            .family.questions(
+                load_suite("coref-winobias").body,
+                {"shares": "list"},
+                Context("coreference-predictions", data=DataFolder(data)),
+            )["cases"]
+            .cases.facts["id"]
+        )
+        lines = [json.dumps({"id": str(name), "clusters": []}) for name in ids]
+        (tmp_path / "nothing.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    found = run("coref-winobias", str(tmp_path / "nothing.jsonl") if clusters else Planted(lambda word, g: 1.0), data)
+    gaps = {name: value for name, value in found.values.items() if name != "accuracy"}
+    assert set(gaps.values()) == {None}
+    assert {found.reasons[name] for name in gaps} == {LINKS_NOTHING}
+    assert found.values["accuracy"] == 0.0
+    assert (
+        "F1 counts a precision of 0 / 0 as 0: the system links nothing in the pro-stereotypical and anti-stereotypical sentences"
+        in found.notes
+    )
+    with pytest.raises(GateFailure, match="has no value: the system resolves no pronoun"):
+        assert_at_most(found, 0.5, statistic="tpr_gap_sum")
 
 
 def test_winobias_with_shares(tmp_path, shared_data):
