@@ -34,7 +34,10 @@ class ScoreError(BiasError, ArithmeticError):
 
 
 class NotApplicableError(BiasError, TypeError):
-    """The suite does not apply to this kind of model. The test is skipped, or fails under ``--bias-strict``."""
+    """A suite, method or recipe does not apply to this kind of model, or its data are missing.
+
+    A written gate fails, unless it is optional; a suite of ``--bias-suite`` is skipped.
+    """
 
 
 class MitigationNotApplicableError(NotApplicableError):

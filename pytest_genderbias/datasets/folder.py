@@ -16,7 +16,7 @@ Choice = tuple[str, ...]
 
 
 class MissingDataError(NotApplicableError):
-    """A data set is missing. The test is skipped, or fails under ``--bias-strict``."""
+    """A data set is missing."""
 
 
 @dataclass(frozen=True)

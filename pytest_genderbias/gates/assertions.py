@@ -10,7 +10,8 @@ from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.comparison import judge_no_worse
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.limits import Limit, judge_limit
-from pytest_genderbias.gates.policy import FAILED, WARNED, active_referee
+from pytest_genderbias.gates.policy import active_referee
+from pytest_genderbias.gates.verdicts import FAILED, WARNED
 from pytest_genderbias.measurement.measurement import Measurement
 
 
@@ -19,7 +20,12 @@ class GateWarning(BiasWarning):
 
 
 def assert_at_most(
-    measurement: Measurement, limit: float, statistic: str | None = None, generalise: bool = False
+    measurement: Measurement,
+    limit: float,
+    statistic: str | None = None,
+    generalise: bool = False,
+    *,
+    range: bool = False,
 ) -> Judgement:
     """Assert with 95 % confidence that a statistic, the main one by default, is at most ``limit``, literally.
 
@@ -28,20 +34,29 @@ def assert_at_most(
 
     Raises:
         GateFailure: it is larger, has no value, or the bounds do not decide (unless ``--bias-inconclusive=warn``).
-        GateError: it is worse on either side of neutral; use :func:`assert_within`.
+        GateError: it is worse on either side of neutral; use :func:`assert_within`. Or lower is worse, so that the limit demands bias,
+            and ``range`` does not say that this is meant.
     """
     __tracebackhide__ = True
     _require_measurement(measurement, "assert_at_most")
-    return settle(judge_limit(measurement, Limit(at_most=limit), statistic, generalise))
+    return settle(judge_limit(measurement, Limit(at_most=limit, range=range), statistic, generalise))
 
 
 def assert_at_least(
-    measurement: Measurement, limit: float, statistic: str | None = None, generalise: bool = False
+    measurement: Measurement,
+    limit: float,
+    statistic: str | None = None,
+    generalise: bool = False,
+    *,
+    range: bool = False,
 ) -> Judgement:
-    """Assert that a statistic, the main one by default, is at least ``limit``, literally. All else as :func:`assert_at_most`."""
+    """Assert that a statistic, the main one by default, is at least ``limit``, literally. All else as :func:`assert_at_most`.
+
+    Where higher is worse, such a limit demands bias and needs ``range=True``.
+    """
     __tracebackhide__ = True
     _require_measurement(measurement, "assert_at_least")
-    return settle(judge_limit(measurement, Limit(at_least=limit), statistic, generalise))
+    return settle(judge_limit(measurement, Limit(at_least=limit, range=range), statistic, generalise))
 
 
 def assert_within(

@@ -19,8 +19,8 @@ from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, YamlVal
 LoadSuite = Callable[[str], Suite]  #: loads a suite by its name or path
 NO_MODEL = "no-model"  #: stands for the model in the name of a gate that judges no model of the run
 _KEYS = (
-    "suite", "statistic", "at_most", "at_least", "within", "generalise", "baseline", "no_worse_than", "tolerance", "settings", "name",
-    "models",
+    "suite", "statistic", "at_most", "at_least", "within", "range", "generalise", "baseline", "no_worse_than", "tolerance", "settings",
+    "name", "models", "optional",
 )  # fmt: skip
 _LIMITS = ("at_most", "at_least", "within")
 _RUN_SETTINGS = ("limit", "seed", "batch_tokens", "seeds")
@@ -62,6 +62,7 @@ class Gate:
         tolerance: of the comparison with the baseline or with the other model.
         label: the name that the file gives to the gate, or ``None``.
         models: names of the models to judge; ``None`` for all.
+        optional: whether a run may go without a verdict where the gate cannot be judged.
         line: where the file declares it.
     """
 
@@ -76,6 +77,7 @@ class Gate:
     tolerance: float
     label: str | None
     models: Sequence[str] | None
+    optional: bool
     line: int
 
     @property
@@ -92,18 +94,20 @@ class Gate:
         """Return whether it judges a model of this name; ``None`` stands for a run without models."""
         if model is None:
             return True
-        return (self.models is None or model in self.models) and model != self.against
+        return self.is_for([model]) and model != self.against
+
+    def is_for(self, models: Sequence[str]) -> bool:
+        """Return whether it is for one of these models, be it only as the one to compare with."""
+        return any(self.models is None or model in self.models for model in models)
 
     def why_idle(self, models: Sequence[str]) -> str:
         """Return why it judges none of these models."""
-        if any(self.models is None or model in self.models for model in models):
+        if self.is_for(models):
             return (
                 f"gate {self.name} has no model to judge except {self.against}, which others are compared with: name one with "
                 "--bias-model=[NAME=]SPEC"
             )
-        return (
-            f"gate {self.name} is for {', '.join(self.models or ()) or 'no model'}, and the run has {', '.join(models)}"
-        )
+        return f"gate {self.name} is for {', '.join(self.models or ())}, and the run has {', '.join(models)}"
 
 
 @dataclass(frozen=True)
@@ -286,16 +290,20 @@ def _read_gate(entry: LocatedMap, load: LoadSuite) -> Gate:
         tolerance=_read_tolerance(entry, compares),
         label=label,
         models=None if models is None else tuple(map(str, models)),
+        optional=take(entry, "optional", bool, "the gate", default=False),
         line=entry.line,
     )
 
 
 def _read_limit(entry: LocatedMap, suite: Suite, statistic: str, required: bool) -> Limit | None:
     values = {key: take(entry, key, (int, float), "the gate", default=None) for key in _LIMITS}
+    is_range = take(entry, "range", bool, "the gate", default=False)
     if not required and all(value is None for value in values.values()):
+        if "range" in entry:
+            raise error_at(entry, "range", "'range' goes with at_least or at_most")
         return None
     try:
-        limit = Limit(**values)
+        limit = Limit(**values, range=is_range)
         limit.check_direction(statistic, suite.family.statistics[statistic].plain)
     except BiasError as error:
         raise DataFileError(f"{entry.file}:{entry.line}: {error}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pytest_genderbias.gates.verdicts import INCONCLUSIVE, PASS, REGRESSED
+from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, INCONCLUSIVE, PASS, REGRESSED, XFAIL
 from pytest_genderbias.gates.wording import (
     direction_in_words,
     format_interval,
@@ -158,19 +158,31 @@ class Judgement:
 
 @dataclass(frozen=True)
 class SettledJudgement:
-    """A judgement to which a policy was applied. ``outcome`` is ``"failed"``, ``"warned"`` or ``"passed"``."""
+    """A judgement to which a policy was applied.
+
+    Attributes:
+        outcome: ``"failed"``, ``"warned"`` or ``"passed"``; ``"xfail"`` or ``"caught"`` if it failed, but its test was expected to fail or
+            caught the failure.
+        test: id of the test that made it; empty outside a test.
+    """
 
     judgement: Judgement
     outcome: str
+    test: str = ""
 
     @property
     def failed(self) -> bool:
         """Whether the judgement failed its test."""
-        return self.outcome == "failed"
+        return self.outcome == FAILED
+
+    @property
+    def verdict(self) -> str:
+        """The verdict, with what its test made of it: ``regressed (xfail)``."""
+        return self.judgement.verdict + _FORGIVEN.get(self.outcome, "")
 
     def to_dict(self, finite: bool = False) -> dict[str, object]:
-        """Return the plain JSON values of the judgement, with ``outcome`` and ``failed`` among them."""
-        return {**self.judgement.to_dict(finite), "outcome": self.outcome, "failed": self.failed}
+        """Return the plain JSON values of the judgement, with ``test``, ``outcome`` and ``failed`` among them."""
+        return {**self.judgement.to_dict(finite), "test": self.test, "outcome": self.outcome, "failed": self.failed}
 
     @classmethod
     def from_dict(cls, data: object) -> SettledJudgement:
@@ -180,9 +192,12 @@ class SettledJudgement:
             DataFileError: a key is missing, unknown or of another type.
         """
         content = read_mapping(data, "judgement")
-        outcome = str(content.pop("outcome", ""))
+        outcome, test = str(content.pop("outcome", "")), str(content.pop("test", ""))
         content.pop("failed", None)
-        return cls(Judgement.from_dict(content), outcome)
+        return cls(Judgement.from_dict(content), outcome, test)
+
+
+_FORGIVEN = {XFAIL: " (xfail)", CAUGHT: " (caught by the test)"}
 
 
 def decide(low: float, high: float, least: float, most: float) -> str:

@@ -21,11 +21,15 @@ from pytest_genderbias.suites.statistic import Statistic
 
 @dataclass(frozen=True)
 class Limit:
-    """One or two literal bounds, or a distance from neutral."""
+    """One or two literal bounds, or a distance from neutral.
+
+    ``range``: a bound on the better side is meant, which a statistic keeps only if it is biased.
+    """
 
     at_most: float | None = None
     at_least: float | None = None
     within: float | None = None
+    range: bool = False
 
     def __post_init__(self) -> None:
         """Reject a limit without bounds, or with bounds that contradict each other.
@@ -42,18 +46,28 @@ class Limit:
             )
         if not all(isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in bounds):
             raise GateError(f"a limit should be a number, got {bounds}")
+        if self.range and self.within is not None:
+            raise GateError("'range' goes with at_least or at_most; 'within' is a range already")
         if self.at_most is not None and self.at_least is not None and self.at_least > self.at_most:
             raise GateError(
                 f"no value is at least {self.at_least:g} and at most {self.at_most:g}; exchange at_least and at_most"
             )
 
     def check_direction(self, statistic: str, about: Statistic) -> None:
-        """Reject a one-sided limit on a statistic that is worse on either side of neutral.
+        """Reject a one-sided limit on a statistic that is worse on either side of neutral, and one that demands bias.
 
         Raises:
             GateError: it is such a limit.
         """
-        if about.direction == "away" and self.within is None and (self.at_most is None or self.at_least is None):
+        demanded = {"higher": self.at_least, "lower": self.at_most}.get(about.direction)
+        alone = self.at_most is None or self.at_least is None
+        if demanded is not None and alone and not self.range:
+            wrong, right = ("at_least", "at_most") if about.direction == "higher" else ("at_most", "at_least")
+            raise GateError(
+                f"{about.direction} is worse for {statistic} (neutral is {about.neutral:g}), so {wrong} {demanded:g} passes a model only if "
+                f"it is that biased: use {right}, or range=True (in YAML 'range: true') if that is meant"
+            )
+        if about.direction == "away" and self.within is None and alone:
             raise GateError(
                 f"{statistic} is worse on either side of {about.neutral:g} (-0.9 is not 'at most 0.3'): use within, as within=0.3, "
                 "or give both at_most and at_least"
@@ -69,7 +83,7 @@ class Limit:
         ]
         return " and ".join(part for part in parts if part)
 
-    def range(self, about: Statistic) -> tuple[float, float]:
+    def edges(self, about: Statistic) -> tuple[float, float]:
         """Return the least and the greatest value that keep the limit."""
         if self.within is not None:
             return about.neutral - self.within, about.neutral + self.within
@@ -78,7 +92,7 @@ class Limit:
 
     def verdict(self, about: Statistic, low: float, high: float) -> str:
         """Return the verdict on a figure between two bounds. Differences that batches and threads cause do not break the limit."""
-        least, most = self.range(about)
+        least, most = self.edges(about)
         return decide(low, high, least - FLOAT_NOISE, most + FLOAT_NOISE)
 
 
@@ -168,7 +182,7 @@ def _find(measurement: Measurement, limit: Limit, name: str, generalise: bool) -
         figure = (
             f"{value:.4g}, and with {100 * bounds.level:.3g} % confidence from {bounds.low:.4g} to {bounds.high:.4g}"
         )
-    settled = _settled_by(measurement, name, bounds, value, limit.range(about)) if verdict == INCONCLUSIVE else ""
+    settled = _settled_by(measurement, name, bounds, value, limit.edges(about)) if verdict == INCONCLUSIVE else ""
     text = f"{name} is {figure}, {relation[verdict]} {bound}"
     return Finding(verdict, bound, text, bounds.low, bounds.high, bounds.over, settled, level=bounds.level)
 

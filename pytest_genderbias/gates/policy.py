@@ -12,13 +12,10 @@ from dataclasses import dataclass
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING
 
-from pytest_genderbias.gates.verdicts import ALWAYS_PASS, INCONCLUSIVE, STALE
+from pytest_genderbias.gates.verdicts import ALWAYS_PASS, FAILED, INCONCLUSIVE, PASSED, STALE, WARNED
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.judgement import Judgement
-
-#: Outcomes of a settled judgement.
-FAILED, WARNED, PASSED = "failed", "warned", "passed"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The verdicts that a gate can have. This module imports nothing, so that the policy of a run can be set without numpy."""
+"""The verdicts that a gate can have, and the outcomes of a judgement. This module imports nothing, so that the policy of a run can be set without numpy."""
 
 from __future__ import annotations
 
@@ -12,3 +12,7 @@ REDUCED, NOT_REDUCED, OVER_CORRECTED, ACCURACY_LOST, SUPERFICIAL = (
 )  # fmt: skip
 #: Verdicts that pass a test whatever the policy is. Of the others, a policy decides on ``inconclusive`` and ``stale``; the rest fail.
 ALWAYS_PASS = frozenset({PASS, UPDATED, REDUCED})
+#: Outcomes of a judgement to which a policy was applied.
+FAILED, WARNED, PASSED = "failed", "warned", "passed"
+#: Outcomes of a judgement that failed, but not its test: the test was expected to fail, or it caught the failure.
+XFAIL, CAUGHT = "xfail", "caught"

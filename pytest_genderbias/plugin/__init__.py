@@ -12,16 +12,25 @@ baselines (``acceptance``) and prints the ``summary``.
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from pytest_genderbias.errors import GateError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.plugin.cache import keep_cache, pytest_cmdline_main
-from pytest_genderbias.plugin.fixtures import bias_baseline, bias_measure, bias_mitigation, bias_model, bias_suite
-from pytest_genderbias.plugin.items.base import BiasItem
+from pytest_genderbias.plugin.fixtures import (
+    bias_baseline,
+    bias_measure,
+    bias_mitigation,
+    bias_model,
+    bias_model_spec,
+    bias_session_measure,
+    bias_suite,
+)
+from pytest_genderbias.plugin.items.base import BiasItem, keep_node_id
 from pytest_genderbias.plugin.ledger import Ledger
+from pytest_genderbias.plugin.markers import HELP, gate_marker, mark
 from pytest_genderbias.plugin.options import (
     SETTINGS,
     add_options,
@@ -29,11 +38,20 @@ from pytest_genderbias.plugin.options import (
     reject_options_of_missing_suites,
     taken_for_test_path,
 )
-from pytest_genderbias.plugin.outcomes import attach, forget, measures, mitigates, refereeing
+from pytest_genderbias.plugin.outcomes import attach, explain_timeout, forget, measures, running
 from pytest_genderbias.plugin.runs import keep_runs
-from pytest_genderbias.plugin.session import skip_if_not_applicable
+from pytest_genderbias.plugin.unjudged import GateKeeper
 
-__all__ = ["bias_baseline", "bias_measure", "bias_mitigation", "bias_model", "bias_suite", "pytest_cmdline_main"]
+__all__ = [
+    "bias_baseline",
+    "bias_measure",
+    "bias_mitigation",
+    "bias_model",
+    "bias_model_spec",
+    "bias_session_measure",
+    "bias_suite",
+    "pytest_cmdline_main",
+]
 
 _LEDGER = pytest.StashKey[Ledger]()
 
@@ -45,12 +63,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Read all settings, so that a wrong one is a usage error of one line."""
-    config.addinivalue_line("markers", "bias: measures a model with pytest-genderbias (see --bias-model)")
+    config.addinivalue_line("markers", HELP)
     config.stash[SETTINGS] = read_settings(config)
     keep_cache(config)
     keep_runs(config)
     config.stash[_LEDGER] = Ledger(config)
     config.pluginmanager.register(config.stash[_LEDGER], "genderbias-ledger")
+    config.pluginmanager.register(GateKeeper(), "genderbias-gate-keeper")
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -70,16 +89,20 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that takes ``bias_model`` once for every ``--bias-model``."""
-    if "bias_model" in metafunc.fixturenames:
-        specs = metafunc.config.stash[SETTINGS].models
+    """Run a test that takes ``bias_model`` once for every ``--bias-model`` that its marker names, by default for all."""
+    if "bias_model_spec" in metafunc.fixturenames:
+        try:
+            marker = gate_marker(metafunc.definition)
+        except GateError as error:
+            raise pytest.Collector.CollectError(str(error)) from None
+        specs = [spec for spec in metafunc.config.stash[SETTINGS].models if marker.judges(spec.name)]
         ids = [spec.name for spec in specs] or ["no-model"]
-        metafunc.parametrize("bias_model", specs or [None], ids=ids, indirect=True, scope="session")
+        metafunc.parametrize("bias_model_spec", specs or [None], ids=ids, indirect=True, scope="session")
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect ``*.bias.yaml`` files."""
-    if not file_path.name.endswith(".bias.yaml"):
+    """Collect ``*.bias.yaml`` and ``*.bias.yml`` files."""
+    if not file_path.name.endswith((".bias.yaml", ".bias.yml")):
         return None
     from pytest_genderbias.plugin.items.files import BiasFile
 
@@ -95,22 +118,19 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
         items.extend(suite_items(session))
     reject_options_of_missing_suites(config, items)
     for item in items:
+        keep_node_id(item)
         if measures(item):
-            item.add_marker(pytest.mark.bias)
-    config.stash[_LEDGER].collected(items)
+            mark(item, declared=isinstance(item, BiasItem))
+    try:
+        config.stash[_LEDGER].collected(items)
+    except GateError as error:  # a wrong marker of a unittest.TestCase, whose tests pytest does not generate
+        raise pytest.UsageError(str(error)) from None
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Apply the policy of the run to the setup, call and teardown of a test that measures, and record its judgements."""
-    with refereeing(item) if measures(item) else nullcontext():
-        return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Skip a test that a flag or file declares, or that mitigates, if its suite, method or recipe does not apply."""
-    with skip_if_not_applicable(item.config) if isinstance(item, BiasItem) or mitigates(item) else nullcontext():
+    with running(item):
         return (yield)
 
 
@@ -120,11 +140,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     forget(item)
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Attach the outcome of a test to its report, which also reaches the controller of xdist."""
+    """Attach the outcome of a test to its report, as other plugins leave it; it also reaches the controller of xdist."""
     report = yield
     attach(item, report)
+    explain_timeout(item, report)
     return report

@@ -17,10 +17,10 @@ class BookKey(NamedTuple):
 
 @dataclass
 class Messages:
-    """Lines for the end of the run, each with its markup, and whether one of them fails the run."""
+    """Lines for the end of the run, each with its markup, and those of them that fail the run."""
 
     lines: list[tuple[str, str]] = field(default_factory=list)
-    failed: bool = False
+    failures: list[str] = field(default_factory=list)
 
     def add(self, text: str, markup: str = "") -> None:
         """Add a line."""
@@ -29,7 +29,7 @@ class Messages:
     def fail(self, text: str) -> None:
         """Add a line, and fail the run."""
         self.add(text, "red")
-        self.failed = True
+        self.failures.append(text)
 
 
 def module_and_names(path: Path) -> tuple[str, set[str]]:

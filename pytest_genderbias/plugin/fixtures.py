@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
+from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.options import SETTINGS
-from pytest_genderbias.plugin.session import NO_MODEL, bias_session, measure_or_skip, mitigate_or_skip, refuse_or_skip
+from pytest_genderbias.plugin.session import bias_session
+from pytest_genderbias.plugin.unjudged import asking, require_model
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.baseline import Baseline
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Measure(Protocol):
-    """The fixture ``bias_measure``."""
+    """The fixtures ``bias_measure`` and ``bias_session_measure``."""
 
     def __call__(
         self, suite: str | Suite, until: Limit | Mapping[str, Limit] | None = None, **settings: object
@@ -45,13 +47,18 @@ class Mitigate(Protocol):
         """Mitigate the model under test."""
 
 
+@pytest.fixture(scope="session")
+def bias_model_spec(request: pytest.FixtureRequest) -> ModelSpec | None:
+    """The model under test as --bias-model names it, not loaded; ``None`` if the run has none. The test runs once for every model."""
+    spec = getattr(request, "param", None)  # only a test that pytest runs once for every model has a parameter
+    return spec if isinstance(spec, ModelSpec) else None
+
+
 @pytest.fixture
-def bias_model(request: pytest.FixtureRequest) -> Model:
+def bias_model(request: pytest.FixtureRequest, bias_model_spec: ModelSpec | None) -> Model:
     """The model under test, loaded. The test runs once for every --bias-model."""
-    spec = request.param
-    if spec is None:
-        refuse_or_skip(request.config, NO_MODEL)
-    return bias_session(request.config).model(spec)
+    item = outcomes.measuring_item(request.config)
+    return bias_session(request.config).model(require_model(item))
 
 
 @pytest.fixture
@@ -65,17 +72,33 @@ def bias_measure(request: pytest.FixtureRequest, bias_model: Model) -> Measure:
     """Measure a suite on the model under test: ``bias_measure("nli-occupation", limit=3000)``.
 
     A second call with the same suite, settings and model returns the first measurement. With ``until=Limit(at_least=0.6)``, or
-    ``until={"fraction_neutral": Limit(...)}``, scoring stops as soon as the limit is decided.
+    ``until={"fraction_neutral": Limit(...)}``, scoring stops as soon as the limit is decided. A suite that does not apply to the model
+    fails the test, unless it is marked with ``@pytest.mark.bias(optional=True)``.
     """
+    return _measure(request.config, shared=False)
 
+
+@pytest.fixture(scope="session")
+def bias_session_measure(request: pytest.FixtureRequest, bias_model_spec: ModelSpec | None) -> Measure:
+    """Measure a suite as ``bias_measure`` does, in a fixture that several tests share: one of the scope class, module or session.
+
+    What such a fixture measures and judges is recorded for the test that runs then: the one that sets it up, or tears it down.
+    """
+    return _measure(request.config, shared=True)
+
+
+def _measure(config: pytest.Config, shared: bool) -> Measure:
     def measure(
         suite: str | Suite, until: Limit | Mapping[str, Limit] | None = None, **settings: object
     ) -> Measurement:
-        loaded = bias_session(request.config).suite(suite) if isinstance(suite, str) else suite
+        __tracebackhide__ = True
+        item, session = outcomes.measuring_item(config, shared), bias_session(config)
+        spec = require_model(item)
+        loaded = session.suite(suite) if isinstance(suite, str) else suite
         limits = until if isinstance(until, Mapping) else {} if until is None else {loaded.main_statistic: until}
-        spec = outcomes.spec_of(request.node)
-        measurement = measure_or_skip(request.config, loaded, spec, settings, tuple(limits.items()))
-        outcomes.record_measurement(request.node, measurement)
+        with asking(item):
+            measurement = session.measure(loaded, spec, settings, tuple(limits.items()))
+        outcomes.record_measurement(item, measurement)
         return measurement
 
     return measure
@@ -90,8 +113,10 @@ def bias_mitigation(request: pytest.FixtureRequest, bias_model: Model) -> Mitiga
     ``bias_mitigation({"name": "cda", "sides": "one"}, {"name": "masked-lm", "steps": 300}, seeds=3)``.
 
     A second call with the same arguments and model returns the first run. --bias-runs keeps trained models. The settings of the run
-    (--bias-limit, ...) apply to its measurements.
+    (--bias-limit, ...) apply to its measurements. A method or recipe that does not apply to the model fails the test, as for
+    ``bias_measure``.
     """
+    config = request.config
 
     def mitigate(
         method: Method | str | Mapping[str, object] | Sequence[Method | str | Mapping[str, object]],
@@ -100,11 +125,13 @@ def bias_mitigation(request: pytest.FixtureRequest, bias_model: Model) -> Mitiga
         seeds: int | Sequence[int] | None = None,
         controls: int | None = None,
     ) -> MitigationRun:
+        __tracebackhide__ = True
         from pytest_genderbias.mitigation.methods.registry import resolve_method, resolve_recipe
 
-        resolved = resolve_recipe(recipe, request.config.stash[SETTINGS].data)
-        spec = outcomes.spec_of(request.node)
-        return mitigate_or_skip(request.config, spec, resolve_method(method), resolved, seeds, controls)
+        item = outcomes.measuring_item(config)
+        resolved = resolve_recipe(recipe, config.stash[SETTINGS].data)
+        with asking(item):
+            return bias_session(config).mitigate(require_model(item), resolve_method(method), resolved, seeds, controls)
 
     return mitigate
 
@@ -112,4 +139,4 @@ def bias_mitigation(request: pytest.FixtureRequest, bias_model: Model) -> Mitiga
 @pytest.fixture
 def bias_baseline(request: pytest.FixtureRequest, bias_model: Model) -> Baseline:
     """The stored baselines of this model and this test module, for ``assert_no_regression``."""
-    return outcomes.baseline_of(request.node, bias_model.name)
+    return outcomes.baseline_of(outcomes.measuring_item(request.config), bias_model.name)

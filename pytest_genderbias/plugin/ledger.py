@@ -5,7 +5,7 @@ It runs in the controller; a worker of xdist only sends what it collected.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,10 @@ import pytest
 
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.items.base import PACKAGED
-from pytest_genderbias.plugin.options import SETTINGS
-from pytest_genderbias.plugin.outcomes import ATTRIBUTE, book_of, measures
+from pytest_genderbias.plugin.options import FLAGS, SETTINGS
+from pytest_genderbias.plugin.outcomes import ATTRIBUTE, book_of, may_measure, measures
+from pytest_genderbias.plugin.reasons import Unjudged
+from pytest_genderbias.plugin.run_failures import count_failures
 from pytest_genderbias.plugin.workers import WorkerNode, output_of, send_user_arguments, worker_output
 
 if TYPE_CHECKING:
@@ -27,55 +29,76 @@ if TYPE_CHECKING:
     from pytest_genderbias.plugin.reported import ReportedOutcome
 
 
+_COMPLETE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+_OUTCOMES = ("passed", "failed", "skipped")  #: others mean that a plugin runs the test again: "rerun", "retried"
+
+
 class Ledger:
     """Collects outcomes. A plugin object of its own, so that every hook knows the run it belongs to."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config, self._settings = config, config.stash[SETTINGS]
         self._measurements: list[Measurement] = []
-        self._judgements: list[SettledJudgement] = []
+        self._judged: dict[str, Sequence[SettledJudgement]] = {}  # by node id of the test
+        self._unjudged: dict[str, tuple[str, Unjudged]] = {}  # with the model, by node id of the test
         self._comparisons: list[Comparison] = []
         self._not_compared: list[LeftOut] = []
         self._proposals: dict[BookKey, Proposals] = {}
         self._used: dict[BookKey, set[str]] = {}  # names of judged baseline entries
-        self._collected: dict[BookKey, set[str]] = {}  # node ids of tests
-        self._settled: dict[BookKey, set[str]] = {}  # node ids of tests that came to a result
+        self._items: dict[BookKey, list[pytest.Item]] = {}  # collected here; xdist may still change their ids
+        self._collected: dict[BookKey, set[str]] = {}  # node ids of tests, of a worker
+        self._settled: dict[BookKey, set[str]] = {}  # node ids of tests that asked for all their entries
+        self._unclear: set[str] = set()  # modules with a test that may use an entry, but did not get that far
         self._partial = False  # a test was deselected, or a worker died: an entry that was not judged may still be used
         self._messages = Messages()
-        self._skipped: dict[tuple[str, str], dict[str, None]] = {}  # suites that were skipped, by model and reason
 
     # Collection.
 
     def collected(self, items: Iterable[pytest.Item]) -> None:
-        """Note the tests of each model and module."""
+        """Note the tests of each model and module; the model is empty if the run has none for a test."""
         for item in items:
-            if measures(item) and (key := book_of(item)).model:
-                self._collected.setdefault(key, set()).add(item.nodeid)
+            if measures(item):
+                self._items.setdefault(book_of(item), []).append(item)
 
     def pytest_deselected(self, items: Iterable[pytest.Item]) -> None:
         """Note that not all tests run."""
-        self._partial = self._partial or any(measures(item) for item in items)
+        for item in items:
+            self._partial = self._partial or measures(item)
+            if may_measure(item):
+                self._unclear.add(book_of(item).module)
+
+    def _all_collected(self) -> dict[BookKey, set[str]]:
+        """Return the node ids of collected tests: of this process, or as a worker sent them."""
+        return self._collected or {key: {item.nodeid for item in items} for key, items in self._items.items()}
 
     # Reports.
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the outcome of a test; one that is run again counts the last time only."""
         data = getattr(report, ATTRIBUTE, None)  # pytest's reports take any attribute
-        if data is None or type(report) is not pytest.TestReport or report.outcome == "rerun":  # type: ignore[comparison-overlap]  # pytest-rerunfailures sets it
+        if data is None or type(report) is not pytest.TestReport or report.outcome not in _OUTCOMES:
             return
         from pytest_genderbias.plugin.reported import ReportedOutcome
 
-        outcome = ReportedOutcome.from_dict(data)
+        outcome, node_id = ReportedOutcome.from_dict(data), report.nodeid
         for measurement in outcome.measurements:
             if not any(_same_subject(measurement, other) and measurement == other for other in self._measurements):
                 self._measurements.append(measurement)
-        self._judgements += [judgement for judgement in outcome.judgements if judgement not in self._judgements]
-        self._collect_baselines(outcome, report.nodeid)
-        self._collect_skip(outcome, report)
+        self._judged[node_id] = outcome.judgements
+        self._collect_baselines(outcome, node_id)
         key = BookKey(outcome.model, outcome.module)
-        inapplicable = outcome.declared and report.outcome == "skipped"
-        if report.when == "call" and (report.outcome == "passed" or outcome.judgements or inapplicable):
-            self._settled.setdefault(key, set()).add(report.nodeid)
+        if outcome.settled:
+            self._settled.setdefault(key, set()).add(node_id)
+        self._unjudged.pop(node_id, None)
+        if outcome.unjudged is not None:
+            self._unjudged[node_id] = (outcome.model, outcome.unjudged)
+        elif not outcome.model and report.failed:
+            self._unclear.add(outcome.module)
+
+    @property
+    def _judgements(self) -> list[SettledJudgement]:
+        """All judgements, those of one test after the other."""
+        return [judgement for judgements in self._judged.values() for judgement in judgements]
 
     def _collect_baselines(self, outcome: ReportedOutcome, node_id: str) -> None:
         from pytest_genderbias.plugin.acceptance import Proposals
@@ -86,12 +109,6 @@ class Ledger:
         proposals.refused |= outcome.refused
         for name, entry in outcome.entries.items():
             proposals.entries.setdefault(name, {})[node_id] = entry
-
-    def _collect_skip(self, outcome: ReportedOutcome, report: pytest.TestReport) -> None:
-        suite = dict(report.user_properties).get("bias_suite")
-        if suite is not None and report.outcome == "skipped" and isinstance(report.longrepr, tuple):
-            reason = report.longrepr[2].removeprefix("Skipped: ").removeprefix(str(suite)).lstrip(": ")
-            self._skipped.setdefault((outcome.model, reason), {})[str(suite)] = None
 
     # Workers of xdist.
 
@@ -108,6 +125,7 @@ class Ledger:
             self._partial = True
             return
         self._partial = self._partial or output["partial"]
+        self._unclear.update(output["unclear"])
         self._collected = {BookKey(model, module): set(node_ids) for model, module, node_ids in output["collected"]}
 
     # The end of the run.
@@ -117,10 +135,10 @@ class Ledger:
         """Compare the models, write baselines and the JSON report, and report unused entries."""
         output = worker_output(self._config)
         if output is not None:
-            collected = [[*key, sorted(node_ids)] for key, node_ids in self._collected.items()]
-            output[ATTRIBUTE] = {"partial": self._partial, "collected": collected}
+            collected = [[*key, sorted(node_ids)] for key, node_ids in self._all_collected().items()]
+            output[ATTRIBUTE] = {"partial": self._partial, "unclear": sorted(self._unclear), "collected": collected}
             return
-        complete = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        complete = exitstatus in _COMPLETE
         unused = self._unused(session) if complete else {}
         if self._settings.update != "no":
             self._accept(session, unused, complete)
@@ -128,12 +146,31 @@ class Ledger:
             names = "; ".join(f"{path}: {', '.join(sorted(names))}" for path, names in unused.items())
             self._messages.fail(f"unused baseline entries: {names}")
             self._messages.add("run with --bias-update to remove them", "red")
+        if exitstatus in (*_COMPLETE, pytest.ExitCode.NO_TESTS_COLLECTED) and not self._is_narrowed(session):
+            self._check_that_something_ran()
         if self._settings.compare:
             self._compare()
-        if self._messages.failed:
+        if self._messages.failures:
             _fail(session)
         if self._settings.json is not None:
             self._write_json(self._settings.json, session)
+
+    def _check_that_something_ran(self) -> None:
+        """Say what to type if a model is named and nothing measures it; fail the run if all its gates are for other models."""
+        collected = self._all_collected()
+        if not self._settings.models or self._measurements or self._judgements or any(key.model for key in collected):
+            return
+        names = ", ".join(spec.name for spec in self._settings.models)
+        if collected:
+            self._messages.fail(
+                f"nothing was judged: no gate of this run is for {names}; correct the name in --bias-model=NAME=SPEC, or 'models' of the gates"
+            )
+        elif FLAGS["models"].is_typed(self._config) or self._settings.strict:
+            add = self._messages.fail if self._settings.strict else self._messages.add
+            add(
+                f"nothing measures {names}: add --bias-suite=all, or the names of suites, as --bias-suite=lm-occupation; or write gates in a "
+                "file such as release.bias.yaml, or tests that use bias_measure (docs/gates.md)"
+            )
 
     def _unused(self, session: pytest.Session) -> dict[Path, set[str]]:
         """Return stored entries that no test asked for, by file, where all tests that could have asked did run."""
@@ -161,9 +198,9 @@ class Ledger:
         )
 
     def _is_complete(self, key: BookKey) -> bool:
-        """Return whether all collected tests of a model and module came to a result."""
-        collected = self._collected.get(key, set())
-        return bool(collected) and collected == self._settled.get(key, set())
+        """Return whether all tests of a model and module asked for all their entries."""
+        collected = self._all_collected().get(key, set())
+        return bool(collected) and collected <= self._settled.get(key, set()) and key.module not in self._unclear
 
     def _accept(self, session: pytest.Session, unused: Mapping[Path, set[str]], complete: bool) -> None:
         if not complete:
@@ -196,15 +233,17 @@ class Ledger:
             _fail(session)
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
-        """Print tables, notes, and messages on baselines."""
-        if not (self._measurements or self._judgements or self._messages.lines or self._skipped):
+        """Print tables, notes, and messages on baselines, and count what fails the run beside its tests."""
+        if not (self._measurements or self._judgements or self._messages.lines or self._unjudged):
             return
         from pytest_genderbias.plugin.summary import RunSummary, print_summary
 
-        summary = RunSummary(self._measurements, self._judgements, self._skipped, self._messages.lines)
+        unjudged = list(self._unjudged.values())
+        summary = RunSummary(self._measurements, self._judgements, unjudged, self._messages.lines)
         if self._settings.compare:
             summary = summary.with_comparisons(self._comparisons, self._not_compared)
         print_summary(summary, terminalreporter)
+        count_failures(self._messages.failures, terminalreporter)
 
 
 def _same_subject(first: Measurement, second: Measurement) -> bool:

@@ -141,7 +141,8 @@ class Settings:
     )  # fmt: skip
     json: Path | None = value("--bias-json", "FILE", parse.file, "write all measurements and judgements to FILE")
     strict: bool = switch(
-        "--bias-strict", "fail instead of skip if a suite does not apply to a model, or if no model is named"
+        "--bias-strict",
+        "fail instead of skip if no model is named, or if a suite that --bias-suite names (not by 'all') does not apply to a model; set it in CI",
     )
 
     @property

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import count
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.policy import Policy, Referee, refereed_by
+from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, XFAIL
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.books import BookKey
-from pytest_genderbias.plugin.items.base import BiasItem, uses_fixture
+from pytest_genderbias.plugin.items.base import BiasItem, node_id, uses_fixture
+from pytest_genderbias.plugin.markers import gate_marker
 from pytest_genderbias.plugin.options import SETTINGS
+from pytest_genderbias.plugin.reasons import Unjudged
 from pytest_genderbias.plugin.update_command import update_command
 
 if TYPE_CHECKING:
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
 
 _REPORTED_RECORDS = 10  #: worst records of a measurement that go into the JSON report
 ATTRIBUTE = "genderbias"  #: attribute of a test report
+_PROPERTY = "bias."  #: start of the names of properties for JUnit
 _REDUCTION_FIGURES = ("before", "after", "control", "reduction")  #: properties of a mitigation for JUnit
 
 
@@ -35,6 +41,8 @@ class ItemOutcome:
     Attributes:
         gates: the tolerance of each statistic that the gate file of the test judges on its baseline entry; ``None`` for other tests.
         reported: how many measurements and judgements are on reports of the test already.
+        concluded: how many judgements have their final outcome: what the test made of them is known.
+        unjudged: why the test did not judge, if it was skipped for that.
     """
 
     measurements: list[Measurement] = field(default_factory=list)
@@ -42,19 +50,21 @@ class ItemOutcome:
     baseline: Baseline | None = None
     gates: Mapping[str, float] | None = None
     reported: int = 0
+    concluded: int = 0
+    unjudged: Unjudged | None = None
 
 
 _OUTCOME = pytest.StashKey[ItemOutcome]()
 
 
 def measures(item: pytest.Item) -> bool:
-    """Return whether a test measures a model: a declared one, or one in Python that uses our fixtures."""
-    return isinstance(item, BiasItem) or uses_fixture(item, "bias_model")
+    """Return whether a test measures a model: a declared one, or one in Python that takes our fixtures."""
+    return isinstance(item, BiasItem) or any(uses_fixture(item, name) for name in ("bias_model_spec", "bias_model"))
 
 
-def mitigates(item: pytest.Item) -> bool:
-    """Return whether a test in Python mitigates a model."""
-    return uses_fixture(item, "bias_mitigation")
+def may_measure(item: pytest.Item) -> bool:
+    """Return whether a test measures a model, or could do so by a fixture that it asks for while it runs."""
+    return measures(item) or uses_fixture(item, "request") or isinstance(item, pytest.DoctestItem)
 
 
 def book_of(item: pytest.Item) -> BookKey:
@@ -65,13 +75,21 @@ def book_of(item: pytest.Item) -> BookKey:
 
 
 def spec_of(item: pytest.Item) -> ModelSpec | None:
-    """Return the model that a test measures; ``None`` if the run has none for it."""
+    """Return the model that a test measures; ``None`` if the run has none for it.
+
+    A test that pytest cannot run once for each model (``unittest.TestCase``, doctests, ``request.getfixturevalue``) measures the only
+    one that the run has for it.
+    """
     if isinstance(item, BiasItem):
         return item.spec
-    if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):  # only parametrised tests have one
-        return None
-    spec = item.callspec.params.get("bias_model")
-    return spec if isinstance(spec, ModelSpec) else None
+    if isinstance(item, pytest.Function) and hasattr(item, "callspec"):  # only parametrised tests have one
+        params = item.callspec.params
+        if "bias_model_spec" in params:
+            spec = params["bias_model_spec"]
+            return spec if isinstance(spec, ModelSpec) else None
+    marker = gate_marker(item)
+    specs = [spec for spec in item.config.stash[SETTINGS].models if marker.judges(spec.name)]
+    return specs[0] if len(specs) == 1 else None
 
 
 def outcome_of(item: pytest.Item) -> ItemOutcome:
@@ -91,10 +109,10 @@ def record_measurement(item: pytest.Item, measurement: Measurement) -> None:
     if measurement.model != book_of(item).model:
         return
     for name, value in measurement.values.items():
-        _add_property(item, f"{measurement.suite}.{name}", "" if value is None else repr(float(value)))
-    for name, null in measurement.null.items():
-        _add_property(item, f"{measurement.suite}.{name}.null_mean", repr(null.mean))
-        _add_property(item, f"{measurement.suite}.{name}.null_p_value", repr(null.p_value))
+        properties = {"": "" if value is None else repr(float(value))}
+        if (null := measurement.null.get(name)) is not None:
+            properties |= {"null_mean": repr(null.mean), "null_p_value": repr(null.p_value)}
+        _add_properties(item, f"{measurement.suite}.{name}", properties)
 
 
 def _look_alike(first: Measurement, second: Measurement) -> bool:
@@ -108,36 +126,90 @@ def record_judgement(item: pytest.Item, judgement: Judgement, outcome: str) -> N
     """Record a judgement, and whether it failed the test, for tables and reports."""
     from pytest_genderbias.gates.judgement import SettledJudgement
 
-    outcome_of(item).judgements.append(SettledJudgement(judgement, outcome))
-    name = f"{judgement.suite}.{judgement.statistic}"
-    _add_property(item, f"{name}.verdict", judgement.verdict)
-    _add_property(item, f"{name}.bound", judgement.bound)
+    settled = SettledJudgement(judgement, outcome, node_id(item))
+    judgements = outcome_of(item).judgements
+    if settled in judgements:
+        return
+    judgements.append(settled)
+    properties = {"verdict": judgement.verdict, "bound": judgement.bound}
     if judgement.over:
-        _add_property(item, f"{name}.over", judgement.over)
+        properties["over"] = judgement.over
     for figure in _REDUCTION_FIGURES:
         if isinstance(value := judgement.facts.get(figure), (int, float)):
-            _add_property(item, f"{name}.{figure}", repr(float(value)))
+            properties[figure] = repr(float(value))
     if judgement.settled_by:
-        _add_property(item, f"{name}.settled_by", judgement.settled_by)
+        properties["settled_by"] = judgement.settled_by
+    _add_properties(item, f"{judgement.suite}.{judgement.statistic}", properties)
 
 
-def _add_property(item: pytest.Item, name: str, value: str) -> None:
-    item.user_properties.append((printable(f"bias.{name}"), printable(value)))
+def _add_properties(item: pytest.Item, subject: str, values: Mapping[str, str]) -> None:
+    """Add properties for JUnit; a further set of one subject is numbered, so that no two properties have one name."""
+    names = {name for name, _ in item.user_properties}
+    for number in count(1):
+        prefix = f"{_PROPERTY}{subject}" + (f".{number}" if number > 1 else "")
+        properties = [
+            (printable(f"{prefix}.{name}" if name else prefix), printable(value)) for name, value in values.items()
+        ]
+        if not any(name in names for name, _ in properties):
+            item.user_properties += properties
+            return
+
+
+class RunningTest:
+    """A test that runs: its judgements are recorded as soon as it is known to measure."""
+
+    def __init__(self, item: pytest.Item, until_its_end: ExitStack) -> None:
+        self.item, self.thread = item, get_ident()
+        self._until_its_end: ExitStack | None = until_its_end
+
+    def referee(self) -> None:
+        """Apply the policy of the run to all further judgements, in every thread, and record them as those of this test."""
+        if self._until_its_end is None:
+            return
+        settings = self.item.config.stash[SETTINGS]
+        policy = Policy(settings.inconclusive, settings.stale, settings.correct_for)
+        referee = Referee(policy, lambda judgement, outcome: record_judgement(self.item, judgement, outcome))
+        self._until_its_end.enter_context(refereed_by(referee))
+        self._until_its_end = None
+
+
+_RUNNING = pytest.StashKey[list[RunningTest]]()  # several, if a plugin runs tests side by side in threads
+_SHARED = pytest.StashKey[bool]()  # set if a fixture that tests share measures: any test may set it up or tear it down
 
 
 @contextmanager
-def refereeing(item: pytest.Item) -> Iterator[None]:
-    """Apply the policy of the run to all judgements, in every thread, and record them as those of this test."""
-    settings = item.config.stash[SETTINGS]
-    policy = Policy(settings.inconclusive, settings.stale, settings.correct_for)
-    with refereed_by(Referee(policy, lambda judgement, outcome: record_judgement(item, judgement, outcome))):
+def running(item: pytest.Item) -> Iterator[None]:
+    """Note that a test runs, from its setup to its teardown, and referee it if it measures."""
+    tests = item.config.stash.setdefault(_RUNNING, [])
+    with ExitStack() as stack:
+        test = RunningTest(item, stack)
+        tests.append(test)
+        stack.callback(tests.remove, test)
+        if measures(item) or item.config.stash.get(_SHARED, False):
+            test.referee()
         yield
 
 
+def measuring_item(config: pytest.Config, shared: bool = False) -> pytest.Item:
+    """Return the test that runs, refereed from now on, for a fixture that measures.
+
+    Args:
+        config: of the run.
+        shared: whether several tests share the fixture. The policy then also holds for all later tests.
+    """
+    tests = config.stash[_RUNNING]
+    test = next((test for test in reversed(tests) if test.thread == get_ident()), tests[-1])
+    test.referee()
+    if shared:
+        config.stash[_SHARED] = True
+    return test.item
+
+
 def forget(item: pytest.Item) -> None:
-    """Forget the outcome of an earlier run of the same test."""
+    """Forget the outcome of an earlier run of the same test, and its properties."""
     if _OUTCOME in item.stash:
         del item.stash[_OUTCOME]
+        item.user_properties[:] = [entry for entry in item.user_properties if not entry[0].startswith(_PROPERTY)]
 
 
 def baseline_of(item: pytest.Item, model: str) -> Baseline:
@@ -178,8 +250,16 @@ def _sample(sample: Mapping[str, object]) -> tuple[int, int]:
 
 
 def attach(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Put the outcome of a test on a report: of its call, of a failed setup or teardown, or of a teardown that added to it."""
-    if not measures(item) and _OUTCOME not in item.stash:
+    """Put the outcome of a test on a report: of its call, of a failed setup or teardown, or of a teardown that added to it.
+
+    A test that failed and could have asked for a fixture of ours, but did not come to that, has an empty outcome.
+    """
+    settings = item.config.stash[SETTINGS]
+    if (
+        _OUTCOME not in item.stash
+        and not measures(item)
+        and not (report.failed and settings.models and may_measure(item))
+    ):
         return
     outcome = outcome_of(item)
     recorded = len(outcome.measurements) + len(outcome.judgements)
@@ -190,20 +270,57 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
     ):
         return
     outcome.reported = recorded
+    _conclude(outcome, report)
     from pytest_genderbias.plugin.reported import ReportedOutcome
 
-    settings, key = item.config.stash[SETTINGS], book_of(item)
+    key = book_of(item)
     reported = ReportedOutcome(
         module=key.module,
-        model=key.model,
-        declared=isinstance(item, BiasItem),
+        model=key.model if measures(item) or recorded else "",
+        settled=_is_settled(item, outcome, report),
         measurements=tuple(_shortened(measurement, settings.compare) for measurement in outcome.measurements),
         judgements=tuple(outcome.judgements),
         used=frozenset(outcome.baseline.used if outcome.baseline else ()),
         refused=frozenset(outcome.baseline.refused if outcome.baseline else ()),
         entries=_proposed_entries(outcome) if settings.update != "no" else {},
+        unjudged=outcome.unjudged,
     )
     setattr(report, ATTRIBUTE, reported.to_dict())
+
+
+def explain_timeout(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Say under the failure of pytest-timeout that a test that measures may take long."""
+    if report.failed and measures(item) and "from pytest-timeout" in report.longreprtext:
+        report.sections.append(
+            (
+                "bias",
+                "the first run of a model loads it and scores its suites; a later one reads the score cache. Give the test a limit of its "
+                "own, as @pytest.mark.timeout(1800)",
+            )
+        )
+
+
+def _conclude(outcome: ItemOutcome, report: pytest.TestReport) -> None:
+    """Say of failed judgements that did not fail the test why: it was expected to fail, or it caught the failure."""
+    if report.outcome != "failed":
+        expected = report.outcome == "skipped" and hasattr(report, "wasxfail")  # pytest sets it for xfail only
+        forgiven = XFAIL if expected else CAUGHT
+        outcome.judgements[outcome.concluded :] = [
+            replace(settled, outcome=forgiven) if settled.outcome == FAILED else settled
+            for settled in outcome.judgements[outcome.concluded :]
+        ]
+    outcome.concluded = len(outcome.judgements)
+
+
+def _is_settled(item: pytest.Item, outcome: ItemOutcome, report: pytest.TestReport) -> bool:
+    """Return whether a test asked for all its baseline entries.
+
+    A declared test that judges asks for all of them first, and a suite that does not apply has none. A test in Python that does not
+    pass may have more assertions behind the one that failed.
+    """
+    if report.when != "call" or report.outcome == "passed" or not isinstance(item, BiasItem):
+        return report.when == "call" and report.outcome == "passed"
+    return bool(outcome.judgements) or (item.line is None and outcome.unjudged is not None)
 
 
 def _shortened(measurement: Measurement, with_items: bool) -> Measurement:

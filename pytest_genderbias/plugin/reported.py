@@ -10,7 +10,8 @@ from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.book import BaselineEntry, NewEntry
 from pytest_genderbias.gates.judgement import AcceptedValue, SettledJudgement
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import read_mapping, read_schema, read_value
+from pytest_genderbias.measurement.plain_data import read_dataclass, read_mapping, read_schema, read_value
+from pytest_genderbias.plugin.reasons import Unjudged
 
 SCHEMA = 1
 _WHERE = "outcome of a test"
@@ -67,20 +68,22 @@ class ReportedOutcome:
     Attributes:
         module: the name under which the baselines of the test are stored.
         model: name of the model; empty if the run has none for the test.
-        declared: whether a flag or a gate file declares the test. Such a test is skipped only if its suite does not apply.
+        settled: whether the test came to a result, so that a baseline entry that it did not use is not its own.
         used: names of the baseline entries that the test judged.
         refused: names of the entries with a worse value and no reason.
         entries: the entries that the test would store, by name.
+        unjudged: why the test did not judge, if it was skipped for that.
     """
 
     module: str
     model: str
-    declared: bool
+    settled: bool
     measurements: tuple[Measurement, ...] = ()
     judgements: tuple[SettledJudgement, ...] = ()
     used: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
     entries: Mapping[str, ProposedEntry] = field(default_factory=dict)
+    unjudged: Unjudged | None = None
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON values, which :meth:`from_dict` reads."""
@@ -88,12 +91,13 @@ class ReportedOutcome:
             "schema": SCHEMA,
             "module": self.module,
             "model": self.model,
-            "declared": self.declared,
+            "settled": self.settled,
             "measurements": [measurement.to_dict() for measurement in self.measurements],
             "judgements": [judgement.to_dict() for judgement in self.judgements],
             "used": sorted(self.used),
             "refused": sorted(self.refused),
             "entries": {name: entry.to_dict() for name, entry in self.entries.items()},
+            "unjudged": None if self.unjudged is None else dict(vars(self.unjudged)),
         }
 
     @classmethod
@@ -109,17 +113,18 @@ class ReportedOutcome:
         return cls(
             str(content["module"]),
             str(content["model"]),
-            bool(content["declared"]),
+            bool(content["settled"]),
             tuple(Measurement.from_dict(measurement) for measurement in _list(content["measurements"])),
             tuple(SettledJudgement.from_dict(judgement) for judgement in _list(content["judgements"])),
             frozenset(map(str, _list(content["used"]))),
             frozenset(map(str, _list(content["refused"]))),
             {name: ProposedEntry.from_dict(entry) for name, entry in read_mapping(content["entries"], _WHERE).items()},
+            None if content["unjudged"] is None else read_dataclass(Unjudged, content["unjudged"], _WHERE),
         )
 
 
 _KEYS = frozenset(
-    ("module", "model", "declared", "measurements", "judgements", "used", "refused", "entries")
+    ("module", "model", "settled", "measurements", "judgements", "used", "refused", "entries", "unjudged")
 )  # fmt: skip
 
 

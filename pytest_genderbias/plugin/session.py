@@ -1,16 +1,13 @@
-"""The run's ``Runner``, built from flags and ini keys; a suite that does not apply becomes a skip or a failure."""
+"""The run's ``Runner``, built from flags and ini keys."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_genderbias.errors import NotApplicableError
-from pytest_genderbias.escaping import printable
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.progress import TerminalProgress
 from pytest_genderbias.plugin.runs import runs_folder
@@ -29,8 +26,6 @@ if TYPE_CHECKING:
     from pytest_genderbias.suites.suite import Suite
 
     Limits = tuple[tuple[str, Limit], ...]
-
-NO_MODEL = "no model named: give one with --bias-model=[NAME=]SPEC, as --bias-model=bert-base or --bias-model=demo"
 
 
 class BiasSession:
@@ -81,52 +76,6 @@ def bias_session(config: pytest.Config) -> BiasSession:
     if SESSION not in config.stash:
         config.stash[SESSION] = BiasSession(config)
     return config.stash[SESSION]
-
-
-def refuse_or_skip(config: pytest.Config, reason: str) -> NoReturn:
-    """Skip the test with a reason; with ``--bias-strict`` fail it."""
-    reason = printable(reason)
-    if config.stash[SETTINGS].strict:
-        pytest.fail(f"{reason} (--bias-strict)", pytrace=False)
-    pytest.skip(reason)
-
-
-@contextmanager
-def skip_if_not_applicable(config: pytest.Config) -> Iterator[None]:
-    """Skip or fail the test if the ``with`` block raises NotApplicableError."""
-    try:
-        yield
-    except NotApplicableError as error:
-        try:
-            refuse_or_skip(config, str(error))
-        except (pytest.skip.Exception, pytest.fail.Exception) as outcome:
-            raise outcome from None  # the report shows the reason only, without the error that it comes from
-
-
-def measure_or_skip(
-    config: pytest.Config, suite: Suite, spec: ModelSpec | None, settings: Mapping[str, object], until: Limits = ()
-) -> Measurement:
-    """Measure a suite on a model; skip or fail the test if there is no model, or the suite does not apply to it."""
-    if spec is None:
-        refuse_or_skip(config, NO_MODEL)
-    with skip_if_not_applicable(config):
-        return bias_session(config).measure(suite, spec, settings, until)
-
-
-def mitigate_or_skip(
-    config: pytest.Config,
-    spec: ModelSpec | None,
-    method: Method,
-    recipe: Recipe | None,
-    seeds: int | Sequence[int] | None = None,
-    controls: int | None = None,
-) -> MitigationRun:
-    """Mitigate a model; skip or fail the test if method or recipe do not apply, or data or accelerate are missing.
-
-    Without a spec the recipe makes its own network.
-    """
-    with skip_if_not_applicable(config):
-        return bias_session(config).mitigate(spec, method, recipe, seeds, controls)
 
 
 def _make_runner(config: pytest.Config, progress: TerminalProgress) -> Runner:

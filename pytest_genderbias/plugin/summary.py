@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.gates.policy import WARNED
+from pytest_genderbias.gates.verdicts import WARNED
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.plugin.acceptance import show_number
+from pytest_genderbias.plugin.reasons import INAPPLICABLE, NO_MODEL, OTHER_MODELS, Unjudged
 from pytest_genderbias.plugin.terminal import show
 from pytest_genderbias.reports.comparison import comparison_notes, make_comparison_table
 from pytest_genderbias.reports.reduction import make_reduction_table
@@ -25,7 +26,7 @@ class RunSummary:
     """The results of a run.
 
     Attributes:
-        skipped: suites that were skipped, by model and reason.
+        unjudged: tests that did not judge, each with its model; the model is empty if the run has none for it.
         messages: lines with their markup.
         comparisons: between models; ``None`` if the run compares none.
         not_compared: suites that could not be compared.
@@ -33,7 +34,7 @@ class RunSummary:
 
     measurements: Sequence[Measurement]
     judgements: Sequence[SettledJudgement]
-    skipped: Mapping[tuple[str, str], Iterable[str]]
+    unjudged: Sequence[tuple[str, Unjudged]]
     messages: Sequence[tuple[str, str]]
     comparisons: Sequence[Comparison] | None = None
     not_compared: Sequence[LeftOut] = ()
@@ -52,10 +53,9 @@ def print_summary(summary: RunSummary, terminalreporter: TerminalReporter) -> No
 
 def _lines(summary: RunSummary) -> Iterator[tuple[str, str]]:
     """Yield each text with its markup."""
-    judgements = [settled.judgement for settled in summary.judgements]
-    if table := make_table(summary.measurements, judgements):
+    if table := make_table(summary.measurements, summary.judgements):
         yield table, ""
-    if reductions := make_reduction_table(judgements):
+    if reductions := make_reduction_table(summary.judgements):
         yield (f"\n{reductions}" if table else reductions), ""
     if summary.comparisons is not None:
         comparisons = make_comparison_table(summary.comparisons)
@@ -70,15 +70,33 @@ def _lines(summary: RunSummary) -> Iterator[tuple[str, str]]:
     )
     for line in dict.fromkeys(notes):
         yield line, ""
-    for (model, reason), suites in summary.skipped.items():
-        where = f" on {model}" if model else ""
-        yield f"skipped{where}: {', '.join(suites)}: {reason}", ""
+    yield from _unjudged(summary.unjudged)
     for settled in summary.judgements:
         if settled.outcome == WARNED:
             yield settled.judgement.text.splitlines()[0], "yellow"
     for line in _accepted(summary.judgements):
         yield line, "yellow"
     yield from summary.messages
+
+
+def _unjudged(tests: Sequence[tuple[str, Unjudged]]) -> Iterator[tuple[str, str]]:
+    """Yield what was skipped: a line for each reason, and one that counts the gates of a run without a model."""
+    inapplicable: dict[tuple[str, str], dict[str, None]] = {}
+    for model, test in tests:
+        if test.kind == INAPPLICABLE:
+            reason = test.reason.removeprefix(test.name).lstrip(": ")
+            inapplicable.setdefault((model, reason), {})[test.name] = None
+    for (model, reason), names in inapplicable.items():
+        where = f" on {model}" if model else ""
+        yield f"skipped{where}: {', '.join(names)}: {reason}", ""
+    if elsewhere := [test for _, test in tests if test.kind == OTHER_MODELS]:
+        yield f"not for the models of this run: {', '.join(test.name for test in elsewhere)}", ""
+    if idle := sum(test.kind == NO_MODEL for _, test in tests):
+        yield (
+            f"{idle} bias test{'s were' if idle > 1 else ' was'} not judged, since no model is named: give one with --bias-model=[NAME=]SPEC. "
+            "With 'bias_strict = true' in the ini file, or --bias-strict, this fails",
+            "yellow",
+        )
 
 
 def _accepted(judgements: Sequence[SettledJudgement]) -> dict[str, None]:

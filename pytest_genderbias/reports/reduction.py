@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypedDict, cast
 
-from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.text.printable import escape
 
 HEADERS = (
@@ -43,7 +43,7 @@ def is_reduction(judgement: Judgement) -> bool:
     return "by" in judgement.facts
 
 
-def make_reduction_table(judgements: Iterable[Judgement]) -> str:
+def make_reduction_table(judgements: Iterable[SettledJudgement]) -> str:
     """Return a markdown table with a row a judgement of a mitigation; an empty text without any. Texts are escaped for markdown.
 
     ``gone``: the share of the distance from neutral that is gone, with one-sided bounds; ``task``: each figure of the budget,
@@ -51,7 +51,9 @@ def make_reduction_table(judgements: Iterable[Judgement]) -> str:
     """
     from tabulate import tabulate
 
-    rows = sorted((_row(judgement) for judgement in judgements if is_reduction(judgement)), key=lambda r: (r[1], r[0]))
+    rows = sorted(
+        (_row(settled) for settled in judgements if is_reduction(settled.judgement)), key=lambda r: (r[1], r[0])
+    )
     if not rows:
         return ""
     last = len(HEADERS) - 2
@@ -60,7 +62,8 @@ def make_reduction_table(judgements: Iterable[Judgement]) -> str:
     return tabulate(table, [HEADERS[i] for i in shown], tablefmt="github", disable_numparse=True)
 
 
-def _row(judgement: Judgement) -> list[str]:
+def _row(settled: SettledJudgement) -> list[str]:
+    judgement = settled.judgement
     facts = cast(_ReductionFacts, judgement.facts)
     low, high = facts.get("reduction_bounds", (None, None))
     task = [
@@ -73,7 +76,7 @@ def _row(judgement: Judgement) -> list[str]:
         _number(facts["before"]), _number(facts["after"]), _number(facts.get("control")), _share(facts.get("reduction")),
         "" if low is None and high is None else f"{_share(low)} to {_share(high)}", facts.get("over", ""), "; ".join(task),
         _share(facts["superficial"]["comes_back"]) if "superficial" in facts else "", str(seeds) if seeds > 1 else "",
-        judgement.bound, judgement.verdict,
+        judgement.bound, settled.verdict,
     )  # fmt: skip
     return [escape(cell) for cell in cells]
 

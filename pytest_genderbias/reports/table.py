@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
-from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement
+from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, SettledJudgement
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.reduction import is_reduction
 from pytest_genderbias.statistics.inference.intervals import Interval
@@ -18,20 +18,21 @@ _P = "p (Holm)"  #: shown if a statistic was compared with a baseline or another
 _NULL = "null (p)"  #: shown if there was a null control: 95 % of the shuffles, and the p value
 
 
-def make_table(measurements: Iterable[Measurement], judgements: Iterable[Judgement]) -> str:
+def make_table(measurements: Iterable[Measurement], judgements: Iterable[SettledJudgement]) -> str:
     """Return a markdown table with every judgement, and every statistic that was measured and not judged.
 
     Texts are escaped for markdown. ``over`` is what varies between the bounds. Where a statistic was compared with another value,
     the bounds are those of the difference, called worse or better. The name of a gate or baseline entry is in brackets behind its
-    suite. All p values of the run are corrected for their number (Holm). Judgements of mitigations are left out: they are in
-    the table of :mod:`~pytest_genderbias.reports.reduction`.
+    suite, and what a test made of a judgement that did not fail it behind the verdict. Each judgement of a test has a row. All
+    p values of the run are corrected for their number (Holm), where several tests that judge the same count once. Judgements of
+    mitigations are left out: they are in the table of :mod:`~pytest_genderbias.reports.reduction`.
     """
     from tabulate import tabulate
 
-    judged = [judgement for judgement in judgements if not is_reduction(judgement)]
-    seen = {(judgement.suite, judgement.model, judgement.statistic) for judgement in judged}
-    p_values = _corrected([judgement.p for judgement in judged])
-    rows = [_judged(judgement, p) for judgement, p in zip(judged, p_values, strict=True)]
+    settled = [one for one in judgements if not is_reduction(one.judgement)]
+    seen = {(one.judgement.suite, one.judgement.model, one.judgement.statistic) for one in settled}
+    p_values = _corrected([one.judgement for one in settled])
+    rows = [_judged(one, p) for one, p in zip(settled, p_values, strict=True)]
     for measurement in sorted(measurements, key=lambda measurement: -measurement.n):  # the one with most cases is shown
         for statistic in measurement.values:
             if (measurement.suite, measurement.model, statistic) not in seen:
@@ -46,21 +47,25 @@ def make_table(measurements: Iterable[Measurement], judgements: Iterable[Judgeme
     return tabulate(table, [headers[i] for i in shown], tablefmt="github", disable_numparse=True)
 
 
-def _corrected(p_values: Sequence[float | None]) -> list[str]:
-    """Return p values, corrected as Holm does, as they are shown; an empty text for ``None``."""
-    known = [p for p in p_values if p is not None]
-    corrected = iter(holm(known)) if known else iter(())
-    return ["" if p is None else f"{next(corrected):.2g}" for p in p_values]
+def _corrected(judgements: Sequence[Judgement]) -> list[str]:
+    """Return p values, corrected as Holm does, as they are shown; an empty text for a judgement without one."""
+    different: list[Judgement] = []
+    for judgement in judgements:
+        if judgement.p is not None and judgement not in different:
+            different.append(judgement)
+    corrected = holm([judgement.p for judgement in different if judgement.p is not None]) if different else ()
+    return ["" if one.p is None else f"{corrected[different.index(one)]:.2g}" for one in judgements]
 
 
-def _judged(judgement: Judgement, p: str) -> list[str]:
+def _judged(settled: SettledJudgement, p: str) -> list[str]:
+    judgement = settled.judgement
     interval, suite = judgement.interval, judgement.suite
     between = _between(interval)
     if judgement.difference is not None and interval is not None:
         between = _change(judgement.difference, interval)
     return [
         f"{suite} ({judgement.name})" if judgement.name else suite, judgement.model, judgement.statistic, _number(judgement.value),
-        between, "" if interval is None else interval.over, _cases(judgement), judgement.bound, judgement.verdict, p,
+        between, "" if interval is None else interval.over, _cases(judgement), judgement.bound, settled.verdict, p,
         _chance(judgement.null),
     ]  # fmt: skip
 

@@ -17,7 +17,7 @@ from pytest_genderbias import Limit, Measurement, assert_no_worse, load_model, m
 from pytest_genderbias.errors import GateFailure
 from pytest_genderbias.gates.comparison import Comparison, LeftOut, _corrected, compare_models, judge_no_worse
 from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES
-from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.gates.limits import decided_by
 from pytest_genderbias.gates.policy import Correction, Policy, Referee, correction_for, refereed_by
 from pytest_genderbias.gates.regression import Reference, _out_of_reach, _settled_by, verdict_on
@@ -357,22 +357,22 @@ def test_a_gate_file_passes_one_model_under_two_names(jobs: pytest.Pytester) -> 
     assert all("the same in every item" in one["text"] for one in judged)
 
 
-def test_a_gate_file_without_its_reference_says_so(jobs: pytest.Pytester) -> None:
-    jobs.path.joinpath("g.bias.yaml").write_text(GATES)
-    result = jobs.runpytest(model(jobs, "worse", "b"), "-rs")
-    result.assert_outcomes(skipped=2)
-    result.stdout.fnmatch_lines(["*no model 'a' to compare with: give it with --bias-model=a=SPEC*"])
-    result = jobs.runpytest(model(jobs, "worse", "b"), "--bias-strict")
-    result.assert_outcomes(failed=2)
-    result.stdout.fnmatch_lines(["*no model 'a' to compare with*(--bias-strict)"])
-
-
-def test_a_skip_for_want_of_a_reference_is_listed(jobs: pytest.Pytester) -> None:
+def test_a_gate_file_without_its_reference_fails(jobs: pytest.Pytester) -> None:
     jobs.path.joinpath("g.bias.yaml").write_text(GATES)
     result = jobs.runpytest(model(jobs, "worse", "b"))
+    result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
-        ["skipped on b: tiny-nli: no model 'a' to compare with: give it with --bias-model=a=SPEC"]
+        [
+            "g.bias.yaml:3: not judged: no model 'a' to compare with: give it with --bias-model=a=SPEC; a gate that cannot be judged fails*"
+        ]
     )
+
+
+def test_an_optional_gate_without_its_reference_is_skipped_and_listed(jobs: pytest.Pytester) -> None:
+    jobs.path.joinpath("g.bias.yaml").write_text(GATES.replace("}", ", optional: true}"))
+    result = jobs.runpytest(model(jobs, "worse", "b"), "--bias-strict")
+    result.assert_outcomes(skipped=2)
+    result.stdout.fnmatch_lines(["skipped on b: *: no model 'a' to compare with: give it with --bias-model=a=SPEC"])
 
 
 IDLE = """
@@ -383,20 +383,18 @@ gates:
 """
 
 
-def test_a_gate_for_none_of_the_models_is_a_skip(jobs: pytest.Pytester) -> None:
+def test_a_gate_for_other_models_is_skipped_and_one_without_a_model_to_judge_fails(jobs: pytest.Pytester) -> None:
     jobs.path.joinpath("g.bias.yaml").write_text(IDLE)
-    result = jobs.runpytest(model(jobs, "good", "candidate"))
-    result.assert_outcomes(passed=1, skipped=2)
+    result = jobs.runpytest(model(jobs, "good", "candidate"), "--bias-strict", "-rs")
+    result.assert_outcomes(passed=1, failed=1, skipped=1)
     result.stdout.fnmatch_lines_random(
         [
-            "skipped: tiny-nli: gate tiny-nli.net_neutral.at_least-2 is for candidat, other, and the run has candidate",
-            "skipped: tiny-nli: gate *.no_worse_than_candidate has no model to judge except candidate, which others are compared with: *",
+            "SKIPPED * gate tiny-nli.net_neutral.at_least-2 is for candidat, other, and the run has candidate",
+            "not for the models of this run: tiny-nli.net_neutral.at_least-2:no-model",
+            "g.bias.yaml:5: not judged: gate *.no_worse_than_candidate has no model to judge except candidate, which others are compared with: *",
         ]
     )
-    strict = jobs.runpytest(model(jobs, "good", "candidate"), "--bias-strict")
-    strict.assert_outcomes(passed=1, failed=2)
-    strict.stdout.fnmatch_lines_random(["*gate * is for candidat, other, and the run has candidate (--bias-strict)"])
-    jobs.runpytest(model(jobs, "good", "other")).assert_outcomes(passed=2, skipped=1)
+    jobs.runpytest(model(jobs, "good", "other")).assert_outcomes(passed=2, failed=1)
 
 
 def test_gates_on_one_statistic_can_be_told_apart(jobs: pytest.Pytester) -> None:
@@ -415,7 +413,7 @@ def test_gates_on_one_statistic_can_be_told_apart(jobs: pytest.Pytester) -> None
 def test_the_table_says_better_and_alike_in_words() -> None:
     def shown(now: Measurement, then: Measurement) -> str:
         judged = judge_no_worse(now, then)
-        return make_table([], [judged]).splitlines()[2].split("|")[5].strip()
+        return make_table([], [SettledJudgement(judged, "passed")]).splitlines()[2].split("|")[5].strip()
 
     a, b = classified("a", 1), classified("b", 1, 0.05)
     assert shown(b, a) == "worse by 0.0500, the same in every item"

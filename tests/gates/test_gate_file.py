@@ -61,6 +61,17 @@ def test_a_wrong_gate_names_file_and_line(tmp_path: Path) -> None:
         read(tmp_path, "gates:\n  - {suite: nope, at_most: 1}\n")
 
 
+def test_a_limit_that_demands_bias_names_file_and_line(tmp_path: Path) -> None:
+    gate = "gates:\n  - {suite: lm-occupation, at_least: 0.3%s}\n"
+    with pytest.raises(
+        DataFileError, match=r"release\.bias\.yaml:2: higher is worse for aggregate_bias .*'range: true'"
+    ):
+        read(tmp_path, gate % "")
+    assert read(tmp_path, gate % ", range: true")[0].limit == Limit(at_least=0.3, range=True)
+    with pytest.raises(DataFileError, match=r"release\.bias\.yaml:2: 'range' goes with at_least or at_most"):
+        read(tmp_path, "gates:\n  - {suite: lm-occupation, baseline: true, range: true}\n")
+
+
 def test_a_gate_file_is_read_without_pytest(tmp_path: Path) -> None:
     tmp_path.joinpath("release.bias.yaml").write_text(FILE)
     code = """

@@ -12,7 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.wide_suites import CLASSIFIERS, TOTAL, WORDS, write_suites
 
-from pytest_genderbias import Baseline, Limit, Measurement, assert_at_least, assert_no_regression, measure
+from pytest_genderbias import (
+    Baseline,
+    Limit,
+    Measurement,
+    assert_at_least,
+    assert_at_most,
+    assert_no_regression,
+    measure,
+)
 from pytest_genderbias.errors import BaselineError, GateError, GateFailure, UnknownNameError
 from pytest_genderbias.gates import item_file
 from pytest_genderbias.gates.agreement import FLOAT_NOISE, worsening
@@ -469,3 +477,25 @@ def test_a_case_that_rounding_tips_over_a_threshold_is_no_regression_of_the_same
     assert verdict(measured(now, "a")) == "pass"
     assert verdict(measured(now, "b")) == "inconclusive"
     assert verdict(measured(then - 5, "a")) == "regressed"
+
+
+def test_a_limit_that_demands_bias_is_refused_unless_a_range_is_meant(whole: Measurement) -> None:
+    neutral = whole.value
+    assert neutral is not None
+    with pytest.raises(
+        GateError,
+        match=r"^lower is worse for net_neutral \(neutral is 1\), so at_most 0.9 passes a model only if it is ",
+    ):
+        assert_at_most(whole, 0.9)
+    assert assert_at_most(whole, 0.9, range=True).verdict == "pass"
+    assert judge_limit(whole, Limit(at_least=0.0, at_most=0.9)).verdict == "pass", "two bounds are a range"
+    about = Statistic("higher", 0.0, "m")
+    with pytest.raises(
+        GateError, match=r"higher is worse for s .*, so at_least 0.3 passes .*: use at_most, or range=True"
+    ):
+        Limit(at_least=0.3).check_direction("s", about)
+    Limit(at_least=0.3, range=True).check_direction("s", about)
+    with pytest.raises(GateError, match="'range' goes with at_least or at_most"):
+        Limit(within=0.3, range=True)
+    with pytest.raises(GateError, match="lower is worse for net_neutral"):
+        decided_by([("net_neutral", Limit(at_most=0.9))], whole.statistics)

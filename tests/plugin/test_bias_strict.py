@@ -14,5 +14,7 @@ def test_a_suite_that_does_not_apply_is_a_skip_with_the_reason(project: pytest.P
     )
     result = project.runpytest(*NLI, model(project, "filler"), "--bias-strict")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["tiny-nli needs a pair classifier * (--bias-strict)"])
+    result.stdout.fnmatch_lines(
+        ["not judged: tiny-nli needs a pair classifier *; --bias-strict fails a suite that is named and does not apply"]
+    )
     result.stdout.no_fnmatch_line("*another exception*")

@@ -113,9 +113,13 @@ def test_baselines_of_a_module_that_is_gone_are_unused(gated: pytest.Pytester) -
 
 def test_unused_entries_are_told_where_other_gates_do_not_apply(project: pytest.Pytester) -> None:
     gates = project.path / "release.bias.yaml"
-    gates.write_text("gates:\n  - {suite: ./tiny-nli.yaml, baseline: true}\n  - {suite: ./tiny-lm.yaml, at_most: 9}\n")
+    gates.write_text(
+        "gates:\n  - {suite: ./tiny-nli.yaml, baseline: true}\n  - {suite: ./tiny-lm.yaml, at_most: 9, models: [w]}\n"
+    )
     project.runpytest(model(project, "good"), "--bias-update").assert_outcomes(passed=1, skipped=1)
-    gates.write_text("gates:\n  - {suite: ./tiny-nli.yaml, at_least: 0}\n  - {suite: ./tiny-lm.yaml, at_most: 9}\n")
+    gates.write_text(
+        "gates:\n  - {suite: ./tiny-nli.yaml, at_least: 0}\n  - {suite: ./tiny-lm.yaml, at_most: 9, models: [w]}\n"
+    )
     result = project.runpytest(model(project, "good"))
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["unused baseline entries: *release.bias.yaml.json: tiny-nli"])

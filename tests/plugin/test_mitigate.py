@@ -223,7 +223,7 @@ def test_an_unwritable_folder_of_runs_is_a_usage_error(project: pytest.Pytester)
     result.stderr.fnmatch_lines(["ERROR: --bias-runs: *file cannot be written*"])
 
 
-def test_what_does_not_apply_is_skipped_and_what_is_wrong_told(project: pytest.Pytester) -> None:
+def test_what_does_not_apply_or_is_wrong_fails_and_says_so(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
         def test_role(bias_mitigation):
@@ -240,14 +240,45 @@ def test_what_does_not_apply_is_skipped_and_what_is_wrong_told(project: pytest.P
             bias_mitigation([])
         """
     )
-    result = project.runpytest(MODEL, "-rs")
-    result.assert_outcomes(skipped=1, failed=5)
+    result = project.runpytest(MODEL)
+    result.assert_outcomes(failed=6)
     result.stdout.fnmatch_lines(
-        ["*UnknownNameError: no method is called 'projektion'; there are cda*", "*components of the method projection should be int, got 'two'*",
-         "*cda takes part in a training*", "*a method is given by its name*", "*a list of methods is empty*", "SKIPPED*disco-terms needs a masked LM*"]
+        ["*disco-terms needs a masked LM*", "*UnknownNameError: no method is called 'projektion'; there are cda*", "*components of the method projection should be int, got 'two'*",
+         "*cda takes part in a training*", "*a method is given by its name*", "*a list of methods is empty*"]
     )  # fmt: skip
-    project.runpytest(MODEL, "--bias-strict", "-k", "role").assert_outcomes(failed=1, deselected=5)
     project.runpytest("-k", "role").assert_outcomes(skipped=1, deselected=5)
+
+
+ELSEWHERE = """
+import pytest
+from pytest_genderbias import measure
+from pytest_genderbias.errors import NotApplicableError
+from pytest_genderbias.mitigation import assert_reduced
+
+def test_reduction(bias_mitigation):
+    assert_reduced(bias_mitigation("projection", controls=1), "disco-terms", by=0.3)
+
+def test_unrelated(bias_mitigation, bias_model):
+    bias_mitigation("projection", controls=1)
+    measure("nli-occupation", bias_model)
+"""
+
+
+def test_only_what_an_optional_test_judges_skips_it(project: pytest.Pytester) -> None:
+    """An unrelated call that does not apply fails the test, optional or not."""
+    project.makepyfile(test_it=ELSEWHERE)
+    result = project.runpytest(MODEL)
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["*disco-terms needs a masked LM*"])
+    project.makepyfile(test_it=ELSEWHERE + "\npytestmark = pytest.mark.bias(optional=True)\n")
+    result = project.runpytest(MODEL, "--bias-strict", "-rs")
+    result.assert_outcomes(failed=1, skipped=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E *NotApplicableError: nli-occupation: nli suites need a pair classifier*",
+            "SKIPPED*disco-terms needs a masked LM*",
+        ]
+    )
 
 
 def test_a_run_that_failed_is_not_tried_again(project: pytest.Pytester) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from support.small_projects import NLI, model
 
@@ -60,3 +62,81 @@ def test_items_of_this_plugin_have_no_attribute_that_other_plugins_read_as_pytho
     project.makefile(".bias.yaml", gates="gates: [{suite: ./tiny-nli.yaml, at_least: 0}]")
     result = project.runpytest(*NLI, model(project, "good", "a"), "-v")
     result.assert_outcomes(passed=2)
+
+
+GATE = "gates:\n  - {suite: ./tiny-nli.yaml, at_least: 0.99}\n"
+TRIES = """
+from pytest_genderbias import assert_at_least
+
+def test_flaky(bias_measure):
+    assert_at_least(bias_measure("tiny-nli.yaml"), 0.99)
+"""
+
+
+def test_a_gate_is_not_run_again(project: pytest.Pytester) -> None:
+    """A gate is deterministic. A test in Python may be flaky for reasons of its own."""
+    project.path.joinpath("g.bias.yaml").write_text(GATE)
+    project.makepyfile(test_it=TRIES)
+    result = project.runpytest("-p", "rerunfailures", "--reruns=2", model(project, "good"), "--bias-json=r.json")
+    assert result.parseoutcomes() == {"failed": 2, "rerun": 2}
+    assert len(json.loads(project.path.joinpath("r.json").read_text())["judgements"]) == 2
+
+
+def test_the_entry_of_a_test_that_is_run_again_and_fails_is_kept(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        test_it="""
+        import os
+        from pytest_genderbias import assert_no_regression
+
+        def test_kept(bias_measure, bias_baseline):
+            assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline)
+
+        def test_broken(bias_measure, bias_baseline):
+            assert "BROKEN" not in os.environ
+            assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline, name="mine")
+        """
+    )
+    project.runpytest(model(project, "good"), "--bias-update").assert_outcomes(passed=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BROKEN", "1")
+        result = project.runpytest("-p", "rerunfailures", "--reruns=1", model(project, "good"), "--bias-update")
+    assert result.parseoutcomes() == {"passed": 1, "failed": 1, "rerun": 1}
+    book = json.loads(next(project.path.glob("bias_baselines/m/*.json")).read_text())
+    assert set(book["entries"]) == {"tiny-nli", "mine"}
+
+
+def test_a_limit_of_time_for_unit_tests_does_not_end_a_gate(project: pytest.Pytester) -> None:
+    source = project.path / f"{project.models}.py"  # type: ignore[attr-defined]
+    source.write_text(source.read_text() + "\n\ndef slow():\n    import time\n    time.sleep(0.4)\n    return good()\n")
+    project.path.joinpath("g.bias.yaml").write_text(GATE.replace("0.99", "0.5"))
+    arguments = ("-p", "timeout", "--timeout=0.2", model(project, "slow"), "--bias-no-cache")
+    project.runpytest(*arguments).assert_outcomes(passed=1)
+    project.makepyfile(test_it=TRIES)
+    result = project.runpytest(*arguments, "test_it.py")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*Timeout (>0.2s)*", "*the first run of a model loads it and scores its suites*"])
+
+
+def test_groups_of_xdist_do_not_hide_unused_entries(project: pytest.Pytester) -> None:
+    """``--dist loadgroup`` renames tests after they are collected; ``each`` runs every test on every worker."""
+    project.makepyfile(
+        test_it="""
+        import pytest
+        from pytest_genderbias import assert_no_regression
+
+        @pytest.mark.xdist_group("one")
+        def test_it(bias_measure, bias_baseline):
+            assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline)
+        """
+    )
+    project.runpytest(model(project, "good"), "--bias-update").assert_outcomes(passed=1)
+    book = next(project.path.glob("bias_baselines/m/*.json"))
+    data = json.loads(book.read_text())
+    data["entries"]["old"] = data["entries"]["tiny-nli"]
+    book.write_text(json.dumps(data))
+    for dist in (("--dist=loadgroup", "-n1"), ("--dist=each", "--tx=2*popen")):
+        result = project.runpytest_subprocess(*dist, model(project, "good"), "--bias-json=r.json")
+        assert result.ret == pytest.ExitCode.TESTS_FAILED, dist
+        result.stdout.fnmatch_lines(["unused baseline entries: *: old", "ERROR bias - unused baseline entries: *"])
+        [judged] = json.loads(project.path.joinpath("r.json").read_text())["judgements"]
+        assert judged["test"] == "test_it.py::test_it[m]", dist

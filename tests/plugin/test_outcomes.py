@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def test_an_outcome_travels_as_json() -> None:
     judgement = SettledJudgement(judge_limit(measurement, Limit(at_least=0.1)), "passed")
     entry = ProposedEntry(entry_of(measurement, gated={"net_neutral": 0.1}), {"net_neutral": 0.1}, {"accuracy": WORSE})
     outcome = ReportedOutcome(
-        "t.py", "m", False, (measurement,), (judgement,), frozenset({"a"}), frozenset({"b"}), {"a": entry}
+        "t.py", "m", True, (measurement,), (judgement,), frozenset({"a"}), frozenset({"b"}), {"a": entry}
     )
     data = json.loads(json.dumps(outcome.to_dict()))
     assert ReportedOutcome.from_dict(data) == outcome
@@ -148,3 +149,64 @@ def test_a_test_that_is_run_again_counts_the_last_time(project: pytest.Pytester)
     project.runpytest(model(project, "good"), "--bias-update")
     book = json.loads(next(project.path.glob("bias_baselines/m/*.json")).read_text())
     assert set(book["entries"]) == {"tiny-nli", "mine"}, "a test without a result may still use its entry"
+
+
+FORGIVEN = """
+import pytest
+from concurrent.futures import ThreadPoolExecutor
+from pytest_genderbias import assert_at_least
+from pytest_genderbias.errors import GateFailure
+
+@pytest.mark.xfail
+def test_expected(bias_measure):
+    assert_at_least(bias_measure("tiny-nli.yaml"), 0.99)
+
+def test_raises(bias_measure):
+    with pytest.raises(GateFailure):
+        assert_at_least(bias_measure("tiny-nli.yaml"), 0.99)
+
+def test_caught_in_a_thread(bias_measure):
+    with ThreadPoolExecutor() as pool:
+        assert pool.submit(assert_at_least, bias_measure("tiny-nli.yaml"), 0.99).exception() is not None
+
+def test_kept(bias_measure):
+    assert_at_least(bias_measure("tiny-nli.yaml"), 0.5)
+
+def test_kept_again(bias_measure):
+    assert_at_least(bias_measure("tiny-nli.yaml"), 0.5)
+"""
+
+
+def test_a_judgement_names_its_test_and_says_that_the_test_forgave_it(project: pytest.Pytester) -> None:
+    project.makepyfile(test_it=FORGIVEN)
+    result = project.runpytest(model(project, "good"), "--bias-json=r.json")
+    result.assert_outcomes(passed=4, xfailed=1)
+    assert result.ret == 0
+    judgements = json.loads(project.path.joinpath("r.json").read_text())["judgements"]
+    assert [(one["test"].partition("::")[2], one["verdict"], one["outcome"], one["failed"]) for one in judgements] == [
+        ("test_expected[m]", "regressed", "xfail", False),
+        ("test_raises[m]", "regressed", "caught", False),
+        ("test_caught_in_a_thread[m]", "regressed", "caught", False),
+        ("test_kept[m]", "pass", "passed", False),
+        ("test_kept_again[m]", "pass", "passed", False),
+    ]
+    shown = [line.rpartition(" | ")[2].strip(" |") for line in result.outlines if "| net_neutral" in line]
+    assert sorted(shown) == ["pass"] * 2 + ["regressed (caught by the test)"] * 2 + ["regressed (xfail)"]
+
+
+def test_no_two_properties_have_one_name(project: pytest.Pytester) -> None:
+    project.path.joinpath("g.bias.yaml").write_text(
+        "gates:\n  - {suite: ./tiny-nli.yaml, at_least: 0.5, baseline: true}\n  - {suite: ./tiny-nli.yaml, at_least: 0.5, generalise: true}\n"
+    )
+    project.makepyfile(
+        """
+        def test_two(bias_measure):
+            bias_measure("tiny-nli.yaml"), bias_measure("tiny-nli.yaml", unit="word_pair")
+        """
+    )
+    project.runpytest(model(project, "good"), "--junitxml=j.xml", "--bias-update")
+    for case in ET.parse(project.path / "j.xml").iter("testcase"):
+        names = [str(one.get("name")) for one in case.iter("property")]
+        assert len(set(names)) == len(names), case.get("name")
+        if "at_least.baseline" in str(case.get("name")):
+            assert {"bias.tiny-nli.net_neutral.bound", "bias.tiny-nli.net_neutral.2.bound"} <= set(names)

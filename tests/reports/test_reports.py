@@ -17,6 +17,10 @@ from pytest_genderbias.statistics.inference.intervals import Interval
 JUDGEMENT = Judgement("s|", "m", "t", 0.5, None, 1, 1, "b", "inconclusive", "text", name="n")
 
 
+def settled(*judgements: Judgement) -> list[SettledJudgement]:
+    return [SettledJudgement(judgement, "failed", "t.py::test") for judgement in judgements]
+
+
 def test_texts_are_escaped() -> None:
     row = Comparison("a|b", "<x>", True, "m", "n", 1.0, None, None, better="no value")
     table = make_comparison_table([row])
@@ -44,24 +48,23 @@ def test_a_judgement_without_figures_stays_in_the_table_of_gates() -> None:
     facts |= {"superficial": {"comes_back": 0.25}, "budget": {"f1": {"before": 0.5, "after": 0.25}}}
     judgement = Judgement("s|", "m", "t", 0.5, None, 1, 1, "b", "inconclusive", "text", name="n", facts=facts)
     without = replace(judgement, facts={})
-    header, _, row = make_reduction_table([judgement, without]).splitlines()
+    header, _, row = make_reduction_table(settled(judgement, without)).splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in (header, row)]
     assert dict(zip(*cells, strict=True)) == {
         "suite": "s\\| (n)", "model": "m", "statistic": "t", "before": "1.0000", "after": "0.5000", "control": "-", "gone": "-",
         "task": "f1 0.5 to 0.25", "comes back": "25 %", "seeds": "3", "asked": "b", "verdict": "inconclusive",
     }  # fmt: skip
-    assert make_reduction_table([without]) == ""
+    assert make_reduction_table(settled(without)) == ""
     overflowed = {**facts, "budget": {"perplexity": {"before": 8.0, "after": None}}}  # JSON has no infinity
-    assert "| perplexity 8 to - |" in make_reduction_table([replace(judgement, facts=overflowed)])
+    assert "| perplexity 8 to - |" in make_reduction_table(settled(replace(judgement, facts=overflowed)))
 
 
 def test_p_values_of_all_judgements_are_corrected_together() -> None:
     worse = replace(
         JUDGEMENT, interval=Interval(0.1, 0.3, 0.95, "words", ""), difference=0.2, p=0.01, n=1000, n_total=2000
     )
-    _, _, *rows = make_table(
-        [], [worse, replace(worse, name="other", p=0.04), replace(JUDGEMENT, name="limit")]
-    ).splitlines()
+    judgements = settled(worse, replace(worse, name="other", p=0.04), replace(JUDGEMENT, name="limit"))
+    _, _, *rows = make_table([], judgements).splitlines()
     cells = [[cell.strip() for cell in row.strip("| ").split(" | ")] for row in rows]
     assert [row[-1] for row in cells[1:]] == ["0.02", "0.04"]
     assert cells[1][:8] == [
@@ -74,6 +77,18 @@ def test_p_values_of_all_judgements_are_corrected_together() -> None:
         "1,000 of 2,000",
         "b",
     ]
+    again = [*judgements, *(replace(one, test="t.py::again") for one in judgements)]
+    twice = [row.rpartition(" | ")[2].strip(" |") for row in make_table([], again).splitlines()[2:]]
+    assert twice == ["", "", "0.02", "0.02", "0.04", "0.04"], "tests that judge the same count once"
+
+
+def test_a_failure_that_a_test_forgave_is_never_a_bare_one() -> None:
+    for outcome, shown in (("xfail", "regressed (xfail)"), ("caught", "regressed (caught by the test)")):
+        forgiven = SettledJudgement(replace(JUDGEMENT, verdict="regressed"), outcome, "t.py::test")
+        assert f"| {shown} |" in make_table([], [forgiven])
+        written = forgiven.to_dict()
+        assert (written["test"], written["outcome"], written["failed"]) == ("t.py::test", outcome, False)
+        assert SettledJudgement.from_dict(json.loads(json.dumps(written))) == forgiven
 
 
 def test_the_json_file_holds_what_was_recorded(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ class DeclaredMitigation:
         models: names of the models to mitigate; ``None`` for all.
         from_nothing: whether the recipe makes its own network, and mitigates no model of the run.
         budget: how much worse other figures may become, as shares.
+        optional: whether a run may go without a verdict where the mitigation does not apply.
     """
 
     method: Method
@@ -60,6 +61,7 @@ class DeclaredMitigation:
     models: Sequence[str] | None
     from_nothing: bool
     budget: Mapping[str, float]
+    optional: bool
 
     def applies_to(self, model: str | None) -> bool:
         """Return whether it mitigates a model of this name; ``None`` stands for a run without models."""
@@ -84,6 +86,7 @@ class DeclaredReduction:
     Attributes:
         name: of the test, without the model.
         arguments: of :func:`~pytest_genderbias.mitigation.harness.verdict.judge_reduction`, including settings of the measurement.
+        optional: whether a run may go without a verdict where it cannot be judged.
         line: where the file declares it.
     """
 
@@ -91,6 +94,7 @@ class DeclaredReduction:
     mitigation: DeclaredMitigation
     suite: Suite
     arguments: Mapping[str, YamlValue]
+    optional: bool
     line: int
 
     def why_idle(self, models: Sequence[str]) -> str:
@@ -167,8 +171,9 @@ def _declared(entry: WrittenMitigation, data_folder: Path | None) -> DeclaredMit
             "from_nothing", "'from_nothing' needs a recipe that makes its own network, as lstm, and excludes 'models'"
         )
     return DeclaredMitigation(
-        method, recipe, arguments, entry.seeds, entry.controls, entry.models, entry.from_nothing, entry.budget
-    )
+        method, recipe, arguments, entry.seeds, entry.controls, entry.models, entry.from_nothing, entry.budget,
+        entry.optional,
+    )  # fmt: skip
 
 
 def _declared_reduction(
@@ -193,7 +198,8 @@ def _declared_reduction(
     }  # fmt: skip
     name = f"{item.label or f'{_label(mitigation.method)}.{subject.suite.name}'}.{subject.statistic}.by_{item.by:g}"
     arguments |= {**item.shares, **subject.settings}
-    return DeclaredReduction(name, mitigation, subject.suite, arguments, item.place.line)
+    optional = mitigation.optional if item.optional is None else item.optional
+    return DeclaredReduction(name, mitigation, subject.suite, arguments, optional, item.place.line)
 
 
 def _label(method: Method) -> str:

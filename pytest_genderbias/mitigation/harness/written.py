@@ -13,8 +13,10 @@ from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, YamlVal
 from pytest_genderbias.text.printable import brief
 
 RECIPE_PATHS = ("data", "training", "evaluation")  #: settings of recipes that are paths, or names of data sets
-_KEYS = ("method", "recipe", "seeds", "controls", "models", "from_nothing", "budget", "reduces")
-_REDUCTION_KEYS = ("suite", "statistic", "by", "budget", "superficial", "back", "overshoot", "settings", "name")
+_KEYS = ("method", "recipe", "seeds", "controls", "models", "from_nothing", "budget", "optional", "reduces")
+_REDUCTION_KEYS = (
+    "suite", "statistic", "by", "budget", "superficial", "back", "overshoot", "settings", "name", "optional",
+)  # fmt: skip
 _WRONG_SEEDS = "'seeds' is their number, 1 or more, or a list of whole numbers, got {}"
 
 
@@ -52,6 +54,7 @@ class WrittenReduction:
     shares: Mapping[str, float]
     settings: Mapping[str, YamlValue]
     label: str | None
+    optional: bool | None
     place: Place
     settings_place: Place
 
@@ -67,6 +70,7 @@ class WrittenMitigation:
     models: tuple[str, ...] | None
     from_nothing: bool
     budget: Mapping[str, float]
+    optional: bool
     reduces: tuple[WrittenReduction, ...]
     place: Place
 
@@ -98,6 +102,7 @@ def _read_entry(entry: YamlValue, file: str, line: int) -> WrittenMitigation:
         models=None if models is None else tuple(map(str, models)),
         from_nothing=take(entry, "from_nothing", bool, "the mitigation", default=False),
         budget=_read_budget(entry, "the mitigation"),
+        optional=take(entry, "optional", bool, "the mitigation", default=False),
         reduces=tuple(_read_reduction(item, reduces.file, reduces.lines[k]) for k, item in enumerate(reduces)),
         place=_place(entry),
     )
@@ -122,6 +127,7 @@ def _read_reduction(item: YamlValue, file: str, line: int) -> WrittenReduction:
         shares={key: _read_share(item, key) for key in ("back", "overshoot") if key in item},
         settings=dict(settings),
         label=take(item, "name", str, "the reduction", default=None),
+        optional=take(item, "optional", bool, "the reduction", default=None),
         place=_place(item),
         settings_place=Place(item.file, item.lines.get("settings", item.line), settings.lines),
     )

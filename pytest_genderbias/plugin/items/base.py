@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 
 import pytest
 
@@ -11,6 +12,7 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.models.spec import ModelSpec
 
 PACKAGED = "packaged"  #: the module of suites that no test file names
+_NODE_ID = pytest.StashKey[str]()
 
 
 class BiasItem(pytest.Item):
@@ -25,6 +27,18 @@ class BiasItem(pytest.Item):
         super().__init__(name=printable(name), parent=parent)
         self.suite_name, self.spec, self.line = suite_name, spec, line
         self.user_properties.append(("bias_suite", printable(suite_name)))
+
+    @property
+    @abstractmethod
+    def optional(self) -> bool:
+        """Whether the test is skipped, instead of failed, if it cannot be judged."""
+
+    @property
+    def why_required(self) -> str:
+        """Why a test that is not optional fails if it cannot be judged, and what to do."""
+        return (
+            "a gate that cannot be judged fails; limit it with 'models: [NAME]', or allow a skip with 'optional: true'"
+        )
 
     @property
     def baseline_module(self) -> str:
@@ -46,6 +60,16 @@ class BiasItem(pytest.Item):
         if self.line is None:
             return "genderbias", None, self.name
         return self.path, self.line - 1, f"{self.name} (line {self.line})"
+
+
+def keep_node_id(item: pytest.Item) -> None:
+    """Keep the id that a collected test has now; ``--dist loadgroup`` of xdist appends the name of a group to it later."""
+    item.stash[_NODE_ID] = item.nodeid
+
+
+def node_id(item: pytest.Item) -> str:
+    """Return the id of a test that selects it on the command line."""
+    return item.stash.get(_NODE_ID, item.nodeid)
 
 
 def uses_fixture(item: pytest.Item, name: str) -> bool:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
 from pytest_genderbias.gates.gate_file import PlannedGate, plan_gates, read_gates
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
-from pytest_genderbias.plugin.items.references import ComparedItem, measure_references, reference_or_skip
+from pytest_genderbias.plugin.items.references import ComparedItem, measure_for, measure_references, measured_reference
 from pytest_genderbias.plugin.options import SETTINGS
-from pytest_genderbias.plugin.session import bias_session, measure_or_skip, refuse_or_skip
+from pytest_genderbias.plugin.session import bias_session
+from pytest_genderbias.plugin.unjudged import cannot_judge, for_other_models, without_model
 from pytest_genderbias.text.located_yaml import LocatedMap, YamlValue
 
 if TYPE_CHECKING:
@@ -36,17 +37,19 @@ class GateItem(ComparedItem):
         super().__init__(name=name, parent=parent, suite_name=plan.gate.suite.name, spec=spec, line=plan.gate.line)
         self.plan, self.gate = plan, plan.gate
 
+    @property
+    def optional(self) -> bool:
+        """Whether the file allows a skip."""
+        return self.gate.optional
+
     def runtest(self) -> None:
         """Measure and judge."""
         from pytest_genderbias.gates.assertions import settle_all
         from pytest_genderbias.gates.limits import judge_limit
 
-        gate, settings = self.gate, self.config.stash[SETTINGS]
-        if self.spec is None and settings.models:
-            refuse_or_skip(self.config, gate.why_idle([spec.name for spec in settings.models]))
+        gate, spec = self.gate, self.spec or self._without_spec()
         measure_references(self)
-        measurement = measure_or_skip(self.config, gate.suite, self.spec, self._settings(), self.plan.until)
-        outcomes.record_measurement(self, measurement)
+        measurement = measure_for(self, spec, gate.suite, self._settings(), self.plan.until)
         judgements = []
         if gate.baseline:
             baseline = outcomes.baseline_of(self, measurement.model)
@@ -59,6 +62,15 @@ class GateItem(ComparedItem):
                 judgements.append(judge_limit(measurement, gate.limit, gate.statistic, gate.generalise, gate.label))
         finally:  # a reference that cannot be measured does not hide a regression from the baseline
             settle_all(judgements)
+
+    def _without_spec(self) -> NoReturn:
+        """Skip or fail the test of a gate that judges no model of the run."""
+        names = [spec.name for spec in self.config.stash[SETTINGS].models]
+        if not names:
+            without_model(self)
+        if not self.gate.is_for(names):
+            for_other_models(self, self.gate.why_idle(names))
+        cannot_judge(self, self.gate.why_idle(names))
 
     @property
     def reference(self) -> ModelSpec | None:
@@ -84,12 +96,10 @@ class GateItem(ComparedItem):
         from pytest_genderbias.gates.policy import active_referee
 
         if self.reference is None:
-            refuse_or_skip(
-                self.config, f"no model {against!r} to compare with: give it with --bias-model={against}=SPEC"
-            )
+            cannot_judge(self, f"no model {against!r} to compare with: give it with --bias-model={against}=SPEC")
         return judge_no_worse(
             measurement,
-            reference_or_skip(self, self.reference),
+            measured_reference(self, self.reference),
             self.gate.tolerance,
             self.gate.statistic,
             active_referee().policy.correction(self.plan.comparisons, "comparisons of models"),

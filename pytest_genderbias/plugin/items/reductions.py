@@ -11,7 +11,8 @@ from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.items.base import BiasItem
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.runs import runs_folder
-from pytest_genderbias.plugin.session import NO_MODEL, BiasSession, bias_session, refuse_or_skip
+from pytest_genderbias.plugin.session import BiasSession, bias_session
+from pytest_genderbias.plugin.unjudged import for_other_models, judging, without_model
 from pytest_genderbias.text.located_yaml import LocatedMap
 
 
@@ -41,6 +42,11 @@ class ReductionItem(BiasItem):
         super().__init__(name=name, parent=parent, suite_name=reduction.suite.name, spec=spec, line=reduction.line)
         self.reduction, self._shared = reduction, shared
 
+    @property
+    def optional(self) -> bool:
+        """Whether the file allows a skip."""
+        return self.reduction.optional
+
     def runtest(self) -> None:
         """Mitigate, or reuse the run of an earlier test, and judge."""
         from pytest_genderbias.gates.assertions import settle
@@ -50,10 +56,14 @@ class ReductionItem(BiasItem):
         reduction, mitigation = self.reduction, self.reduction.mitigation
         if self.spec is None and not mitigation.from_nothing:
             names = [spec.name for spec in self.config.stash[SETTINGS].models]
-            refuse_or_skip(self.config, reduction.why_idle(names) if names else NO_MODEL)
+            if not names:
+                without_model(self)
+            for_other_models(self, reduction.why_idle(names))
         mitigations = MitigationRunner(self._shared.runner, runs_folder(self.config), self._shared.of_steps)
         recipe = mitigation.recipe_with_arguments()
-        run = mitigations.mitigate(
-            self.spec, mitigation.method, recipe, seeds=mitigation.seeds, controls=mitigation.controls
-        )
-        settle(judge_reduction(run, reduction.suite, **reduction.arguments))
+        with judging(self):
+            run = mitigations.mitigate(
+                self.spec, mitigation.method, recipe, seeds=mitigation.seeds, controls=mitigation.controls
+            )
+            judgement = judge_reduction(run, reduction.suite, **reduction.arguments)
+        settle(judgement)

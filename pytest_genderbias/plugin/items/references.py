@@ -11,11 +11,16 @@ from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.items.base import BiasItem
-from pytest_genderbias.plugin.session import bias_session, refuse_or_skip
+from pytest_genderbias.plugin.session import bias_session
+from pytest_genderbias.plugin.unjudged import cannot_judge, judging
 from pytest_genderbias.plugin.workers import is_worker
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytest_genderbias.measurement.measurement import Measurement
+    from pytest_genderbias.plugin.session import Limits
+    from pytest_genderbias.suites.suite import Suite
 
 _PREPARED = pytest.StashKey[set[BiasItem]]()
 
@@ -52,13 +57,21 @@ def measure_references(item: ComparedItem) -> None:
             other.measure_reference(reference)
 
 
-def reference_or_skip(item: ComparedItem, reference: ModelSpec) -> Measurement:
-    """Return and report the measurement of the reference; skip or fail if the suite does not apply to that model."""
+def measure_for(
+    item: ComparedItem, spec: ModelSpec, suite: Suite, settings: Mapping[str, object], until: Limits = ()
+) -> Measurement:
+    """Return and report the measurement of a suite on the model of a test; fail or skip the test if the suite does not apply."""
+    with judging(item):
+        measurement = bias_session(item.config).measure(suite, spec, settings, until)
+    outcomes.record_measurement(item, measurement)
+    return measurement
+
+
+def measured_reference(item: ComparedItem, reference: ModelSpec) -> Measurement:
+    """Return and report the measurement of the reference; fail or skip the test if the suite does not apply to that model."""
     try:
         measurement = item.measure_reference(reference)
     except NotApplicableError as error:
-        reason = f"not compared with {reference.name}: {error}"
-    else:
-        outcomes.record_measurement(item, measurement)
-        return measurement
-    refuse_or_skip(item.config, reason)
+        cannot_judge(item, f"not compared with {reference.name}: {error}")
+    outcomes.record_measurement(item, measurement)
+    return measurement

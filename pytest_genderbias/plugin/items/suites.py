@@ -10,13 +10,16 @@ import pytest
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
-from pytest_genderbias.plugin.items.references import ComparedItem, measure_references, reference_or_skip
+from pytest_genderbias.plugin.items.references import ComparedItem, measure_for, measure_references, measured_reference
 from pytest_genderbias.plugin.options import SETTINGS
-from pytest_genderbias.plugin.session import bias_session, measure_or_skip
+from pytest_genderbias.plugin.session import bias_session
+from pytest_genderbias.plugin.unjudged import without_model
+from pytest_genderbias.text import packaged
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.measurement import Measurement
+    from pytest_genderbias.suites.suite import Suite
 
 
 class SuiteCollector(pytest.Collector):
@@ -39,12 +42,37 @@ class SuiteItem(ComparedItem):
         super().__init__(name=f"{stem}:{spec.name if spec else 'no-model'}", parent=parent, suite_name=stem, spec=spec)
         self.suite = suite
 
+    @property
+    def optional(self) -> bool:
+        """Whether the test is skipped if the suite does not apply.
+
+        It fails if a stored baseline makes it a gate, or with ``--bias-strict``, except for suites that ``all`` stands for.
+        """
+        settings = self.config.stash[SETTINGS]
+        stands_for_all = settings.selection.includes_all and self.suite in packaged.names("fixtures")
+        return not self._is_stored and (stands_for_all or not settings.strict)
+
+    @property
+    def why_required(self) -> str:
+        """Why the test fails, and what to do."""
+        if not self._is_stored:
+            return "--bias-strict fails a suite that is named and does not apply"
+        return "its stored baseline makes it a gate; if it should not be one, remove its entry from the baseline file"
+
+    @property
+    def _is_stored(self) -> bool:
+        """Whether there is a stored entry of the suite."""
+        return (
+            self.spec is not None and outcomes.baseline_of(self, self.spec.name).stored(self._loaded().name) is not None
+        )
+
     def runtest(self) -> None:
         """Measure, and judge against the stored entry and the reference. Without a stored entry, an update makes one."""
         from pytest_genderbias.gates.assertions import settle_all
 
+        spec = self.spec or without_model(self)
         measure_references(self)
-        measurement, judgements = self._measure(self.spec), []
+        measurement, judgements = measure_for(self, spec, self._loaded(), self._settings()), []
         baseline = outcomes.baseline_of(self, measurement.model)
         if baseline.update != "no" or baseline.stored(measurement.suite) is not None:
             judgements.append(baseline.judge(measurement))
@@ -63,18 +91,14 @@ class SuiteItem(ComparedItem):
 
     def measure_reference(self, reference: ModelSpec) -> Measurement:
         """Measure the reference with the settings of this test."""
-        session = bias_session(self.config)
-        return session.measure(session.suite(self.suite), reference, self._settings())
+        return bias_session(self.config).measure(self._loaded(), reference, self._settings())
 
-    def _measure(self, spec: ModelSpec | None) -> Measurement:
-        suite = bias_session(self.config).suite(self.suite)
-        measurement = measure_or_skip(self.config, suite, spec, self._settings())
-        outcomes.record_measurement(self, measurement)
-        return measurement
+    def _loaded(self) -> Suite:
+        return bias_session(self.config).suite(self.suite)
 
     def _settings(self) -> dict[str, object]:
         """Return the sample of the stored entry, if there is one."""
-        size = outcomes.stored_sample_size(self, self.spec, [bias_session(self.config).suite(self.suite).name])
+        size = outcomes.stored_sample_size(self, self.spec, [self._loaded().name])
         return {} if size is None else {"limit": size}
 
     def _judge_no_worse(self, measurement: Measurement, reference: ModelSpec) -> Judgement:
@@ -85,7 +109,7 @@ class SuiteItem(ComparedItem):
         settings = self.config.stash[SETTINGS]
         comparisons = len(settings.suites) * (len(settings.models) - 1)
         correction = active_referee().policy.correction(comparisons, "comparisons of models")
-        return judge_no_worse(measurement, reference_or_skip(self, reference), correction=correction)
+        return judge_no_worse(measurement, measured_reference(self, reference), correction=correction)
 
 
 def suite_items(session: pytest.Session) -> list[pytest.Item]:

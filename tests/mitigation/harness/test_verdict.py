@@ -15,7 +15,7 @@ from support.answered_suites import NoisyCoreference, winogender
 from pytest_genderbias import load_model, load_suite
 from pytest_genderbias.errors import GateFailure, NotApplicableError, SettingError
 from pytest_genderbias.gates.assertions import GateWarning, settle
-from pytest_genderbias.gates.policy import PASSED, Policy, Referee, refereed_by
+from pytest_genderbias.gates.policy import Policy, Referee, refereed_by
 from pytest_genderbias.gates.verdicts import (
     ACCURACY_LOST,
     INCONCLUSIVE,
@@ -23,6 +23,7 @@ from pytest_genderbias.gates.verdicts import (
     NOT_COMPARABLE,
     NOT_REDUCED,
     OVER_CORRECTED,
+    PASSED,
     REDUCED,
     SUPERFICIAL,
 )

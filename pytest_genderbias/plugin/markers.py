@@ -1,0 +1,70 @@
+"""The marker ``bias`` of tests in Python, and the markers of other plugins that tests declared by flags and files get."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from pytest_genderbias.errors import GateError
+
+MARKER = "bias"
+HELP = (
+    "bias(models=None, optional=False): measures a model with pytest-genderbias (see --bias-model); models: names of the models to judge; "
+    "optional: skip the test, instead of failing it, if a suite, method, recipe or data set does not apply"
+)
+
+
+@dataclass(frozen=True)
+class GateMarker:
+    """What ``@pytest.mark.bias`` says of a test in Python.
+
+    Attributes:
+        models: names of the models to judge; ``None`` for all.
+        optional: whether the test is skipped if it cannot be judged.
+    """
+
+    models: tuple[str, ...] | None = None
+    optional: bool = False
+
+    def judges(self, model: str) -> bool:
+        """Return whether the test judges a model of this name."""
+        return self.models is None or model in self.models
+
+
+def gate_marker(item: pytest.Item) -> GateMarker:
+    """Return what the markers of a test say; each setting comes from the closest marker that has it.
+
+    Raises:
+        GateError: a marker has another argument, or one of another type.
+    """
+    settings: dict[str, object] = {}
+    for marker in item.iter_markers(MARKER):
+        if marker.args or not marker.kwargs.keys() <= {"models", "optional"}:
+            wrong = ", ".join([*map(repr, marker.args), *sorted(marker.kwargs.keys() - {"models", "optional"})])
+            raise GateError(f'{item.nodeid}: pytest.mark.bias takes models=["NAME"] and optional=True, got {wrong}')
+        settings = {**marker.kwargs, **settings}
+    models, optional = settings.get("models"), settings.get("optional", False)
+    if not isinstance(optional, bool):
+        raise GateError(f"{item.nodeid}: 'optional' of pytest.mark.bias should be True or False, got {optional!r}")
+    if models is None:
+        return GateMarker(None, optional)
+    if not isinstance(models, (list, tuple)) or not models or not all(isinstance(name, str) for name in models):
+        raise GateError(f"{item.nodeid}: 'models' of pytest.mark.bias should be a list of names, got {models!r}")
+    return GateMarker(tuple(models), optional)
+
+
+def mark(item: pytest.Item, declared: bool) -> None:
+    """Mark a test that measures.
+
+    A declared test gets markers of other plugins, too: a gate is deterministic, so pytest-rerunfailures does not repeat it; and its time
+    is that of loading and scoring a model, so the limit that pytest-timeout sets for the tests of a project does not apply.
+    """
+    item.add_marker(pytest.mark.bias)
+    if not declared:
+        return
+    plugins = item.config.pluginmanager
+    if plugins.has_plugin("rerunfailures"):
+        item.add_marker(pytest.mark.flaky(reruns=0))
+    if plugins.has_plugin("timeout"):
+        item.add_marker(pytest.mark.timeout(0))

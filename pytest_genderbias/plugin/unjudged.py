@@ -1,0 +1,133 @@
+"""What becomes of a test that cannot judge.
+
+A written gate (of a gate file, or a test in Python that uses our fixtures) fails if it cannot be judged, unless it is optional. A gate
+that is for other models than those of the run is skipped, and so is every gate if the run names no model, unless ``--bias-strict`` is
+set. A suite of ``--bias-suite`` is skipped if it does not apply, unless a stored baseline makes it a gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import pytest
+
+from pytest_genderbias.errors import MitigationNotApplicableError, NotApplicableError
+from pytest_genderbias.escaping import printable
+from pytest_genderbias.models.spec import ModelSpec
+from pytest_genderbias.plugin import outcomes
+from pytest_genderbias.plugin.items.base import BiasItem
+from pytest_genderbias.plugin.markers import gate_marker
+from pytest_genderbias.plugin.options import SETTINGS
+from pytest_genderbias.plugin.reasons import INAPPLICABLE, NO_MODEL, OTHER_MODELS, Unjudged
+
+NAME_A_MODEL = "no model named: give one with --bias-model=[NAME=]SPEC, as --bias-model=bert-base or --bias-model=demo"
+_IN_PYTHON = (
+    'a gate that cannot be judged fails; limit the test with @pytest.mark.bias(models=["NAME"]), or allow a skip with '
+    "@pytest.mark.bias(optional=True)"
+)
+
+
+class GateKeeper:
+    """Decides on tests in Python before their fixtures are set up, and on optional ones that do not apply."""
+
+    @pytest.hookimpl
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Skip or fail a test that has no model. Marks that skip a test come first, since pytest reads them first."""
+        if not isinstance(item, BiasItem) and outcomes.measures(item):
+            require_model(item)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None]:
+        """Skip an optional test whose mitigation does not apply."""
+        with _skip_optional(item):
+            return (yield)
+
+
+def require_model(item: pytest.Item) -> ModelSpec:
+    """Return the model that a test measures; skip or fail the test if there is none."""
+    spec = outcomes.spec_of(item)
+    if spec is not None:
+        return spec
+    names = [model.name for model in item.config.stash[SETTINGS].models]
+    if not names:
+        without_model(item)
+    marker = gate_marker(item)
+    judged = [name for name in names if marker.judges(name)]
+    if not judged:
+        for_other_models(
+            item, f"{item.name} is for {', '.join(marker.models or ())}, and the run has {', '.join(names)}"
+        )
+    _fail(
+        item,
+        f"the run has the models {', '.join(judged)}, and a unittest.TestCase, a doctest or request.getfixturevalue cannot run once for "
+        "each: take bias_model as an argument of a test function, name one --bias-model, or limit the test with "
+        '@pytest.mark.bias(models=["NAME"])',
+    )
+
+
+def without_model(item: pytest.Item) -> NoReturn:
+    """Skip a test, since the run names no model; with ``--bias-strict`` fail it."""
+    if item.config.stash[SETTINGS].strict:
+        _fail(item, f"{NAME_A_MODEL} (--bias-strict)")
+    _skip(item, NO_MODEL, NAME_A_MODEL)
+
+
+def for_other_models(item: pytest.Item, reason: str) -> NoReturn:
+    """Skip a gate that is for other models than those of the run."""
+    _skip(item, OTHER_MODELS, reason)
+
+
+def cannot_judge(item: BiasItem, reason: str) -> NoReturn:
+    """Fail a declared test, or skip it if it is optional."""
+    if item.optional:
+        _skip(item, INAPPLICABLE, reason)
+    _fail(item, f"not judged: {reason}; {item.why_required}")
+
+
+@contextmanager
+def judging(item: BiasItem) -> Iterator[None]:
+    """Fail or skip a declared test if the ``with`` block raises NotApplicableError."""
+    try:
+        yield
+    except NotApplicableError as error:
+        cannot_judge(item, str(error))
+
+
+@contextmanager
+def asking(item: pytest.Item) -> Iterator[None]:
+    """Skip an optional test in Python if the ``with`` block, a call of a fixture, raises NotApplicableError.
+
+    In any other test the error gets the advice what to do.
+    """
+    __tracebackhide__ = True
+    try:
+        yield
+    except NotApplicableError as error:
+        if gate_marker(item).optional:
+            _skip(item, INAPPLICABLE, str(error))
+        raise type(error)(f"{error}; {_IN_PYTHON}") from None
+
+
+@contextmanager
+def _skip_optional(item: pytest.Item) -> Iterator[None]:
+    """Skip an optional test in Python if a mitigation that it judges does not apply."""
+    if isinstance(item, BiasItem) or not gate_marker(item).optional:
+        yield
+        return
+    try:
+        yield
+    except MitigationNotApplicableError as error:
+        _skip(item, INAPPLICABLE, str(error))
+
+
+def _skip(item: pytest.Item, kind: str, reason: str) -> NoReturn:
+    what = item.suite_name if isinstance(item, BiasItem) and item.line is None else item.name
+    outcomes.outcome_of(item).unjudged = Unjudged(kind, what, reason)
+    raise pytest.skip.Exception(printable(reason)) from None  # the report shows the reason without the error behind it
+
+
+def _fail(item: pytest.Item, reason: str) -> NoReturn:
+    where = f"{item.baseline_module}:{item.line}: " if isinstance(item, BiasItem) and item.line is not None else ""
+    raise pytest.fail.Exception(printable(f"{where}{reason}"), pytrace=False) from None
