@@ -60,6 +60,10 @@ class BaselineError(BiasError, OSError):
     """A baseline file cannot be read or written."""
 
 
+class InconsistentEntryError(BaselineError):
+    """The items of a baseline entry give other values than the entry has, so that neither can be trusted."""
+
+
 class WriteError(BiasError, OSError):
     """A file cannot be written; what was there is still there. Made with a number, a reason and a file, as any ``OSError``."""
 

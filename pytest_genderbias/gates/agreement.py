@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 
 from pytest_genderbias.errors import GateError
@@ -27,9 +28,9 @@ def check_tolerance(tolerance: float) -> float:
 
 
 def worsening(measurement: Measurement, statistic: str, before: float | None) -> float | None:
-    """Return how much worse a value is than before, in units of the statistic; ``None`` if either has no value."""
+    """Return how much worse a value is than before, in units of the statistic; ``None`` if either has no finite value."""
     now = measurement.values.get(statistic)
-    if before is None or now is None:
+    if before is None or now is None or not (math.isfinite(before) and math.isfinite(now)):
         return None
     about = measurement.statistics[statistic]
     return about.distance(now) - about.distance(before)

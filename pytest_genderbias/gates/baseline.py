@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import BaselineError, DataFileError, GateError
+from pytest_genderbias.errors import BaselineError, DataFileError, GateError, InconsistentEntryError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.agreement import (
     MUST_AGREE,
@@ -31,10 +31,12 @@ from pytest_genderbias.gates.book import (
     read_book,
     read_items,
 )
+from pytest_genderbias.gates.book_update import state_of
+from pytest_genderbias.gates.item_file import load_items, pack_measured
 from pytest_genderbias.gates.judgement import AcceptedValue, Finding, Judgement, make_judgement
 from pytest_genderbias.gates.policy import correction_for
 from pytest_genderbias.gates.regression import Reference, find_regression
-from pytest_genderbias.gates.verdicts import MISSING, NOT_COMPARABLE, REGRESSED, UPDATED
+from pytest_genderbias.gates.verdicts import MISSING, NO_VALUE, NOT_COMPARABLE, REGRESSED, UPDATED
 from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.models.predictions import same_ids
@@ -45,7 +47,7 @@ class Baseline:
     """The baselines of one model name and one test module.
 
     Judging writes no file. What was measured collects in the fields below ``command``, and
-    :func:`~pytest_genderbias.gates.book.write_entries` writes it.
+    :func:`~pytest_genderbias.gates.book_update.write_entries` writes it.
 
     Attributes:
         directory: the folder of all baselines.
@@ -59,7 +61,8 @@ class Baseline:
         command: the command that accepts a worse value, without the reason.
         measured: the measurement of each entry.
         used: names of the entries that were judged.
-        refused: names of the entries with a worse value and no reason.
+        refused: names of the entries that must not be written: a value is worse and has no reason, or is not finite.
+        against: what was stored of each entry when it was judged, as :func:`~pytest_genderbias.gates.book_update.state_of` has it.
         accepted: worse values that were accepted, by entry.
         judged: the strictest tolerance of each statistic, by entry.
     """
@@ -74,6 +77,7 @@ class Baseline:
     measured: dict[str, Measurement] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
+    against: dict[str, str] = field(default_factory=dict)
     accepted: dict[str, list[AcceptedValue]] = field(default_factory=dict)
     judged: dict[str, dict[str, float]] = field(default_factory=dict)
 
@@ -87,11 +91,11 @@ class Baseline:
         return read_book(self.path).get(name)
 
     def entries(self) -> dict[str, NewEntry]:
-        """Return what was measured as entries, without those that were refused."""
+        """Return what was measured and judged as entries, without those that were refused."""
         return {
             name: entry_of(measurement, self.accepted.get(name, ()), self.judged.get(name))
             for name, measurement in self.measured.items()
-            if name not in self.refused
+            if name in self.against and name not in self.refused
         }
 
     def judge(
@@ -151,7 +155,29 @@ class Baseline:
         )  # fmt: skip
 
     def _find(self, measurement: Measurement, tolerance: float, statistic: str, name: str) -> Finding:
+        """Judge by the stored entry. If another run replaces it in the meantime, and with it the items, judge by the new one."""
         entry = self.stored(name)
+        while True:
+            try:
+                finding = self._find_by(entry, measurement, tolerance, statistic, name)
+            except BaselineError:
+                before, entry = entry, self.stored(name)
+                if entry == before:
+                    raise
+            else:
+                self.against.setdefault(name, state_of(entry))
+                return finding
+
+    def _find_by(
+        self, entry: BaselineEntry | None, measurement: Measurement, tolerance: float, statistic: str, name: str
+    ) -> Finding:
+        known = {figure: value for figure, value in measurement.values.items() if value is not None}
+        if self.update != "no" and (
+            no_number := [figure for figure, value in known.items() if not math.isfinite(value)]
+        ):
+            self.refused.add(name)
+            text = f"{no_number[0]} is {known[no_number[0]]}, and a baseline has finite values"
+            return Finding(NO_VALUE, "baseline", text)
         if entry is None and self.update == "no":
             text = (
                 f"no baseline entry {name!r} in {self.path}; run with --bias-update-new to accept what is measured now"
@@ -176,8 +202,18 @@ class Baseline:
         reference = Reference(
             "baseline", old, worse, items, changed, correction,
             self.command or f"pytest --bias-model={measurement.model}={spec} --bias-update", entry.model.get("fingerprint"),
+            self._lost_items(name, entry, measurement),
         )  # fmt: skip
         return replace(find_regression(measurement, statistic, reference, tolerance), accepted=accepted)
+
+    def _lost_items(self, name: str, entry: BaselineEntry, measurement: Measurement) -> str:
+        """Return why an entry has no items although they can be stored; an empty text if it has them, or they are too large."""
+        if entry.items_sha256 is not None or (packed := pack_measured(measurement)) is None:
+            return ""
+        return (
+            f"{name!r} in {self.path} has no items (items_sha256 is null), although those of this measurement take {len(packed):,} bytes "
+            "only and would be stored"
+        )
 
     def _not_comparable(self, measurement: Measurement, name: str, entry: BaselineEntry, reasons: list[str]) -> Finding:
         if any(reason.startswith("data: ") for reason in reasons):
@@ -214,6 +250,8 @@ class Baseline:
         A value whose definition is the stored one is compared even where the samples differ: another sample does not avoid the gate.
         """
         alike = entry is not None and entry.definition == measurement.signature["definition"]
+        if entry is not None and alike and not self.reason:
+            self._check_items(name, entry)
         new = measurement.values[statistic]
         old = None if entry is None else entry.values.get(statistic)
         accepted = _in_force(entry.accepted, measurement) if entry is not None and alike else ()
@@ -231,6 +269,20 @@ class Baseline:
         text = f"{statistic} {format_number(old)} -> {format_number(new)} accepted{why}"
         bound = "new" if entry is None else f"was {format_number(old)}"
         return Finding(UPDATED, bound, text, accepted=accepted)
+
+    def _check_items(self, name: str, entry: BaselineEntry) -> None:
+        """Refuse to compare with values that their own items contradict. Missing or damaged items are written anew.
+
+        Raises:
+            InconsistentEntryError: the items of the entry give other values.
+        """
+        try:
+            read_items(self.path, name, entry)
+        except InconsistentEntryError:
+            self.refused.add(name)
+            raise
+        except BaselineError:
+            pass
 
     def _refuse(
         self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, tolerance: float
@@ -260,9 +312,8 @@ def _other_examples(stored_items: Path, measurement: Measurement) -> list[str]:
     if "id" not in measurement.items:
         return []
     try:
-        with np.load(stored_items, allow_pickle=False) as stored:
-            known = _names(stored["id"])
-    except (OSError, ValueError, KeyError, BadZipFile):  # this only explains a failure that stands anyway
+        known = _names(load_items(stored_items.read_bytes())["id"])
+    except (OSError, DataFileError, KeyError):  # this only explains a failure that stands anyway
         return []
     try:
         same_ids(known, _names(measurement.items["id"]))

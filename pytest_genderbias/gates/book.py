@@ -1,29 +1,36 @@
 """The files of baselines: one JSON file a model name and test module, ``DIR/NAME/MODULE.json``, sorted, one entry a block.
 
 Beside it is an item file for each entry, ``MODULE.ENTRY.SHA.npz`` (:mod:`~pytest_genderbias.gates.item_file`). SHA is the start of the
-SHA-256 of its bytes, so that a new file never replaces the one that the JSON file still names.
+SHA-256 of its bytes, so that a new file never replaces the one that the JSON file still names. This module reads both, and
+:mod:`~pytest_genderbias.gates.book_update` writes them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
-from pytest_genderbias.errors import BaselineError, DataFileError
-from pytest_genderbias.folders import write_whole
-from pytest_genderbias.gates.agreement import FLOAT_NOISE, MUST_AGREE
-from pytest_genderbias.gates.item_file import StoredItems, alike_items, load_stored, pack_measured
+from pytest_genderbias.errors import BaselineError, DataFileError, InconsistentEntryError
+from pytest_genderbias.gates.agreement import MUST_AGREE
+from pytest_genderbias.gates.conflicts import describe_conflicts
+from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES, StoredItems, check_stored, load_stored, pack_measured
 from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import read_dataclass, read_mapping
+from pytest_genderbias.models.spec import portable_spec
+from pytest_genderbias.text.plain_files import open_regular, read_whole, reason
+from pytest_genderbias.text.strict_json import parse_json
 
 SCHEMA = 1
-_RESTORE = "restore it from version control, or delete it and run with --bias-update"
+_MOST_BYTES = 64 * 1024 * 1024  #: of a baseline file
+_RESTORE = "restore it from version control, or mend it; with the file, the reasons for accepted values would be lost"
+_RESTORE_ITEMS = "restore it from version control, or run with --bias-update"
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _ALWAYS_WRITTEN = ("suite", *MUST_AGREE, "model", "values", "items_sha256")
 
 
@@ -77,12 +84,20 @@ class BaselineEntry:
         """Return the entry that :meth:`to_dict` wrote. Entries of earlier versions may lack keys.
 
         Raises:
-            DataFileError: a key has a value of another type. ``where`` begins the message.
+            DataFileError: a key has a value of another type or range. ``where`` begins the message.
         """
         content = read_mapping(data, where)
         known = {entry_field.name for entry_field in fields(cls)} - {"other"}
         other = {key: value for key, value in content.items() if key not in known}
-        return read_dataclass(cls, {**{k: v for k, v in content.items() if k in known}, "other": other}, where)
+        entry = read_dataclass(cls, {**{k: v for k, v in content.items() if k in known}, "other": other}, where)
+        if entry.items_sha256 is not None and not _DIGEST.fullmatch(entry.items_sha256):
+            raise DataFileError(
+                f"{where}.items_sha256: expected 64 hexadecimal digits or null, got {entry.items_sha256!r:.80}"
+            )
+        for statistic, tolerance in entry.gated.items():
+            if not 0 <= tolerance < math.inf:
+                raise DataFileError(f"{where}.gated.{statistic}: expected a number of 0 or more, got {tolerance}")
+        return entry
 
 
 @dataclass(frozen=True)
@@ -102,12 +117,21 @@ def entry_of(
         measurement: the measurement that is stored.
         accepted: worse values that were accepted with a reason.
         gated: the tolerance of each statistic that a gate judges.
+
+    Raises:
+        BaselineError: a value is not a finite number.
     """
+    for statistic, value in measurement.values.items():
+        if value is not None and not math.isfinite(value):
+            raise BaselineError(
+                f"{measurement.suite} on {measurement.model}: a baseline has finite values, {statistic} is {value}"
+            )
     items = pack_measured(measurement)
+    model = dict(measurement.signature["model"])
     content = {
         "suite": measurement.suite,
         **{key: measurement.signature[key] for key in MUST_AGREE},
-        "model": dict(measurement.signature["model"]),
+        "model": {**model, "spec": portable_spec(model["spec"])} if isinstance(model.get("spec"), str) else model,
         "values": dict(measurement.values),
         "items_sha256": None if items is None else hashlib.sha256(items).hexdigest(),
         "gated": dict(gated or {}),
@@ -131,10 +155,10 @@ def book_path(directory: Path, model: str, module: str) -> Path:
 
 def items_path(book: Path, name: str, sha256: str) -> Path:
     """Return the item file of an entry."""
-    return book.with_name(f"{book.stem}.{_file_name(name)}.{sha256[:8]}.npz")
+    return book.with_name(f"{book.stem}.{file_name(name)}.{sha256[:8]}.npz")
 
 
-def _file_name(name: str) -> str:
+def file_name(name: str) -> str:
     """Return the name of an entry as a part of a file name, with a hash where characters had to be replaced."""
     allowed = re.sub(r"[^A-Za-z0-9._-]+", "-", name)
     return name if name == allowed else f"{allowed}-{_sha(name)}"
@@ -151,132 +175,79 @@ def read_book(path: Path) -> dict[str, BaselineEntry]:
     """Return the stored entries by name; none if there is no file.
 
     Raises:
-        BaselineError: the file cannot be read, is not a baseline, has an entry of another form, or was written by a later version.
+        BaselineError: the file cannot be read, has merge conflicts, is not a baseline, has an entry of another form, or was written by a
+            later version.
     """
+    return entries_of(path, read_contents(path))
+
+
+def entries_of(path: Path, contents: Mapping[str, object]) -> dict[str, BaselineEntry]:
+    """Return the entries of a baseline file, from their JSON by name; errors as :func:`read_book`."""
     try:
-        return {
-            name: BaselineEntry.from_dict(content, f"{path}: entries.{name}")
-            for name, content in _read_contents(path).items()
-        }
+        return {name: BaselineEntry.from_dict(content, f"{path}: entries.{name}") for name, content in contents.items()}
     except DataFileError as error:
         raise BaselineError(f"{error}; {_RESTORE}") from None
 
 
-def _read_contents(path: Path) -> dict[str, object]:
-    """Return the JSON of the entries by name."""
+def read_contents(path: Path) -> dict[str, object]:
+    """Return the JSON of the entries of a baseline file by name; errors as :func:`read_book`."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        path.lstat()
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise BaselineError(f"{path} cannot be read: {error}; {_RESTORE}") from None
-    if not isinstance(data, dict) or not isinstance(data.get("entries"), dict):
-        raise BaselineError(f"{path} is no baseline: expected a mapping with the key 'entries'; {_RESTORE}")
-    if data.get("schema") != SCHEMA:
+        raise BaselineError(f"{path}: cannot be read: {reason(error)}") from None
+    try:
+        text = read_whole(path, _MOST_BYTES)
+        if conflicts := describe_conflicts(text):
+            raise BaselineError(f"{path}: {conflicts}")
+        data = parse_json(text, str(path))
+    except DataFileError as error:
+        raise BaselineError(f"{error}; {_RESTORE}") from None
+    entries = data.get("entries") if isinstance(data, dict) else None
+    if not isinstance(data, dict) or not isinstance(entries, dict):
+        raise BaselineError(f"{path}: expected a baseline, a mapping with the key 'entries'; {_RESTORE}")
+    if type(data.get("schema")) is not int or data["schema"] != SCHEMA:
         raise BaselineError(
-            f"{path} has the schema {data.get('schema')!r}, this version reads {SCHEMA}; install a later version, or delete it and "
-            "run with --bias-update"
+            f"{path}: expected schema {SCHEMA}, got {data.get('schema')!r:.80}; install the version of pytest-genderbias that wrote it, or "
+            "restore an earlier state of the file from version control"
         )
-    return dict(data["entries"])
+    return entries
 
 
 def read_items(book: Path, name: str, entry: BaselineEntry) -> StoredItems | None:
-    """Return what is stored of the units of an entry; ``None`` if that was too large.
+    """Return what is stored of the units of an entry; ``None`` if that was too large. It gives the values of the entry.
 
     Raises:
         BaselineError: the item file is missing or damaged.
+        InconsistentEntryError: its items give other values than the entry has.
     """
     if entry.items_sha256 is None:
         return None
     path = items_path(book, name, entry.items_sha256)
-    advice = "restore it from version control, or run with --bias-update"
     try:
-        packed = path.read_bytes()
-    except OSError as error:
-        raise BaselineError(f"{path} cannot be read: {error.strerror or error}; {advice}") from None
+        with open_regular(path) as file:
+            packed = file.read(MOST_ITEM_BYTES + 1)
+    except (DataFileError, OSError) as error:
+        raise BaselineError(f"{error}; {_RESTORE_ITEMS}") from None
     if hashlib.sha256(packed).hexdigest() != entry.items_sha256:
-        raise BaselineError(f"{path} is not the one that belongs to {book.name}; {advice}")
-    return load_stored(packed, entry.signature)
+        raise BaselineError(f"{path} is not the one that belongs to {book.name}; {_RESTORE_ITEMS}")
+    try:
+        stored = load_stored(packed, entry.signature, str(path))
+    except DataFileError as error:
+        raise BaselineError(f"{error}; {_RESTORE_ITEMS}") from None
+    restarts = entry.settings.get("restarts", 0)
+    try:
+        check_stored(stored, entry.values, restarts if isinstance(restarts, int) else 0)
+    except DataFileError as error:
+        raise InconsistentEntryError(
+            f"{book}: entries.{name}: {error} ({path.name}); restore both files from version control, or accept what is measured now with "
+            '--bias-update --bias-reason="why"'
+        ) from None
+    return stored
 
 
 def count_gated(directory: Path, model: str, module: str | None = None) -> int:
     """Return how many stored statistics of a model gates judge, at least one an entry; only those of a module, if it is named."""
     books = [book_path(directory, model, module)] if module else sorted((directory / model).glob("*.json"))
     return sum(max(1, len(entry.gated)) for path in books for entry in read_book(path).values())
-
-
-# Writing.
-
-
-def write_entries(
-    directory: Path, model: str, module: str, entries: Mapping[str, NewEntry], remove: frozenset[str] = frozenset()
-) -> Path:
-    """Write accepted entries into a baseline file, and remove others. Each file is written whole; other entries stay as they are.
-
-    Raises:
-        BaselineError: the disk is full or the folder cannot be written; what was there is still there.
-    """
-    path = book_path(directory, model, module)
-    before = _read_contents(path)
-    stored = {name: content for name, content in before.items() if name not in remove}
-    stored.update({name: new.entry.to_dict() for name, new in entries.items()})
-    text = json.dumps({"schema": SCHEMA, "model": model, "module": module, "entries": stored}, indent=1, sort_keys=True)
-    try:
-        for name, new in entries.items():
-            if new.items is not None and new.entry.items_sha256 is not None:
-                write_whole(items_path(path, name, new.entry.items_sha256), new.items)
-        if stored:
-            write_whole(path, (text + "\n").encode())
-        else:
-            path.unlink(missing_ok=True)
-    except OSError as error:
-        _sweep(path, entries, before)
-        raise BaselineError(
-            f"{path} cannot be written: {error.strerror or error}; nothing that was there is lost"
-        ) from None
-    _sweep(path, {*entries, *remove}, stored)
-    return path
-
-
-def _sweep(book: Path, names: Iterable[str], stored: Mapping[str, object]) -> None:
-    """Remove the item files of some entries that no stored entry names: of an earlier state, or of a run that was killed."""
-    hashes = {name: content.get("items_sha256") for name, content in stored.items() if isinstance(content, Mapping)}
-    named = {items_path(book, name, str(sha256)) for name, sha256 in hashes.items() if sha256}
-    for name in names:
-        pattern = re.compile(rf"{re.escape(f'{book.stem}.{_file_name(name)}')}(\.[0-9a-f]{{8}})?\.npz")
-        for path in book.parent.glob("*.npz"):
-            if pattern.fullmatch(path.name) and path not in named:
-                with suppress(OSError):  # a superfluous file does no harm
-                    path.unlink(missing_ok=True)
-
-
-def to_write(book: Path, name: str, new: NewEntry, stored: BaselineEntry | None) -> NewEntry | None:
-    """Return what is to be written over a stored entry; ``None`` if the new one differs by noise only.
-
-    If only the gates differ, the stored figures stay, and with them the model that they are of.
-    """
-    if stored is None or not _unchanged(book, name, new, stored):
-        return new
-    return None if new.entry.gated == stored.gated else NewEntry(replace(stored, gated=new.entry.gated))
-
-
-def _unchanged(book: Path, name: str, new: NewEntry, stored: BaselineEntry) -> bool:
-    """Return whether a stored entry has the same signature and reasons, and every value and item within noise."""
-    now = new.entry
-    if (now.suite, now.accepted, now.signature) != (stored.suite, stored.accepted, stored.signature):
-        return False
-    if now.values.keys() != stored.values.keys():
-        return False
-    if not all(_alike(now.values[key], stored.values[key]) for key in now.values):
-        return False
-    try:
-        items = read_items(book, name, stored)
-    except BaselineError:  # it is written anew
-        return False
-    if items is None or new.items is None:
-        return items is None and new.items is None
-    return alike_items(load_stored(new.items, now.signature), items)
-
-
-def _alike(now: float | None, then: float | None) -> bool:
-    return now is None and then is None if now is None or then is None else abs(now - then) <= FLOAT_NOISE

@@ -128,7 +128,7 @@ class Comparison:
         Raises:
             DataFileError: a key is missing, unknown or of another type, or the schema is another.
         """
-        return read_dataclass(cls, from_plain(read_schema(data, SCHEMA, "comparison")), "comparison")
+        return read_dataclass(cls, from_plain(read_schema(data, SCHEMA, "comparison"), "comparison"), "comparison")
 
 
 @dataclass(frozen=True)

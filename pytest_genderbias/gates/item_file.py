@@ -7,20 +7,35 @@ the raw item statistics are not, it has these instead, as files of earlier versi
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import Arrays
-from pytest_genderbias.measurement.restarts import RESTART
+from pytest_genderbias.measurement.npz import read_npz
+from pytest_genderbias.measurement.plain_data import Arrays, read_mapping
+from pytest_genderbias.measurement.restarts import RESTART, restarts_of
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic, holds_sums
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 MOST_ITEM_BYTES = 512 * 1024
+#: What sums, parameters of combiners and raw items of another form raise in the arithmetic of a statistic.
+_OF_ANOTHER_FORM = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 _RAW = ("id", "seed")  #: raw arrays that are stored beside the sums, as are the values of restarts
 
 
@@ -54,28 +69,73 @@ def pack_items(items: Arrays) -> bytes | None:
     return buffer.getvalue() if buffer.tell() <= MOST_ITEM_BYTES else None
 
 
-def load_stored(packed: bytes, signature: Mapping[str, object]) -> StoredItems:
+def load_stored(packed: bytes, signature: Mapping[str, object], where: str = "item file") -> StoredItems:
     """Return the content of an item file of this version or an earlier one.
 
     Args:
         packed: the bytes of the file.
         signature: of the measurement, with ``definition`` and ``settings``.
+        where: what is read; it begins every message.
+
+    Raises:
+        DataFileError: the file is damaged, too large, or has another form.
     """
-    arrays = load_items(packed)
+    arrays = load_items(packed, where)
     if holds_sums(arrays):
-        return StoredItems(arrays, SumsByStatistic.from_arrays(arrays))
+        try:
+            return StoredItems(arrays, SumsByStatistic.from_arrays(arrays))
+        except ValueError as error:
+            raise DataFileError(f"{where}: {error}") from None
     # This imports all families, which files of this version do not need.
     from pytest_genderbias.suites.stored_items import sums_of_items
 
-    settings = signature["settings"]
-    assert isinstance(settings, Mapping)
-    return StoredItems(arrays, sums_of_items(str(signature["definition"]), settings, arrays))
+    settings = read_mapping(signature.get("settings"), f"{where}: settings")
+    return StoredItems(arrays, sums_of_items(str(signature.get("definition")), settings, arrays))
 
 
-def load_items(packed: bytes) -> dict[str, NDArray[np.generic]]:
-    """Return the arrays of an item file."""
-    with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
-        return {key: arrays[key] for key in arrays.files}
+def load_items(packed: bytes, where: str = "item file") -> dict[str, NDArray[np.generic]]:
+    """Return the arrays of an item file.
+
+    Raises:
+        DataFileError: the file is damaged or too large.
+    """
+    return read_npz(packed, where)
+
+
+def check_stored(stored: StoredItems, values: Mapping[str, float | None], restarts: int) -> None:
+    """Reject items that do not give the values stored with them, for every statistic that has both.
+
+    Args:
+        stored: the content of an item file.
+        values: the stored values of the statistics.
+        restarts: number of restarts that the values are means of; 0 without restarts.
+
+    Raises:
+        DataFileError: a statistic has another value by its items, or its items are of another form. The message names the statistic.
+    """
+    for statistic, value in values.items():
+        if value is None:
+            continue
+        try:
+            by_items = _value_by_items(stored, statistic, restarts)
+        except UndefinedError:  # it is not made of items
+            continue
+        except _OF_ANOTHER_FORM as error:
+            raise DataFileError(
+                f"{statistic}: expected the sums of its items, got another form: {error!r:.100}"
+            ) from None
+        if not math.isclose(by_items, value, rel_tol=FLOAT_NOISE, abs_tol=FLOAT_NOISE):
+            raise DataFileError(f"{statistic} is {value:.8g} in the entry, and its items give {by_items:.8g}")
+
+
+def _value_by_items(stored: StoredItems, statistic: str, restarts: int) -> float:
+    if not restarts:
+        with np.errstate(all="ignore"):
+            return stored.item_sums(statistic).total
+    by_restart = restarts_of(stored.items, statistic)
+    if by_restart is None or by_restart.shape != (restarts,):
+        raise ValueError(f"no values of {restarts} restarts")
+    return float(by_restart.mean())
 
 
 def alike_items(now: StoredItems, then: StoredItems) -> bool:

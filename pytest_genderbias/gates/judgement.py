@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, INCONCLUSIVE, PASS, REGRESSED, XFAIL
+from pytest_genderbias.gates.verdicts import (
+    CAN_PASS,
+    CAUGHT,
+    FAILED,
+    INCONCLUSIVE,
+    NO_VALUE,
+    PASS,
+    REGRESSED,
+    UPDATED,
+    XFAIL,
+)
 from pytest_genderbias.gates.wording import (
     direction_in_words,
     format_interval,
@@ -99,7 +110,7 @@ class Finding:
         Raises:
             DataFileError: a key is missing, unknown or of another type.
         """
-        return read_dataclass(cls, from_plain(data), "finding")
+        return read_dataclass(cls, from_plain(data, "finding"), "finding")
 
 
 @dataclass(frozen=True)
@@ -153,7 +164,7 @@ class Judgement:
         Raises:
             DataFileError: a key is missing, unknown or of another type, or the schema is another.
         """
-        return read_dataclass(cls, from_plain(read_schema(data, SCHEMA, "judgement")), "judgement")
+        return read_dataclass(cls, from_plain(read_schema(data, SCHEMA, "judgement"), "judgement"), "judgement")
 
 
 @dataclass(frozen=True)
@@ -212,7 +223,13 @@ def decide(low: float, high: float, least: float, most: float) -> str:
 
 
 def make_judgement(measurement: Measurement, statistic: str, finding: Finding, name: str | None = None) -> Judgement:
-    """Return the judgement of a finding, with its whole text."""
+    """Return the judgement of a finding, with its whole text. Every gate's verdict comes from here.
+
+    A verdict that can pass a test rests on finite numbers: if a figure of it is not one, the verdict is ``no value``.
+    """
+    if what := _not_a_number(measurement, statistic, finding):
+        text = f"{finding.text}; {what}, and only finite numbers decide"
+        finding = replace(finding, verdict=NO_VALUE, text=text, low=None, high=None)
     bounds = None
     if finding.low is not None and finding.high is not None:
         bounds = Interval(finding.low, finding.high, finding.level, finding.over, "")
@@ -221,6 +238,26 @@ def make_judgement(measurement: Measurement, statistic: str, finding: Finding, n
         finding.bound, finding.verdict, _explain(measurement, statistic, finding), finding.over, finding.settled_by, finding.p,
         finding.tests, finding.difference, finding.accepted, measurement.null.get(statistic), name or "", finding.facts,
     )  # fmt: skip
+
+
+def _not_a_number(measurement: Measurement, statistic: str, finding: Finding) -> str:
+    """Return in words which figure of a finding that can pass is not a finite number; an empty text if all are, or it cannot pass.
+
+    Bounds may be infinite where nothing is known on that side, but NaN is no bound. An update may accept that there is no value.
+    """
+    if finding.verdict not in CAN_PASS:
+        return ""
+    value = measurement.values[statistic]
+    if value is None:
+        return "" if finding.verdict == UPDATED else f"{statistic} has no value"
+    if not math.isfinite(value):
+        return f"{statistic} is {value}"
+    if finding.difference is not None and not math.isfinite(finding.difference):
+        return f"the difference is {finding.difference}"
+    figures = {"the lower bound": finding.low, "the upper bound": finding.high, "p": finding.p}
+    return next(
+        (f"{what} is {figure}" for what, figure in figures.items() if figure is not None and math.isnan(figure)), ""
+    )
 
 
 def _explain(measurement: Measurement, statistic: str, finding: Finding) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -53,6 +54,7 @@ class Reference:
         correction: the comparisons that ``regressed`` is corrected for.
         accept: the command that accepts the new value, without the reason; empty for another model.
         fingerprint: fingerprint of the weights, where it is known.
+        lost: why there are no ``items`` although they are not too large; empty if there are, or they are too large.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Reference:
     correction: Correction = Correction()  # noqa: RUF009 - frozen
     accept: str = ""
     fingerprint: object = None
+    lost: str = ""
 
 
 def find_regression(measurement: Measurement, statistic: str, reference: Reference, tolerance: float) -> Finding:
@@ -76,11 +79,18 @@ def find_regression(measurement: Measurement, statistic: str, reference: Referen
     side = {"higher": "+", "lower": "-", "away": "±"}[measurement.statistics[statistic].direction]
     bound = f"{reference.name} {format_number(reference.value)} {side} {tolerance:g}"
     if reference.worsening is None:
-        text = f"{statistic} has no value {'now' if new is None else f'in the {reference.name}'}"
-        return Finding(NO_VALUE, bound, text)
+        now = new is None or not math.isfinite(new)
+        lacking = new if now else reference.value
+        text = f"{statistic} has no value {'now' if now else f'in the {reference.name}'}"
+        return Finding(
+            NO_VALUE, bound, text + ("" if lacking is None else f": it is {lacking}, and only finite numbers decide")
+        )
     moved = _change_in_words(statistic, new, reference, tolerance)
+    for when, source in (("now", measurement), (f"in the {reference.name}", reference.items)):
+        if source is not None and (no_number := items_without_number(source, statistic)):
+            return Finding(NO_VALUE, bound, f"{moved}; {when} {no_number}, and only finite numbers decide")
     try:
-        difference = item_difference(measurement, statistic, reference.items, tolerance)
+        difference = _difference_from(reference, measurement, statistic, tolerance)
     except UndefinedError as error:
         finding = _compare_values(measurement, statistic, tolerance, reference, str(error))
         return replace(finding, bound=bound, text=moved + finding.text)
@@ -103,22 +113,43 @@ def _change_in_words(statistic: str, new: float | None, reference: Reference, to
     return f"{statistic} {reference.value:.6g} -> {new:.6g}, {change}, tolerance {tolerance:g}{reference.changed}"
 
 
+def items_without_number(source: ItemSource, statistic: str) -> str:
+    """Return in words that the items of a statistic give no finite value; an empty text if they do, or if there are none.
+
+    Such items contradict the value that they belong to, and no comparison of them or of the value can be trusted.
+    """
+    try:
+        total = source.item_sums(statistic).total
+    except UndefinedError:
+        return ""
+    return "" if math.isfinite(total) else f"its items give {total}"
+
+
 def _same_model(measurement: Measurement, reference: Reference) -> bool:
     fingerprint = measurement.signature["model"].get("fingerprint")
     return fingerprint is not None and bool(fingerprint == reference.fingerprint)
 
 
-def item_difference(
-    measurement: Measurement, statistic: str, then: ItemSource | None, tolerance: float = 0.0
-) -> Difference:
+def _difference_from(reference: Reference, measurement: Measurement, statistic: str, tolerance: float) -> Difference:
+    """Return the worsening with its bounds.
+
+    Raises:
+        UndefinedError: as :func:`item_difference`, or there are no items of the reference.
+    """
+    if reference.items is None:
+        if not measurement.restarts:
+            measurement.item_sums(statistic)  # a statistic that is not made of items says so itself
+        raise UndefinedError(reference.lost or "the statistics of its items take more than 512 KiB and were not stored")
+    return item_difference(measurement, statistic, reference.items, tolerance)
+
+
+def item_difference(measurement: Measurement, statistic: str, then: ItemSource, tolerance: float = 0.0) -> Difference:
     """Return how much worse a statistic is than it was, the same units (or restarts) paired.
 
     Raises:
         UndefinedError: nothing is known about the units, the statistic is not made of units, or these say nothing about others.
     """
     distance = _vectorised(measurement.statistics[statistic].distance)
-    if then is None:
-        raise UndefinedError("the statistics of its items take more than 512 KiB and were not stored")
     now_restarts, then_restarts = restarts_of(measurement.items, statistic), restarts_of(then.items, statistic)
     if now_restarts is not None and then_restarts is not None:
         if len(now_restarts) == len(then_restarts) and np.abs(now_restarts - then_restarts).max() <= FLOAT_NOISE:
@@ -178,6 +209,10 @@ def _compare_values(
         text = f"; {why}, and {n:,} of {n_total:,} cases decide nothing without them"
         advice = f"all {n_total:,} cases (no limit), in a new baseline"
         return Finding(INCONCLUSIVE, "", text, over=WHOLE_SUITE, settled_by=advice, difference=worse)
+    if why == reference.lost and abs(worse) > FLOAT_NOISE and worse <= tolerance + FLOAT_NOISE:
+        advice = "the entry with its items: restore it from version control, or run with --bias-update"
+        text = f"; {why}, so that the difference has no bounds for other items"
+        return Finding(INCONCLUSIVE, "", text, over="other items", settled_by=advice, difference=worse)
     verdict = REGRESSED if worse > tolerance + FLOAT_NOISE else STALE if worse < -tolerance - FLOAT_NOISE else PASS
     part = f"{n:,} of {n_total:,}" if n < n_total else "all of them"
     lines = [f"  compared as they are, on the suite's own cases, {part}, and no other items: {why}"]

@@ -12,6 +12,8 @@ REDUCED, NOT_REDUCED, OVER_CORRECTED, ACCURACY_LOST, SUPERFICIAL = (
 )  # fmt: skip
 #: Verdicts that pass a test whatever the policy is. Of the others, a policy decides on ``inconclusive`` and ``stale``; the rest fail.
 ALWAYS_PASS = frozenset({PASS, UPDATED, REDUCED})
+#: Verdicts with which a test can pass under some policy.
+CAN_PASS = ALWAYS_PASS | {INCONCLUSIVE, STALE}
 #: Outcomes of a judgement to which a policy was applied.
 FAILED, WARNED, PASSED = "failed", "warned", "passed"
 #: Outcomes of a judgement that failed, but not its test: the test was expected to fail, or it caught the failure.

@@ -26,6 +26,7 @@ from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.summary import Record
+from pytest_genderbias.text.printable import brief
 
 SUITE_CASES = "the suite's cases"  #: what bounds on a sample are over
 ALL_CASES = f"{SUITE_CASES}, all of them"  #: what bounds are over where every case was scored
@@ -187,14 +188,15 @@ class Measurement(Displayed):
         main, arrays, sums = (content.pop(key) for key in ("main", "arrays", "sums"))
         hints = _field_types()
         read: dict[str, Any] = {
-            name: read_value(hints[name], from_plain(value), f"{_WHERE}.{name}") for name, value in content.items()
+            name: read_value(hints[name], from_plain(value, f"{_WHERE}.{name}"), f"{_WHERE}.{name}")
+            for name, value in content.items()
         }
-        if main not in read["values"]:
-            raise DataFileError(f"{_WHERE}.main: expected one of {', '.join(read['values'])}, got {main!r}")
+        if not isinstance(main, str) or main not in read["values"]:
+            raise DataFileError(f"{_WHERE}.main: expected one of {', '.join(read['values'])}, got {brief(main)}")
         read["values"] = {main: read["values"][main], **read["values"]}  # JSON may have been written with sorted keys
         for key, packed in (("arrays", arrays), ("sums", sums)):
             if not isinstance(packed, str):
-                raise DataFileError(f"{_WHERE}.{key}: expected a text, got {packed!r:.80}")
+                raise DataFileError(f"{_WHERE}.{key}: expected a text, got {brief(packed)}")
         by_statistic = _read_sums(unpack_arrays(str(sums), f"{_WHERE}.sums"))
         return cls(**read, items=unpack_arrays(str(arrays), f"{_WHERE}.arrays"), sums=by_statistic)
 
@@ -215,7 +217,7 @@ class Measurement(Displayed):
 def _read_sums(arrays: Arrays) -> SumsByStatistic:
     try:
         return SumsByStatistic.from_arrays(arrays)
-    except (ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
         raise DataFileError(f"{_WHERE}.sums: {error}") from None
 
 

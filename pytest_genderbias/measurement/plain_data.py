@@ -16,6 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.measurement.npz import read_npz
+from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.strict_json import check_depth
 
 Arrays = Mapping[str, NDArray[np.generic]]
 T = TypeVar("T")
@@ -24,6 +27,7 @@ _NAMES = (
     (str, "a text"), (float, "a number"), (int, "a whole number"), (bool, "true or false"), (dict, "a mapping"),
     (Mapping, "a mapping"), (list, "a list"), (tuple, "a list"), (Sequence, "a list"),
 )  # fmt: skip
+_NOT_IN_JSON = ("nan", "inf", "-inf")
 _FLOAT = "float"  #: the only key of the mapping that stands for a float that JSON does not have
 
 
@@ -55,17 +59,28 @@ def as_plain(value: object, finite: bool = False) -> object:
     raise TypeError(f"expected a value that JSON can hold, got {type(value).__name__}: {value!r:.80}")
 
 
-def from_plain(value: object) -> object:
+def from_plain(value: object, where: str = "plain value") -> object:
     """Return what :func:`as_plain` was given, with lists for tuples.
+
+    Raises:
+        DataFileError: more than 64 values are inside each other, or a float that JSON does not have is another text. ``where`` begins the
+            message.
 
     >>> from_plain({"a": [0.5, {"float": "inf"}]})
     {'a': [0.5, inf]}
     """
+    check_depth(value, where)
+    return _from_plain(value, where)
+
+
+def _from_plain(value: object, where: str) -> object:
     if isinstance(value, Mapping):
         if set(value) == {_FLOAT} and isinstance(value[_FLOAT], str):
+            if value[_FLOAT] not in _NOT_IN_JSON:
+                raise DataFileError(f"{where}: expected {', '.join(_NOT_IN_JSON)}, got {brief(value[_FLOAT])}")
             return float(value[_FLOAT])
-        return {str(key): from_plain(item) for key, item in value.items()}
-    return [from_plain(item) for item in value] if isinstance(value, list) else value
+        return {str(key): _from_plain(item, where) for key, item in value.items()}
+    return [_from_plain(item, where) for item in value] if isinstance(value, list) else value
 
 
 def pack_arrays(arrays: Arrays) -> str:
@@ -90,13 +105,13 @@ def unpack_arrays(text: str, where: str) -> dict[str, NDArray[np.generic]]:
     """Return the arrays that :func:`pack_arrays` made a text of.
 
     Raises:
-        DataFileError: the text is damaged, or holds pickled objects. ``where`` begins the message.
+        DataFileError: the text is damaged or too large, or holds pickled objects. ``where`` begins the message.
     """
     try:
-        with np.load(io.BytesIO(base64.b64decode(text, validate=True)), allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (binascii.Error, ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        raise DataFileError(f"{where}: expected an .npz archive in base64, got {_shown(text)} ({error})") from None
+        packed = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise DataFileError(f"{where}: expected an .npz archive in base64, got {brief(text)} ({error})") from None
+    return read_npz(packed, where)
 
 
 def same_arrays(first: Arrays, second: Arrays) -> bool:
@@ -116,7 +131,7 @@ def read_mapping(data: object, where: str) -> dict[str, object]:
         DataFileError: it is not. ``where`` begins the message.
     """
     if not isinstance(data, Mapping) or not all(isinstance(key, str) for key in data):
-        raise DataFileError(f"{where}: expected a mapping, got {_shown(data)}")
+        raise DataFileError(f"{where}: expected a mapping, got {brief(data)}")
     return dict(data)
 
 
@@ -173,14 +188,19 @@ def read_value(hint: object, value: object, where: str) -> object:
             return read_value(inner[0], value, where)
         if len(inner) > 1 and any(_is_of(argument, value) for argument in inner):
             return value
-        raise DataFileError(f"{where}: expected {_named(hint)}, got {_shown(value)}")
+        raise DataFileError(f"{where}: expected {_named(hint)}, got {brief(value)}")
     if isinstance(hint, type) and is_dataclass(hint):
         return read_dataclass(hint, value, where)
     plain = origin or hint
     if not _is_of(plain, value):
-        raise DataFileError(f"{where}: expected {_named(hint)}, got {_shown(value)}")
+        raise DataFileError(f"{where}: expected {_named(hint)}, got {brief(value)}")
     if plain is float and isinstance(value, int):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise DataFileError(
+                f"{where}: expected {_named(hint)}, got an integer of {value.bit_length():,} bits"
+            ) from None
     if isinstance(value, Mapping) and len(arguments) == 2:
         return {key: read_value(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
     if isinstance(value, list) and arguments:
@@ -206,8 +226,3 @@ def _named(hint: object) -> str:
         return " or ".join([*map(_named, inner), *(["null"] if type(None) in get_args(hint) else [])])
     plain = get_origin(hint) or hint
     return next((name for kind, name in _NAMES if kind is plain), str(getattr(plain, "__name__", plain)))
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from os import PathLike
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 from pytest_genderbias.errors import DataFileError, ModelError, SettingError
 
@@ -42,20 +42,64 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _OBJECT = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*(?:\.\w+)*")
 
 
+_LONGEST_NAME = 128
+#: Names that Windows gives to devices, in any case and with any ending.
+_DEVICES = frozenset(("CON", "PRN", "AUX", "NUL", *(f"{port}{i}" for port in ("COM", "LPT") for i in range(10))))
+
 SEED = "{seed}"  #: placeholder in a spec for the number of a restart
 
 
 def check_name(name: str) -> str:
-    """Return a model's name if tables and file names can contain it.
+    """Return a model's name if tables and file names of every system can contain it.
 
     Raises:
-        SettingError: it has other characters than letters, digits, dots, hyphens and underscores.
+        SettingError: it has other characters than letters, digits, dots, hyphens and underscores, is too long, or is no name of a folder
+            on Windows.
     """
     if not re.fullmatch(_NAME, name):
         raise SettingError(
-            f"a model's name has letters, digits, '.', '_' and '-' only, and begins with none of the three; got {name!r}"
+            f"a model's name has letters, digits, '.', '_' and '-' only, and begins with none of the three; got {name!r:.80}"
         )
+    if trouble := _trouble_of_name(name):
+        raise SettingError(f"a model cannot be called {name!r:.80}: {trouble}")
     return name
+
+
+def _trouble_of_name(name: str) -> str:
+    """Return why no folder of baselines can have a name; an empty text if one can."""
+    if len(name) > _LONGEST_NAME:
+        return f"its baselines are in a folder of this name, and a name has at most {_LONGEST_NAME} characters"
+    if name.endswith("."):
+        return "its baselines are in a folder of this name, and Windows takes away the dot at the end"
+    if name.partition(".")[0].upper() in _DEVICES:
+        return (
+            f"its baselines are in a folder of this name, and on Windows {name.partition('.')[0].upper()} is a device"
+        )
+    return ""
+
+
+def _named(spec: ModelSpec) -> ModelSpec:
+    """Return a spec whose name can be the name of a folder.
+
+    Raises:
+        ModelError: it cannot.
+    """
+    if trouble := _trouble_of_name(spec.name):
+        raise ModelError(
+            f"a model cannot be called {spec.name!r:.80}: {trouble}; give it another name: --bias-model=OTHER={spec.spec:.80}"
+        )
+    return spec
+
+
+def portable_spec(spec: str) -> str:
+    """Return a spec as files of a project hold it: of an absolute path, which says nothing elsewhere, only the last part.
+
+    >>> portable_spec("/home/me/runs/bert"), portable_spec("text:/data/a.txt"), portable_spec("runs/bert"), portable_spec("C:\\\\a\\\\b")
+    ('bert', 'text:a.txt', 'runs/bert', 'b')
+    """
+    kind, path = ("text:", spec.removeprefix("text:")) if spec.startswith("text:") else ("", spec)
+    absolute = path.startswith(("/", "~")) or PureWindowsPath(path).is_absolute()
+    return kind + PureWindowsPath(path).name if absolute else spec
 
 
 @dataclass(frozen=True)
@@ -82,7 +126,7 @@ class ModelSpec:
         Raises:
             ModelError: there is no checkpoint for this restart.
         """
-        return replace(parse_spec(self.spec.replace(SEED, str(seed))), name=self.name)
+        return replace(_parse("", self.spec.replace(SEED, str(seed))), name=self.name)
 
 
 def parse_spec(text: str) -> ModelSpec:
@@ -95,7 +139,11 @@ def parse_spec(text: str) -> ModelSpec:
         ModelError: the directory is missing, empty or without a checkpoint, the file is of an unknown kind, or its first row cannot be read.
     """
     match = re.fullmatch(rf"({_NAME})=(.+)", text.strip())
-    name, spec = (match[1], match[2]) if match else ("", text.strip())
+    return _named(_parse(match[1], match[2]) if match else _parse("", text.strip()))
+
+
+def _parse(name: str, spec: str) -> ModelSpec:
+    """Parse a spec; ``name`` is that of the user, empty where one is made of the spec."""
     if not spec:
         raise ModelError("an empty model spec; expected [NAME=]SPEC, as in --bias-model=candidate=./checkpoint")
     if spec in DEMOS:
@@ -105,7 +153,7 @@ def parse_spec(text: str) -> ModelSpec:
     if spec.startswith("text:"):
         return _parse_text(name, spec)
     if SEED in spec:  # the first restart determines the kind
-        first = parse_spec(spec.replace(SEED, "0"))
+        first = _parse("", spec.replace(SEED, "0"))
         return replace(first, name=name or _safe(Path(spec).name.replace(SEED, "")), spec=spec)
     path = Path(spec).expanduser()
     if path.is_dir():

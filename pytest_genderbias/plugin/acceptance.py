@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.gates.agreement import MUST_AGREE
-from pytest_genderbias.gates.book import BaselineEntry, NewEntry, book_path, read_book, to_write, write_entries
+from pytest_genderbias.gates.book import BaselineEntry, NewEntry, book_path
+from pytest_genderbias.gates.book_update import BookChange, state_of, to_write, update_book
 from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.reported import ProposedEntry
@@ -38,6 +39,8 @@ def accept(
 ) -> None:
     """Write proposed entries, and remove unused ones.
 
+    What was decided must still hold when it is written: an entry that another run has changed since a test judged it is not written.
+
     Args:
         directory: folder of the baselines.
         proposals: by model and module.
@@ -49,20 +52,61 @@ def accept(
     for path in unused:
         books.setdefault(path, BookKey(path.parent.name, module_and_names(path)[0]))
     for path, key in sorted(books.items()):
+        decision = _Decision(path, key, proposals.get(key, Proposals()), frozenset(unused.get(path, ())), only_new)
         try:
-            stored = read_book(path)
-            agreed = _agreed_entries(key, proposals.get(key, Proposals()), stored, only_new, messages)
-            entries = {
-                name: changed
-                for name, new in agreed.items()
-                if (changed := to_write(path, name, new, stored.get(name))) is not None
-            }
-            removed = frozenset(unused.get(path, ()))
-            if entries or removed:
-                write_entries(directory, key.model, key.module, entries, removed)
-                _list_changes(path, stored, entries, removed, messages)
+            change = update_book(directory, key.model, key.module, decision)
         except BiasError as error:
             messages.fail(str(error))
+            continue
+        messages.extend(decision.messages)
+        if change:
+            _list_changes(path, decision.stored, change.entries, change.removed, messages)
+
+
+@dataclass
+class _Decision:
+    """What an update does to one baseline file, by what is stored in it: called with the stored entries, perhaps again under the lock.
+
+    Attributes:
+        path: the file.
+        key: its model and module.
+        proposals: what the tests would store.
+        unused: names of entries to remove.
+        only_new: leave stored entries as they are.
+        stored: the entries of the last call.
+        messages: on the last call.
+    """
+
+    path: Path
+    key: BookKey
+    proposals: Proposals
+    unused: frozenset[str]
+    only_new: bool
+    stored: Mapping[str, BaselineEntry] = field(default_factory=dict)
+    messages: Messages = field(default_factory=Messages)
+
+    def __call__(self, stored: Mapping[str, BaselineEntry]) -> BookChange:
+        """Return the change of a file with these entries."""
+        self.stored, self.messages = stored, Messages()
+        agreed = _agreed_entries(self.key, self.proposals, stored, self.only_new, self.messages)
+        entries: dict[str, NewEntry] = {}
+        for name, new in agreed.items():
+            changed = to_write(self.path, name, new, stored.get(name))
+            if changed is None:
+                continue
+            if self._holds(name, changed, stored.get(name)):
+                entries[name] = changed
+            else:
+                self.messages.fail(
+                    f"not written: {name} of {self.key.module}: another run changed this entry after it was judged here; run again, so that "
+                    "it is compared with what is stored now"
+                )
+        return BookChange(entries, self.unused & stored.keys())
+
+    def _holds(self, name: str, changed: NewEntry, stored: BaselineEntry | None) -> bool:
+        """Return whether the verdicts on an entry hold for what is stored now, or only its gates change, which no verdict rests on."""
+        judged = {proposal.against for proposal in self.proposals.entries[name].values()}
+        return judged == {state_of(stored)} or state_of(changed.entry) == state_of(stored)
 
 
 def _agreed_entries(
@@ -81,7 +125,7 @@ def _agreed_entries(
             )
         elif name in proposals.refused:
             messages.add(f"not written: {name} of {key.module}: another test refused a worse value of it", "yellow")
-        elif not only_new or name not in stored:
+        elif not only_new or all(proposal.against == "" for proposal in by_test.values()):
             gated_before = {} if proposals.complete or name not in stored else stored[name].gated
             new, unseen = add_gates(merged, list(by_test.values()), gated_before)
             if unseen:

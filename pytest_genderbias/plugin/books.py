@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
+
+from pytest_genderbias.text.strict_json import parse_json
 
 
 class BookKey(NamedTuple):
@@ -26,6 +27,11 @@ class Messages:
         """Add a line."""
         self.lines.append((text, markup))
 
+    def extend(self, others: Messages) -> None:
+        """Add the lines of others; the run fails if it fails by one of them."""
+        self.lines += others.lines
+        self.failures += others.failures
+
     def fail(self, text: str) -> None:
         """Add a line, and fail the run."""
         self.add(text, "red")
@@ -35,7 +41,8 @@ class Messages:
 def module_and_names(path: Path) -> tuple[str, set[str]]:
     """Return the module and the entry names of a baseline file; nothing if it cannot be read."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        return str(data["module"]), set(data["entries"])
-    except (OSError, ValueError, KeyError, TypeError):
+        data = parse_json(path.read_text(encoding="utf-8-sig"), str(path))
+    except (OSError, ValueError):
         return "", set()
+    module, entries = (data.get("module"), data.get("entries")) if isinstance(data, dict) else (None, None)
+    return (module, set(entries)) if isinstance(module, str) and isinstance(entries, dict) else ("", set())

@@ -337,6 +337,8 @@ def _proposed_entries(outcome: ItemOutcome) -> dict[str, ProposedEntry]:
     if outcome.baseline is None:
         return {}
     return {
-        name: ProposedEntry(new, outcome.gates, outcome.baseline.overlooked(name, outcome.gates))
+        name: ProposedEntry(
+            new, outcome.gates, outcome.baseline.overlooked(name, outcome.gates), outcome.baseline.against[name]
+        )
         for name, new in outcome.baseline.entries().items()
     }

@@ -26,11 +26,14 @@ class ProposedEntry:
         gates: the tolerance of each statistic that a gate file judges on the entry; ``None`` for a test in Python, which knows its
             own gate only.
         overlooked: worse values of gated statistics that the test did not judge, by statistic.
+        against: what was stored when the test judged it, as :func:`~pytest_genderbias.gates.book_update.state_of` has it; empty for no
+            entry.
     """
 
     new: NewEntry
     gates: Mapping[str, float] | None = None
     overlooked: Mapping[str, AcceptedValue] = field(default_factory=dict)
+    against: str = ""
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON values, which :meth:`from_dict` reads."""
@@ -40,6 +43,7 @@ class ProposedEntry:
             "items": None if items is None else base64.b64encode(items).decode("ascii"),
             "gates": None if self.gates is None else dict(self.gates),
             "overlooked": {statistic: value.to_dict() for statistic, value in self.overlooked.items()},
+            "against": self.against,
         }
 
     @classmethod
@@ -58,6 +62,7 @@ class ProposedEntry:
                 statistic: AcceptedValue.from_dict(value)
                 for statistic, value in read_mapping(content.get("overlooked"), "overlooked values").items()
             },
+            str(content.get("against")),
         )  # fmt: skip
 
 

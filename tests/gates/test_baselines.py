@@ -22,9 +22,8 @@ from pytest_genderbias.gates.book import (
     items_path,
     read_book,
     read_items,
-    to_write,
-    write_entries,
 )
+from pytest_genderbias.gates.book_update import to_write, write_entries
 from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES, load_stored, pack_items, pack_measured
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
@@ -201,7 +200,7 @@ def test_an_entry_of_another_form_is_one_error(tmp_path: Path, key: str, value: 
     with pytest.raises(BaselineError) as caught:
         Baseline(tmp_path, "m", "t.py").judge(measurement)
     assert str(caught.value).startswith(f"{path}: {message}")
-    assert "restore it from version control, or delete it and run with --bias-update" in str(caught.value)
+    assert "restore it from version control, or mend it; with the file, the reasons" in str(caught.value)
 
 
 def test_a_baseline_error_is_an_oserror(tmp_path: Path) -> None:

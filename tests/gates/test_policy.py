@@ -19,7 +19,8 @@ import pytest
 from pytest_genderbias import Baseline, Limit, Measurement, measure
 from pytest_genderbias.errors import DataFileError, GateFailure
 from pytest_genderbias.gates.assertions import GateWarning, settle, settle_all
-from pytest_genderbias.gates.book import entry_of, write_entries
+from pytest_genderbias.gates.book import entry_of
+from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.comparison import Comparison, LeftOut, compare_models, judge_no_worse
 from pytest_genderbias.gates.judgement import Finding, Judgement, SettledJudgement
 from pytest_genderbias.gates.limits import judge_limit

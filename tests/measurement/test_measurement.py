@@ -154,8 +154,9 @@ def test_an_array_of_objects_is_refused_and_not_pickled(small: Measurement) -> N
         (lambda d: {**d, "intervals": {"a": {"low": 1}}}, r"measurement.intervals.a: expected the keys low, high, .* missing"),
         (lambda d: {**d, "notes": [1]}, r"measurement.notes\[0\]: expected a text, got 1"),
         (lambda d: {**d, "main": "no"}, r"measurement.main: expected one of .*, got 'no'"),
-        (lambda d: {**d, "arrays": "AAAA"}, r"measurement.arrays: expected an .npz archive in base64, got 'AAAA'"),
-        (lambda d: {**d, "arrays": d["arrays"][:-40]}, r"measurement.arrays: expected an .npz archive in base64"),
+        (lambda d: {**d, "arrays": "AAAA"}, r"measurement.arrays: expected an .npz archive, got a damaged one: BadZipFile"),
+        (lambda d: {**d, "arrays": d["arrays"][:-40]}, r"measurement.arrays: expected an .npz archive, got a damaged one"),
+        (lambda d: {**d, "arrays": "@"}, r"measurement.arrays: expected an .npz archive in base64, got '@'"),
     ],
 )  # fmt: skip
 def test_damaged_data_are_refused_with_what_was_expected_and_got(small: Measurement, change, message: str) -> None:

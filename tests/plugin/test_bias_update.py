@@ -193,8 +193,8 @@ def test_an_update_sweeps_the_items_of_an_earlier_state(gated: pytest.Pytester) 
     before = set(files(gated))
     for left in ("test_gate.py.tiny-nli.0123abcd.npz", "test_gate.py.tiny-nli.npz"):
         (book(gated).parent / left).write_bytes(b"of a run that was killed")
-    other = book(gated).parent / "test_gate.py.tiny-nli-2.0123abcd.npz"
-    other.write_bytes(b"another entry's")
+    other = book(gated).parent / "test_other.py.tiny-nli.0123abcd.npz"
+    other.write_bytes(b"of a book that is not here")
     gated.runpytest(model(gated, "better"), "--bias-update")
     after = set(files(gated)) - {other.name}
     assert len(after) == 2 == len(before) and len(after & before) == 1

@@ -10,6 +10,7 @@ import numpy as np
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.gates.agreement import different
 from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE
+from pytest_genderbias.gates.regression import items_without_number
 from pytest_genderbias.gates.verdicts import NO_VALUE, NOT_COMPARABLE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, Measured, MitigationRun
@@ -49,8 +50,7 @@ class MeasuredRun:
         for side, models in self.measured.items():
             for seed, group in zip(self.run.seeds, models, strict=True):
                 for measurement in group:
-                    if measurement.values[self.statistic] is None:
-                        why = measurement.reasons.get(self.statistic, "no reason is known")
+                    if why := self._no_value(measurement):
                         return NO_VALUE, f"{self.statistic} has no value {side}, seed {seed}: {why}"
                     if unlike := different(measurement, self.statistic, reference.signature):
                         return NOT_COMPARABLE, f"{side} was measured on something else ({'; '.join(unlike)})"
@@ -63,6 +63,13 @@ class MeasuredRun:
         if signed is None or signed == self.statistic:
             return figures, figures if signed else None
         return figures, self.values_of(signed, by_unit=True)
+
+    def _no_value(self, measurement: Measurement) -> str:
+        """Return why a measurement has no finite value of the statistic; an empty text if it has one."""
+        value = measurement.values[self.statistic]
+        if value is None:
+            return measurement.reasons.get(self.statistic, "no reason is known")
+        return items_without_number(measurement, self.statistic) if np.isfinite(value) else f"it is {value}"
 
     def values_of(self, statistic: str, by_unit: bool = False) -> SideValues:
         """Return a statistic of the suite; a side on which a model has no value is left out.

@@ -185,7 +185,9 @@ def _judge_share(case: MeasuredRun, figures: SideValues, by: float) -> _Part:
     if CONTROL in figures.values:
         above = figures.compare(AFTER, {CONTROL: 1.0})
         of_control = _verdict_on(above, FLOAT_NOISE * before, strict=True)
-        how = {REDUCED: "", NOT_REDUCED: "no ", INCONCLUSIVE: "not surely "}[of_control]
+        how = {REDUCED: "", NOT_REDUCED: "no ", INCONCLUSIVE: "not surely ", NO_VALUE: "by no known number "}[
+            of_control
+        ]
         better = f"{how}{'more than in' if reduction.share > 0 else 'better than'}"
         value = format_number(figures.value_of(CONTROL))
         against = f", {better} the control ({value})"
@@ -215,7 +217,9 @@ def _nothing_to_reduce(case: MeasuredRun, figures: SideValues) -> str:
 
 
 def _verdict_on(excess: Difference, noise: float, strict: bool) -> str:
-    """Return the verdict on what should be 0 or less, or below 0 if ``strict``."""
+    """Return the verdict on what should be 0 or less, or below 0 if ``strict``; ``no value`` on what is no number."""
+    if np.isnan([excess.value, excess.low, excess.high]).any():
+        return NO_VALUE
     if excess.high < -noise if strict else excess.high <= noise:
         return REDUCED
     return NOT_REDUCED if (excess.low >= -noise if strict else excess.low > noise) else INCONCLUSIVE
@@ -229,6 +233,8 @@ def _judge_side(case: MeasuredRun, figures: SideValues | None, overshoot: float)
     signed = name if case.about.direction == "away" else str(case.about.partner)
     was, now = (figures.value_of(side) - figures.neutral for side in (BEFORE, AFTER))
     moved = f"{signed} {format_number(was + figures.neutral)} -> {format_number(now + figures.neutral)}"
+    if not np.isfinite([was, now]).all():
+        return _Part(NO_VALUE, f"{moved}: only finite numbers tell the side that it leans to")
     of_sign: dict[str, object] = {"statistic": signed, "before": was + figures.neutral, "after": now + figures.neutral}
     facts = {"signed": of_sign}
     bounds = [case.interval(side, signed) for side in (BEFORE, AFTER)]
@@ -289,12 +295,13 @@ def _judge_budget(case: MeasuredRun, name: str, share: float) -> _Part:
     difference = ratio.compare(AFTER, {BEFORE: 1.0})
     allowed = np.log1p(share) if higher else -np.log1p(-share) if share < 1 else np.inf
     verdict = (
-        ACCURACY_LOST if difference.low > allowed + FLOAT_NOISE
+        NO_VALUE if np.isnan([difference.value, difference.low, difference.high]).any()
+        else ACCURACY_LOST if difference.low > allowed + FLOAT_NOISE
         else REDUCED if difference.high <= allowed + FLOAT_NOISE
         else INCONCLUSIVE
     )  # fmt: skip
     worse, low, high = (share_of_log(x, higher) for x in (difference.value, difference.low, difference.high))
-    outcome = {ACCURACY_LOST: "lost", REDUCED: "kept", INCONCLUSIVE: "not decided"}[verdict]
+    outcome = {ACCURACY_LOST: "lost", REDUCED: "kept", INCONCLUSIVE: "not decided", NO_VALUE: "no number"}[verdict]
     text = f"{moved}, {worse_in_words(worse)}, {percent(share)} worse is allowed"
     lines = [
         f"  {name}{source}: {moved.removeprefix(name).strip()}, {worse_in_words(worse)}, {share_bounds_in_words(low, high, difference)}; budget {percent(share)}: {outcome}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -15,6 +16,13 @@ Arrays = Mapping[str, NDArray[np.generic]]
 
 _INDEX = "item_sums.json"  #: the packed array that says which arrays make up which statistic
 _SCHEMA = 1
+_MOST_VALUES = 1 << 25  #: of one array, unpacked
+_KINDS = {
+    "labels": "U",
+    "sums": "fiu",
+    "columns": "U",
+    "templates": "U",
+}  #: parts of item sums, and the kinds of their values
 _SPARSE = 4  #: an array with fewer than one element in this many that is not 0 is packed as positions and values
 
 
@@ -91,20 +99,22 @@ class SumsByStatistic(Mapping[str, ItemSums]):
         """Return the sums that :meth:`to_arrays` wrote. Other arrays in the mapping are ignored.
 
         Raises:
-            ValueError: the arrays hold no sums, or sums of another version.
+            ValueError: the arrays hold no sums, sums of another version, or sums of another form. The message names the place.
         """
         if not holds_sums(arrays):
             raise ValueError(f"expected an array {_INDEX!r}")
-        content = json.loads(str(arrays[_INDEX]))
+        try:
+            content = _mapping(json.loads(str(arrays[_INDEX])), _INDEX)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise ValueError(f"{_INDEX}: expected JSON, got something else: {error}") from None
         if content.get("schema") != _SCHEMA:
             raise ValueError(f"expected item sums with schema {_SCHEMA}, got {content.get('schema')!r}")
         entries: dict[str, ItemSums | Callable[[], ItemSums] | str] = {}
-        for statistic, entry in content["statistics"].items():
-            if "reason" in entry:
-                entries[statistic] = entry["reason"]
-            else:
-                parts = {part: _read(how, arrays) for part, how in entry["arrays"].items()}
-                entries[statistic] = ItemSums.from_arrays({**parts, "about": np.asarray(json.dumps(entry["about"]))})
+        for statistic, entry in _mapping(content.get("statistics"), _INDEX).items():
+            about = _mapping(entry, statistic)
+            entries[statistic] = (
+                str(about["reason"]) if "reason" in about else _read_item_sums(statistic, about, arrays)
+            )
         return cls(entries)
 
 
@@ -135,12 +145,54 @@ def _add(
     return names[key]
 
 
-def _read(how: Mapping[str, object], arrays: Arrays) -> NDArray[np.generic]:
+def _read_item_sums(statistic: str, entry: Mapping[str, object], arrays: Arrays) -> ItemSums:
+    about = _mapping(entry.get("about"), f"{statistic}.about")
+    parts = {
+        part: _read(_mapping(how, f"{statistic}.{part}"), arrays, f"{statistic}.{part}")
+        for part, how in _mapping(entry.get("arrays"), f"{statistic}.arrays").items()
+    }
+    for part, kinds in _KINDS.items():
+        if part in parts and parts[part].dtype.kind not in kinds:
+            raise ValueError(
+                f"{statistic}.{part}: expected {'texts' if kinds == 'U' else 'numbers'}, got {parts[part].dtype}"
+            )
+    if not {"labels", "sums"} <= parts.keys() <= _KINDS.keys() or about.keys() != {"combiner", "over", "parameters"}:
+        raise ValueError(
+            f"{statistic}: expected labels, sums, a combiner and its parameters, got {', '.join([*parts, *about])}"
+        )
+    try:
+        return ItemSums.from_arrays({**parts, "about": np.asarray(json.dumps(dict(about)))})
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{statistic}: {error}") from None
+
+
+def _read(how: Mapping[str, object], arrays: Arrays, where: str) -> NDArray[np.generic]:
     if "array" in how:
-        return arrays[str(how["array"])]
-    values, steps = arrays[f"{how['sparse']}.values"], arrays[f"{how['sparse']}.steps"]
-    shape = how["shape"]
-    assert isinstance(shape, list)
+        return _array(str(how["array"]), arrays, where)
+    values, steps = (_array(f"{how.get('sparse')}.{part}", arrays, where) for part in ("values", "steps"))
+    shape = how.get("shape")
+    if not isinstance(shape, list) or not all(type(length) is int and length >= 0 for length in shape):
+        raise ValueError(f"{where}: expected a shape, got {shape!r:.80}")
+    size = math.prod(shape)
+    if size > _MOST_VALUES or values.ndim != 1 or values.shape != steps.shape or steps.dtype.kind not in "ui":
+        raise ValueError(
+            f"{where}: expected at most {_MOST_VALUES:,} numbers with a step for each that is not 0, got {size:,}"
+        )
+    places = np.cumsum(steps, dtype=np.int64)
+    if len(places) and not 0 <= places.min() <= places.max() < size:
+        raise ValueError(f"{where}: expected steps within {size:,} numbers, got {places.max():,}")
     array = np.zeros(shape, dtype=values.dtype)
-    array.reshape(-1)[np.cumsum(steps, dtype=np.int64)] = values
+    array.reshape(-1)[places] = values
     return array
+
+
+def _array(name: str, arrays: Arrays, where: str) -> NDArray[np.generic]:
+    if name not in arrays:
+        raise ValueError(f"{where}: expected the array {name!r}, got {', '.join(arrays)[:80]}")
+    return arrays[name]
+
+
+def _mapping(value: object, where: str) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{where}: expected a mapping, got {value!r:.80}")
+    return value

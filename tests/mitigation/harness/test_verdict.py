@@ -18,6 +18,7 @@ from pytest_genderbias.gates.assertions import GateWarning, settle
 from pytest_genderbias.gates.policy import Policy, Referee, refereed_by
 from pytest_genderbias.gates.verdicts import (
     ACCURACY_LOST,
+    CAN_PASS,
     INCONCLUSIVE,
     NO_VALUE,
     NOT_COMPARABLE,
@@ -341,6 +342,28 @@ def test_no_value():
 
     found = judge(run_of(lm(BIAS), lm(BIAS), measurer=lacking))
     assert found.verdict == NO_VALUE and "no value before, seed 0: no words" in first_line(found)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", ["aggregate_bias", "signed_bias", "items", "budget"])
+def test_a_reduction_in_what_is_no_number_never_passes(number, place):
+    """In the value, in its partner with a sign, in the items of the model after, or in the perplexity of the budget."""
+
+    def broken(suite, model, **settings):
+        found = measure(suite, model, **settings)
+        if place == "items" and model.backend.bias[OCCUPATIONS[0]] != BIAS[0]:
+            sums = found.item_sums("aggregate_bias").sums.copy()
+            sums[0, ..., 0] = number
+            changed = replace(found.item_sums("aggregate_bias"), sums=sums)
+            return replace(found, sums=SumsByStatistic({"aggregate_bias": changed}))
+        return replace(found, values={**found.values, place: number}) if place in found.values else found
+
+    nats = np.r_[number, np.full(PASSAGES - 1, 2.0)] if place == "budget" else None
+    run = run_of(lm(BIAS), lm(0.2 * BIAS, nats), [[lm(BIAS)]], measurer=broken)
+    with np.errstate(all="ignore"):
+        found = judge(run, budget={"perplexity": 0.05})
+    assert found.verdict not in CAN_PASS and found.verdict != SUPERFICIAL
+    assert Policy(inconclusive="warn").fails(found)
 
 
 def test_models_measured_on_something_else_are_not_compared():

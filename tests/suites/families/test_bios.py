@@ -18,7 +18,7 @@ from support.tiny_checkpoints import save_checkpoint
 from pytest_genderbias import Baseline, assert_no_regression, load_model, load_suite, measure
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.errors import DataFileError, GateFailure, ModelError, NotApplicableError, SettingError
-from pytest_genderbias.gates.book import write_entries
+from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.measurement.carry_out import carry_out
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.models.model import Model

@@ -1,0 +1,180 @@
+"""Updates of baseline files: one lock for reading, merging, writing and sweeping, so that runs side by side lose nothing.
+
+The lock is of the folder of a model name, and its file is removed afterwards: the folder is kept in version control.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pytest_genderbias.errors import BaselineError
+from pytest_genderbias.folders import locked_file, sweep_unfinished, write_whole
+from pytest_genderbias.gates.agreement import FLOAT_NOISE
+from pytest_genderbias.gates.book import (
+    SCHEMA,
+    BaselineEntry,
+    NewEntry,
+    book_path,
+    entries_of,
+    file_name,
+    items_path,
+    read_contents,
+    read_items,
+)
+from pytest_genderbias.gates.item_file import alike_items, load_stored
+
+_LOCK, _PATIENCE = ".lock", 120.0  #: seconds to wait for other runs, each of which writes for less than one
+_ITEMS = re.compile(r".+\.[0-9a-f]{8}\.npz")
+
+
+@dataclass(frozen=True)
+class BookChange:
+    """What an update does to a baseline file: the entries that it writes, and the names of those that it removes."""
+
+    entries: Mapping[str, NewEntry] = field(default_factory=dict)
+    removed: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        """Return whether anything changes."""
+        return bool(self.entries or self.removed)
+
+
+def update_book(
+    directory: Path, model: str, module: str, decide: Callable[[Mapping[str, BaselineEntry]], BookChange]
+) -> BookChange:
+    """Change a baseline file by what is stored in it at that time. Each file is written whole; other entries stay as they are.
+
+    Args:
+        directory: the folder of all baselines.
+        model: name of the model.
+        module: the test file.
+        decide: function from the stored entries to the change. It is called again, under the lock, if it changes anything.
+
+    Raises:
+        BaselineError: the file cannot be read, locked or written; what was there is still there.
+    """
+    path = book_path(directory, model, module)
+    if not decide(entries_of(path, read_contents(path))):
+        return BookChange()
+    try:
+        with locked_file(path.with_name(_LOCK), _PATIENCE, remove=True):
+            before = read_contents(path)
+            change = decide(entries_of(path, before))
+            if change:
+                _write(path, model, module, before, change)
+            return change
+    except BaselineError:  # an OSError, too
+        raise
+    except NotImplementedError as error:
+        raise BaselineError(
+            f"{path.parent} cannot be locked: {error}; nothing was written, put it on another file system"
+        ) from None
+    except OSError as error:
+        raise BaselineError(
+            f"{path} cannot be written: {error.strerror or error}; nothing that was there is lost"
+        ) from None
+
+
+def write_entries(
+    directory: Path, model: str, module: str, entries: Mapping[str, NewEntry], remove: frozenset[str] = frozenset()
+) -> Path:
+    """Write accepted entries into a baseline file, and remove others, whatever is stored; errors as :func:`update_book`."""
+    update_book(directory, model, module, lambda stored: BookChange(entries, remove))
+    return book_path(directory, model, module)
+
+
+def _write(path: Path, model: str, module: str, before: Mapping[str, object], change: BookChange) -> None:
+    """Write item files, then the file that names them, then remove those that nothing names. The caller holds the lock.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    stored = {name: content for name, content in before.items() if name not in change.removed}
+    stored.update({name: new.entry.to_dict() for name, new in change.entries.items()})
+    text = json.dumps({"schema": SCHEMA, "model": model, "module": module, "entries": stored}, indent=1, sort_keys=True)
+    try:
+        for name, new in change.entries.items():
+            if new.items is not None and new.entry.items_sha256 is not None:
+                write_whole(items_path(path, name, new.entry.items_sha256), new.items)
+        if stored:
+            write_whole(path, (text + "\n").encode())
+        else:
+            path.unlink(missing_ok=True)
+    finally:
+        _sweep(path, {*change.entries, *change.removed})
+
+
+def _sweep(book: Path, names: Iterable[str]) -> None:
+    """Remove what no baseline file of the folder names: item files of an earlier state or a killed run, and unfinished files.
+
+    Args:
+        book: the file that was written. Item files of books whose names do not begin like a file of the folder stay.
+        names: entries of it whose files of earlier versions, without a digest in their name, are removed, too.
+    """
+    sweep_unfinished(book.parent)
+    books = {book, *book.parent.glob("*.json")}
+    try:
+        named = {path for other in books for path in _named_items(other)}
+    except BaselineError:  # another book cannot be read: what it names is not known
+        return
+    ours = tuple(f"{other.stem}." for other in books)
+    of_earlier_versions = {f"{book.stem}.{file_name(name)}.npz" for name in names}
+    for path in book.parent.glob("*.npz"):
+        superfluous = path not in named and path.name.startswith(ours) and _ITEMS.fullmatch(path.name)
+        if superfluous or path.name in of_earlier_versions:
+            with suppress(OSError):  # a superfluous file does no harm
+                path.unlink(missing_ok=True)
+
+
+def _named_items(book: Path) -> set[Path]:
+    entries = entries_of(book, read_contents(book))
+    return {items_path(book, name, entry.items_sha256) for name, entry in entries.items() if entry.items_sha256}
+
+
+# Whether an entry changes.
+
+
+def state_of(entry: BaselineEntry | None) -> str:
+    """Return a digest of what a verdict on an entry depends on, so that a change of it can be noticed; empty for no entry."""
+    if entry is None:
+        return ""
+    content = {key: value for key, value in entry.to_dict().items() if key != "gated"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def to_write(book: Path, name: str, new: NewEntry, stored: BaselineEntry | None) -> NewEntry | None:
+    """Return what is to be written over a stored entry; ``None`` if the new one differs by noise only.
+
+    If only the gates differ, the stored figures stay, and with them the model that they are of.
+    """
+    if stored is None or not _unchanged(book, name, new, stored):
+        return new
+    return None if new.entry.gated == stored.gated else NewEntry(replace(stored, gated=new.entry.gated))
+
+
+def _unchanged(book: Path, name: str, new: NewEntry, stored: BaselineEntry) -> bool:
+    """Return whether a stored entry has the same signature and reasons, and every value and item within noise."""
+    now = new.entry
+    if (now.suite, now.accepted, now.signature) != (stored.suite, stored.accepted, stored.signature):
+        return False
+    if now.values.keys() != stored.values.keys():
+        return False
+    if not all(_alike(now.values[key], stored.values[key]) for key in now.values):
+        return False
+    try:
+        items = read_items(book, name, stored)
+    except BaselineError:  # it is written anew
+        return False
+    if items is None or new.items is None:
+        return items is None and new.items is None
+    return alike_items(load_stored(new.items, now.signature), items)
+
+
+def _alike(now: float | None, then: float | None) -> bool:
+    return now is None and then is None if now is None or then is None else abs(now - then) <= FLOAT_NOISE

@@ -1,0 +1,64 @@
+"""Names of models, which are names of folders, and specs as files of a project hold them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_genderbias.errors import ModelError, SettingError
+from pytest_genderbias.models.spec import check_name, parse_spec, portable_spec
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("CON", "on Windows CON is a device"),
+        ("nul", "on Windows NUL is a device"),
+        ("Aux.tar", "on Windows AUX is a device"),
+        ("COM1.x", "on Windows COM1 is a device"),
+        ("lpt0", "on Windows LPT0 is a device"),
+        ("a.", "Windows takes away the dot at the end"),
+        ("a" * 129, "a name has at most 128 characters"),
+    ],
+)
+def test_a_name_that_no_folder_can_have_everywhere_is_refused(name: str, why: str) -> None:
+    with pytest.raises(SettingError, match=f"its baselines are in a folder of this name, and .*{why}"):
+        check_name(name)
+    with pytest.raises(ModelError, match=rf"{why}; give it another name: --bias-model=OTHER=demo-nli"):
+        parse_spec(f"{name}=demo-nli")
+
+
+@pytest.mark.parametrize("name", ["a ", " a", "", ".a", "a/b", "a:b", "a\nb"])
+def test_a_name_has_letters_digits_and_three_signs(name: str) -> None:
+    with pytest.raises(SettingError, match=r"letters, digits, '.', '_' and '-' only"):
+        check_name(name)
+
+
+@pytest.mark.parametrize("name", ["console", "com10", "a.b", "nul-1", "aux_", "x" * 128])
+def test_names_that_only_look_like_those_are_names(name: str) -> None:
+    assert check_name(name) == name and parse_spec(f"{name}=demo-nli").name == name
+
+
+def test_a_folder_with_such_a_name_needs_another(tmp_path) -> None:
+    (tmp_path / "aux").mkdir()
+    (tmp_path / "aux" / "config.json").write_text("{}")
+    with pytest.raises(ModelError, match="a model cannot be called 'aux'"):
+        parse_spec(str(tmp_path / "aux"))
+    assert parse_spec(f"mine={tmp_path / 'aux'}").name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("spec", "portable"),
+    [
+        ("/home/me/runs/bert", "bert"),
+        ("/home/me/runs/seed-{seed}", "seed-{seed}"),
+        ("~/runs/bert", "bert"),
+        ("C:\\Users\\me\\bert", "bert"),
+        ("text:/data/a.txt", "text:a.txt"),
+        ("runs/bert", "runs/bert"),
+        ("google/bert", "google/bert"),
+        ("module:build", "module:build"),
+        ("text:a.txt", "text:a.txt"),
+    ],
+)
+def test_a_spec_in_a_file_of_a_project_says_nothing_of_a_machine(spec: str, portable: str) -> None:
+    assert portable_spec(spec) == portable
