@@ -92,8 +92,9 @@ def sweep_unfinished(folder: Path, name: str | None = None, before: float = floa
     """
     pattern = re.compile(rf"\.{'.+' if name is None else re.escape(name)}-[a-z0-9_]{{8}}")
     with suppress(OSError):
-        for path in sorted(folder.iterdir()):
-            if pattern.fullmatch(path.name):
+        for entry in os.listdir(folder):  # a cache may hold thousands of files: no path is made of each
+            if pattern.fullmatch(entry):
+                path = folder / entry
                 with suppress(OSError):
                     if path.lstat().st_mtime < before:
                         path.unlink()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from pytest_genderbias.statistics.inference.blocks import HASHED_BLOCKS
 from pytest_genderbias.statistics.inference.intervals import Interval
@@ -223,6 +222,8 @@ def bias_slope_interval(
     Raises:
         UndefinedError: as :func:`bias_slope`.
     """
+    from scipy import stats  # takes half a second
+
     x, y = _kept(training, generated, outliers)
     centred = _centred(x)
     n, spread = len(x), centred @ centred

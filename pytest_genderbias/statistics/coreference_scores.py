@@ -10,7 +10,6 @@ from collections.abc import Collection, Hashable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linear_sum_assignment
 
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
@@ -64,6 +63,8 @@ def document_counts(key: Clusters, response: Clusters) -> FloatArray:
         >>> document_counts(["abc"], ["ab", "cd"]).round(3).tolist()
         [[1.0, 2.0, 1.0, 2.0], [2.5, 4.0, 1.667, 3.0], [0.8, 2.0, 0.8, 1.0]]
     """
+    from scipy.optimize import linear_sum_assignment  # takes a third of a second
+
     in_key, key_sizes = _memberships(key, "key")
     in_response, response_sizes = _memberships(response, "response")
     shared = [(in_key[mention], cluster) for mention, cluster in in_response.items() if mention in in_key]
