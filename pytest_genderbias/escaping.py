@@ -12,4 +12,9 @@ def printable(text: str, keep: str = "") -> str:
     >>> printable("a\x1b[31m\x9b1m\u202eb"), printable("a\nb", keep="\n")
     ('a\\x1b[31m\\x9b1m\\u202eb', 'a\nb')
     """
+    rest = text
+    for kept in keep:
+        rest = rest.replace(kept, "")
+    if rest.isprintable():  # nearly all texts
+        return text
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)

@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -236,7 +236,12 @@ def _level_of_caller() -> int:
 
 def versions() -> dict[str, str]:
     """Return the versions that a score can depend on."""
+    return {"scoring": str(SCORING_VERSION), "python": platform.python_version(), **_installed()}
+
+
+@cache
+def _installed() -> Mapping[str, str]:
+    """Return the versions of packages; reading their metadata takes as long as a small measurement."""
     from importlib.metadata import version
 
-    packages = ("torch", "transformers", "tokenizers", "numpy", "scipy")
-    return {"scoring": str(SCORING_VERSION), "python": platform.python_version(), **{p: version(p) for p in packages}}
+    return {package: version(package) for package in ("torch", "transformers", "tokenizers", "numpy", "scipy")}

@@ -10,6 +10,7 @@ import types
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -169,8 +170,13 @@ def read_dataclass(kind: type[T], data: object, where: str) -> T:
     required = {n for n, f in known.items() if f.default is MISSING and f.default_factory is MISSING}
     if missing := sorted(required - content.keys()):
         raise DataFileError(f"{where}: expected the keys {', '.join(known)}, {', '.join(missing)} missing")
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     return kind(**{name: read_value(hints[name], value, f"{where}.{name}") for name, value in content.items()})
+
+
+@cache
+def _hints(kind: type[object]) -> dict[str, object]:
+    return get_type_hints(kind)
 
 
 def read_value(hint: object, value: object, where: str) -> object:

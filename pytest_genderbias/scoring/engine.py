@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -74,9 +74,12 @@ class ScoreSettings:
                 raise SettingError(f"{name} should be a whole number of at least {least}, got {value!r}")
 
 
+@lru_cache(maxsize=2)  # for the next model: to shuffle millions of units takes as long as to score hundreds
 def random_order(n_units: int, digest: str, seed: int) -> IntArray:
-    """Return the random order of a suite's units, which the suite's digest and the seed determine."""
-    return np.random.default_rng([int(digest[:16], 16), seed]).permutation(n_units)
+    """Return the random order of a suite's units, read-only, which the suite's digest and the seed determine."""
+    order: IntArray = np.random.default_rng([int(digest[:16], 16), seed]).permutation(n_units)
+    order.setflags(write=False)
+    return order
 
 
 def looks(n_units: int, cases_per_unit: int) -> Iterator[int]:

@@ -78,9 +78,22 @@ def read_yaml(path: Path) -> LocatedMap:
         DataFileError: the file is missing, unreadable, not UTF-8, not plain YAML, beyond a bound of this module, or not a
             mapping; the message names file and line.
     """
-    value = _parse(read_whole(path, MOST_BYTES), str(path))
+    return parse_map(read_whole(path, MOST_BYTES), str(path))
+
+
+def parse_map(text: str, source: str) -> LocatedMap:
+    """Return the mapping that a YAML text is.
+
+    Args:
+        text: The YAML.
+        source: Where the text is from, for messages.
+
+    Raises:
+        DataFileError: as :func:`read_yaml`; the message names source and line.
+    """
+    value = _parse(text, source)
     if not isinstance(value, LocatedMap):
-        raise DataFileError(f"{path}:1: expected a mapping (key: value) at the top level, got {_kind(value)}")
+        raise DataFileError(f"{source}:1: expected a mapping (key: value) at the top level, got {_kind(value)}")
     return value
 
 

@@ -36,6 +36,8 @@ def json_text(data: object) -> str:
     }
     """
     text = json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False)
+    if text.replace("\n", "").isprintable():  # nearly all texts
+        return text
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 

@@ -87,15 +87,15 @@ def piece_texts(pieces: Iterable[Piece], word_in: Callable[[str], Word], mask: s
     texts: list[str] = []
     started = False
     for piece in pieces:
-        if piece.is_blank:
+        if not piece.slot:
+            body = piece.text
+        elif piece.slot == BLANK:
             body = mask
-        elif piece.is_slot:
+        else:
             word = word_in(piece.slot)
             body = word.article if piece.article else word.text
             if body and not started:
                 body = body[0].upper() + body[1:]
-        else:
-            body = piece.text
         texts.append(piece.lead + body if body else "")
         started = started or bool(body)
     return texts

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from pytest_genderbias.errors import DataFileError, UnknownNameError
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import (
+    MOST_BYTES,
     LocatedList,
     LocatedMap,
     YamlValue,
+    parse_map,
     plain,
-    read_yaml,
     refuse_unknown,
     take,
     take_texts,
 )
+from pytest_genderbias.text.plain_files import read_whole
 from pytest_genderbias.text.printable import brief
 
 #: The attributes that every list may use, and their types. A list declares other attributes under ``attributes``.
@@ -84,7 +87,13 @@ def load_wordlist(name: str, beside: Path | None = None) -> WordList:
         raise UnknownNameError(
             f"no word list {brief(name)}; packaged lists: {known}; name a list of your own by its path (./{name}.yaml)"
         )
-    data = read_yaml(path)
+    return _read(path, read_whole(path, MOST_BYTES))
+
+
+@lru_cache(maxsize=128)
+def _read(path: Path, text: str) -> WordList:
+    """Read the text of a file, once: many suites share lists, and a changed file has another text."""
+    data = parse_map(text, str(path))
     refuse_unknown(data, (*_HEAD, *_BODIES), "a word list")
     head = {key: take(data, key, str, "the word list") for key in ("list", "title", "source", "licence", "language")}
     if head["list"] != path.stem:
