@@ -15,7 +15,7 @@ from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.items.base import PACKAGED
 from pytest_genderbias.plugin.options import FLAGS, SETTINGS
 from pytest_genderbias.plugin.outcomes import ATTRIBUTE, book_of, may_measure, measures
-from pytest_genderbias.plugin.reasons import Unjudged
+from pytest_genderbias.plugin.reasons import OTHER_MODELS, Unjudged
 from pytest_genderbias.plugin.run_failures import count_failures
 from pytest_genderbias.plugin.workers import WorkerNode, output_of, send_user_arguments, worker_output
 
@@ -147,7 +147,7 @@ class Ledger:
             self._messages.fail(f"unused baseline entries: {names}")
             self._messages.add("run with --bias-update to remove them", "red")
         if exitstatus in (*_COMPLETE, pytest.ExitCode.NO_TESTS_COLLECTED) and not self._is_narrowed(session):
-            self._check_that_something_ran()
+            self._check_that_something_ran(exitstatus)
         if self._settings.compare:
             self._compare()
         if self._messages.failures:
@@ -155,17 +155,18 @@ class Ledger:
         if self._settings.json is not None:
             self._write_json(self._settings.json, session)
 
-    def _check_that_something_ran(self) -> None:
+    def _check_that_something_ran(self, exitstatus: int) -> None:
         """Say what to type if a model is named and nothing measures it; fail the run if all its gates are for other models."""
+        elsewhere = any(test.kind == OTHER_MODELS for _, test in self._unjudged.values())
         collected = self._all_collected()
         if not self._settings.models or self._measurements or self._judgements or any(key.model for key in collected):
             return
         names = ", ".join(spec.name for spec in self._settings.models)
-        if collected:
+        if elsewhere and exitstatus == pytest.ExitCode.OK:
             self._messages.fail(
                 f"nothing was judged: no gate of this run is for {names}; correct the name in --bias-model=NAME=SPEC, or 'models' of the gates"
             )
-        elif FLAGS["models"].is_typed(self._config) or self._settings.strict:
+        elif not collected and (FLAGS["models"].is_typed(self._config) or self._settings.strict):
             add = self._messages.fail if self._settings.strict else self._messages.add
             add(
                 f"nothing measures {names}: add --bias-suite=all, or the names of suites, as --bias-suite=lm-occupation; or write gates in a "
@@ -226,11 +227,18 @@ class Ledger:
         exit_status = int(session.exitstatus)
         try:
             write_json(
-                path, self._measurements, self._judgements, exit_status, self._comparisons, self._not_compared
+                path, self._measurements, self._judgements, exit_status, self._comparisons, self._not_compared, self._not_judged()
             )  # fmt: skip
         except OSError as error:
             self._messages.fail(f"--bias-json: {path} cannot be written: {error.strerror or error}")
             _fail(session)
+
+    def _not_judged(self) -> list[dict[str, str]]:
+        """Return the tests that were skipped because they could not judge, as plain JSON values."""
+        return [
+            {"test": node_id, "model": model, "why": test.kind, "reason": test.reason}
+            for node_id, (model, test) in self._unjudged.items()
+        ]
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         """Print tables, notes, and messages on baselines, and count what fails the run beside its tests."""

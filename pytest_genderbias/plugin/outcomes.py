@@ -172,8 +172,13 @@ class RunningTest:
         self._until_its_end.enter_context(refereed_by(referee))
         self._until_its_end = None
 
+    def end(self) -> None:
+        """Referee it no more."""
+        self._until_its_end = None
+
 
 _RUNNING = pytest.StashKey[list[RunningTest]]()  # several, if a plugin runs tests side by side in threads
+_LAST = pytest.StashKey[RunningTest]()  # the test that was started last
 _SHARED = pytest.StashKey[bool]()  # set if a fixture that tests share measures: any test may set it up or tear it down
 
 
@@ -184,7 +189,9 @@ def running(item: pytest.Item) -> Iterator[None]:
     with ExitStack() as stack:
         test = RunningTest(item, stack)
         tests.append(test)
+        item.config.stash[_LAST] = test
         stack.callback(tests.remove, test)
+        stack.callback(test.end)
         if measures(item) or item.config.stash.get(_SHARED, False):
             test.referee()
         yield
@@ -193,12 +200,14 @@ def running(item: pytest.Item) -> Iterator[None]:
 def measuring_item(config: pytest.Config, shared: bool = False) -> pytest.Item:
     """Return the test that runs, refereed from now on, for a fixture that measures.
 
+    A fixture that pytest tears down when no test runs any more, since the run stopped early, belongs to the last test.
+
     Args:
         config: of the run.
         shared: whether several tests share the fixture. The policy then also holds for all later tests.
     """
     tests = config.stash[_RUNNING]
-    test = next((test for test in reversed(tests) if test.thread == get_ident()), tests[-1])
+    test = next((test for test in reversed(tests) if test.thread == get_ident()), config.stash[_LAST])
     test.referee()
     if shared:
         config.stash[_SHARED] = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_genderbias.folders import write_whole
@@ -21,6 +21,7 @@ def write_json(
     exit_status: int,
     comparisons: Sequence[Comparison] = (),
     not_compared: Sequence[LeftOut] = (),
+    not_judged: Sequence[Mapping[str, str]] = (),
 ) -> None:
     """Write the report in one step. NaN and infinities become ``null``; item statistics are left out."""
     report = {
@@ -30,5 +31,6 @@ def write_json(
         "judgements": [judgement.to_dict(finite=True) for judgement in judgements],
         "comparisons": [comparison.to_dict(finite=True) for comparison in comparisons],
         "not_compared": [suite.to_dict() for suite in not_compared],
+        "not_judged": [dict(test) for test in not_judged],
     }
     write_whole(path, (json_text(report) + "\n").encode())

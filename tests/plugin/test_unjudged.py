@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from support.small_projects import NLI, model
 
@@ -61,8 +63,13 @@ def test_two_models_and_one_gate_file(project: pytest.Pytester) -> None:
     project.runpytest(*models, "--bias-strict").assert_outcomes(passed=2)
     with_another = PYTHON.format(mark='@pytest.mark.bias(models=["f"])') + "\ndef test_other(bias_measure): pass\n"
     project.makepyfile(test_it=with_another)
-    result = project.runpytest(models[0], "--bias-strict")
+    result = project.runpytest(models[0], "--bias-strict", "--bias-json=r.json")
     result.assert_outcomes(passed=1, skipped=2)
+    idle = json.loads(project.path.joinpath("r.json").read_text())["not_judged"]
+    assert [(one["test"], one["why"]) for one in idle] == [
+        ("g.bias.yaml::tiny-disco.significant_fills.at_most:no-model", "other models"),
+        ("test_it.py::test_fills[no-model]", "other models"),
+    ]
     result.stdout.fnmatch_lines(
         ["not for the models of this run: tiny-disco.significant_fills.at_most:no-model, test_fills[[]no-model]"]
     )
