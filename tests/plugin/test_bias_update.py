@@ -156,7 +156,7 @@ def test_a_killed_worker_loses_nothing(gated: pytest.Pytester) -> None:
 
 def test_an_interrupted_update_writes_nothing(gated: pytest.Pytester) -> None:
     gated.makepyfile(test_zz="def test_it(): raise KeyboardInterrupt")
-    result = gated.runpytest_subprocess(model(gated, "good"), "--bias-update")
+    result = gated.runpytest_inprocess(model(gated, "good"), "--bias-update", no_reraise_ctrlc=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(["the run was cut short: no baseline was written"])
     assert not book(gated).exists()

@@ -18,6 +18,8 @@ from pytest_genderbias import load_model
 _ = (
     transformers.PreTrainedModel
 )  # loaded when it is named, and with it modules of torch that cannot be imported twice either
+#: Plugins of packages that are installed for the tests, which a run inside a test would load for nothing.
+WITHOUT_OTHERS = "-p no:hypothesispytest -p no:typeguard -p no:anyio"
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 
@@ -90,6 +92,7 @@ def project(
 ) -> pytest.Pytester:
     """A folder with small suites, word lists and models, and a score cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setenv("PYTEST_ADDOPTS", WITHOUT_OTHERS)
     name = f"models_{pytester.path.name.replace('-', '_')}"
     pytester.makepyfile(**{name: MODELS})
     pytester.syspathinsert()
@@ -122,6 +125,7 @@ def wide_project(
 ) -> pytest.Pytester:
     """A folder with the suite ``wide`` besides the small ones, its models, and a score cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setenv("PYTEST_ADDOPTS", WITHOUT_OTHERS)
     name = f"gated_{pytester.path.name.replace('-', '_')}"
     pytester.makepyfile(**{name: CLASSIFIERS + MODELS.partition("class NaN")[0].replace("def good", "def plain")})
     pytester.syspathinsert()

@@ -144,7 +144,9 @@ def without_room(folder: Path) -> dict:
 
 
 if __name__ == "__main__":
-    suite_and_model()
+    measure(
+        *suite_and_model(), limit=CHUNK, cache=None
+    )  # what is loaded for the first forward pass, each fork would load
     engine.WINDOW, engine._KEEP_EVERY = CHUNK, 0.0
     root = Path(sys.argv[1])
     calls = (kill_ten_times, two_at_once, killed_beside_another, in_a_write, without_room)
