@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pytest_genderbias.escaping import printable
 
+_LONGEST = 4_000  #: characters of a message: file and problem are at its beginning, what to do next at its end
+
 
 class BiasError(Exception):
     """Base class of all exceptions that this package raises on purpose.
@@ -13,8 +15,9 @@ class BiasError(Exception):
     """
 
     def __str__(self) -> str:
-        """Return the message in one line."""
-        return printable(" ".join(super().__str__().splitlines()))
+        """Return the message in one line. Of a very long one, the middle is left out."""
+        line = printable(" ".join(super().__str__().splitlines()))
+        return line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"
 
 
 class DataFileError(BiasError, ValueError):

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import BaselineError, DataFileError, GateError, InconsistentEntryError
-from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.agreement import (
     MUST_AGREE,
     check_tolerance,
@@ -194,7 +193,7 @@ class Baseline:
             return self._not_comparable(measurement, name, entry, reasons)
         old = entry.values.get(statistic)
         worse = worsening(measurement, statistic, old)
-        changed = printable(other_conditions(measurement, entry.model))
+        changed = other_conditions(measurement, entry.model)
         accepted = _in_force(entry.accepted, measurement)
         spec = measurement.signature["model"].get("spec") or measurement.model
         known, items = self._count_gated(), read_items(self.path, name, entry)
@@ -220,7 +219,7 @@ class Baseline:
             stored_items = items_path(self.path, name, entry.items_sha256 or "")
             reasons = [*reasons, *_other_examples(stored_items, measurement)]
         text = (
-            f"the baseline in {self.path} is of something else ({printable('; '.join(reasons))}); run with --bias-update to accept "
+            f"the baseline in {self.path} is of something else ({'; '.join(reasons)}); run with --bias-update to accept "
             "what is measured now"
         )
         return Finding(NOT_COMPARABLE, "baseline", text)
@@ -288,7 +287,7 @@ class Baseline:
         self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, tolerance: float
     ) -> Finding:
         """Return the finding on a worse value that has no reason."""
-        reasons = printable("; ".join(different(measurement, statistic, entry.signature)))
+        reasons = "; ".join(different(measurement, statistic, entry.signature))
         old, new = entry.values.get(statistic), measurement.values[statistic]
         text = (
             f"{statistic} {format_number(old)} -> {format_number(new)} is {worsening(measurement, statistic, old):.3g} worse and is "

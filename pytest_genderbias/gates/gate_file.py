@@ -15,6 +15,7 @@ from pytest_genderbias.errors import BiasError, DataFileError
 from pytest_genderbias.gates.limits import Limit
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, YamlValue, refuse_unknown, take
+from pytest_genderbias.text.plain_files import expand, is_regular
 
 LoadSuite = Callable[[str], Suite]  #: loads a suite by its name or path
 NO_MODEL = "no-model"  #: stands for the model in the name of a gate that judges no model of the run
@@ -251,11 +252,11 @@ def error_at(entry: Located, key: str, message: str) -> DataFileError:
 
 def _load(entry: Located, name: str, load: LoadSuite) -> Suite:
     """Load the suite; the path of a suite file is relative to the file that names it."""
-    if name.endswith((".yaml", ".yml")):
-        name = str(Path(entry.file).parent / Path(name).expanduser())
-        if not Path(name).exists():
-            raise error_at(entry, "suite", f"{name}: no such file")
     try:
+        if name.endswith((".yaml", ".yml")):
+            name = str(Path(entry.file).parent / expand(name))
+            if not is_regular(Path(name)):
+                raise error_at(entry, "suite", f"{name}: no such file")
         return load(name)
     except DataFileError:
         raise

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import struct
 import zipfile
 import zlib
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tokenize import TokenError
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +25,20 @@ MATRIX_NAMES = ("vectors", "embeddings", "matrix")
 WORD_NAMES = ("words", "vocab", "vocabulary")
 
 _ARRAYS = (".npz", ".npy", ".safetensors")
-_HEADER = re.compile(r"([0-9]+) ([1-9][0-9]*)")
+_HEADER = re.compile(r"([0-9]{1,12}) ([1-9][0-9]{0,5})")
+#: What NumPy raises for a damaged header.
+_OF_HEADERS = (
+    ValueError,
+    TypeError,
+    KeyError,
+    SyntaxError,
+    TokenError,
+    OverflowError,
+    MemoryError,
+    NotImplementedError,
+    RuntimeError,
+    struct.error,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,7 +282,7 @@ def _read_array(path: Path, form: str, keep: Collection[str] | None) -> WordVect
         raise
     except FileNotFoundError:
         raise ModelError(f"{path}: no such file") from None
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, *_OF_HEADERS) as error:
         raise ModelError(_array_problem(path, error)) from None
     if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.floating):
         raise ModelError(

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_genderbias.errors import DataFileError, ModelError
+from pytest_genderbias.errors import DataFileError, ModelError, SettingError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.models.spec import ModelSpec, parse_specs
 from pytest_genderbias.plugin.flags import Origin
 from pytest_genderbias.text import packaged
+from pytest_genderbias.text.plain_files import expand, is_regular
 from pytest_genderbias.text.printable import brief
 
 _SIZE_UNITS = {
@@ -54,8 +55,8 @@ def suites(texts: list[str], origin: Origin) -> SuiteSelection:
     names: list[str] = []
     for part in parts:
         if part.endswith((".yaml", ".yml")):
-            path = origin.folder / Path(part).expanduser()
-            if not path.is_file():
+            path = origin.folder / _expanded(part, origin)
+            if not is_regular(path):
                 raise origin.error(f"no file {path}")
             names.append(str(path))
         elif part == "all":
@@ -155,7 +156,14 @@ def size(text: str, origin: Origin) -> int:
 
 def path(text: str, origin: Origin) -> Path:
     """Parse the path of a file or folder that need not exist."""
-    return origin.folder / Path(text).expanduser()
+    return origin.folder / _expanded(text, origin)
+
+
+def _expanded(text: str, origin: Origin) -> Path:
+    try:
+        return expand(text)
+    except SettingError as error:
+        raise origin.error(str(error)) from None
 
 
 def file(text: str, origin: Origin) -> Path:

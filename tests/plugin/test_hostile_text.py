@@ -27,7 +27,7 @@ from dataclasses import replace
 from pathlib import Path
 from pytest_genderbias import assert_at_least, load_model, measure
 from pytest_genderbias.gates.assertions import GateWarning
-from pytest_genderbias.plugin.session import refuse_or_skip
+from pytest_genderbias.plugin.unjudged import for_other_models
 
 WORST = json.loads(Path("worst.json").read_text())
 
@@ -35,7 +35,7 @@ def test_error():
     load_model("./checkpoint")
 
 def test_skip(request):
-    refuse_or_skip(request.config, WORST)
+    for_other_models(request.node, WORST)
 
 def test_warning():
     warnings.warn(WORST, GateWarning)
@@ -88,6 +88,7 @@ def test_errors_are_shown_in_one_line(kind: type[BiasError]) -> None:
     shown = str(kind(f"a\n  b{WORST}"))
     assert shown.startswith("a   b<b onclick=x>")
     assert shown.isprintable()
+    assert len(shown) < 4_100
     assert kind("x.yaml:1: é").args == ("x.yaml:1: é",)
     assert str(kind("x.yaml:1: é")) == "x.yaml:1: é"
 
@@ -124,8 +125,9 @@ def test_a_measurement_is_shown_escaped(tmp_path) -> None:
     assert page.tags == {"table", "caption", "thead", "tr", "th", "tbody", "td", "p"}
     refuse_obeyed(page.text)
     judgement = judge_limit(measurement, Limit(at_most=1.0))
-    refuse_obeyed(make_table([measurement], [judgement]))
-    assert "<b" not in make_table([measurement], [judgement])
-    write_json(tmp_path / "out.json", [measurement], [SettledJudgement(judgement, "passed")], 0)
+    settled = SettledJudgement(judgement, "passed", WORST)
+    refuse_obeyed(make_table([measurement], [settled]))
+    assert "<b" not in make_table([measurement], [settled])
+    write_json(tmp_path / "out.json", [measurement], [settled], 0)
     report = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert (report["measurements"][0]["model"], report["measurements"][0]["notes"]) == (WORST, [WORST])

@@ -34,6 +34,7 @@ from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.suites.options import resolve_options
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.located_yaml import LocatedMap, YamlValue
+from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.printable import brief
 
 _RUN_SETTINGS = ("limit", "seed", "batch_tokens")
@@ -238,11 +239,11 @@ def _make_recipe(part: WrittenPart, data_folder: Path | None) -> tuple[Recipe, M
     """Return the recipe without arguments of the Trainer, and these arguments."""
     settings = _known_settings(part, "recipe", recipe_settings)
     arguments: Mapping[str, YamlValue] = settings.pop("arguments", {})
-    for key in set(RECIPE_PATHS) & set(settings):
-        path = str(part.settings[key])
-        if key == "data" or set(path) & set("./\\"):  # otherwise the name of a data set
-            settings[key] = str(Path(part.place.file).parent / Path(path).expanduser())
     with _located(part.place):
+        for key in set(RECIPE_PATHS) & set(settings):
+            path = str(part.settings[key])
+            if key == "data" or set(path) & set("./\\"):  # otherwise the name of a data set
+                settings[key] = str(Path(part.place.file).parent / expand(path))
         recipe = resolve_recipe({"name": part.name, **settings}, data_folder)
     assert recipe is not None
     return recipe, arguments

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.recipes.recipe import Row
+from pytest_genderbias.text.plain_files import expand, is_regular
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, TrainerCallback
@@ -202,8 +203,8 @@ class Together(Method):
 
 def _existing_file(value: object) -> Path | None:
     """Return the path if a setting is the path of an existing file with a suffix."""
-    path = Path(value).expanduser() if isinstance(value, str) and Path(value).suffix else None
-    return path if path is not None and path.is_file() else None
+    path = expand(value) if isinstance(value, str) and Path(value).suffix else None
+    return path if path is not None and is_regular(path) else None
 
 
 def _parts(method: Method) -> tuple[Method, ...]:

@@ -37,6 +37,7 @@ from pytest_genderbias.mitigation.methods.swapping import (
 from pytest_genderbias.mitigation.words.grammar import Analyse, cluster_grammar, rule_grammar, spacy_grammar
 from pytest_genderbias.mitigation.words.pairs import NAME_PARTNERS, NamePartners, name_partners, read_names, read_pairs
 from pytest_genderbias.recipes.recipe import Row
+from pytest_genderbias.text.plain_files import expand
 
 SIDES = ("one", "two")
 #: How often a text without a counterfactual is written.
@@ -246,7 +247,7 @@ def read_texts(path: str | Path, *, column: str = "text", on_broken: OnBroken = 
     ...     list(read_texts(path, on_broken=summary.note_broken)), summary.broken[0].partition(";")[0][-41:]
     (['He sings.', 'It rains.'], 'txt:2: not UTF-8: byte 0xff at position 1')
     """
-    path = Path(path).expanduser()
+    path = expand(path)
     if not has_documents(path):
         yield from (line for _, line in read_lines(path, on_broken) if line.strip())
         return

@@ -16,6 +16,7 @@ import numpy as np
 
 from pytest_genderbias.datasets.files import place, read_lines
 from pytest_genderbias.errors import BiasError, DataFileError, SettingError
+from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.wordlist import WordEntry, WordList, load_wordlist
 
 #: The roles of a pronoun in its sentence: "met her", "her hat", "it is hers".
@@ -90,7 +91,7 @@ def read_pairs(source: str | Path) -> Pairs:
     if name.endswith((".yaml", ".yml")):
         return _of_wordlist(load_wordlist(name))
     if isinstance(source, Path) or "/" in name or "." in name:
-        return _of_lines(Path(source).expanduser())
+        return _of_lines(expand(source))
     return _packaged(name)
 
 

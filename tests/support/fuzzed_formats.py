@@ -1,0 +1,514 @@
+"""The formats that the package reads, each with small valid files and what a reader makes of them."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import importlib.util
+import io
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from support.mutations import CSV, JSON, JSONL, TSV, YAML, Syntax
+
+from pytest_genderbias import load_suite, load_wordlist, measure
+from pytest_genderbias.datasets import (
+    biographies,
+    conll,
+    coreference_output,
+    gap,
+    inference,
+    sentence_pairs,
+    similarity,
+    winobias,
+    winogender,
+)
+from pytest_genderbias.datasets.corpora import feed_corpus
+from pytest_genderbias.datasets.folder import DataFolder
+from pytest_genderbias.datasets.passages import read_passages
+from pytest_genderbias.datasets.vocabulary import Vocabulary
+from pytest_genderbias.gates.book import book_path, entry_of, items_path, read_book, read_items
+from pytest_genderbias.gates.book_update import write_entries
+from pytest_genderbias.gates.gate_file import read_gates
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.mitigation.harness.file import read_mitigations
+from pytest_genderbias.models.predictions import read_predictions
+from pytest_genderbias.models.vectors import read_vectors
+from pytest_genderbias.plugin.cache import describe
+from pytest_genderbias.scoring.store import ScoreStore
+from pytest_genderbias.suites.family import Context
+from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.space import CaseSpace
+from pytest_genderbias.text import packaged
+from pytest_genderbias.text.located_yaml import read_yaml
+from pytest_genderbias.text.plain_files import parse_json, read_whole
+
+Style = Callable[[bytes], bytes]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of files.
+
+    Attributes:
+        name: its name.
+        files: valid files: name and content. One of them is mutated.
+        read: reads a file and returns its meaning, which can be compared.
+        syntax: how the format writes values, if it has one.
+        beside: other files of the folder.
+        styles: changes of the bytes that keep the meaning.
+        sealed: whether the file has a checksum: it is refused, or read as it was written.
+    """
+
+    name: str
+    files: tuple[tuple[str, bytes], ...]
+    read: Callable[[Path], object]
+    syntax: Syntax | None = None
+    beside: Mapping[str, bytes] = field(default_factory=dict)
+    styles: tuple[Style, ...] = ()
+    sealed: bool = False
+
+
+def _bom(content: bytes) -> bytes:
+    return b"\xef\xbb\xbf" + content
+
+
+def _carriage_returns(content: bytes) -> bytes:
+    return content.replace(b"\n", b"\r\n")
+
+
+def _empty_line(content: bytes) -> bytes:
+    return content + b"\n"
+
+
+def _spaces(content: bytes) -> bytes:
+    return json.dumps(json.loads(content), indent=3).encode()
+
+
+def _reversed_keys(content: bytes) -> bytes:
+    return b"\n".join(json.dumps(dict(reversed(json.loads(x).items()))).encode() for x in content.splitlines())
+
+
+def _block_style(content: bytes) -> bytes:
+    return (
+        b"# a comment\n" + yaml.safe_dump(yaml.safe_load(content), default_flow_style=False, sort_keys=False).encode()
+    )
+
+
+_LINES, _WITH_BOM = (_carriage_returns, _empty_line), (_bom, _carriage_returns, _empty_line)
+
+
+def _lines(*lines: str) -> bytes:
+    return "".join(line + "\n" for line in lines).encode()
+
+
+def _objects(*rows: Mapping[str, object]) -> bytes:
+    return _lines(*(json.dumps(row) for row in rows))
+
+
+# Suites, word lists, gates and mitigations.
+
+_HEAD = "title: t\nsource: s\nlicence: l\nlanguage: en\n"
+PERSONS = (
+    f"list: persons\n{_HEAD}attributes: {{era: when}}\nentries:\n  - {{word: nurse, group: female, era: new, women_share: 90}}\n"
+    "  - {word: cook, group: male, class: [a, b]}\n  - {word: heir, group: female, article: an, noun: true}\n  - {word: poet, group: male}\n"
+)
+_LISTS = {
+    "persons.yaml": PERSONS.encode(),
+    "pairs.yaml": (
+        f"list: pairs\n{_HEAD}groups: [male, female]\npairs:\n  - [king, queen]\n"
+        "  - {male: [him, his], female: her, default: {her: him}, by_pos: {her: {object: him}}}\n"
+    ).encode(),
+    "table.yaml": f"list: table\n{_HEAD}columns: [word, group, count]\nrows:\n  - [a, x, 1]\n  - [b, y, 2]\n".encode(),
+}
+_SUITES = {
+    "own.yaml": (
+        f"suite: own\nfamily: disco\n{_HEAD}groups: [female, male]\nperson: {{list: ./persons.yaml, where: {{group: [female, male]}}, form: 'the {{word}}'}}\n"
+        "templates: ['{person} likes {blank}.', '{person} is {a:person} {blank}.']\noptions: {top_k: 2}\n"
+    ),
+    "two.yaml": (
+        f"suite: two\nfamily: nli\n{_HEAD}premise: 'The {{who}} sees {{a:what}} {{what}}.'\nhypothesis: 'The {{whom}} sees {{a:what}} {{what}}.'\n"
+        "slots:\n  who: {list: ./persons.yaml}\n  whom: {list: pronouns}\n  what: {list: [./table.yaml, ./pairs.yaml]}\n"
+        "combine:\n  typed: [{what: {list: table}}]\n  crossed: [{}]\n"
+    ),
+    "three.yaml": (
+        f"suite: three\nfamily: lm-occupation\n{_HEAD}occupation: {{list: ./persons.yaml}}\n"
+        "prefixes: [{male: 'He is {a:occupation} {occupation}', female: 'She is {a:occupation} {occupation}'}]\n"
+    ),
+}
+_GATES = {
+    "suite": "./own.yaml", "statistic": "significant_fills", "at_most": 2.5, "name": "g", "models": ["m"], "settings": {"limit": 10, "seed": 3},
+}  # fmt: skip
+_MITIGATION = {
+    "method": ["wed", {"name": "projection", "components": 2}], "models": ["a"], "seeds": [3, 4], "budget": {"accuracy": 0.05},
+    "reduces": [{"suite": "./two.yaml", "by": 0.3, "overshoot": 0.1, "settings": {"limit": 100}, "name": "short"}],
+}  # fmt: skip
+_TRAINING = {
+    "method": {"name": "cda", "sides": "one"}, "recipe": {"name": "lstm", "data": "./texts", "arguments": {"warmup_steps": 3}},
+    "from_nothing": True, "reduces": [{"suite": "./three.yaml", "by": 0}],
+}  # fmt: skip
+
+
+def _packaged_suites() -> tuple[tuple[str, bytes], ...]:
+    own = tuple((name, text.encode()) for name, text in _SUITES.items())
+    folder = packaged.folder("fixtures")
+    return own + tuple((path.name, path.read_bytes()) for path in sorted(folder.glob("*.yaml")))
+
+
+def _packaged_lists() -> tuple[tuple[str, bytes], ...]:
+    small = [path for path in sorted(packaged.folder("wordlists").glob("*.yaml")) if path.stat().st_size < 6_000]
+    return (*_LISTS.items(), *((path.name, path.read_bytes()) for path in small))
+
+
+def _suite_meaning(path: Path) -> object:
+    """Return the digest, and the first sentences of each question that needs no data."""
+    suite = load_suite(path)
+    options = resolve_options(suite.family.options, suite.defaults, suite.name)
+    context = Context(suite.family.roles[0], ("a", "b"), DataFolder(), path.parent)
+    questions = suite.family.questions(suite.body, options, context)
+    sentences = {
+        name: question.cases.sentences(np.arange(min(3, question.cases.n_cases)))
+        for name, question in questions.items()
+        if isinstance(question.cases, CaseSpace)
+    }
+    return suite.digest, sentences
+
+
+def _list_meaning(path: Path) -> object:
+    words = load_wordlist(str(path))
+    return [(entry.word, dict(entry.attributes)) for entry in words.entries], words.title
+
+
+def _gate_meaning(path: Path) -> object:
+    data = read_yaml(path)
+    gates = (
+        [(gate.name, gate.statistic, gate.suite.digest, gate.limit) for gate in read_gates(data)]
+        if "gates" in data
+        else []
+    )
+    return gates, [reduction.name for reduction in read_mitigations(data)] if "mitigate" in data else []
+
+
+# Data sets.
+
+_SNLI = _objects(
+    {"sentence1": "A man eats.", "sentence2": "He eats.", "gold_label": "entailment"},
+    {"sentence1": "A man eats.", "sentence2": "He sings.", "gold_label": "-"},
+    {"sentence1": "A dog eats.", "sentence2": "It sleeps.", "gold_label": "contradiction"},
+)
+_STS = _lines(
+    "main-news\tx\t2012\t1\t2.5\tA man eats.\tA man is eating.", "main-news\tx\t2012\t2\t0\tA dog.\tA cat.\tsource"
+)
+_WINOBIAS = _lines(
+    "1 The CEO met [the construction worker] because [he] lost [his] key.", "2 [A nurse] met the CEO, [she] said."
+)
+_WINOGENDER = _lines(
+    "sentid\tsentence", "technician.customer.1.male.txt\tThe technician told the customer that he could pay with cash.",
+    "technician.someone.0.female.txt\tThe technician told someone that she had completed the repair.",
+)  # fmt: skip
+_WINOGENDER_TEMPLATES = _lines(
+    "occupation(0)\tother-participant(1)\tanswer\tsentence",
+    "technician\tcustomer\t1\tThe $OCCUPATION told the $PARTICIPANT that $NOM_PRONOUN could pay with cash.",
+)
+_GAP = _lines(
+    "ID\tText\tPronoun\tPronoun-offset\tA\tA-offset\tA-coref\tB\tB-offset\tB-coref\tURL",
+    'development-1\tAnn said "Bea" saw her.\ther\t19\tAnn\t0\tTRUE\tBea\t10\tFALSE\t',
+    "development-2\tBob said Bill saw him.\thim\t18\tBob\t0\tFALSE\tBill\t9\tFALSE\t",
+)
+_BIOS = _objects(
+    {"id": 1, "text": "She heals.", "profession": "nurse", "gender": "F", "name": "Ann"},
+    {"id": 2, "text": "He counts.", "profession": "accountant", "gender": "M"},
+)
+_HUB_BIOS = _lines("hard_text,profession,gender", '"She heals, and cares.",13,1', "He counts.,0,0")
+_CROWS = _lines(
+    ",sent_more,sent_less,stereo_antistereo,bias_type", '0,He is a CEO.,"She, is a CEO.",stereo,gender',
+    "1,Old.,Young.,antistereo,age",
+)  # fmt: skip
+_BEC = _lines(
+    "Sentence\tTemplate\tPerson\tGender\tProfession\tProf_Gender", "He is a cook.\t1\the\tmale\tcook\tbalanced",
+    "She is a cook.\t1\tshe\tfemale\tcook\tbalanced", "My father is a judge.\t2\tmy father\tmale\tjudge\tmale",
+    "My mother is a judge.\t2\tmy mother\tfemale\tjudge\tmale",
+)  # fmt: skip
+_STEREOSET = json.dumps(
+    {"version": "1", "data": {"intrasentence": [
+        {"id": "a", "bias_type": "gender", "sentences": [
+            {"gold_label": "stereotype", "sentence": "She cares."}, {"gold_label": "anti-stereotype", "sentence": "She leads."},
+            {"gold_label": "unrelated", "sentence": "She blue."},
+        ]},
+    ]}}
+).encode()  # fmt: skip
+_OWN_PAIRS = _lines(
+    "id,stereotypical,anti_stereotypical,group", "a,She cares.,He cares.,gender", "b,Old is slow.,Young is slow.,age"
+)
+_CONLL = _lines(
+    "#begin document (doc); part 001", "doc 1 0 Ann NNP * - - - - * (2)", "doc 1 1 told VB * - - - - * -", "",
+    "doc 1 0 her PRP * - - - - * (1|(2)", "doc 1 1 cook NN * - - - - * 1)|(3)", "#end document",
+)  # fmt: skip
+_COREFERENCE = _objects(
+    {"id": "a", "sentence": "The cook met a nurse as she left.", "clusters": [[[0, 8, "The cook"], [24, 27]]],
+     "pronoun_scores": {"she@24": {"(none)": -0.2, "The cook@0": 1.4, "a nurse@13": 0.3}}},
+    {"id": "b", "clusters": [], "pronoun_scores": {}},
+)  # fmt: skip
+_TEXT = _lines(
+    "=== one ===", 'She sings, he reads. The nurse said: "I\'d go."', "", " = Two = ", "He sings , she reads ."
+)
+_DOCUMENTS = _objects({"text": "She sings, he reads."}, {"sentences": ["He sings .", ["She", "reads", "."]]})
+
+
+def _corpus_meaning(path: Path) -> object:
+    class Counter:
+        def __init__(self) -> None:
+            self.ids: list[int] = []
+            self.ends: list[int] = []
+
+        def feed(self, ids: Any, ends: Any) -> None:
+            self.ids += ids.tolist()
+            self.ends += ends.tolist()
+
+    vocabulary, counter = Vocabulary(), Counter()
+    feed_corpus(path, vocabulary, counter)
+    read_passages([path], 20, size=5)
+    return vocabulary.words, counter.ids, counter.ends
+
+
+# Predictions and vectors.
+
+_PREDICTED: tuple[dict[str, Any], ...] = (
+    {"id": "a", "prediction": "nurse", "gold": "nurse", "group": "F", "p_nurse": 0.75, "p_judge": 0.25},
+    {"id": "b", "prediction": "nurse", "gold": "judge", "group": "M", "p_nurse": 0.5, "p_judge": 0.5},
+    {"id": "c", "prediction": "judge", "gold": "judge", "group": "male", "p_nurse": 0.0, "p_judge": 1.0},
+)
+_MAPPED = [
+    {key: row[key] for key in ("id", "prediction", "gold", "group")} | {"probabilities": {"nurse": row["p_nurse"], "judge": row["p_judge"]}}
+    for row in _PREDICTED
+]  # fmt: skip
+
+
+def _joined(separator: str, rows: Iterable[Mapping[str, object]]) -> bytes:
+    rows = list(rows)
+    return _lines(separator.join(rows[0]), *(separator.join(map(str, row.values())) for row in rows))
+
+
+def _predictions_meaning(path: Path) -> object:
+    table = read_predictions(path)
+    probabilities = None if table.probabilities is None else table.probabilities.tolist()
+    assert probabilities is None or np.isfinite(probabilities).all()
+    return (
+        table.ids,
+        table.labels,
+        table.predicted.tolist(),
+        table.gold.tolist(),
+        table.groups,
+        table.group.tolist(),
+        probabilities,
+    )
+
+
+def _parquet_predictions() -> bytes:
+    import pyarrow
+    import pyarrow.parquet
+
+    written = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(_PREDICTED)), written)
+    return written.getvalue()
+
+
+def _vectors_meaning(path: Path) -> object:
+    vectors = read_vectors(path)
+    assert np.isfinite(vectors.matrix).all()
+    return dict(vectors.words), vectors.matrix.tolist()
+
+
+_MATRIX = np.asarray([[1, 0.5], [0, -2], [3, 4]], np.float32)
+
+
+def _npy(array: Any) -> bytes:
+    written = io.BytesIO()
+    np.save(written, array)
+    return written.getvalue()
+
+
+def _npz(**arrays: Any) -> bytes:
+    written = io.BytesIO()
+    np.savez(written, **arrays)
+    return written.getvalue()
+
+
+def _safetensors() -> bytes:
+    from safetensors.numpy import save
+
+    return bytes(save({"vectors": _MATRIX}))
+
+
+# Measurements, baselines and the score cache.
+
+
+class _Writer:
+    """A causal LM that prefers one word."""
+
+    fingerprint = "writer"
+
+    def continuation_log_probs(self, prefixes: list[str], continuations: list[str]) -> Any:
+        return np.array(
+            [-1.0 - 0.1 * ("nurse" in c) - 0.01 * len(p) for p, c in zip(prefixes, continuations, strict=True)]
+        )
+
+
+@cache
+def _measurement() -> Measurement:
+    return measure("lm-occupation", _Writer(), limit=24, cache=None)
+
+
+def _measurement_meaning(path: Path) -> object:
+    return Measurement.from_dict(parse_json(read_whole(path, 1 << 24), str(path))).to_dict()
+
+
+@cache
+def _stored(folder: Path) -> Path:
+    """Write a book with one entry into a folder and return its path."""
+    return write_entries(
+        folder, "m", "t.py", {"lm-occupation": entry_of(_measurement(), gated={"aggregate_bias": 0.1})}
+    )
+
+
+def _book(folder: Path) -> tuple[bytes, str, bytes]:
+    """Return the content of a book, and the name and content of its item file."""
+    book = _stored(folder)
+    (entry,) = read_book(book).values()
+    items = items_path(book, "lm-occupation", str(entry.items_sha256))
+    return book.read_bytes(), items.name, items.read_bytes()
+
+
+def _book_meaning(path: Path) -> object:
+    entries = read_book(path)
+    for name, entry in entries.items():
+        read_items(path, name, entry)
+    return {name: entry.to_dict() for name, entry in entries.items()}
+
+
+def _items_meaning(path: Path) -> object:
+    """Return the sums of the item file beside the book ``t.py.json``."""
+    book = path.with_name("t.py.json")
+    (entry,) = read_book(book).values()
+    stored = read_items(book, "lm-occupation", entry)
+    assert stored is not None
+    return {name: stored.item_sums(name).sums.tolist() for name in stored.sums}
+
+
+_SCORES = np.arange(12.0).reshape(6, 2, 1)
+
+
+def _score_file() -> bytes:
+    payload = _npy(_SCORES)
+    return hashlib.sha256(payload).digest() + payload
+
+
+def _scores_meaning(path: Path) -> object:
+    """Return the units that a store reads if this file is the only one of its entry, and the listing of the cache."""
+    store = ScoreStore(path.parent, {"name": "a"})
+    assert store.folder is not None
+    store.folder.mkdir(exist_ok=True)
+    (store.folder / path.name).write_bytes(path.read_bytes())
+    (store.folder / "about.json").write_bytes((path.parent / "about.json").read_bytes())
+    assert describe(path.parent, 1).isascii()
+    found = np.full_like(_SCORES, -1)
+    done = store.read(found)
+    return found[:done].tolist() or _SCORES.tolist()
+
+
+def _about_meaning(path: Path) -> object:
+    store = ScoreStore(path.parent, {"name": "a"})
+    assert store.folder is not None
+    store.folder.mkdir(exist_ok=True)
+    (store.folder / "0000000000-0000000006.npy").write_bytes(_score_file())
+    (store.folder / "about.json").write_bytes(path.read_bytes())
+    return describe(path.parent, 1).replace(str(path.parent), "").isprintable()
+
+
+def _data_formats() -> list[Format]:
+    def table(name: str, file: str, content: bytes, read: Callable[[Path], object], **more: Any) -> Format:
+        syntax = {".jsonl": JSONL, ".csv": CSV, ".tsv": TSV}.get(Path(file).suffix)
+        return Format(name, ((file, content),), read, syntax, styles=_WITH_BOM, **more)
+
+    return [
+        table("snli", "snli.jsonl", _SNLI, inference.read_inference),
+        Format("stsb", (("sts-dev.csv", _STS),), lambda path: _columns(similarity.read_similarity(path)), TSV, styles=(_bom, _carriage_returns)),
+        Format("winobias", (("pro_stereotyped_type1.txt.dev", _WINOBIAS),), winobias.read_winobias, styles=_WITH_BOM),
+        table("winogender", "all_sentences.tsv", _WINOGENDER, winogender.read_winogender),
+        table("winogender-templates", "templates.tsv", _WINOGENDER_TEMPLATES, winogender.read_winogender),
+        table("gap", "gap-development.tsv", _GAP, gap.read_gap),
+        table("biographies", "bios.jsonl", _BIOS, biographies.read_biographies),
+        table("hub-biographies", "bios.csv", _HUB_BIOS, biographies.read_biographies),
+        table("crows-pairs", "crows.csv", _CROWS, sentence_pairs.read_crows_pairs),
+        table("bec-pro", "bec.tsv", _BEC, sentence_pairs.read_bec_pro),
+        Format("stereoset", (("dev.json", _STEREOSET),), sentence_pairs.read_stereoset, JSON, styles=(*_WITH_BOM, _spaces)),
+        table("own-pairs", "pairs.csv", _OWN_PAIRS, sentence_pairs.read_own_pairs),
+        Format("conll", (("a.v4_gold_conll", _CONLL),), lambda path: list(conll.read_conll(path)), styles=_WITH_BOM),
+        Format(
+            "coreference-output", (("out.jsonl", _COREFERENCE),),
+            lambda path: coreference_output.read_coreference_output(path).sentences, JSONL, styles=(*_WITH_BOM, _reversed_keys),
+        ),
+        Format("corpus", (("a.txt", _TEXT),), _corpus_meaning, styles=(_bom, _carriage_returns)),
+        Format("corpus-documents", (("a.jsonl", _DOCUMENTS),), _corpus_meaning, JSONL, styles=_WITH_BOM),
+        Format("gzip", (("a.txt.gz", gzip.compress(_TEXT)), ("a.jsonl.gz", gzip.compress(_DOCUMENTS))), _corpus_meaning),
+    ]  # fmt: skip
+
+
+def _columns(pairs: similarity.SimilarityPairs) -> object:
+    return pairs.sentences1, pairs.sentences2, pairs.scores.tolist()
+
+
+@cache
+def formats(folder: Path) -> dict[str, Format]:
+    """Return all formats by name. Baselines are made in a folder."""
+    book, items_name, items = _book(folder)
+    suites = {**_LISTS, **{name: text.encode() for name, text in _SUITES.items()}}
+    about = json.dumps({"suite": "nli", "model": "m", "cases_per_unit": 2, "cases": 12}).encode()
+    vocabulary = {"vocab.txt": b"she\nhe\nnurse\n"}
+    known = [
+        Format("suite", _packaged_suites(), _suite_meaning, YAML, _LISTS, (_bom, _carriage_returns, _block_style)),
+        Format("word-list", _packaged_lists(), _list_meaning, YAML, styles=(_bom, _carriage_returns, _block_style)),
+        Format("gates", (("g.bias.yaml", yaml.safe_dump({"gates": [_GATES]}).encode()),), _gate_meaning, YAML, suites, (_bom, _block_style)),
+        Format(
+            "mitigations", (("m.bias.yaml", yaml.safe_dump({"mitigate": [_MITIGATION, _TRAINING]}).encode()),), _gate_meaning, YAML, suites,
+            (_bom, _block_style),
+        ),
+        *_data_formats(),
+        Format("predictions-csv", (("run.csv", _joined(",", _PREDICTED)),), _predictions_meaning, CSV, styles=_WITH_BOM),
+        Format("predictions-tsv", (("run.tsv", _joined("\t", _PREDICTED)),), _predictions_meaning, TSV, styles=_WITH_BOM),
+        Format(
+            "predictions-jsonl", (("run.jsonl", _objects(*_PREDICTED)), ("mapped.jsonl", _objects(*_MAPPED))), _predictions_meaning, JSONL,
+            styles=(*_WITH_BOM, _reversed_keys),
+        ),
+        Format("vectors-text", (("a.vec", b"3 2\nshe 1 0.5\nhe 0 -2\nnurse 3 4\n"), ("b.txt", b"she 1 0.5\nhe 0 -2\n")), _vectors_meaning),
+        Format("vectors-npz", (("a.npz", _npz(vectors=_MATRIX, words=np.array(["she", "he", "nurse"]))),), _vectors_meaning),
+        Format("vectors-npy", (("a.npy", _npy(_MATRIX)),), _vectors_meaning, beside=vocabulary),
+        Format("vectors-safetensors", (("a.safetensors", _safetensors()),), _vectors_meaning, beside=vocabulary),
+        Format("measurement", (("m.json", json.dumps(_measurement().to_dict()).encode()),), _measurement_meaning, JSON, styles=(_bom, _spaces)),
+        Format("baseline", (("t.py.json", book),), _book_meaning, JSON, {items_name: items}, (_empty_line, _spaces)),
+        Format("baseline-items", ((items_name, items),), _items_meaning, beside={"t.py.json": book}, sealed=True),
+        Format("scores", (("0000000000-0000000006.npy", _score_file()),), _scores_meaning, beside={"about.json": about}, sealed=True),
+        Format("cache-description", (("about.json", about),), _about_meaning, JSON, sealed=True),
+    ]  # fmt: skip
+    if importlib.util.find_spec("pyarrow") is not None:
+        known.append(Format("predictions-parquet", (("run.parquet", _parquet_predictions()),), _predictions_meaning))
+    assert book_path(folder, "m", "t.py") == _stored(folder)
+    return {known_format.name: known_format for known_format in known}
+
+
+#: The names of the formats; pyarrow is optional.
+NAMES = (
+    "suite", "word-list", "gates", "mitigations", "snli", "stsb", "winobias", "winogender", "winogender-templates", "gap", "biographies",
+    "hub-biographies", "crows-pairs", "bec-pro", "stereoset", "own-pairs", "conll", "coreference-output", "corpus", "corpus-documents",
+    "gzip", "predictions-csv", "predictions-tsv", "predictions-jsonl", "predictions-parquet", "vectors-text", "vectors-npz", "vectors-npy",
+    "vectors-safetensors", "measurement", "baseline", "baseline-items", "scores", "cache-description",
+)  # fmt: skip
+#: Files of each format: a small number, or as many as ``FUZZ_FILES`` says.
+EXAMPLES = int(os.environ.get("FUZZ_FILES", "12"))
