@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
+from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import bias_session
-from pytest_genderbias.plugin.unjudged import asking, require_model
+from pytest_genderbias.plugin.unjudged import not_applicable, require_model
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.baseline import Baseline
@@ -96,8 +97,10 @@ def _measure(config: pytest.Config, shared: bool) -> Measure:
         spec = require_model(item)
         loaded = session.suite(suite) if isinstance(suite, str) else suite
         limits = until if isinstance(until, Mapping) else {} if until is None else {loaded.main_statistic: until}
-        with asking(item):
+        try:
             measurement = session.measure(loaded, spec, settings, tuple(limits.items()))
+        except NotApplicableError as error:
+            not_applicable(item, error)
         outcomes.record_measurement(item, measurement)
         return measurement
 
@@ -130,8 +133,10 @@ def bias_mitigation(request: pytest.FixtureRequest, bias_model: Model) -> Mitiga
 
         item = outcomes.measuring_item(config)
         resolved = resolve_recipe(recipe, config.stash[SETTINGS].data)
-        with asking(item):
+        try:
             return bias_session(config).mitigate(require_model(item), resolve_method(method), resolved, seeds, controls)
+        except NotApplicableError as error:
+            not_applicable(item, error)
 
     return mitigate
 

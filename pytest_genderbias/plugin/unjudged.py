@@ -95,19 +95,12 @@ def judging(item: BiasItem) -> Iterator[None]:
         cannot_judge(item, str(error))
 
 
-@contextmanager
-def asking(item: pytest.Item) -> Iterator[None]:
-    """Skip an optional test in Python if the ``with`` block, a call of a fixture, raises NotApplicableError.
-
-    In any other test the error gets the advice what to do.
-    """
+def not_applicable(item: pytest.Item, error: NotApplicableError) -> NoReturn:
+    """Skip an optional test in Python that asked a fixture for what does not apply; raise the error with advice in any other."""
     __tracebackhide__ = True
-    try:
-        yield
-    except NotApplicableError as error:
-        if gate_marker(item).optional:
-            _skip(item, INAPPLICABLE, str(error))
-        raise type(error)(f"{error}; {_IN_PYTHON}") from None
+    if gate_marker(item).optional:
+        _skip(item, INAPPLICABLE, str(error))
+    raise type(error)(f"{error}; {_IN_PYTHON}") from None
 
 
 @contextmanager

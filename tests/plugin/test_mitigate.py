@@ -281,6 +281,34 @@ def test_only_what_an_optional_test_judges_skips_it(project: pytest.Pytester) ->
     )
 
 
+DECLARED = """
+mitigate:
+  - method: projection
+    controls: 1
+    reduces:
+      - {suite: disco-terms, by: 0.3%s}
+  - method: projection
+    controls: 1
+    %s
+    reduces:
+      - {suite: disco-names, by: 0.3}
+"""
+
+
+def test_a_declared_mitigation_that_does_not_apply_fails_unless_it_is_optional(project: pytest.Pytester) -> None:
+    project.path.joinpath("g.bias.yaml").write_text(DECLARED % ("", "optional: false"))
+    result = project.runpytest(MODEL)
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "g.bias.yaml:6: not judged: disco-terms needs a masked LM; *'optional: true'",
+            "g.bias.yaml:11: not judged: disco-names needs *",
+        ]
+    )
+    project.path.joinpath("g.bias.yaml").write_text(DECLARED % (", optional: true", "optional: true"))
+    project.runpytest(MODEL, "--bias-strict").assert_outcomes(skipped=2)
+
+
 def test_a_run_that_failed_is_not_tried_again(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
