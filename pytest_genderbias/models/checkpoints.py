@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pickle import UnpicklingError
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.config_entries import entry
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.number_format import number_format
 from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, MASKED_LM, Role
 from pytest_genderbias.models.sentence_encoders import read_sentence_files
-from pytest_genderbias.models.source import LoadSettings, ModelSource, loading_error, read_arguments
+from pytest_genderbias.models.source import LoadSettings, ModelSource, read_arguments, reading_errors, refuse_outside
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 
@@ -37,13 +37,14 @@ def load_checkpoint(source: ModelSource, settings: LoadSettings) -> Model:
     except (RuntimeError, AssertionError) as error:
         raise ModelError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from None
     _copy_unaligned(network)
-    check_parts(network, tokenizer, source.role, spec.name)
-    tokenizer_print = fingerprint_tokenizer(tokenizer)
+    with reading_errors(spec, "tokenizer"):
+        check_parts(network, tokenizer, source.role, spec.name)
+        tokenizer_print = fingerprint_tokenizer(tokenizer)
     sentences = read_sentence_files(spec)
     details = {
         "architecture": type(network).__name__,
         "tokenizer": tokenizer_print[:16],
-        "dtype": settings.dtype,
+        "dtype": number_format(network),
         "device": torch.device(device).type,
         **sentences.facts,
     }
@@ -109,10 +110,8 @@ def _pick_device(device: str) -> str:
 def _load_tokenizer(spec: ModelSpec, settings: LoadSettings) -> PreTrainedTokenizerBase:
     from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-    try:
+    with reading_errors(spec, "tokenizer"):
         tokenizer = AutoTokenizer.from_pretrained(**read_arguments(spec, settings))
-    except Exception as error:
-        raise loading_error(error, spec, "tokenizer") from None
     assert isinstance(tokenizer, PreTrainedTokenizerBase)
     check_vocabulary(tokenizer, spec.name)
     return tokenizer
@@ -121,7 +120,6 @@ def _load_tokenizer(spec: ModelSpec, settings: LoadSettings) -> PreTrainedTokeni
 def _load_network(source: ModelSource, settings: LoadSettings) -> PreTrainedModel:
     import torch
     import transformers
-    from safetensors import SafetensorError
 
     classes = {
         MASKED_LM: transformers.AutoModelForMaskedLM,
@@ -130,26 +128,15 @@ def _load_network(source: ModelSource, settings: LoadSettings) -> PreTrainedMode
         COREFERENCE_SCORER: transformers.AutoModel,
     }
     auto = classes.get(source.role.kind, transformers.AutoModelForSequenceClassification)
-    unreadable = (
-        OSError,
-        ValueError,
-        TypeError,
-        LookupError,
-        RuntimeError,
-        SafetensorError,
-        ImportError,
-        UnpicklingError,
-    )
-    try:
-        with quiet_transformers(), torch.random.fork_rng(devices=[]):  # weights that are missing are drawn at random
-            network, info = auto.from_pretrained(
-                config=source.config,
-                dtype=getattr(torch, settings.dtype),
-                output_loading_info=True,
-                **read_arguments(source.spec, settings),
-            )
-    except unreadable as error:
-        raise loading_error(error, source.spec, "weights") from None
+    refuse_outside(source.spec)
+    # Weights that are missing are drawn at random.
+    with reading_errors(source.spec, "weights"), quiet_transformers(), torch.random.fork_rng(devices=[]):
+        network, info = auto.from_pretrained(
+            config=source.config,
+            dtype=getattr(torch, settings.dtype),
+            output_loading_info=True,
+            **read_arguments(source.spec, settings),
+        )
     assert isinstance(network, transformers.PreTrainedModel)
     missing = sorted({*info["missing_keys"], *(str(key[0]) for key in info["mismatched_keys"])})
     if source.role.kind == ENCODER:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from uuid import uuid4
 
@@ -59,6 +62,59 @@ def fingerprint_tokenizer(tokenizer: PreTrainedTokenizerBase) -> str:
     special = json.dumps(tokenizer.special_tokens_map, sort_keys=True, default=str)
     kind = type(tokenizer).__name__
     return hashlib.sha256(f"{kind}\n{content}\n{special}".encode()).hexdigest()
+
+
+def fingerprint_reading(checkpoint: Checkpoint) -> str:
+    """Return a SHA-256 over what decides scores beside the fingerprint of a model: how texts are cut and fed, a slow tokenizer's files, and code.
+
+    The score cache has it in its keys. It is no part of the fingerprint, which baselines hold, so that those of earlier versions still name
+    the same model.
+    """
+    tokenizer = checkpoint.tokenizer
+    settings: dict[str, object] = {
+        "max_length": checkpoint.max_length,
+        "pooling": checkpoint.pooling,
+        "model_input_names": list(tokenizer.model_input_names),
+        "model_max_length": tokenizer.model_max_length,
+        "sides": [tokenizer.truncation_side, tokenizer.padding_side],
+    }
+    if not isinstance(tokenizer, _FastTokenizer):
+        settings["slow"] = _slow_content(tokenizer)
+    classes = [type(checkpoint.network), type(checkpoint.network.config), type(tokenizer)]
+    settings["code"] = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in _remote_code(classes)}
+    return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _slow_content(tokenizer: PreTrainedTokenizerBase) -> dict[str, object]:
+    """Return the settings of a slow tokenizer, and hashes of the files that it saves: vocabulary, merges or SentencePiece model."""
+    settings = {
+        name: value
+        for name, value in tokenizer.init_kwargs.items()
+        if isinstance(value, (bool, int, float, str))
+        and not name.startswith("_")
+        and not name.endswith(("_file", "path"))
+    }
+    files: object
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            tokenizer.save_pretrained(folder)
+            named = [path for path in sorted(Path(folder).iterdir()) if path.name != "tokenizer_config.json"]
+            files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in named}
+        except (
+            Exception
+        ):  # a tokenizer of someone's own that cannot be saved is not known, and its scores are stored for nobody
+            files = uuid4().hex
+    return {"class": type(tokenizer).__name__, "settings": settings, "files": files}
+
+
+def _remote_code(classes: list[type]) -> Iterator[Path]:
+    """Yield the files of code that came with a checkpoint, as transformers keeps it: all those in the folders of the classes' modules."""
+    modules = {
+        c.__module__ for kind in classes for c in kind.__mro__ if c.__module__.startswith("transformers_modules.")
+    }
+    folders = {Path(str(sys.modules[name].__file__)).parent for name in modules}
+    for folder in sorted(folders):
+        yield from sorted(folder.glob("*.py"))
 
 
 def known_by(model: Model) -> str:

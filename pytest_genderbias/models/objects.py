@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
@@ -12,11 +12,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
-from pytest_genderbias.errors import ModelError
+from pytest_genderbias.errors import BiasError, ModelError
 from pytest_genderbias.models.checkpoints import check_parts, longest_row
 from pytest_genderbias.models.config import role_of_config, settled_role
 from pytest_genderbias.models.fingerprint import fingerprint_tokenizer
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.number_format import number_format
 from pytest_genderbias.models.protocols import (
     CausalLM,
     CoreferenceScorer,
@@ -54,6 +55,7 @@ _INSTEAD = {
     "polars.DataFrame": "a polars DataFrame; write load_model(frame.to_dicts())",
     "spacy.Language": "a spaCy pipeline; write from_spacy(nlp)",
 }
+_CALLABLE = "expected module:callable that takes no arguments and returns a model"
 #: Roles of objects by protocol, after those that depend on labels.
 _ROLES: tuple[tuple[type, Role], ...] = (
     (MaskedLM, Role(MASKED_LM, "a masked LM")),
@@ -101,10 +103,18 @@ def wrap_object(target: object, spec: ModelSpec | None = None) -> Model:
     """
     kind = type(target).__name__
     spec = spec or ModelSpec(kind, kind, "object", kind)
-    fingerprint = target.fingerprint if isinstance(target, Fingerprinted) else None
+    try:
+        fingerprint = target.fingerprint if isinstance(target, Fingerprinted) else None
+        role = _role_of_object(target, spec.name)
+    except BiasError:
+        raise
+    except Exception as error:  # of the object's own attributes
+        raise ModelError(
+            f"{spec.name} cannot be read: {type(error).__name__}: {error}; expected the attributes of a protocol, as labels = ('a', 'b')"
+        ) from error
     if fingerprint is not None and not isinstance(fingerprint, str):
         raise ModelError(f"the fingerprint of {spec.name} should be a text, got {type(fingerprint).__name__}")
-    return Model(spec.name, spec.spec, _role_of_object(target, spec.name), fingerprint, {"architecture": kind}, target)
+    return Model(spec.name, spec.spec, role, fingerprint, {"architecture": kind}, target)
 
 
 def wrap_network(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str | None = None) -> Model:
@@ -118,7 +128,7 @@ def wrap_network(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, n
     details = {
         "architecture": type(network).__name__,
         "tokenizer": fingerprint_tokenizer(tokenizer)[:16],
-        "dtype": str(network.dtype).removeprefix("torch."),
+        "dtype": number_format(network),
         "device": network.device.type,
     }
     backend = Checkpoint(network, tokenizer, str(network.device), longest_row(config, tokenizer))
@@ -157,20 +167,34 @@ def inspect_object(spec: ModelSpec) -> ModelSource:
     """Call the callable of a ``module:callable`` spec and make a model of what it returns.
 
     Raises:
-        ModelError: the callable is missing or cannot be called, or it returns something that is no model.
+        ModelError: the module, the callable or what it returns cannot be had: the code raises an error, ends with ``SystemExit``, or returns
+            something that is no model.
     """
     module, _, attribute = spec.target.partition(":")
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
-    try:
-        make: Callable[[], object] = reduce(getattr, attribute.split("."), import_module(module))  # type: ignore[assignment]
+    with _errors_of_code(spec, "cannot be imported"):
+        namespace = import_module(module)
+    with _errors_of_code(spec, "cannot be found"):
+        make: object = reduce(getattr, attribute.split("."), namespace)
+    if not callable(make):
+        raise ModelError(f"{spec.spec} is a {type(make).__name__}; {_CALLABLE}")
+    with _errors_of_code(spec, "failed"):
         target = make()
-    except (ImportError, AttributeError, TypeError) as error:
-        raise ModelError(
-            f"{spec.spec} cannot be called: {error}; expected module:callable that returns a model"
-        ) from error
-    model = wrap(target, name=spec.name)
+        model = wrap(target, name=spec.name)
     return ModelSource(spec, model.role, target=model)
+
+
+@contextmanager
+def _errors_of_code(spec: ModelSpec, what: str) -> Iterator[None]:
+    """Raise whatever the user's code raises, also ``SystemExit``, as one error of this package; not an interruption by the user."""
+    try:
+        yield
+    except BiasError:
+        raise
+    except (Exception, SystemExit) as error:
+        reason = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise ModelError(f"{spec.spec} {what}: {' '.join(reason.split())[:500]}; {_CALLABLE}") from error
 
 
 def _checked_network(network: PreTrainedModel, tokenizer: object, name: str, labels: Sequence[str] | None) -> Model:
@@ -223,6 +247,8 @@ def _role_of_object(target: object, name: str) -> Role:
             )
         return role
     if isinstance(target, TextClassifier):
+        if isinstance(target.labels, str):
+            raise ModelError(f"the labels of {name} should be several texts, got the one text {target.labels!r:.80}")
         return Role(TEXT_CLASSIFIER, "a text classifier", tuple(map(str, target.labels)))
     for protocol, role in _ROLES:
         if isinstance(target, protocol):

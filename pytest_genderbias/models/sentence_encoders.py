@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TypeVar
 
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.model import UNKNOWN_POOLING
 from pytest_genderbias.models.source import checkpoint_file
 from pytest_genderbias.models.spec import ModelSpec
+from pytest_genderbias.text.printable import brief
 
 _MODULES, _LENGTHS = "modules.json", "sentence_bert_config.json"
 #: Modules that a sentence encoder may have: pooling is applied here, and normalising changes no cosine.
@@ -76,7 +78,12 @@ def _pooling_folder(spec: ModelSpec) -> str | None:
             f"{spec.name} is a sentence encoder with the module {', '.join(others)} ({_MODULES}); only {', '.join(_KNOWN_MODULES)} are "
             "applied here: give it as module:callable with encode(texts), or remove modules.json to measure its network alone"
         )
-    return folders.get("Pooling")
+    folder = folders.get("Pooling")
+    if folder is not None and (PurePath(folder).is_absolute() or ".." in PurePath(folder).parts or "\\" in folder):
+        raise ModelError(
+            f"{spec.target}/{_MODULES} names the folder {brief(folder)}, which is outside the encoder; copy the whole encoder again"
+        )
+    return folder
 
 
 def _read_json(spec: ModelSpec, name: str, kind: type[_Content]) -> _Content | None:
@@ -88,7 +95,7 @@ def _read_json(spec: ModelSpec, name: str, kind: type[_Content]) -> _Content | N
         content = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(content, kind):
             raise ValueError(f"expected a JSON {'object' if kind is dict else 'array'}, got {content!r:.60}")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} cannot be read: {error}; copy or save the whole sentence encoder again") from None
     return content
 

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import json
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, TypedDict
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from pytest_genderbias.errors import ModelError
+from pytest_genderbias.errors import BiasError, ModelError
 from pytest_genderbias.models import networks
 from pytest_genderbias.models.config import role_of_config, role_of_gguf, settled_role
+from pytest_genderbias.models.config_entries import entry
 from pytest_genderbias.models.roles import Role
-from pytest_genderbias.models.spec import ModelSpec
+from pytest_genderbias.models.spec import ADAPTER, ADAPTER_ADVICE, ModelSpec
 from pytest_genderbias.models.transformers_logging import quiet_transformers
+from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
+
+#: The number of layers in configs of several architectures, and the most that are built.
+_LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers")
+_MOST_LAYERS = 1000
 
 
 @dataclass(frozen=True)
@@ -70,9 +77,13 @@ def inspect_checkpoint(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
     is_gguf = spec.kind == "gguf"
     if is_gguf:
         _require_gguf(spec)
+    if checkpoint_file(spec, ADAPTER) is not None:
+        raise ModelError(f"{spec.name} {ADAPTER_ADVICE}")
     config = _read_config(spec, settings)
-    role = role_of_gguf(config, spec.name) if is_gguf else role_of_config(config)
-    return ModelSource(spec, settled_role(role, config, spec.name, settings.labels), config)
+    with reading_errors(spec, "config's entries"):  # of a wrong type
+        _refuse_size(config, spec.name)
+        role = role_of_gguf(config, spec.name) if is_gguf else role_of_config(config)
+        return ModelSource(spec, settled_role(role, config, spec.name, settings.labels), config)
 
 
 def read_arguments(spec: ModelSpec, settings: LoadSettings) -> ReadArguments:
@@ -107,7 +118,7 @@ def checkpoint_file(spec: ModelSpec, name: str) -> Path | None:
     return None
 
 
-def loading_error(error: Exception, spec: ModelSpec, part: str = "config") -> ModelError:
+def loading_error(error: BaseException, spec: ModelSpec, part: str = "config") -> ModelError:
     """Return the error of transformers as one that says which part of the model failed and what to do."""
     text = " ".join(str(error).split())
     if "trust_remote_code" in text:
@@ -128,15 +139,62 @@ def loading_error(error: Exception, spec: ModelSpec, part: str = "config") -> Mo
     )
 
 
+@contextmanager
+def reading_errors(spec: ModelSpec, part: str) -> Iterator[None]:
+    """Raise whatever reading a checkpoint raises as one :class:`ModelError`: files that break rules end in errors of many kinds.
+
+    The Rust code of tokenizers can panic, which is no ``Exception``; a checkpoint's own code can exit. Interruptions and timeouts pass.
+    """
+    try:
+        yield
+    except BiasError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise loading_error(error, spec, part) from None
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise loading_error(error, spec, part) from None
+
+
+def refuse_outside(spec: ModelSpec) -> None:
+    """Refuse an index of weights that names files outside the checkpoint's folder.
+
+    Raises:
+        ModelError: it does, or it cannot be read.
+    """
+    if spec.kind != "directory":
+        return
+    for name in ("model.safetensors.index.json", "pytorch_model.bin.index.json"):
+        path = checkpoint_file(spec, name)
+        if path is None:
+            continue
+        with reading_errors(spec, "index of the weights"):
+            index = json.loads(path.read_text(encoding="utf-8"))
+            files = index["weight_map"].values()
+            outside = next((f for f in files if not isinstance(f, str) or PurePath(f).name != f or "\\" in f), None)
+        if outside is not None:
+            raise ModelError(
+                f"{path} names the file {brief(outside)} for a weight; expected the name of a file in the same folder: save the checkpoint again"
+            )
+
+
+def _refuse_size(config: PreTrainedConfig, name: str) -> None:
+    """Refuse a config with so many layers that building the network would not end."""
+    for key in _LAYERS:
+        layers = entry(config, key)
+        if isinstance(layers, int) and layers > _MOST_LAYERS:
+            raise ModelError(
+                f"the config of {name} has {key}: {layers}; expected at most {_MOST_LAYERS}: copy the checkpoint again"
+            )
+
+
 def _read_config(spec: ModelSpec, settings: LoadSettings) -> PreTrainedConfig:
     from transformers import AutoConfig, PreTrainedConfig
 
     _register_network(spec)
-    try:
-        with quiet_transformers():
-            config = AutoConfig.from_pretrained(**read_arguments(spec, settings))
-    except Exception as error:  # config classes raise errors of many kinds for entries of a wrong type
-        raise loading_error(error, spec) from None
+    with reading_errors(spec, "config"), quiet_transformers():
+        config = AutoConfig.from_pretrained(**read_arguments(spec, settings))
     assert isinstance(config, PreTrainedConfig)
     return config
 
@@ -144,7 +202,9 @@ def _read_config(spec: ModelSpec, settings: LoadSettings) -> PreTrainedConfig:
 def _register_network(spec: ModelSpec) -> None:
     """Register the network of a checkpoint with transformers if it is one of this package."""
     path = checkpoint_file(spec, "config.json")
-    with suppress(OSError, ValueError, AttributeError, TypeError):  # _read_config reports an unreadable config
+    with suppress(
+        OSError, ValueError, AttributeError, TypeError, RecursionError
+    ):  # _read_config reports an unreadable config
         if path is not None:
             networks.register(json.loads(path.read_text(encoding="utf-8")).get("model_type"))
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path, PureWindowsPath
 
-from pytest_genderbias.errors import DataFileError, ModelError, SettingError
+from pytest_genderbias.errors import BiasError, DataFileError, ModelError, SettingError
+from pytest_genderbias.text.printable import brief
 
 #: Short names for the usual hub ids.
 ALIASES = {
@@ -38,6 +39,7 @@ ALIASES = {
 }
 DEMOS = {"demo-mlm": "mlm", "demo-lm": "lm", "demo-nli": "nli"}
 DEMO_FOLDER = Path(__file__).resolve().parents[1] / "demo"
+_LONG = 300  #: characters of a spec that a message repeats
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _OBJECT = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*(?:\.\w+)*")
 
@@ -47,6 +49,13 @@ _LONGEST_NAME = 128
 _DEVICES = frozenset(("CON", "PRN", "AUX", "NUL", *(f"{port}{i}" for port in ("COM", "LPT") for i in range(10))))
 
 SEED = "{seed}"  #: placeholder in a spec for the number of a restart
+
+
+ADAPTER = "adapter_config.json"  #: a file of the peft library: what to add to the weights of another checkpoint
+ADAPTER_ADVICE = (
+    f"has an adapter ({ADAPTER}), which is not applied here: the network without it would be measured; merge it with peft "
+    "(merge_and_unload()), save the result with save_pretrained(), and give that folder"
+)
 
 
 def check_name(name: str) -> str:
@@ -136,8 +145,21 @@ def parse_spec(text: str) -> ModelSpec:
     ModelSpec(name='candidate', spec='bert-base', kind='hub', target='google-bert/bert-base-uncased')
 
     Raises:
-        ModelError: the directory is missing, empty or without a checkpoint, the file is of an unknown kind, or its first row cannot be read.
+        ModelError: the directory is missing, empty or without a checkpoint, the file is of an unknown kind, its first row cannot be read, or
+            no path can be made of the text (``~nosuchuser/x``, thousands of characters).
     """
+    try:
+        return _parsed(text)
+    except BiasError:
+        raise
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: no such user; ValueError: a NUL character
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise ModelError(
+            f"{brief(text)} cannot be looked up as a path: {reason}; expected [NAME=]SPEC, one of {_known()}"
+        ) from None
+
+
+def _parsed(text: str) -> ModelSpec:
     match = re.fullmatch(rf"({_NAME})=(.+)", text.strip())
     return _named(_parse(match[1], match[2]) if match else _parse("", text.strip()))
 
@@ -165,7 +187,7 @@ def _parse(name: str, spec: str) -> ModelSpec:
         return ModelSpec(name or _safe(spec.rpartition(":")[2]), spec, "object", spec)
     if spec.startswith((".", "/", "~")) or spec.count("/") > 1 or not re.fullmatch(r"[\w.-]+(?:/[\w.-]+)?", spec):
         raise ModelError(
-            f"no directory {spec}; expected a checkpoint's directory, a file of vectors or predictions, text:FILE, a hub id, module:callable, or one of {_known()}"
+            f"no directory {spec if len(spec) < _LONG else brief(spec)}; expected a checkpoint's directory, a file of vectors or predictions, text:FILE, a hub id, module:callable, or one of {_known()}"
         )
     return ModelSpec(name or _safe(spec.rpartition("/")[2]), spec, "hub", spec)
 
@@ -187,6 +209,8 @@ def parse_specs(texts: Iterable[str]) -> list[ModelSpec]:
 
 
 def _check_directory(path: Path) -> None:
+    if (path / ADAPTER).is_file():
+        raise ModelError(f"{path} {ADAPTER_ADVICE}")
     if not any(path.iterdir()):
         raise ModelError(
             f"{path} is empty; expected a checkpoint: config.json, weights (model.safetensors) and a tokenizer"

@@ -24,6 +24,8 @@ from pytest_genderbias.errors import DataFileError, ModelError, UnknownNameError
 MATRIX_NAMES = ("vectors", "embeddings", "matrix")
 WORD_NAMES = ("words", "vocab", "vocabulary")
 
+#: An array that takes more bytes than this, and more often than this its packed size, is no array of vectors.
+_MOST_UNPACKED, _MOST_RATIO = 1 << 26, 50
 _ARRAYS = (".npz", ".npy", ".safetensors")
 _HEADER = re.compile(r"([0-9]{1,12}) ([1-9][0-9]{0,5})")
 #: What NumPy raises for a damaged header.
@@ -308,6 +310,7 @@ def _open_array(path: Path, form: str) -> tuple[NDArray[np.generic], list[str]]:
         return np.load(path, mmap_mode="r", allow_pickle=False), []
     if form == ".safetensors":
         return _open_safetensors(path), []
+    _refuse_bomb(path)
     with np.load(path, allow_pickle=False) as file:
         names = [next((name for name in known if name in file.files), None) for known in (MATRIX_NAMES, WORD_NAMES)]
         if names[0] is None or names[1] is None:
@@ -320,6 +323,19 @@ def _open_array(path: Path, form: str) -> tuple[NDArray[np.generic], list[str]]:
                 f"{path}: the words should be an array of texts, shape (n,), got {words.dtype} of the shape {words.shape}"
             )
         return file[names[0]], np.char.decode(words, "utf-8").tolist() if words.dtype.kind == "S" else words.tolist()
+
+
+def _refuse_bomb(path: Path) -> None:
+    """Refuse an archive that would unpack to far more than vectors can be packed: their numbers hardly compress."""
+    if not zipfile.is_zipfile(path):
+        return  # which NumPy reports
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            if member.file_size > max(_MOST_UNPACKED, _MOST_RATIO * member.compress_size):
+                raise ModelError(
+                    f"{path}: {member.filename!r:.60} takes {member.compress_size:,} bytes and would unpack to {member.file_size:,}; save it "
+                    "with np.savez"
+                )
 
 
 def _open_safetensors(path: Path) -> NDArray[np.generic]:
@@ -369,6 +385,8 @@ def _json_words(path: Path) -> Iterator[tuple[int, object]]:
         words = json.loads("\n".join(text for _, text in read_lines(path)))
     except json.JSONDecodeError as error:
         raise ModelError(f"{place(path, error.lineno)}: not valid JSON: {error.msg} at column {error.colno}") from None
+    except (RecursionError, ValueError) as error:  # nested too deep, or a number of thousands of digits
+        raise ModelError(f"{path}: not a list of words: {error}") from None
     if not isinstance(words, list):
         raise ModelError(
             f"{path}: expected a list of words, one for each row of the matrix, got a {type(words).__name__}"

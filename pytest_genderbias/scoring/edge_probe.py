@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.folders import write_whole
+from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.base import check_finite
@@ -100,6 +101,7 @@ class EdgeProbe:
     ) -> Head:
         key: dict[str, object] = {
             "model": self._model.fingerprint,
+            "reading": fingerprint_reading(self._model.backend),
             "device": self._model.details.get("device"),
             "data": training.digest,
             "seed": seed,

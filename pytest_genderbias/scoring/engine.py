@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.fingerprint import fingerprint_reading
+from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.scoring.base import Scorer, answer_width
 from pytest_genderbias.scoring.generation import sampled_texts
 from pytest_genderbias.scoring.scorers import make_scorer, vocabulary_texts
@@ -28,6 +29,9 @@ from pytest_genderbias.suites.query import BesideText, GeneratedTokens, Query, S
 #: Queries whose cases take longer set a ``window`` of their own.
 WINDOW, WINDOW_ON_GPU = 512, 4096
 FIRST_LOOK = 64  #: cases before the first check whether they are enough
+_CHECKED = (
+    "checked/1"  #: raise this whenever answers of objects are checked for more, since stored ones are not checked again
+)
 _KEEP_EVERY = 5.0  #: seconds between two writes to the cache
 
 #: Returns whether the answer so far is enough, so that scoring can stop.
@@ -233,6 +237,7 @@ def _key(cases: Cases, query: Query, model: Model, digest: str, settings: ScoreS
     """Return what determines the scores: the key of the cache."""
     return {
         "model": model.fingerprint,
+        "reading": fingerprint_reading(model.backend) if isinstance(model.backend, Checkpoint) else _CHECKED,
         "labels": model.role.labels,
         "dtype": model.details.get("dtype"),
         "device": model.details.get("device"),

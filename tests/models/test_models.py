@@ -728,7 +728,7 @@ class Logits(Pairs):
         ("disco-names", Transposed(), "array of the shape"),
         ("lm-occupation", TooFew(), "array of the shape"),
         ("nli-occupation", TwoLabels(), "array of the shape"),
-        ("nli-occupation", Logits(), "do not sum to one"),
+        ("nli-occupation", Logits(), "gives 4, expected probabilities, 0 to 1"),
     ],
 )
 def test_objects_that_answer_wrongly_are_refused(suite, model, words):

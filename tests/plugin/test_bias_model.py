@@ -48,5 +48,5 @@ def test_the_command_line_names_the_import_error(project: pytest.Pytester) -> No
     result = project.runpytest(*NLI, "--bias-model=m=no_such_module:make")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*ModelError: no_such_module:make cannot be called: No module named 'no_such_module'*"]
+        ["*ModelError: no_such_module:make cannot be imported: ModuleNotFoundError: No module named 'no_such_module'*"]
     )

@@ -16,10 +16,13 @@ from pytest_genderbias.errors import BiasError, ModelError, SettingError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, MitigationRun, ModelOrSpec, held_folder
+from pytest_genderbias.models.fingerprint import fingerprint_reading
+from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.recipes.progress import show_steps
 from pytest_genderbias.recipes.recipe import ENCODER, Recipe, Row, Training
 
 _COMPRESSION = "probe-compression"
+_VERSION = 1  #: of the training of a new head; a head of another version is trained again
 _SETTINGS_OF_ANY_SUITE = ("data", "cache", "seed", "batch_tokens", "progress")
 
 
@@ -71,7 +74,9 @@ def _with_new_head(
             f"{loaded.name} has no fingerprint, so its encoder cannot be frozen under a new head; leave superficial out, or mitigate a checkpoint"
         )
     key = {
+        "version": _VERSION,
         "model": loaded.fingerprint,
+        "reading": fingerprint_reading(loaded.backend) if isinstance(loaded.backend, Checkpoint) else None,
         "recipe": recipe.settings(),
         "freeze": ENCODER,
         "seed": seed,
