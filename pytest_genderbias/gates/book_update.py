@@ -62,10 +62,24 @@ def update_book(
     path = book_path(directory, model, module)
     if not decide(entries_of(path, read_contents(path))):
         return BookChange()
+    return _change(path, model, module, lambda contents: decide(entries_of(path, contents)))
+
+
+def write_entries(
+    directory: Path, model: str, module: str, entries: Mapping[str, NewEntry], remove: frozenset[str] = frozenset()
+) -> Path:
+    """Write accepted entries into a baseline file, and remove others, whatever is stored; errors as :func:`update_book`."""
+    path = book_path(directory, model, module)
+    _change(path, model, module, lambda contents: BookChange(entries, remove))
+    return path
+
+
+def _change(path: Path, model: str, module: str, decide: Callable[[Mapping[str, object]], BookChange]) -> BookChange:
+    """Change a baseline file under the lock, by the JSON of the entries that it has then; errors as :func:`update_book`."""
     try:
         with locked_file(path.with_name(_LOCK), _PATIENCE, remove=True):
             before = read_contents(path)
-            change = decide(entries_of(path, before))
+            change = decide(before)
             if change:
                 _write(path, model, module, before, change)
             return change
@@ -79,14 +93,6 @@ def update_book(
         raise BaselineError(
             f"{path} cannot be written: {error.strerror or error}; nothing that was there is lost"
         ) from None
-
-
-def write_entries(
-    directory: Path, model: str, module: str, entries: Mapping[str, NewEntry], remove: frozenset[str] = frozenset()
-) -> Path:
-    """Write accepted entries into a baseline file, and remove others, whatever is stored; errors as :func:`update_book`."""
-    update_book(directory, model, module, lambda stored: BookChange(entries, remove))
-    return book_path(directory, model, module)
 
 
 def _write(path: Path, model: str, module: str, before: Mapping[str, object], change: BookChange) -> None:
@@ -121,7 +127,7 @@ def _sweep(book: Path, names: Iterable[str]) -> None:
     books = {book, *book.parent.glob("*.json")}
     try:
         named = {path for other in books for path in _named_items(other)}
-    except BaselineError:  # another book cannot be read: what it names is not known
+    except (BaselineError, ValueError):  # another book cannot be read: what it names is not known
         return
     ours = tuple(f"{other.stem}." for other in books)
     of_earlier_versions = {f"{book.stem}.{file_name(name)}.npz" for name in names}
@@ -133,8 +139,12 @@ def _sweep(book: Path, names: Iterable[str]) -> None:
 
 
 def _named_items(book: Path) -> set[Path]:
-    entries = entries_of(book, read_contents(book))
-    return {items_path(book, name, entry.items_sha256) for name, entry in entries.items() if entry.items_sha256}
+    digests = {
+        name: content.get("items_sha256")
+        for name, content in read_contents(book).items()
+        if isinstance(content, Mapping)
+    }
+    return {items_path(book, name, digest) for name, digest in digests.items() if isinstance(digest, str)}
 
 
 # Whether an entry changes.

@@ -25,7 +25,14 @@ from pytest_genderbias.gates.wording import (
     format_record,
 )
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_mapping, read_schema
+from pytest_genderbias.measurement.plain_data import (
+    as_plain,
+    from_plain,
+    read_dataclass,
+    read_mapping,
+    read_schema,
+    read_value,
+)
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
 
@@ -203,9 +210,9 @@ class SettledJudgement:
             DataFileError: a key is missing, unknown or of another type.
         """
         content = read_mapping(data, "judgement")
-        outcome, test = str(content.pop("outcome", "")), str(content.pop("test", ""))
+        outcome, test = (read_value(str, content.pop(key, ""), f"judgement.{key}") for key in ("outcome", "test"))
         content.pop("failed", None)
-        return cls(Judgement.from_dict(content), outcome, test)
+        return cls(Judgement.from_dict(content), str(outcome), str(test))
 
 
 _FORGIVEN = {XFAIL: " (xfail)", CAUGHT: " (caught by the test)"}

@@ -34,6 +34,7 @@ ALL_CASES = f"{SUITE_CASES}, all of them"  #: what bounds are over where every c
 
 SCHEMA = 1  #: of :meth:`Measurement.to_dict`
 _WHERE = "measurement"
+_DIRECTIONS = ("higher", "lower", "away")
 _PLAIN_FIELDS = (
     "suite", "model", "values", "intervals", "bounds", "reasons", "null", "statistics", "n", "n_total", "signature", "notes",
 )  # fmt: skip
@@ -176,7 +177,7 @@ class Measurement(Displayed):
         """Return the measurement that :meth:`to_dict` wrote. Tuples inside records and settings have become lists.
 
         Raises:
-            DataFileError: a key is missing, unknown or of another type, or the schema is another.
+            DataFileError: a key is missing, unknown or of another type, the schema is another, or parts do not belong to each other.
         """
         content = read_schema(data, SCHEMA, _WHERE)
         known = ("main", *_PLAIN_FIELDS, "records", "arrays", "sums")
@@ -197,6 +198,7 @@ class Measurement(Displayed):
         for key, packed in (("arrays", arrays), ("sums", sums)):
             if not isinstance(packed, str):
                 raise DataFileError(f"{_WHERE}.{key}: expected a text, got {brief(packed)}")
+        _check_agreement(read)
         by_statistic = _read_sums(unpack_arrays(str(sums), f"{_WHERE}.sums"))
         return cls(**read, items=unpack_arrays(str(arrays), f"{_WHERE}.arrays"), sums=by_statistic)
 
@@ -212,6 +214,36 @@ class Measurement(Displayed):
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _check_agreement(read: Mapping[str, Any]) -> None:
+    """Reject fields that do not belong to each other: everything about a statistic is there, and the signature can be compared.
+
+    Raises:
+        DataFileError: they do not.
+    """
+    for key in ("statistics", "intervals", "bounds"):
+        if missing := sorted(read["values"].keys() - read[key].keys()):
+            raise DataFileError(
+                f"{_WHERE}.{key}: expected the names {', '.join(read['values'])}, {', '.join(missing)} missing"
+            )
+    for name, about in read["statistics"].items():
+        if about.direction not in _DIRECTIONS:
+            expected = ", ".join(_DIRECTIONS)
+            raise DataFileError(
+                f"{_WHERE}.statistics.{name}.direction: expected one of {expected}, got {brief(about.direction)}"
+            )
+    signature = read["signature"]
+    for key in ("settings", "data", "sample", "model"):
+        if not isinstance(signature.get(key), Mapping):
+            raise DataFileError(f"{_WHERE}.signature.{key}: expected a mapping, got {brief(signature.get(key))}")
+    if missing := [key for key in ("digest", "definition") if key not in signature]:
+        raise DataFileError(
+            f"{_WHERE}.signature: expected the keys digest and definition, {' and '.join(missing)} missing"
+        )
+    restarts = signature["settings"].get("restarts", 0)
+    if type(restarts) is not int or restarts < 0:
+        raise DataFileError(f"{_WHERE}.signature.settings.restarts: expected a whole number, got {brief(restarts)}")
 
 
 def _read_sums(arrays: Arrays) -> SumsByStatistic:

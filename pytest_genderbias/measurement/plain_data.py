@@ -64,24 +64,21 @@ def from_plain(value: object, where: str = "plain value") -> object:
     """Return what :func:`as_plain` was given, with lists for tuples.
 
     Raises:
-        DataFileError: more than 64 values are inside each other, or a float that JSON does not have is another text. ``where`` begins the
-            message.
+        DataFileError: more than 64 mappings and lists are inside each other. ``where`` begins the message.
 
     >>> from_plain({"a": [0.5, {"float": "inf"}]})
     {'a': [0.5, inf]}
     """
     check_depth(value, where)
-    return _from_plain(value, where)
+    return _from_plain(value)
 
 
-def _from_plain(value: object, where: str) -> object:
+def _from_plain(value: object) -> object:
     if isinstance(value, Mapping):
-        if set(value) == {_FLOAT} and isinstance(value[_FLOAT], str):
-            if value[_FLOAT] not in _NOT_IN_JSON:
-                raise DataFileError(f"{where}: expected {', '.join(_NOT_IN_JSON)}, got {brief(value[_FLOAT])}")
+        if set(value) == {_FLOAT} and isinstance(value[_FLOAT], str) and value[_FLOAT] in _NOT_IN_JSON:
             return float(value[_FLOAT])
-        return {str(key): _from_plain(item, where) for key, item in value.items()}
-    return [_from_plain(item, where) for item in value] if isinstance(value, list) else value
+        return {str(key): _from_plain(item) for key, item in value.items()}
+    return [_from_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def pack_arrays(arrays: Arrays) -> str:
@@ -146,7 +143,7 @@ def read_schema(data: object, schema: int, where: str) -> dict[str, object]:
     version = content.pop("schema", None)
     if version != schema:
         raise DataFileError(
-            f"{where}: expected schema {schema}, got {version!r}; read it with the version of pytest-genderbias that wrote it"
+            f"{where}: expected schema {schema}, got {brief(version)}; read it with the version of pytest-genderbias that wrote it"
         )
     return content
 

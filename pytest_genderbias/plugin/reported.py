@@ -12,6 +12,8 @@ from pytest_genderbias.gates.judgement import AcceptedValue, SettledJudgement
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import read_dataclass, read_mapping, read_schema, read_value
 from pytest_genderbias.plugin.reasons import Unjudged
+from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.strict_json import check_depth
 
 SCHEMA = 1
 _WHERE = "outcome of a test"
@@ -56,7 +58,7 @@ class ProposedEntry:
         content = read_mapping(data, "proposed entry")
         items, gates = content.get("items"), content.get("gates")
         return cls(
-            NewEntry(BaselineEntry.from_dict(content.get("entry")), base64.b64decode(items) if isinstance(items, str) else None),
+            NewEntry(BaselineEntry.from_dict(content.get("entry")), None if items is None else _unpacked(items)),
             None if gates is None else _tolerances(gates),
             {
                 statistic: AcceptedValue.from_dict(value)
@@ -112,6 +114,7 @@ class ReportedOutcome:
         Raises:
             DataFileError: a key is missing or a value is of another type, or the schema is another.
         """
+        check_depth(data, _WHERE)
         content = read_schema(data, SCHEMA, _WHERE)
         if missing := sorted(_KEYS - content.keys()):
             raise DataFileError(f"{_WHERE}: expected the keys {', '.join(sorted(_KEYS))}, {', '.join(missing)} missing")
@@ -137,6 +140,15 @@ def _list(value: object) -> list[object]:
     if not isinstance(value, list):
         raise DataFileError(f"{_WHERE}: expected a list, got {value!r:.80}")
     return value
+
+
+def _unpacked(items: object) -> bytes:
+    try:
+        return base64.b64decode(items if isinstance(items, str) else "?", validate=True)
+    except ValueError as error:
+        raise DataFileError(
+            f"items of a proposed entry: expected bytes in base64, got {brief(items)} ({error})"
+        ) from None
 
 
 def _tolerances(value: object) -> dict[str, float]:

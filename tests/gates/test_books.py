@@ -16,7 +16,7 @@ import pytest
 from support.hand_made import hand_made
 
 from pytest_genderbias import Baseline
-from pytest_genderbias.errors import BaselineError, InconsistentEntryError
+from pytest_genderbias.errors import BaselineError, DataFileError, InconsistentEntryError
 from pytest_genderbias.gates import item_file
 from pytest_genderbias.gates.book import book_path, entry_of, items_path, read_book, read_items
 from pytest_genderbias.gates.book_update import BookChange, update_book, write_entries
@@ -94,7 +94,7 @@ def test_a_file_that_is_no_baseline_is_one_error_and_stays_as_it_is(tmp_path: Pa
         assert str(path) in text and message in text and "\n" not in text and len(text) < 700
         assert "delete" not in text, "no advice of ours loses the accepted reasons"
     with pytest.raises(BaselineError):
-        write_entries(tmp_path, "m", "t.py", {"tiny": entry_of(hand_made())})
+        update_book(tmp_path, "m", "t.py", lambda stored: BookChange({"tiny": entry_of(hand_made())}))
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
     module_and_names(path)
 
@@ -413,3 +413,18 @@ def test_an_update_that_changes_nothing_needs_no_right_to_write(
     stored_book(tmp_path)
     monkeypatch.setattr("pytest_genderbias.gates.book_update.locked_file", lambda *_, **__: pytest.fail("locked"))
     assert not update_book(tmp_path, "m", "t.py", lambda stored: BookChange())
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ("@", "expected bytes in base64, got '@'"),
+        (5, "expected bytes in base64, got 5"),
+        ("\u00e4", "expected bytes in base64"),
+    ],
+    ids=["no base64", "a number", "no ASCII"],
+)
+def test_a_proposed_entry_with_damaged_items_is_one_error(items: object, message: str) -> None:
+    content = {**ProposedEntry(entry_of(hand_made())).to_dict(), "items": items}
+    with pytest.raises(DataFileError, match=message):
+        ProposedEntry.from_dict(content)

@@ -112,8 +112,9 @@ def test_arrays_are_compared_bit_for_bit() -> None:
 @settings(deadline=None, max_examples=60)
 def test_no_number_or_text_is_lost(small: Measurement, values: list, record: dict, array: list, labels: list) -> None:
     intervals = {f"s{i}": Interval(-np.inf, v or 0.0, 0.95, "items", "t") for i, v in enumerate(values)}
+    statistics = dict.fromkeys(intervals, small.statistics[small.main])
     before = replace(
-        small, values={f"s{i}": v for i, v in enumerate(values)}, intervals=intervals, records=[record],
+        small, values={f"s{i}": v for i, v in enumerate(values)}, intervals=intervals, bounds=intervals, statistics=statistics, records=[record],
         null={"s0": Null("labels", 3, float("nan"), 0.0, float("inf"), 0.5)},
         items={"array": np.asarray(array), "labels": np.asarray(labels, dtype=np.str_), "file": np.float32(1.5)},
     )  # fmt: skip
@@ -141,6 +142,13 @@ def test_an_array_of_objects_is_refused_and_not_pickled(small: Measurement) -> N
         replace(small, items={"x": np.asarray([{}])}).to_dict()
 
 
+def nested(depth: int) -> list:
+    value: list = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -154,6 +162,12 @@ def test_an_array_of_objects_is_refused_and_not_pickled(small: Measurement) -> N
         (lambda d: {**d, "intervals": {"a": {"low": 1}}}, r"measurement.intervals.a: expected the keys low, high, .* missing"),
         (lambda d: {**d, "notes": [1]}, r"measurement.notes\[0\]: expected a text, got 1"),
         (lambda d: {**d, "main": "no"}, r"measurement.main: expected one of .*, got 'no'"),
+        (lambda d: {**d, "main": []}, r"measurement.main: expected one of .*, got \[\]"),
+        (lambda d: {**d, "bounds": {}}, r"measurement.bounds: expected the names .* missing"),
+        (lambda d: {**d, "signature": {**d["signature"], "model": 1}}, r"measurement.signature.model: expected a mapping, got 1"),
+        (lambda d: {**d, "signature": {**d["signature"], "settings": {"restarts": "x"}}}, r"settings.restarts: expected a whole number"),
+        (lambda d: {**d, "notes": [{"float": "zero"}]}, r"measurement.notes\[0\]: expected a text, got {'float': 'zero'}"),
+        (lambda d: {**d, "records": nested(100)}, r"measurement.records: expected at most 64 mappings and lists inside each other"),
         (lambda d: {**d, "arrays": "AAAA"}, r"measurement.arrays: expected an .npz archive, got a damaged one: BadZipFile"),
         (lambda d: {**d, "arrays": d["arrays"][:-40]}, r"measurement.arrays: expected an .npz archive, got a damaged one"),
         (lambda d: {**d, "arrays": "@"}, r"measurement.arrays: expected an .npz archive in base64, got '@'"),
