@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import importlib
+import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -15,16 +17,17 @@ from pytest_genderbias.text.plain_files import (
     MOST_UNPACKED,
     not_utf8,
     open_regular,
-    parse_json,
     raw_lines,
 )
 from pytest_genderbias.text.printable import brief, brief_list
+from pytest_genderbias.text.strict_json import parse_json
 
 #: The line number of a row, and its cells by column.
 Row = tuple[int, dict[str, Any]]
 #: Receives the error of an unreadable line. If it does not raise, the line is skipped.
 OnBroken = Callable[[DataFileError], object]
 
+_ESCAPED, _HALF = re.compile(r"\\u[dD]"), re.compile("[\ud800-\udfff]")  #: Lone surrogates, which UTF-8 cannot encode.
 _LARGEST_FIELD = min(sys.maxsize, 2**31 - 1)  # a C long, which has 32 bits on some systems
 
 
@@ -194,10 +197,24 @@ def read_objects(path: Path, columns: Sequence[str] = (), on_broken: OnBroken = 
 
 
 def _object(path: Path, number: int, text: str) -> dict[str, Any]:
-    row = parse_json(text, place(path, number))
+    row = read_json(path, text, number)
     if not isinstance(row, dict):
         raise DataFileError(f"{place(path, number)}: expected a JSON object, got {brief(text[:40])}")
     return row
+
+
+def read_json(path: Path, text: str, line: int | None = None) -> Any:
+    """Return the JSON value of a data set, whose texts can be encoded; ``line`` is the line that the text is, if it is one.
+
+    Raises:
+        DataFileError: as :func:`~pytest_genderbias.text.strict_json.parse_json`; a text has a lone surrogate.
+    """
+    value = parse_json(text, str(path), line, finite=False)
+    if _ESCAPED.search(text) and _HALF.search(json.dumps(value, ensure_ascii=False)):
+        raise DataFileError(
+            f"{place(path, line or 1)}: a text has a lone surrogate (\\ud800 to \\udfff without its pair)"
+        )
+    return value
 
 
 def _csv_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:

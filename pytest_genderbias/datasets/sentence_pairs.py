@@ -6,9 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_genderbias.datasets.files import Row, place, read_lines, read_name, read_rows, read_text, refuse_repeats
+from pytest_genderbias.datasets.files import (
+    Row,
+    place,
+    read_json,
+    read_lines,
+    read_name,
+    read_rows,
+    read_text,
+    refuse_repeats,
+)
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.text.plain_files import parse_json
 from pytest_genderbias.text.printable import brief
 
 #: The female counterpart of each male person of BEC-Pro (Bartl et al. 2020), by the last word of the phrase.
@@ -128,7 +136,7 @@ def _official_stereoset(path: Path) -> list[Row]:
     """Return the entries of the official file, with their number instead of a line number."""
     text = "\n".join(line for _, line in read_lines(path))
     try:
-        entries = parse_json(text, place(path, 1))["data"]["intrasentence"]
+        entries = read_json(path, text)["data"]["intrasentence"]
     except (KeyError, TypeError):
         raise DataFileError(
             f"{path}:1: expected an object with data.intrasentence, as in the official release"

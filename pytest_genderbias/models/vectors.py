@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import struct
 import zipfile
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.files import place, read_lines
 from pytest_genderbias.errors import DataFileError, ModelError, UnknownNameError
+from pytest_genderbias.text.strict_json import parse_json
 
 #: Names of the matrix in an .npz or .safetensors file, and of the words in an .npz file; the first of them is the documented one.
 MATRIX_NAMES = ("vectors", "embeddings", "matrix")
@@ -381,12 +381,7 @@ def _vocabulary(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _json_words(path: Path) -> Iterator[tuple[int, object]]:
-    try:
-        words = json.loads("\n".join(text for _, text in read_lines(path)))
-    except json.JSONDecodeError as error:
-        raise ModelError(f"{place(path, error.lineno)}: not valid JSON: {error.msg} at column {error.colno}") from None
-    except (RecursionError, ValueError) as error:  # nested too deep, or a number of thousands of digits
-        raise ModelError(f"{path}: not a list of words: {error}") from None
+    words = parse_json("\n".join(text for _, text in read_lines(path)), str(path))
     if not isinstance(words, list):
         raise ModelError(
             f"{path}: expected a list of words, one for each row of the matrix, got a {type(words).__name__}"

@@ -1,4 +1,4 @@
-"""Files of others: only regular files are opened, they are read within bounds, text is UTF-8, and JSON is plain.
+"""Files of others: only regular files are opened, they are read within bounds, and text is UTF-8.
 
 A pipe, a device or a socket in place of a file would wait for ever, or never end; a small compressed file may unpack to
 terabytes. Errors name the file, and the line of a wrong byte.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
-import re
 import stat
 import zlib
 from collections.abc import Iterator
@@ -21,7 +19,6 @@ from pytest_genderbias.errors import DataFileError, SettingError
 MOST_LINE = 64 << 20  #: The longest line in bytes.
 MOST_UNPACKED = 64 << 20  #: Bytes that any compressed file may unpack to.
 MOST_RATIO = 250  #: What a larger one may have, as a multiple of its size. Texts are compressed to a twentieth at best.
-MOST_DEPTH = 64  #: The deepest nesting of lists and objects in JSON.
 
 _KINDS = {
     stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
@@ -140,49 +137,6 @@ def read_whole(path: Path, most: int) -> str:
         raise not_utf8(
             path, line, error.object[error.start], error.start - content.rfind(b"\n", 0, error.start)
         ) from None
-
-
-_ESCAPED, _HALF = re.compile(r"\\u[dD]"), re.compile("[\ud800-\udfff]")  # lone surrogates, which UTF-8 cannot encode
-
-
-def parse_json(text: str, where: str) -> Any:
-    """Return the value of a JSON text.
-
-    Args:
-        text: The JSON.
-        where: File and line, with which an error begins.
-
-    Raises:
-        DataFileError: the text is not valid JSON, or nested deeper than 64 levels; a number has thousands of digits; a text has a
-            lone surrogate.
-
-    >>> parse_json('{"a": [1, "b"]}', "x.jsonl:1")
-    {'a': [1, 'b']}
-    """
-    deep = f"{where}: cannot be read as JSON: expected at most {MOST_DEPTH} levels of lists and objects, got more"
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        line = f" of line {error.lineno}" if error.lineno > 1 else ""
-        raise DataFileError(f"{where}: not valid JSON: {error.msg} at column {error.colno}{line}") from None
-    except RecursionError:
-        raise DataFileError(deep) from None
-    except ValueError:
-        raise DataFileError(f"{where}: cannot be read as JSON: a number has thousands of digits") from None
-    if text.count("[") + text.count("{") > MOST_DEPTH and _is_deep(value):
-        raise DataFileError(deep)
-    if _ESCAPED.search(text) and _HALF.search(json.dumps(value, ensure_ascii=False)):
-        raise DataFileError(f"{where}: a text has a lone surrogate (\\ud800 to \\udfff without its pair)")
-    return value
-
-
-def _is_deep(value: object) -> bool:
-    """Return whether lists and objects are nested deeper than :data:`MOST_DEPTH`."""
-    level = [value]
-    for _ in range(MOST_DEPTH):
-        containers = (x.values() if isinstance(x, dict) else x for x in level if isinstance(x, (dict, list)))
-        level = [child for children in containers for child in children if isinstance(child, (dict, list))]
-    return bool(level)
 
 
 def not_utf8(path: Path, line: int, byte: int, position: int) -> DataFileError:

@@ -14,12 +14,14 @@ from pytest_genderbias.errors import DataFileError
 MOST_DEPTH = 64  #: values inside each other
 
 
-def parse_json(text: str, where: str) -> object:
+def parse_json(text: str, where: str, line: int | None = None, finite: bool = True) -> object:
     """Return the value of a JSON text.
 
     Args:
         text: the text, without a byte order mark.
         where: what is read, a file; it begins every message, with the line where there is one.
+        line: the line of the file that the text is; ``None`` if it is the whole file.
+        finite: whether ``NaN`` and infinite numbers are refused. In rows of a table they may be in keys that nobody reads.
 
     Raises:
         DataFileError: the text is no JSON, is too deep, has a key twice, or a number that is not finite.
@@ -28,9 +30,12 @@ def parse_json(text: str, where: str) -> object:
     {'a': [1, 2.5]}
     """
 
+    first = line or 1
+    where, file = (where if line is None else f"{where}:{line}"), where
+
     def number(digits: str) -> float:
         value = float(digits)
-        if not math.isfinite(value):
+        if finite and not math.isfinite(value):
             raise DataFileError(f"{where}: expected finite numbers, got {digits}")
         return value
 
@@ -48,10 +53,10 @@ def parse_json(text: str, where: str) -> object:
         raise
     except json.JSONDecodeError as error:
         raise DataFileError(
-            f"{where}:{error.lineno}: expected JSON, got something else at character {error.colno}: {error.msg}"
+            f"{file}:{first + error.lineno - 1}: not valid JSON: {error.msg} at column {error.colno}"
         ) from None
-    except ValueError as error:  # an integer of thousands of digits
-        raise DataFileError(f"{where}: expected JSON, got a number that is too long: {error}") from None
+    except ValueError:  # an integer of thousands of digits
+        raise DataFileError(f"{where}: not valid JSON: a number of thousands of digits") from None
     except RecursionError:
         raise DataFileError(_too_deep(where)) from None
     check_depth(value, where)

@@ -49,7 +49,7 @@ def judge(folder: Path, shift: float = 0.0, tolerance: float = 0.0, **how: Any) 
 # Files that are no baselines.
 
 DAMAGED = {
-    "empty": ("", "t.py.json:1: expected JSON"),
+    "empty": ("", "t.py.json:1: not valid JSON"),
     "a list": ("[]", "t.py.json: expected a baseline, a mapping with the key 'entries'"),
     "entries in a list": ('{"schema": 1, "entries": []}', "t.py.json: expected a baseline"),
     "deep": ('{"schema": 1, "entries": ' + '{"a":' * 100_000, "t.py.json: expected at most 64 mappings and lists"),

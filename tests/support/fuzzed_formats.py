@@ -48,7 +48,8 @@ from pytest_genderbias.suites.options import resolve_options
 from pytest_genderbias.suites.space import CaseSpace
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
-from pytest_genderbias.text.plain_files import parse_json, read_whole
+from pytest_genderbias.text.plain_files import read_whole
+from pytest_genderbias.text.strict_json import parse_json
 
 Style = Callable[[bytes], bytes]
 

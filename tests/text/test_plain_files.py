@@ -19,7 +19,7 @@ from pytest_genderbias.models.predictions import read_predictions
 from pytest_genderbias.suites.cases import IntArray
 from pytest_genderbias.suites.space import Axis, CaseSpace, product
 from pytest_genderbias.text import plain_files
-from pytest_genderbias.text.plain_files import expand, is_regular, parse_json
+from pytest_genderbias.text.plain_files import expand, is_regular
 
 
 def rows(path: Path, *columns: str) -> list[files.Row]:
@@ -77,25 +77,26 @@ def test_a_corpus_that_is_not_utf8_names_the_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("line", "message"),
     [
-        ("[" * 65 + "]" * 65, "at most 64 levels of lists and objects"),
-        ('{"a": ' * 65 + "1" + "}" * 65, "at most 64 levels of lists and objects"),
-        ("[" * 100_000 + "]" * 100_000, "at most 64 levels"),
-        ("9" * 5000, "a number has thousands of digits"),
-        ('["\\ud800"]', "a text has a lone surrogate"),
-        ("[1,\n2", "not valid JSON: .* of line 2"),
-        ("", "not valid JSON: Expecting value at column 1"),
+        ("[" * 65 + "]" * 65, "at most 64 mappings and lists inside each other"),
+        ("[" * 100_000, "at most 64 mappings and lists inside each other"),
+        ("9" * 5000, "a number of thousands of digits"),
+        ('{"a": "\\ud800"}', "a text has a lone surrogate"),
+        ('{"a": 1, "a": 2}', "expected every key once, got 'a' twice"),
+        ('{"a": }', "not valid JSON: Expecting value at column 7"),
+        ("[1]", r"expected a JSON object, got '\[1\]'"),
     ],
 )
-def test_json_that_is_refused(text: str, message: str) -> None:
-    with pytest.raises(DataFileError, match=f"x.json:1: .*{message}"):
-        parse_json(text, "x.json:1")
+def test_a_line_of_json_that_is_refused(tmp_path: Path, line: str, message: str) -> None:
+    (tmp_path / "a.jsonl").write_text(f'{{"a": 1}}\n{line}\n')
+    with pytest.raises(DataFileError, match=rf"a\.jsonl:2: .*{message}"):
+        rows(tmp_path / "a.jsonl", "a")
 
 
-def test_json_that_is_read() -> None:
-    assert parse_json("[" * 64 + "]" * 64, "x") == json.loads("[" * 64 + "]" * 64)
-    assert parse_json(json.dumps(["[" * 1000, [[1]] * 1000]), "x") == ["[" * 1000, [[1]] * 1000]
+def test_numbers_that_nobody_reads_may_be_infinite(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"a": "x", "loss": NaN}\n')
+    assert rows(tmp_path / "a.jsonl", "a") == [(1, {"a": "x"})]
 
 
 def test_names_that_no_file_has(tmp_path: Path) -> None:
