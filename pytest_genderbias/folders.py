@@ -23,10 +23,18 @@ _ATTEMPTS = 50  #: to lock a folder that other processes remove
 
 def default_cache() -> Path:
     """Return the folder of the user's score cache."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    base = os.environ.get("XDG_CACHE_HOME") or str(_home() / ".cache")
     if os.name == "nt":
         base = os.environ.get("LOCALAPPDATA", base)
     return Path(base) / "pytest-genderbias" / "scores"
+
+
+def _home() -> Path:
+    """Return the user's home; without one, as in some containers, a path where nothing can be written, so that nothing is cached."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path(os.devnull, "no-home")
 
 
 # Writing.
@@ -131,15 +139,20 @@ def acquire(path: Path, timeout: float = -1) -> BaseFileLock:
     """Create the folder of a lock's file and wait for the lock; arguments and errors as :func:`locked_file`."""
     from filelock import FileLock
 
+    obstacle = OSError("other processes keep removing its folder")
     for _ in range(_ATTEMPTS):
-        with suppress(FileNotFoundError):
+        try:
             path.parent.mkdir(parents=True, exist_ok=True)
+        except FileNotFoundError as error:  # a parent was removed just now, or cannot be there, as in /proc
+            obstacle = error
+            continue
+        with suppress(FileNotFoundError):
             lock = FileLock(path)
             lock.acquire(timeout)
             if is_on_disk(lock, path):
                 return lock
             lock.release()
-    raise OSError("other processes keep removing its folder")
+    raise obstacle
 
 
 def is_on_disk(lock: BaseFileLock, path: Path) -> bool:

@@ -2,7 +2,7 @@
 
 A place is what a run does: score, update baselines, mitigate, write the JSON report. Each has a folder of its own with its project, score
 cache, home and temporary files. ``result`` reads what a run left, without times, so that two runs can be compared bit for bit. Only the
-demo models are used, and neither network nor data sets. ``kill_test.py`` uses this module.
+demo models are used, and neither network nor data sets. ``kill_test.py`` and ``hard_conditions.py`` share this module.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ for _name, _value in {
     os.environ[_name] = _value  # before torch is imported: threads do not survive a fork
 
 PLUGIN = "pytest_genderbias.plugin"
+#: Arguments of every run of pytest.
+FIXED = ("-p", PLUGIN, "-p", "no:cacheprovider", "-q", "--bias-device=cpu", "--rootdir=.", "-c", "pytest.ini")
 HANGS = 120.0  #: seconds after which a run counts as hanging
 _TIMES = ("seconds", "date", "train_runtime", "train_samples_per_second", "train_steps_per_second")
 _UNFINISHED = re.compile(r"\..+-[a-z0-9_]{8}|\.saving-.*|checkpoints|.*\.tmp")
@@ -101,8 +103,7 @@ def run_pytest(*arguments: str) -> int:
     """Run pytest in this process."""
     import pytest
 
-    fixed = ("-p", PLUGIN, "-p", "no:cacheprovider", "-q", "--bias-device=cpu", "--rootdir=.", "-c", "pytest.ini")
-    return int(pytest.main([*fixed, *arguments]))
+    return int(pytest.main([*FIXED, *arguments]))
 
 
 def _prepare_scoring(folder: Path) -> None:
@@ -164,17 +165,22 @@ def _mitigated(folder: Path) -> dict[str, str]:
 
 def _prepare_report(folder: Path) -> None:
     _prepare_project(folder)
-    test = "def test_bias(bias_measure):\n    assert bias_measure('lm-occupation', limit=96).value > 0\n"
+    test = "def test_bias(bias_measure):\n    assert bias_measure('lm-occupation', limit=96, seed=1).value > 0\n"
     (folder / "test_bias.py").write_text(test)
-    status = in_child(folder, lambda: _report(folder, 64)).wait()
+    status = in_child(folder, lambda: run_pytest(*report_arguments(64), "--bias-no-cache")).wait()
     assert status == 0, (folder / "output").read_text()
 
 
-def _report(folder: Path, limit: int = 256) -> int:
-    return run_pytest(
-        "test_bias.py", "--bias-suite=lm-occupation", "--bias-model=m=demo-lm", f"--bias-limit={limit}",
-        "--bias-null", "--bias-json=report.json", "--junitxml=junit.xml",
-    )  # fmt: skip
+def _report(folder: Path) -> int:
+    return run_pytest(*report_arguments())
+
+
+def report_arguments(limit: int = 256) -> list[str]:
+    """Return the arguments of the run that writes a report."""
+    return [
+        "test_bias.py", "--bias-suite=lm-occupation", "--bias-model=m=demo-lm", f"--bias-limit={limit}", "--bias-null", "--bias-json=report.json",
+        "--junitxml=junit.xml",
+    ]  # fmt: skip
 
 
 def _reported(folder: Path) -> dict[str, str]:
@@ -211,7 +217,7 @@ def unfinished(path: Path) -> bool:
 
 
 def _read(path: Path) -> str:
-    """Return the content of a JSON file without times, or the digest of any other file; empty if there is none."""
+    """Return the content of a JSON file without times and notes on the cache, or the digest of any other file; empty if there is none."""
     try:
         content = path.read_bytes()
     except OSError:
@@ -227,7 +233,9 @@ def _read(path: Path) -> str:
 def _without_times(value: object) -> object:
     if isinstance(value, dict):
         return {key: None if key in _TIMES else _without_times(part) for key, part in value.items()}
-    return [_without_times(part) for part in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_without_times(part) for part in value if not str(part).startswith("scores not cached")]
+    return re.sub(r"\n  note: scores not cached.*", "", value) if isinstance(value, str) else value
 
 
 def left_over(folder: Path) -> list[str]:
@@ -246,17 +254,25 @@ def left_over(folder: Path) -> list[str]:
     return found
 
 
-def foreign_errors(folder: Path) -> list[str]:
-    """Return the last lines of tracebacks in the output of a run that are neither the package's own errors nor an interruption."""
+def own_errors(folder: Path) -> list[str]:
+    """Return the errors of the package that the output of a run shows."""
+    text = (folder / "output").read_text(errors="replace")
+    return [match[0] for match in re.finditer(rf"\b(?:{'|'.join(sorted(_own_names()))}): .*", text)]
+
+
+def _own_names() -> set[str]:
     import pytest_genderbias.errors
 
-    output = (folder / "output").read_text(errors="replace")
-    own = {name for name in vars(pytest_genderbias.errors) if name.endswith(("Error", "Failure"))}
-    found = [line for line in output.splitlines() if "INTERNALERROR" in line or line.startswith("Exception ignored")][
-        :1
-    ]
+    return {name for name in vars(pytest_genderbias.errors) if name.endswith("Error")}
+
+
+def foreign_errors(folder: Path, output: str = "output") -> list[str]:
+    """Return the last lines of tracebacks in the output of a run that are neither the package's own errors nor an interruption."""
+    text = (folder / output).read_text(errors="replace")
+    own = {*_own_names(), "GateFailure"}
+    found = [line for line in text.splitlines() if "INTERNALERROR" in line or line.startswith("Exception ignored")][:1]
     for match in re.finditer(
-        r"^(?:E\s+)?([\w.]*(?:Error|Exception|Failure|BadZipFile|\.error))(?::.*)?$", output, re.MULTILINE
+        r"^(?:E\s+)?([\w.]*(?:Error|Exception|Failure|BadZipFile|\.error))(?::.*)?$", text, re.MULTILINE
     ):
         if match[1].rpartition(".")[2] not in own:
             found.append(match[0])
@@ -334,30 +350,37 @@ def in_child(
     run: Callable[[], int],
     before: Callable[[], object] = lambda: None,
     environment: Mapping[str, str | None] | None = None,
+    output: str = "output",
 ) -> Child:
-    """Fork a process that works in a folder, with its output in the file ``output``.
+    """Fork a process that works in a folder.
 
     Args:
         folder: working folder; home, cache and temporary files lie in it.
         run: what the process does; returns its exit status.
         before: called first, to set limits or count file operations.
         environment: further variables; ``None`` removes one.
+        output: the file of its output.
     """
     sys.stdout.flush()
     pid = os.fork()
     if pid:
         return Child(pid)
+    from pytest_genderbias.errors import BiasError
+
     status = 70
     try:
         _enter(folder, environment or {})
-        with (folder / "output").open("w") as output, redirect_stdout(output), redirect_stderr(output):
-            os.dup2(output.fileno(), 1)
-            os.dup2(output.fileno(), 2)
+        with (folder / output).open("w") as stream, redirect_stdout(stream), redirect_stderr(stream):
+            os.dup2(stream.fileno(), 1)
+            os.dup2(stream.fileno(), 2)
             before()
             try:
                 status = run()
             except KeyboardInterrupt:
                 status = 130
+            except BiasError as error:
+                print(f"{type(error).__name__}: {error}")
+                status = 1
             except BaseException:
                 import traceback
 

@@ -15,6 +15,9 @@ The exit status is 0 if every kill was done, and there is none of the last four.
 and transformers, so that a kill takes about a second. Only the demo models are used, without network. ``--seed`` repeats the same kills,
 as far as moments can be repeated.
 
+``python scripts/kill_test.py conditions`` runs the same places side by side, and short of memory, files, room or a home
+(``hard_conditions.py``).
+
 There is no HTML output yet, so none is killed.
 """
 
@@ -322,7 +325,7 @@ def show(kills: Sequence[Kill]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do the kills, print their table, and return the exit status."""
+    """Run one of the two subcommands, print its table, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     kills = commands.add_parser("kills", help="kill runs, and start them again")
@@ -331,6 +334,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kills.add_argument("--places", nargs="+", choices=PLACES, default=list(PLACES))
     kills.add_argument("--seed", type=int, default=0)
     kills.add_argument("--minutes", type=float, default=60.0, help="start no kill after so many minutes")
+    conditions = commands.add_parser("conditions", help="runs side by side, and short of something")
+    conditions.add_argument("--only", default="", help="conditions whose name holds this text")
     for command in commands.choices.values():
         command.add_argument(
             "--folder", type=Path, help="where the runs work and are kept; a temporary folder by default"
@@ -339,6 +344,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="kill-test-") as temporary:
         root = Path(options.folder or temporary).resolve()
         root.mkdir(parents=True, exist_ok=True)
+        if options.command == "conditions":
+            from hard_conditions import check_all
+
+            return check_all(root, options.only)
         done = kill_all(options.kills, options.workers, options.places, root, options.seed, options.minutes)
     print(show(done))
     complete = len(done) == options.kills

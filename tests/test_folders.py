@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_genderbias.errors import BiasError, WriteError
-from pytest_genderbias.folders import locked_file, sweep_unfinished, write_whole
+from pytest_genderbias.folders import default_cache, locked_file, sweep_unfinished, write_whole
 
 
 def mode_of(path: Path) -> int:
@@ -150,3 +150,20 @@ def test_a_lock_that_stays_held_is_an_oserror(tmp_path: Path) -> None:
     path = tmp_path / ".lock"
     with locked_file(path), pytest.raises(OSError, match="could not be acquired"), locked_file(path, timeout=0.05):
         pass
+
+
+def test_a_lock_in_a_folder_that_cannot_be_made_says_so(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), locked_file(Path("/proc/nowhere/home/.lock")):
+        pass
+
+
+def test_a_user_without_a_home_has_a_cache_folder_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "XDG_CACHE_HOME", "USERPROFILE", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")  # as pathlib does
+
+    monkeypatch.setattr(Path, "home", no_home)
+    with pytest.raises(NotADirectoryError):
+        default_cache().mkdir(parents=True)
