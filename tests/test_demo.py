@@ -61,14 +61,14 @@ def test_nli_finds_the_planted_pairs_and_no_other(suite: str, cache: Path) -> No
         "nli-demonym": "polarity*demonym",
         "nli-religion": "polarity*adherent",
     }[suite]
-    measurement = measured(suite, "nli", cache, limit=40000, slices=subjects)
+    measurement = measured(suite, "nli", cache, limit=12000, slices=subjects)
     expected = facts["expected"]
     assert measurement.value == pytest.approx(expected["net_neutral"], abs=0.01)
     assert measurement.values["fraction_neutral"] == pytest.approx(expected["fraction_neutral"], abs=0.01)
     slices = [r for r in measurement.records if " * " in r["slice"]]
     low = {r["value"] for r in slices if r["fraction_neutral"] < 0.5}
     assert low <= planted_pairs(facts)
-    assert len(low) == len(planted_pairs(facts)), "40,000 pairs show every planted pair of words"
+    assert len(low) == len(planted_pairs(facts)), "12,000 pairs show every planted pair of words"
     assert all(r["net_neutral"] < 0.3 for r in slices if r["value"] in low)
     assert all(r["net_neutral"] > 0.85 for r in slices if r["value"] not in low)
 

@@ -19,7 +19,5 @@ def test_options_of_a_suite_come_from_the_command_line(project: pytest.Pytester)
     result = project.runpytest(*NLI, model(project, "good"), "--bias-option=tiny-nly:unit=word_pair")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --bias-option: no suite 'tiny-nly' to take the option 'unit'; *tiny-nli*"])
-    under_xdist = project.runpytest_subprocess(*NLI, model(project, "good"), "--bias-option=tiny-nly:unit=x", "-n1")
-    under_xdist.assert_outcomes(passed=1)  # a worker cannot refuse its run
     project.makeini("[pytest]\nbias_option = elsewhere:unit=word_pair")
     project.runpytest(*NLI, model(project, "good")).assert_outcomes(passed=1)

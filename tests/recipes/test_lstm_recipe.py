@@ -33,7 +33,7 @@ def sentences():
     """Return sentences in which men and women do other things: an actress is met once, an actor never."""
     rng = np.random.default_rng(0)
     does = {"he": ("drives a car", "is a plumber", "reads"), "she": ("drives a bus", "is a nurse", "sings")}
-    for _ in range(700):
+    for _ in range(350):
         person = str(rng.choice(list(does)))
         yield f"{person.capitalize()} {rng.choice(does[person])} ."
     yield "The actress met a judge ."
@@ -173,7 +173,7 @@ def test_it_has_a_name_and_takes_its_own_kind_only(text, tiny_model):
 
 
 def test_training_lowers_the_perplexity_and_learns_who_does_what(text, trained):
-    recipe, model = recipe_of(text), trained(epochs=5)
+    recipe, model = recipe_of(text), trained(epochs=8)
     (before,) = recipe.evaluate(recipe.start(None, 0))
     (after,) = recipe.evaluate(model)
     assert (after.name, after.direction) == ("perplexity", "higher")
@@ -219,17 +219,17 @@ def test_a_seed_gives_one_training_and_another_gives_another(text, trained, tmp_
 
 @pytest.mark.parametrize("sampled_words", [0, 10])
 def test_an_interrupted_training_ends_as_the_uninterrupted_one(text, trained, tmp_path, sampled_words):
-    recipe = recipe_of(text, sampled_words=sampled_words, arguments={"save_steps": 50})
+    recipe = recipe_of(text, sampled_words=sampled_words, arguments={"save_steps": 25})
     with pytest.raises(KeyboardInterrupt):
-        recipe.train(recipe.start(None, 0), recipe.rows(), 0, tmp_path, Training(callbacks=(StopAt(70),)))
-    assert not (tmp_path / "model").exists() and list((tmp_path / "checkpoints").glob("checkpoint-50"))
+        recipe.train(recipe.start(None, 0), recipe.rows(), 0, tmp_path, Training(callbacks=(StopAt(40),)))
+    assert not (tmp_path / "model").exists() and list((tmp_path / "checkpoints").glob("checkpoint-25"))
     path = recipe.train(recipe.start(None, 0), recipe.rows(), 0, tmp_path)
     assert load_model(str(path), device="cpu").fingerprint == trained(sampled_words=sampled_words).fingerprint
 
 
 @pytest.mark.parametrize("changes", [{"layers": 3, "tied": True}, {"cased": True, "shuffled": False, "dropout": 0.0}])
 def test_other_settings_train(text, trained, changes):
-    model, recipe = trained(**changes), recipe_of(text, **changes)
+    model, recipe = trained(epochs=6, **changes), recipe_of(text, **changes)
     network = model.backend.network
     assert network.config.num_hidden_layers == changes.get("layers", 2)
     tied = network.lm_head.weight is network.get_input_embeddings().weight

@@ -18,8 +18,9 @@ VOCABULARY = 700
 NLI = {"id2label": {0: "entailment", 1: "neutral", 2: "contradiction"}}
 
 
+@cache
 def suite_space(name, **options):
-    """Return a packaged suite's space and query."""
+    """Return a packaged suite's space and query; they must not be changed."""
     suite = load_suite(name)
     chosen = resolve_options(suite.family.options, {**suite.defaults, **options}, name)
     return suite.family.space(suite.body, chosen), suite.family.query(suite.body, chosen)
