@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -50,12 +51,14 @@ class RunModels:
         with self.lock:
             if self._loaded is None or self._loaded[0] != spec:
                 self.release()
-                if self.threads is not None:
-                    import torch
-
-                    torch.set_num_threads(self.threads)
                 self._loaded = spec, self.refused_once(spec, lambda: load(self.source(spec), self.settings))
+            self._limit_threads()
             return self._loaded[1]
+
+    def _limit_threads(self) -> None:
+        """Let torch use ``threads`` threads, if it is loaded: an object of the user may need none, and it takes seconds to load."""
+        if self.threads is not None and "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(self.threads)
 
     def load(self, spec: ModelSpec) -> Model:
         """Load a model that is not kept, so that it can stand beside the one in memory."""

@@ -49,11 +49,22 @@ def test_what_was_skipped_is_said_with_its_reason(project):
 
 
 def test_works_under_xdist(project: pytest.Pytester) -> None:
-    """Also with an option of a suite that does not exist: a worker cannot refuse its run."""
+    """Also with an option of a suite that does not exist: a worker cannot refuse its run.
+
+    No worker loads torch for an object that needs none.
+    """
+    project.makepyfile(
+        """
+        def test_without_torch(bias_measure):
+            import sys
+            bias_measure("./tiny-nli.yaml")
+            assert "torch" not in sys.modules
+        """
+    )
     project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit=0.8))
     suites = "--bias-suite=tiny-nli.yaml,tiny-disco.yaml,tiny-lm.yaml"
     unknown = "--bias-option=tiny-nly:unit=x"
     result = project.runpytest_subprocess("-n", "2", suites, model(project, "good"), "--bias-json=r.json", unknown)
-    result.assert_outcomes(passed=3, skipped=2, failed=1)
+    result.assert_outcomes(passed=4, skipped=2, failed=1)
     result.stdout.fnmatch_lines(["*| tiny-nli *| net_neutral *| 0.9000 *| at least 0.8 *| pass *|"])
     assert len(json.loads(project.path.joinpath("r.json").read_text())["measurements"]) == 3
