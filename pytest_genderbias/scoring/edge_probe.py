@@ -247,9 +247,14 @@ def read_head(path: Path, key: dict[str, object], features: int) -> Head | str:
             about = json.loads((file.metadata() or {})["head"])
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
         head = Head(weights, **about["facts"])
+        numbers = [head.pairs, head.held_out, head.f1 or 0.0, head.f1_always or 0.0]
         wrong = [name for name in key if about["key"].get(name) != key[name]]
         whole = about["sha256"] == _checksum(head)
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return "is damaged"
+    if not all(isinstance(n, (int, float)) and np.isfinite(n) for n in numbers):
+        return "is damaged"
+    if not all(np.isfinite(array).all() for array in weights.values()):
         return "is damaged"
     if wrong:
         return f"was trained for another {' and '.join(wrong)}"

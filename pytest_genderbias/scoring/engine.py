@@ -9,18 +9,20 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.models.config_entries import entry
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.scoring.base import Scorer, answer_width
 from pytest_genderbias.scoring.generation import sampled_texts
 from pytest_genderbias.scoring.scorers import make_scorer, vocabulary_texts
-from pytest_genderbias.scoring.store import ScoreStore
+from pytest_genderbias.scoring.store import ScoreStore, distrusted
 from pytest_genderbias.scoring.unknown_words import unread_words
 from pytest_genderbias.suites.cases import Answer, Cases, IntArray, Question
 from pytest_genderbias.suites.query import BesideText, GeneratedTokens, Query, StoredPredictions, TopFills
@@ -139,8 +141,16 @@ def score_suite(
         settings.cache if model.fingerprint else None, _key(cases, query, model, digest, settings), _about(label, model, cases)
     )  # fmt: skip
     with store.locked():
-        run = _Run(cases, units, values, store, _window(query, model) // cases.cases_per_unit or 1, store.read(values))
-        make = partial(make_scorer, cases, query, model, settings.batch_tokens, settings.cache)
+        run = _Run(
+            cases,
+            units,
+            values,
+            store,
+            _window(query, model) // cases.cases_per_unit or 1,
+            store.read(values, partial(_plausible, query, model)),
+        )
+        cache = None if settings.cache is None or distrusted(settings.cache) else settings.cache
+        make = partial(make_scorer, cases, query, model, settings.batch_tokens, cache)
         stop = run.score(make, partial(_show, settings, label, n, cases), enough)
     scored = Answer(cases, units[:stop], values[:stop], stopped=stop < n)
     vocabulary = vocabulary_texts(model, map(int, np.unique(scored.values))) if isinstance(query, TopFills) else {}
@@ -152,6 +162,24 @@ def score_suite(
     unread, unknown = unread_words(cases, scored.units, model)
     notes = [note for note in (*unknown, *run.notes, store.note) if note]
     return replace(scored, vocabulary=vocabulary, content=content, unread=unread), notes
+
+
+def _plausible(query: Query, model: Model, values: NDArray[np.generic]) -> bool:
+    """Return whether stored scores can be answers to a query: token ids from 0 to the vocabulary's, or finite numbers.
+
+    Files of word vectors give rows of NaN for words that they lack.
+    """
+    if isinstance(query, (TopFills, GeneratedTokens)):
+        ids = cast("NDArray[np.int32]", values)
+        return bool((ids >= 0).all() and (ids < _vocabulary_size(model)).all())
+    return isinstance(model.backend, WordVectors) or bool(np.isfinite(cast("NDArray[np.float64]", values)).all())
+
+
+def _vocabulary_size(model: Model) -> int:
+    if not isinstance(model.backend, Checkpoint):
+        return len(model.backend.vocabulary)
+    size = entry(model.backend.network.config.get_text_config(), "vocab_size")
+    return size if isinstance(size, int) else 1 << 31
 
 
 def _window(query: Query, model: Model) -> int:

@@ -18,7 +18,7 @@ from pytest_genderbias.folders import is_on_disk
 
 ABOUT, LOCK = "about.json", ".lock"
 _FOLDER = re.compile(r"[0-9a-f]{32}")
-_SCORES = re.compile(r"(\d{10,})-(\d{10,})\.npy")
+SCORES = re.compile(r"(\d{10,})-(\d{10,})\.npy")
 _LEFTOVER = re.compile(r"\.(\d{10,}-\d{10,}\.npy|about\.json)-\w+")
 _HEAD = re.compile(r"[0-9a-f]{32}\.safetensors")
 
@@ -143,7 +143,7 @@ def _score_entry(folder: Path) -> CacheEntry | None:
         return None
     about = _about(folder / ABOUT)
     each, total = (_count(about.get(name)) for name in ("cases_per_unit", "cases"))
-    units = _stored([match for path in files if (match := _SCORES.fullmatch(path.name))])
+    units = _stored([match for path in files if (match := SCORES.fullmatch(path.name))])
     return CacheEntry(
         folder,
         size,
@@ -175,7 +175,7 @@ def _stored(spans: Sequence[re.Match[str]]) -> int:
 
 
 def _is_ours(path: Path) -> bool:
-    named = path.name in (ABOUT, LOCK) or any(p.fullmatch(path.name) for p in (_SCORES, _LEFTOVER))
+    named = path.name in (ABOUT, LOCK) or any(p.fullmatch(path.name) for p in (SCORES, _LEFTOVER))
     return named and path.is_file() and not path.is_symlink()
 
 

@@ -10,16 +10,23 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping
+import stat
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.folders import acquire, write_whole
 from pytest_genderbias.scoring import SCORING_VERSION
-from pytest_genderbias.scoring.entries import ABOUT, LOCK, sweep
+from pytest_genderbias.scoring.entries import ABOUT, LOCK, SCORES, sweep
+
+_MOST_HEADER = 4096  #: bytes of a file before its numbers
+#: Tells whether stored scores can be those of the query.
+Plausible: TypeAlias = Callable[[NDArray[np.generic]], bool]
 
 
 class ScoreStore:
@@ -31,8 +38,10 @@ class ScoreStore:
 
     def __init__(self, root: Path | None, key: dict[str, object], about: Mapping[str, object] | None = None) -> None:
         text = json.dumps({**key, "version": SCORING_VERSION}, sort_keys=True)
-        self.folder = None if root is None else root / hashlib.sha256(text.encode()).hexdigest()[:32]
-        self.note: str | None = None
+        folder = None if root is None else root / hashlib.sha256(text.encode()).hexdigest()[:32]
+        doubt = None if root is None or folder is None else distrusted(root) or distrusted(folder)
+        self.folder = None if doubt else folder
+        self.note = f"scores not cached: {doubt}" if doubt else None
         self._about = about
 
     @contextmanager
@@ -68,21 +77,22 @@ class ScoreStore:
                     write_whole(path, content)
             os.utime(folder)
 
-    def read(self, scores: NDArray[np.generic]) -> int:
-        """Fill ``scores`` (units, cases, width) from the front with stored scores; return the number of filled units."""
+    def read(self, scores: NDArray[np.generic], plausible: Plausible = lambda values: True) -> int:
+        """Fill ``scores`` (units, cases, width) from the front with stored scores; return the number of filled units.
+
+        Files that are damaged, of another form or not ``plausible`` are left out, and their units are scored again.
+        """
         if self.folder is None:
             return 0
         done = 0
         for start, stop, path in sorted(self._files(), key=lambda f: (f[0], -f[1])):
             if start > done or done == len(scores):
                 break
-            values = _read_checked(path)
-            if (
-                stop <= done
-                or values is None
-                or values.shape != (stop - start, *scores.shape[1:])
-                or values.dtype != scores.dtype
-            ):
+            shape = (stop - start, *scores.shape[1:])
+            if stop <= done:
+                continue
+            values = _read_checked(path, shape, scores.dtype)
+            if values is None or not plausible(values):
                 continue
             part = values[done - start : len(scores) - start]
             scores[done : done + len(part)] = part
@@ -107,9 +117,9 @@ class ScoreStore:
         assert self.folder is not None
         with suppress(OSError):
             for path in self.folder.iterdir():
-                start, _, stop = path.stem.partition("-")
-                if path.suffix == ".npy" and start.isdecimal() and stop.isdecimal():
-                    yield int(start), int(stop), path
+                span = SCORES.fullmatch(path.name)
+                if span and path.is_file() and not path.is_symlink():
+                    yield int(span[1]), int(span[2]), path
 
     def _give_up(self, error: OSError | NotImplementedError) -> None:
         """Store nothing more, and note the reason."""
@@ -117,12 +127,36 @@ class ScoreStore:
         self.note = f"scores not cached: {reason} ({self.folder})"
 
 
-def _read_checked(path: Path) -> NDArray[np.generic] | None:
+def distrusted(folder: Path) -> str | None:
+    """Return why a folder of the cache is not used: another user owns it, or every user can write to it. ``None`` if it is, or is not there.
+
+    Who writes there decides what gates see, as who writes to ``~/.ssh`` decides who logs in. A group that can write is trusted, since many
+    systems give each user one.
+    """
+    if sys.platform == "win32":
+        return None
     try:
+        about = folder.stat()
+    except OSError:
+        return None
+    if about.st_uid not in (os.getuid(), 0):
+        return f"{folder} belongs to another user (number {about.st_uid}); give a folder of your own (--bias-cache=DIR), or take it over (chown)"
+    if about.st_mode & stat.S_IWOTH:
+        return f"every user can write to {folder}; run: chmod o-w {folder}"
+    return None
+
+
+def _read_checked(path: Path, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> NDArray[np.generic] | None:
+    """Return the array in a file, or ``None`` if the file is damaged or larger, or the array of another form than expected."""
+    most = int(np.prod(shape, dtype=np.float64)) * dtype.itemsize + _MOST_HEADER
+    try:
+        if path.stat().st_size > most:
+            return None
         content = path.read_bytes()
         digest, payload = content[:32], content[32:]
         if hashlib.sha256(payload).digest() != digest:
             return None
-        return np.asarray(np.load(io.BytesIO(payload), allow_pickle=False))
-    except (OSError, ValueError, EOFError):
+        values = np.asarray(np.load(io.BytesIO(payload), allow_pickle=False))
+    except Exception:  # NumPy raises errors of many kinds for headers that break rules
         return None
+    return values if values.shape == shape and values.dtype == dtype else None

@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from support.tiny_checkpoints import CAUSAL, CLASSIFIERS, MASKED, make_network, suite_space, tokenizer
+from support.tiny_checkpoints import CAUSAL, CLASSIFIERS, MASKED, VOCABULARY, make_network, suite_space, tokenizer
 from transformers import ByT5Tokenizer
 
 from pytest_genderbias.errors import ModelError, ScoreError, SettingError
@@ -652,6 +652,35 @@ def test_a_damaged_entry_is_recomputed(tiny_model, tmp_path, small_windows, dama
     again = Counted(tiny_model("bert"))
     disco(again.model, limit=280, cache=tmp_path)
     assert again.calls == 0  # mended
+
+
+@pytest.mark.parametrize("value", [-1, VOCABULARY * 10])
+def test_ids_beyond_the_vocabulary_are_not_taken_from_the_cache(tiny_model, tmp_path, value):
+    import hashlib
+    import io
+
+    expected, _ = disco(tiny_model("bert"), limit=56, cache=tmp_path)
+    buffer = io.BytesIO()
+    np.save(buffer, np.full(expected.values.shape, value, dtype=np.int32))
+    (path,) = files(tmp_path)
+    path.write_bytes(hashlib.sha256(buffer.getvalue()).digest() + buffer.getvalue())
+    found, _ = disco(tiny_model("bert"), limit=56, cache=tmp_path)
+    assert np.array_equal(found.values, expected.values)
+
+
+def test_numbers_that_are_not_finite_are_not_taken_from_the_cache(tiny_model, tmp_path):
+    import hashlib
+    import io
+
+    space, query = suite_space("lm-occupation")
+    settings = ScoreSettings(limit=80, cache=tmp_path)
+    expected, _ = score_suite(space, query, tiny_model("gpt2"), "0" * 64, settings, "test")
+    (path,) = files(tmp_path)
+    buffer = io.BytesIO()
+    np.save(buffer, np.full(expected.values.shape, np.nan))
+    path.write_bytes(hashlib.sha256(buffer.getvalue()).digest() + buffer.getvalue())
+    found, _ = score_suite(space, query, tiny_model("gpt2"), "0" * 64, settings, "test")
+    assert np.array_equal(found.values, expected.values)
 
 
 def test_a_pickle_in_the_cache_is_never_loaded(tiny_model, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -412,3 +413,62 @@ def test_a_disk_without_room_is_a_note(killed: dict[str, Any]) -> None:
     assert run["scored"] == LIMIT
     assert any(note.startswith("scores not cached: ") for note in run["summary"].pop("notes"))
     assert run["summary"].items() <= whole["summary"].items()
+
+
+# A folder that others can write to.
+
+
+def test_a_cache_that_every_user_can_write_to_is_neither_read_nor_written(tmp_path: Path) -> None:
+    add(tmp_path, "a")
+    assert filled(tmp_path) == 3
+    (entry,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    for open_folder in (tmp_path, entry):
+        open_folder.chmod(0o777)
+        one = ScoreStore(tmp_path, {"name": "a"}, ABOUT)
+        assert one.note == f"scores not cached: every user can write to {open_folder}; run: chmod o-w {open_folder}"
+        with one.locked():
+            one.write(3, np.ones((1, 2, 1)))
+            assert one.read(np.zeros((3, 2, 1))) == 0
+        open_folder.chmod(0o775)
+        assert filled(tmp_path) == 3, "a group is trusted: many systems give each user one"
+
+
+def test_a_cache_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(tmp_path, "a")
+    owner = tmp_path.stat().st_uid
+    monkeypatch.setattr(os, "getuid", lambda: owner + 4321)
+    if owner == 0:
+        assert store.distrusted(tmp_path) is None, "the system's own folders are trusted"
+        os.chown(tmp_path, 1234, -1)
+        owner = 1234
+    assert f"{tmp_path} belongs to another user (number {owner})" in str(ScoreStore(tmp_path, {"name": "a"}).note)
+    assert store.distrusted(tmp_path / "nothing") is None
+
+
+@pytest.mark.parametrize("content", ["larger", "symlink", "pipe", "shape", "objects"])
+def test_a_file_that_is_no_chunk_is_left_out(tmp_path: Path, content: str) -> None:
+    add(tmp_path, "a")
+    (path,) = tmp_path.rglob("*.npy")
+    sound = path.read_bytes()
+    path.unlink()
+    if content == "symlink":
+        (tmp_path / "elsewhere").write_bytes(sound)
+        path.symlink_to(tmp_path / "elsewhere")
+    elif content == "pipe":
+        os.mkfifo(path)
+    else:
+        header = b"\x93NUMPY\x01\x00"
+        text = {
+            "larger": b"",
+            "shape": b"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999, 2, 1), }",
+            "objects": b"(" * 60,
+        }[content]
+        body = header + len(text).to_bytes(2, "little") + text + bytes(100_000 if content == "larger" else 48)
+        path.write_bytes(hashlib.sha256(body).digest() + body)
+    assert filled(tmp_path) == 0
+
+
+def test_what_cannot_be_a_score_is_left_out(tmp_path: Path) -> None:
+    add(tmp_path, "a")
+    one = ScoreStore(tmp_path, {"name": "a"}, ABOUT)
+    assert one.read(np.zeros((3, 2, 1)), lambda values: bool((values > 99).all())) == 0
