@@ -70,11 +70,14 @@ def test_own_suite(example: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("example", ["religion"], indirect=True)
-def test_religion(example: Path) -> None:
-    done = run(example, "--bias-model=demo-mlm")
+def test_religion(example: Path, shared_data: Path) -> None:
+    done = run(example, f"--bias-model=m={shared_data / 'models' / 'bert-tiny-mlm'}")
     assert done.returncode == 0, done.stdout
     assert "| disco-religion" in done.stdout
     assert "| weat-religion" in done.stdout
+    done = run(example, "--bias-model=demo-mlm")
+    assert done.returncode == 1, "a model that does not know the words fails the gate"
+    assert "no value: disco-religion on demo-mlm" in done.stdout
 
 
 @pytest.mark.parametrize("example", ["own_model"], indirect=True)

@@ -80,6 +80,16 @@ def test_a_conftest_that_removes_and_reorders_tests_removes_no_entry(stored: pyt
     assert names(stored) == before
 
 
+def test_an_optional_gate_that_is_skipped_keeps_its_entry(project: pytest.Pytester) -> None:
+    project.path.joinpath("g.bias.yaml").write_text(
+        "gates:\n  - {suite: ./tiny-nli.yaml, baseline: true, optional: true}\n"
+    )
+    project.runpytest(model(project, "good"), "--bias-update").assert_outcomes(passed=1)
+    for flags in ((), ("--bias-update",)):
+        project.runpytest(model(project, "filler"), *flags).assert_outcomes(skipped=1)
+        assert names(project) == {"g.bias.yaml": {"tiny-nli"}}
+
+
 def test_a_gate_that_is_gone_is_still_found(stored: pytest.Pytester) -> None:
     stored.path.joinpath("g.bias.yaml").write_text(GATES.rpartition("  - ")[0])
     stored.makepyfile(test_it=MODULE.format(least=0.1).rpartition("def test")[0])
