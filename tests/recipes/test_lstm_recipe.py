@@ -235,7 +235,7 @@ def test_other_settings_train(text, trained, changes):
     tied = network.lm_head.weight is network.get_input_embeddings().weight
     assert tied == changes.get("tied", False)
     assert ("She" in recipe.vocabulary) == changes.get("cased", False)
-    assert recipe.evaluate(model)[0].value < 6
+    assert recipe.evaluate(model)[0].value < 7  # versions of torch draw other weights: 5 to 6.4
 
 
 @pytest.mark.parametrize("tied", [False, True])
