@@ -127,7 +127,8 @@ def check(condition: Condition, place: Place, reference: Reference, root: Path, 
     problems = [f"foreign: {line}" for line in runs.foreign_errors(folder) if not _is_allowed(line, condition)]
     result = place.result(folder)
     different = differences(reference.result, result)
-    if different and (condition.same or not runs.own_errors(folder)):
+    fails = status != reference.status or bool(runs.own_errors(folder))
+    if different and (condition.same or not fails):
         problems += [f"wrong: {name}" for name in different]
     if status < 0 or (condition.same and status != reference.status):
         problems.append(f"ends with {status}: {_last_line(folder)}")
@@ -250,6 +251,6 @@ def check_all(root: Path, only: str = "") -> int:
             rows.append([one_check.condition, one_check.place, f"not tried: {error.cmd[0]} fails"])
             continue
         failed = failed or bool(problems)
-        rows.append([one_check.condition, one_check.place, "; ".join(dict.fromkeys(problems))[:600] or "holds"])
+        rows.append([one_check.condition, one_check.place, "; ".join(dict.fromkeys(problems))[:300] or "holds"])
     print(runs.table(rows, ("condition", "place", "what does not hold")))
     return 1 if failed else 0
