@@ -43,16 +43,16 @@ def test_the_verdict_hangs_on_the_flags_alone(jobs: pytest.Pytester) -> None:
     assert found["whole"]["comparisons"] == found["workers"]["comparisons"] != []
 
 
-def test_a_suite_that_does_not_apply_to_the_reference_is_a_skip(jobs: pytest.Pytester) -> None:
+def test_a_suite_that_does_not_apply_to_the_reference_fails(jobs: pytest.Pytester) -> None:
     models = model(jobs, "writer", "a"), model(jobs, "good", "b")
-    arguments = ["--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a"]
-    result = jobs.runpytest(*arguments)
-    result.assert_outcomes(skipped=2)
-    result.stdout.fnmatch_lines(
-        ["*| tiny-nli | b *| measured *", "skipped on b: tiny-nli: not compared with a: *nli suites need *"]
-    )
-    result = jobs.runpytest(*arguments, "--bias-strict")
+    result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a")
     result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "not judged: not compared with a: *nli suites need *; --bias-no-worse-than makes *",
+            "*| tiny-nli | b *| measured *",
+        ]
+    )
 
 
 @pytest.mark.parametrize(("selected", "later"), [([], 2), (["-k", "nli:b"], 0)])
@@ -71,7 +71,7 @@ def test_a_baseline_is_judged_where_the_reference_cannot_be(jobs: pytest.Pyteste
     jobs.runpytest("--bias-suite=tiny-nli.yaml", model(jobs, "good", "b"), "--bias-update").assert_outcomes(passed=1)
     models = model(jobs, "writer", "a"), model(jobs, "worse", "b")
     result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a")
-    result.assert_outcomes(skipped=1, failed=1)
+    result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(["regressed: tiny-nli on b: net_neutral 0.9 -> 0.825*"])
 
 

@@ -124,6 +124,15 @@ def test_suites_of_all_are_skipped_where_they_do_not_apply(project: pytest.Pytes
     assert len(optional) > 20 and all(optional.values())
 
 
+def test_a_suite_that_is_named_and_compared_is_a_gate(project: pytest.Pytester) -> None:
+    models = model(project, "good", "a"), model(project, "filler", "b")
+    result = project.runpytest(*NLI, *models, "--bias-no-worse-than=a")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        ["not judged: tiny-nli needs *; b is a masked LM; --bias-no-worse-than makes every suite *"]
+    )
+
+
 def test_a_suite_with_a_stored_baseline_is_a_gate(project: pytest.Pytester) -> None:
     project.runpytest(*NLI, model(project, "good"), "--bias-update").assert_outcomes(passed=1)
     book = next(project.path.glob("bias_baselines/m/*.json"))

@@ -46,15 +46,19 @@ class SuiteItem(ComparedItem):
     def optional(self) -> bool:
         """Whether the test is skipped if the suite does not apply.
 
-        It fails if a stored baseline makes it a gate, or with ``--bias-strict``, except for suites that ``all`` stands for.
+        It fails if a stored baseline makes it a gate. So does a suite that is named, which ``all`` is not, with ``--bias-strict``, or if
+        ``--bias-no-worse-than`` makes it a gate.
         """
         settings = self.config.stash[SETTINGS]
         stands_for_all = settings.selection.includes_all and self.suite in packaged.names("fixtures")
-        return not self._is_stored and (stands_for_all or not settings.strict)
+        must_apply = settings.strict or settings.no_worse_than is not None
+        return not self._is_stored and (stands_for_all or not must_apply)
 
     @property
     def why_required(self) -> str:
         """Why the test fails, and what to do."""
+        if self.config.stash[SETTINGS].no_worse_than is not None:
+            return "--bias-no-worse-than makes every suite that is named a gate; leave this one out, or name 'all'"
         if not self._is_stored:
             return "--bias-strict fails a suite that is named and does not apply"
         return "its stored baseline makes it a gate; if it should not be one, remove its entry from the baseline file"
