@@ -6,10 +6,16 @@ import os
 import re
 import secrets
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 from pytest_genderbias.errors import WriteError
 
@@ -17,7 +23,9 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 _STREAMS = ("/dev/fd/", "/dev/std", "/proc/")  #: paths of open files, which a rename would cut off from their readers
-_STALE = 3600.0  #: seconds after which an unfinished file belongs to no writer that still runs
+_STALE = (
+    3600.0  #: seconds after which an unfinished file belongs to no writer that still runs, where files have no locks
+)
 _ATTEMPTS = 50  #: to lock a folder that other processes remove
 
 
@@ -71,41 +79,88 @@ def _is_stream(path: Path) -> bool:
 
 def _replace(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    handle = os.open(temporary, flags, 0o666)  # less the umask
+    temporary, handle = _open_temporary(path)
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-            written = os.fstat(stream.fileno()).st_mtime
-        with suppress(FileNotFoundError):
-            os.chmod(temporary, stat.S_IMODE(path.stat().st_mode))
-        os.replace(temporary, path)
+            with suppress(FileNotFoundError):
+                os.chmod(temporary, stat.S_IMODE(path.stat().st_mode))
+            if fcntl is not None:  # before the lock goes with the stream; Windows renames no open file
+                os.replace(temporary, path)
+        if fcntl is None:
+            os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sweep_unfinished(path.parent, path.name, written - _STALE)
+    sweep_unfinished(path.parent, path.name, abandoned=True)
 
 
-def sweep_unfinished(folder: Path, name: str | None = None, before: float = float("inf")) -> None:
+def _open_temporary(path: Path) -> tuple[Path, int]:
+    """Create a file beside another one, with the mode that the umask leaves, and lock it as long as it is open."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    while True:
+        temporary = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+        handle = os.open(temporary, flags, 0o666)
+        if fcntl is None:
+            return temporary, handle
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError:  # a file system without locks
+            return temporary, handle
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), temporary.stat()):
+                return temporary, handle
+        os.close(handle)  # another process took it for abandoned before it was locked
+
+
+def sweep_unfinished(folder: Path, name: str | None = None, abandoned: bool = False) -> None:
     """Remove unfinished files that killed writers left.
 
     Args:
         folder: the folder that they wrote to.
         name: the file that they wrote; any file by default.
-        before: leave files that were changed at this time or later, in seconds since the epoch of the folder's file system: their
-            writers may still run. By default all are removed, which takes a lock that every writer holds.
+        abandoned: leave files that a process still writes. Without it the caller holds a lock that every writer takes.
     """
-    pattern = re.compile(rf"\.{'.+' if name is None else re.escape(name)}-[a-z0-9_]{{8}}")
     with suppress(OSError):
-        for entry in os.listdir(folder):  # a cache may hold thousands of files: no path is made of each
-            if pattern.fullmatch(entry):
-                path = folder / entry
-                with suppress(OSError):
-                    if path.lstat().st_mtime < before:
-                        path.unlink()
+        for path in _unfinished(folder, name):
+            with suppress(OSError):
+                if abandoned:
+                    _remove_abandoned(path)
+                else:
+                    path.unlink()
+
+
+def has_unfinished(folder: Path) -> bool:
+    """Return whether a folder has unfinished files of writers that were killed or still write."""
+    try:
+        return bool(_unfinished(folder))
+    except OSError:
+        return False
+
+
+def _unfinished(folder: Path, name: str | None = None) -> list[Path]:
+    pattern = re.compile(rf"\.{'.+' if name is None else re.escape(name)}-[a-z0-9_]{{8}}")
+    return [path for path in sorted(folder.iterdir()) if pattern.fullmatch(path.name)]
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove an unfinished file that no process has locked; where there are no such locks, one that is old.
+
+    Raises:
+        OSError: a process writes it, or it cannot be removed.
+    """
+    if fcntl is None:
+        if path.stat().st_mtime < time.time() - _STALE:
+            path.unlink()
+        return
+    handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+    finally:
+        os.close(handle)
 
 
 # Locks.

@@ -116,17 +116,32 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path,
 
 
 def test_unfinished_files_of_killed_writers_are_swept_and_those_of_others_are_not(tmp_path: Path) -> None:
-    old, of_another, young, ours = (
+    fcntl = pytest.importorskip("fcntl")
+    killed, of_another, written, ours = (
         tmp_path / name for name in (".a.json-0123abcd", ".b.json-0123abcd", ".a.json-89abcdef", ".a.json-notes.txt")
     )
-    for path in (old, of_another, young, ours):
+    for path in (killed, of_another, written, ours):
         path.write_bytes(b"half")
-    for path in (old, of_another, ours):
-        os.utime(path, (1e9, 1e9))
-    write_whole(tmp_path / "a.json", b"1")
-    assert {path.name for path in tmp_path.iterdir()} == {"a.json", of_another.name, young.name, ours.name}
+    with written.open("rb+") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)  # as a process that writes it
+        write_whole(tmp_path / "a.json", b"1")
+    assert {path.name for path in tmp_path.iterdir()} == {"a.json", of_another.name, written.name, ours.name}
     sweep_unfinished(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"a.json", ours.name}
+
+
+_WRITE = """
+import sys; from pathlib import Path; from pytest_genderbias.folders import write_whole
+for i in range(150):
+    write_whole(Path(sys.argv[1], "a.json"), sys.argv[2].encode() * 999)
+"""
+
+
+def test_writers_of_one_file_do_not_sweep_each_other(tmp_path: Path) -> None:
+    writers = [subprocess.Popen([sys.executable, "-c", _WRITE, str(tmp_path), name]) for name in "xyz"]
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+    assert (tmp_path / "a.json").read_text() in {"x" * 999, "y" * 999, "z" * 999}
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
 _COUNT = """

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_genderbias.errors import BaselineError
-from pytest_genderbias.folders import locked_file, sweep_unfinished, write_whole
+from pytest_genderbias.folders import has_unfinished, locked_file, sweep_unfinished, write_whole
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.book import (
     SCHEMA,
@@ -61,6 +61,9 @@ def update_book(
     """
     path = book_path(directory, model, module)
     if not decide(entries_of(path, read_contents(path))):
+        if _superfluous(path) or has_unfinished(path.parent):
+            with suppress(OSError, NotImplementedError), locked_file(path.with_name(_LOCK), _PATIENCE, remove=True):
+                _sweep(path)
         return BookChange()
     return _change(path, model, module, lambda contents: decide(entries_of(path, contents)))
 
@@ -116,26 +119,36 @@ def _write(path: Path, model: str, module: str, before: Mapping[str, object], ch
         _sweep(path, {*change.entries, *change.removed})
 
 
-def _sweep(book: Path, names: Iterable[str]) -> None:
-    """Remove what no baseline file of the folder names: item files of an earlier state or a killed run, and unfinished files.
+def _sweep(book: Path, names: Iterable[str] = ()) -> None:
+    """Remove what no baseline file of the folder names; arguments as :func:`_superfluous`. The caller holds the lock."""
+    sweep_unfinished(book.parent)
+    for path in _superfluous(book, names):
+        with suppress(OSError):  # a superfluous file does no harm
+            path.unlink(missing_ok=True)
+
+
+def _superfluous(book: Path, names: Iterable[str] = ()) -> list[Path]:
+    """Return the item files that no baseline file of the folder names: of an earlier state, or of a killed run.
 
     Args:
-        book: the file that was written. Item files of books whose names do not begin like a file of the folder stay.
-        names: entries of it whose files of earlier versions, without a digest in their name, are removed, too.
+        book: the file that is updated. Item files of books whose names do not begin like a file of the folder stay.
+        names: entries of it whose files of earlier versions, without a digest in their name, are superfluous, too.
     """
-    sweep_unfinished(book.parent)
+    items = sorted(book.parent.glob("*.npz"))
+    of_earlier_versions = {f"{book.stem}.{file_name(name)}.npz" for name in names}
+    found = [path for path in items if path.name in of_earlier_versions]
+    others = [path for path in items if _ITEMS.fullmatch(path.name)]
     books = {book, *book.parent.glob("*.json")}
     try:
-        named = {path for other in books for path in _named_items(other)}
+        for other in sorted(books):
+            named = _named_items(other)
+            others = [path for path in others if path not in named]
+            if not others:
+                break
     except (BaselineError, ValueError):  # another book cannot be read: what it names is not known
-        return
+        return found
     ours = tuple(f"{other.stem}." for other in books)
-    of_earlier_versions = {f"{book.stem}.{file_name(name)}.npz" for name in names}
-    for path in book.parent.glob("*.npz"):
-        superfluous = path not in named and path.name.startswith(ours) and _ITEMS.fullmatch(path.name)
-        if superfluous or path.name in of_earlier_versions:
-            with suppress(OSError):  # a superfluous file does no harm
-                path.unlink(missing_ok=True)
+    return [*found, *(path for path in others if path.name.startswith(ours))]
 
 
 def _named_items(book: Path) -> set[Path]:

@@ -346,6 +346,15 @@ def test_what_a_killed_run_left_is_swept_and_nothing_else_is(tmp_path: Path) -> 
     assert now - kept == {items_path(book, "new", str(read_book(book)["new"].items_sha256)).name} and kept <= now
 
 
+def test_an_update_that_changes_nothing_sweeps_what_a_killed_run_left(tmp_path: Path) -> None:
+    book = stored_book(tmp_path)
+    there = set(book.parent.iterdir())
+    for name in ("t.py.tiny.0123abcd.npz", ".t.py.json-0123abcd"):
+        (book.parent / name).write_bytes(b"x")
+        update_book(tmp_path, "m", "t.py", lambda stored: BookChange())
+        assert set(book.parent.iterdir()) == there
+
+
 def test_nothing_is_swept_beside_a_book_that_cannot_be_read(tmp_path: Path) -> None:
     book = stored_book(tmp_path)
     (book.parent / "broken.json").write_text("<<<<<<< HEAD")
