@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: Share of words with unknown tokens above which a note names them.
 MOST_UNKNOWN = 0.01
 _SHOWN = 8  #: words that a message lists
-_MOST_TEXTS, _MOST_CHARACTERS = 2_000, 300_000  #: how much of a data set is looked at, in the order of scoring
+_MOST_TEXTS, _MOST_CHARACTERS = 1_000, 200_000  #: how much of a data set is looked at, in the order of scoring
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 _PART = re.compile(r"\w+|[^\w\s]+")  #: what a slow tokenizer, which gives no positions, is given at a time
 
@@ -103,7 +103,7 @@ def _listed(words: Iterable[str]) -> str:
 def unread_words(cases: Cases, units: IntArray, model: Model) -> tuple[str, list[str]]:
     """Return why the scores of cases say nothing (empty if they do), and notes on unknown words.
 
-    Of a data set the first 2,000 texts in the order of scoring are looked at, up to 300,000 characters. A slot's words are looked at in
+    Of a data set the first 1,000 texts in the order of scoring are looked at, up to 200,000 characters. A slot's words are looked at in
     the first template that has them.
 
     Args:
@@ -131,6 +131,7 @@ class _Reader:
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
         self._ids, self._literal = _unknown_tokens(tokenizer)
+        self._tokens_of: dict[str, list[Token]] = {}
 
     def read(self, texts: Sequence[str], ranges: Sequence[Sequence[Range]], whole_words: bool) -> list[Reading]:
         """Return the reading of each text inside its ranges.
@@ -140,13 +141,30 @@ class _Reader:
             ranges: the ranges of each text that are read.
             whole_words: whether a range is one word (of a slot); else it has words between spaces.
         """
-        by_text = self._tokens(texts)
-        return [
-            self._reading(text, tokens, inside, whole_words)
-            for text, tokens, inside in zip(texts, by_text, ranges, strict=True)
-        ]
+        new = [text for text in dict.fromkeys(texts) if text not in self._tokens_of]
+        self._tokens_of.update(zip(new, self._tokens(new), strict=True))
+        make = self._reading if whole_words else self._reading_of_texts
+        return [make(text, self._tokens_of[text], inside) for text, inside in zip(texts, ranges, strict=True)]
 
-    def _reading(self, text: str, tokens: Sequence[Token], ranges: Sequence[Range], whole_words: bool) -> Reading:
+    def _reading_of_texts(self, text: str, tokens: Sequence[Token], ranges: Sequence[Range]) -> Reading:
+        """Return the reading of texts: without a look at each character where every token is known, as in nearly all."""
+        if not tokens or any(token in self._ids for token, _, _ in tokens):
+            return self._reading(text, tokens, ranges, whole_words=False)
+        inside = [
+            (token, text[start:stop])
+            for low, high in ranges
+            for token, start, stop in tokens
+            if start < high and stop > low
+        ]
+        words = sum(len(_WORD.findall(text, low, high)) for low, high in ranges)
+        shown = " ".join(text[low:high].strip() for low, high in ranges)
+        return Reading(
+            shown, tuple(token for token, _ in inside), words, (), any(map(_has_letter, (t for _, t in inside)))
+        )
+
+    def _reading(
+        self, text: str, tokens: Sequence[Token], ranges: Sequence[Range], whole_words: bool = True
+    ) -> Reading:
         state = bytearray(len(text))  # of each character
         for token, start, stop in tokens:
             known = token not in self._ids or text[start:stop] in self._literal
@@ -169,6 +187,8 @@ class _Reader:
     def _tokens(self, texts: Sequence[str]) -> list[list[Token]]:
         """Return the tokens of each text with their characters: for a slow tokenizer, those of its word."""
         if self._tokenizer.is_fast:
+            if not texts:
+                return []
             encodings = self._tokenizer(
                 list(texts), add_special_tokens=False, truncation=False, verbose=False
             ).encodings
@@ -180,6 +200,10 @@ class _Reader:
         rows = self._tokenizer(list(parts), add_special_tokens=False, verbose=False)["input_ids"] if parts else []
         of_part = dict(zip(parts, rows, strict=True))
         return [[(i, *m.span()) for m in _PART.finditer(text) for i in of_part[m[0]]] for text in texts]
+
+
+def _has_letter(text: str) -> bool:
+    return any(map(str.isalnum, text))
 
 
 def _words_in(text: str, low: int, high: int) -> Iterator[Range]:

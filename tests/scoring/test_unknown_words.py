@@ -11,7 +11,7 @@ import transformers
 from support.tiny_checkpoints import BERT_SPECIALS, CAUSAL, CLASSIFIERS, MASKED, suite_space, tokenizer
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from pytest_genderbias import GateFailure, assert_at_most, load_model, measure
+from pytest_genderbias import GateFailure, assert_at_least, assert_at_most, load_model, measure
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.scoring.unknown_words import unread_words
@@ -119,8 +119,9 @@ def test_a_suite_of_unknown_words_has_no_value(german: Path, suite: str, kind: s
     assert set(found.values.values()) <= {None} and found.bounds[main] is None
     assert "english cannot tell the cases apart: the tokenizer knows none of the words of" in found.reasons[main]
     assert any("unknown to the tokenizer" in note for note in found.notes)
+    gate = assert_at_least if suite == "nli" else assert_at_most
     with pytest.raises(GateFailure, match="has no value: english cannot tell the cases apart"):
-        assert_at_most(found, 0.5)
+        gate(found, 0.5)
 
 
 def test_a_run_from_the_cache_notices_the_same(german: Path, tmp_path: Path) -> None:
@@ -271,7 +272,7 @@ def test_a_large_data_set_is_looked_at_in_part(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(kind, "__call__", counting)
     unread_words(cases, np.arange(5000), model_of("encoder"))
-    assert sum(seen) == 2000
+    assert sum(seen) == 1000
     long = TextCases([("the nurse " * 5000,)] * 3 + [("x " * 400_000,)] * 3)
     seen.clear()
     assert unread_words(long, np.arange(6), model_of("encoder"))[0] == ""
