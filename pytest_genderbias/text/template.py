@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 from pytest_genderbias.text.article import indefinite_article
 
-_SLOT = re.compile(r"(\s*)\{(?:(a):)?([A-Za-z_]\w*)\}")
+_SLOT = re.compile(
+    r"\{(?:(a):)?([A-Za-z_]\w*)\}"
+)  # without the white space before it, which takes a time quadratic in its length
 BLANK = "blank"
 
 
@@ -60,9 +62,11 @@ def parse_template(text: str) -> tuple[Piece, ...]:
     pieces: list[Piece] = []
     end = 0
     for match in _SLOT.finditer(text):
-        if match.start() > end:
-            pieces.append(Piece("", text[end : match.start()]))
-        pieces.append(Piece(match[1], slot=match[3], article=match[2] is not None))
+        before = text[end : match.start()]
+        fixed = before.rstrip()
+        if fixed:
+            pieces.append(Piece("", fixed))
+        pieces.append(Piece(before[len(fixed) :], slot=match[2], article=match[1] is not None))
         end = match.end()
     if end < len(text):
         pieces.append(Piece("", text[end:]))

@@ -261,6 +261,9 @@ def test_capitals_at_the_start_only(template, expected):
 
 
 def test_a_word_without_article_leaves_no_double_space():
+    assert [p.lead for p in parse_template("{x}\n {y}.")] == ["", "\n ", ""]
+    (spaces,) = parse_template(" " * 200_000)  # hours, if each of them began a search for a slot
+    assert spaces.text == " " * 200_000
     pieces = parse_template("{a:x} {x} and {a:x} {x}.")
     assert "".join(piece_texts(pieces, lambda slot: Word("scissors", "", "s"), "")).strip() == "Scissors and scissors."
 

@@ -18,7 +18,7 @@ import numpy as np
 import yaml
 from support.mutations import CSV, JSON, JSONL, TSV, YAML, Syntax
 
-from pytest_genderbias import load_suite, load_wordlist, measure
+from pytest_genderbias import load_model, load_suite, load_wordlist, measure
 from pytest_genderbias.datasets import (
     biographies,
     conll,
@@ -433,6 +433,28 @@ def _about_meaning(path: Path) -> object:
     return describe(path.parent, 1).replace(str(path.parent), "").isprintable()
 
 
+# Checkpoints.
+
+
+def _checkpoint_formats(folder: Path) -> list[Format]:
+    from support.tiny_checkpoints import save_checkpoint
+
+    save_checkpoint("bert-nli", folder)
+    files = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+    written = tuple((name, content) for name, content in files.items() if name.endswith(".json"))
+    weights = (("model.safetensors", files["model.safetensors"]),)
+    return [
+        Format("checkpoint-json", written, _checkpoint_meaning, JSON, files, (_spaces,)),
+        Format("checkpoint-weights", weights, _checkpoint_meaning, beside=files),
+    ]
+
+
+def _checkpoint_meaning(path: Path) -> object:
+    """Return labels and figures of a checkpoint."""
+    model = load_model(str(path.parent))
+    return model.role, measure("nli-religion", model, limit=4, cache=None).values
+
+
 def _data_formats() -> list[Format]:
     def table(name: str, file: str, content: bytes, read: Callable[[Path], object], **more: Any) -> Format:
         syntax = {".jsonl": JSONL, ".csv": CSV, ".tsv": TSV}.get(Path(file).suffix)
@@ -482,6 +504,7 @@ def formats(folder: Path) -> dict[str, Format]:
             (_bom, _block_style),
         ),
         *_data_formats(),
+        *_checkpoint_formats(folder / "checkpoint"),
         Format("predictions-csv", (("run.csv", _joined(",", _PREDICTED)),), _predictions_meaning, CSV, styles=_WITH_BOM),
         Format("predictions-tsv", (("run.tsv", _joined("\t", _PREDICTED)),), _predictions_meaning, TSV, styles=_WITH_BOM),
         Format(
@@ -509,7 +532,7 @@ NAMES = (
     "suite", "word-list", "gates", "mitigations", "snli", "stsb", "winobias", "winogender", "winogender-templates", "gap", "biographies",
     "hub-biographies", "crows-pairs", "bec-pro", "stereoset", "own-pairs", "conll", "coreference-output", "corpus", "corpus-documents",
     "gzip", "predictions-csv", "predictions-tsv", "predictions-jsonl", "predictions-parquet", "vectors-text", "vectors-npz", "vectors-npy",
-    "vectors-safetensors", "measurement", "baseline", "baseline-items", "scores", "cache-description",
+    "vectors-safetensors", "measurement", "baseline", "baseline-items", "scores", "cache-description", "checkpoint-json", "checkpoint-weights",
 )  # fmt: skip
 #: Files of each format: a small number, or as many as ``FUZZ_FILES`` says.
 EXAMPLES = int(os.environ.get("FUZZ_FILES", "12"))

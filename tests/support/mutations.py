@@ -92,8 +92,10 @@ def mutate(content: bytes, syntax: Syntax | None, mutations: Sequence[Mutation])
             except (ValueError, TypeError, RecursionError, yaml.YAMLError, csv.Error):
                 continue
     for mutation in mutations:
-        if mutation.kind in _BYTES or syntax is None:
+        if mutation.kind in _BYTES:
             content = _mutate_bytes(content, mutation)
+        elif syntax is None:  # a format of bytes: one that stands for another kind of value is a flipped bit
+            content = _mutate_bytes(content, mutation._replace(kind="flip"))
     return content
 
 
