@@ -1,7 +1,7 @@
 """Tiny random checkpoints with tokenizers of the usual kinds, trained on the sentences of the packaged suites."""
 
 import json
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ VOCABULARY = 700
 NLI = {"id2label": {0: "entailment", 1: "neutral", 2: "contradiction"}}
 
 
-@cache
+@lru_cache(maxsize=None, typed=True)  # True is no 1
 def suite_space(name, **options):
     """Return a packaged suite's space and query; they must not be changed."""
     suite = load_suite(name)
