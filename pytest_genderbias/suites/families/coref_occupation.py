@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import ClassVar
@@ -13,14 +12,8 @@ import numpy as np
 
 from pytest_genderbias.datasets.mentions import with_determiner
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
-from pytest_genderbias.statistics.score_bias import (
-    aggregate_bias,
-    exchanged_biases,
-    score_bias,
-    signed_bias,
-)
+from pytest_genderbias.statistics.score_bias import score_bias
 from pytest_genderbias.suites.cases import Answer, Question, Spans, TextCases
 from pytest_genderbias.suites.families.shared.coreference_verdicts import (
     NEEDS,
@@ -31,12 +24,18 @@ from pytest_genderbias.suites.families.shared.coreference_verdicts import (
     scorer_facts,
     scorer_note,
 )
-from pytest_genderbias.suites.families.shared.occupations import occupation_sums
+from pytest_genderbias.suites.families.shared.occupations import (
+    bias_figures,
+    bias_records,
+    bias_statistics,
+    scores_by_group,
+    shuffled_biases,
+)
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
 from pytest_genderbias.suites.statistic import FamilyStatistic
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Summary
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece, Word, piece_texts
 
@@ -61,23 +60,10 @@ class CorefOccupation(Family[CorefOccupationBody, CoreferenceOptions]):
     needs: ClassVar[str] = NEEDS
     roles: ClassVar[tuple[str, ...]] = SCORING_ROLES
     keys: ClassVar[tuple[str, ...]] = ("groups", "pronouns", "occupation", "templates")
-    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
-        "aggregate_bias": FamilyStatistic(
-            "higher",
-            0.0,
-            "mean |B(o)| over occupations, in units of this model's score (AOB)",
-            partial(occupation_sums, absolute=True),
-            partner="signed_bias",
-            null=lambda bias: np.abs(bias).mean(axis=1),
-        ),
-        "signed_bias": FamilyStatistic(
-            "away",
-            0.0,
-            "mean B(o), in units of this model's score; positive = the first group",
-            partial(occupation_sums, absolute=False),
-            null=lambda bias: bias.mean(axis=1),
-        ),
-    }
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = bias_statistics(
+        "mean |B(o)| over occupations, in units of this model's score (AOB)",
+        "mean B(o), in units of this model's score; positive = the first group",
+    )
     null_control: ClassVar[str] = "the two pronouns are exchanged at random in each template of each occupation"
     options: ClassVar[Mapping[str, Option]] = OPTIONS
 
@@ -123,38 +109,18 @@ class CorefOccupation(Family[CorefOccupationBody, CoreferenceOptions]):
     ) -> Summary:
         """Return AOB and signed AOB with intervals over occupations."""
         answer = answers["cases"]
-        scores = _by_group(body, answer)
+        scores = scores_by_group(answer, len(body.templates))
         bias = score_bias(scores[:, :, 0], scores[:, :, 1])
-        labels = [word.label for word in body.occupation.words()]
-        labels, ones = [labels[unit] for unit in answer.units], np.ones(len(bias))
-        figures = SummaryBuilder(self.statistics)
-        few = "the occupations that vary are too few among those scored"
-        figures.take(
-            "aggregate_bias",
-            lambda: aggregate_bias(bias),
-            lambda: clustered_mean_interval(np.abs(bias), ones, "occupations", bounds=(0.0, np.inf)),
-            few,
-        )
-        figures.take(
-            "signed_bias", lambda: signed_bias(bias), lambda: clustered_mean_interval(bias, ones, "occupations"), few
-        )
-        records: list[Record] = [
-            {
-                "occupation": label,
-                "bias": float(b),
-                "preferred": body.groups[0] if b > 0 else body.groups[1] if b < 0 else "neither",
-                **{group: float(score) for group, score in zip(body.groups, mean, strict=True)},
-            }
-            for label, b, mean in zip(labels, bias, scores.mean(axis=1), strict=True)
-        ]
+        words = body.occupation.words()
+        labels = [words[unit].label for unit in answer.units]
+        records = bias_records(labels, bias, scores.mean(axis=1), body.groups)
         notes = [scorer_note(answer.cases), "raw scores: compare them only within one model and its mitigated versions"]
         items = {"occupation": np.asarray(labels), "bias": bias}
         by_template = {
             "template": np.asarray([text for text, _ in body.templates]),
             "template_difference": scores[:, :, 0] - scores[:, :, 1],
         }
-        records.sort(key=lambda r: (-abs(r["bias"]), r["occupation"]))
-        return figures.summary(records, items, notes, unstored=by_template)
+        return bias_figures(bias).summary(records, items, notes, unstored=by_template)
 
     def shuffle(
         self,
@@ -165,13 +131,7 @@ class CorefOccupation(Family[CorefOccupationBody, CoreferenceOptions]):
         repeats: int,
     ) -> FloatArray:
         """Return the bias by shuffle and occupation of exchanged groups."""
-        scores = _by_group(body, answers["cases"])
-        return exchanged_biases(scores[:, :, 0], scores[:, :, 1], repeats, seed)
-
-
-def _by_group(body: CorefOccupationBody, answer: Answer) -> FloatArray:
-    """Return the scores by occupation, template and group."""
-    return np.asarray(answer.values[:, :, 0].reshape(len(answer.units), len(body.templates), 2), dtype=np.float64)
+        return shuffled_biases(answers["cases"], len(body.templates), repeats, seed)
 
 
 def _case(word: Word, pieces: tuple[Piece, ...], pronoun: str) -> tuple[str, Spans]:

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import ClassVar, TypedDict
 
 import numpy as np
 
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
-from pytest_genderbias.statistics.score_bias import (
-    aggregate_bias,
-    exchanged_biases,
-    score_bias,
-    signed_bias,
-)
+from pytest_genderbias.statistics.score_bias import score_bias
 from pytest_genderbias.suites.cases import Answer, Question
-from pytest_genderbias.suites.families.shared.occupations import occupation_sums
+from pytest_genderbias.suites.families.shared.occupations import (
+    bias_figures,
+    bias_records,
+    bias_statistics,
+    scores_by_group,
+    shuffled_biases,
+)
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag
 from pytest_genderbias.suites.query import SlotLogProbability
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
 from pytest_genderbias.suites.statistic import FamilyStatistic
-from pytest_genderbias.suites.summary import Record, Summary
+from pytest_genderbias.suites.summary import Summary
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece
 
@@ -55,23 +54,9 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
     needs: ClassVar[str] = "a causal LM or a masked LM"
     roles: ClassVar[tuple[str, ...]] = ("causal-lm", "masked-lm")
     keys: ClassVar[tuple[str, ...]] = ("groups", "occupation", "prefixes")
-    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
-        "aggregate_bias": FamilyStatistic(
-            "higher",
-            0.0,
-            "mean |B(o)| over occupations, in nats (AOB)",
-            partial(occupation_sums, absolute=True),
-            partner="signed_bias",
-            null=lambda bias: np.abs(bias).mean(axis=1),
-        ),
-        "signed_bias": FamilyStatistic(
-            "away",
-            0.0,
-            "mean B(o) over occupations, in nats; positive = the first group",
-            partial(occupation_sums, absolute=False),
-            null=lambda bias: bias.mean(axis=1),
-        ),
-    }
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = bias_statistics(
+        "mean |B(o)| over occupations, in nats (AOB)", "mean B(o) over occupations, in nats; positive = the first group"
+    )
     null_control: ClassVar[str] = "the two groups are exchanged at random in each prefix of each occupation"
     options: ClassVar[Mapping[str, Option]] = {
         "single_word_only": flag("leave out occupations of several words, as lu2018 does"),
@@ -129,28 +114,12 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
         """Return AOB and signed AOB with intervals over occupations."""
         scores = answers["cases"]
         space: CaseSpace = scores.cases
-        by_prefix = _by_group(body, scores)
+        by_prefix = scores_by_group(scores, len(body.prefixes))
         bias = score_bias(by_prefix[:, :, 0], by_prefix[:, :, 1])
         labels = [space.words["occupation"][u].label for u in scores.units]
-        ones = np.ones(len(bias))
-        intervals: dict[str, Interval | None] = {
-            "aggregate_bias": clustered_mean_interval(np.abs(bias), ones, "occupations", bounds=(0.0, np.inf)),
-            "signed_bias": clustered_mean_interval(bias, ones, "occupations"),
-        }
-        records: list[Record] = [
-            {
-                "occupation": label,
-                "bias": float(b),
-                "preferred": body.groups[0] if b > 0 else body.groups[1] if b < 0 else "neither",
-                **{g: float(by_prefix[i, :, k].mean()) for k, g in enumerate(body.groups)},
-            }
-            for i, (label, b) in enumerate(zip(labels, bias, strict=True))
-        ]
-        return Summary(
-            {"aggregate_bias": aggregate_bias(bias), "signed_bias": signed_bias(bias)},
-            intervals,
-            {k: "the occupations that vary are too few among those scored" for k, i in intervals.items() if i is None},
-            sorted(records, key=lambda r: (-abs(r["bias"]), r["occupation"])),
+        means = [[float(of_occupation[:, k].mean()) for k in (0, 1)] for of_occupation in by_prefix]
+        return bias_figures(bias).summary(
+            bias_records(labels, bias, means, body.groups),
             {"occupation": np.asarray(labels), "bias": bias, "by_prefix": by_prefix.astype(np.float32)},
             unstored={
                 "template": np.asarray([prefix[body.groups[0]][0] for prefix in body.prefixes]),
@@ -167,10 +136,4 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
         repeats: int,
     ) -> FloatArray:
         """Return the bias by shuffle and occupation of exchanged groups."""
-        scores = _by_group(body, answers["cases"])
-        return exchanged_biases(scores[:, :, 0], scores[:, :, 1], repeats, seed)
-
-
-def _by_group(body: LmOccupationBody, answer: Answer) -> FloatArray:
-    """Return the scores by occupation, prefix and group."""
-    return np.asarray(answer.values[:, :, 0].reshape(len(answer.units), len(body.prefixes), 2), dtype=np.float64)
+        return shuffled_biases(answers["cases"], len(body.prefixes), repeats, seed)

@@ -1,10 +1,21 @@
-"""Shared by the families of score bias by occupation: the sums of their statistics."""
+"""Shared by the families of score bias by occupation: their statistics, sums, figures, records and null control."""
 
 from __future__ import annotations
 
-from pytest_genderbias.statistics.inference.item_sums import ItemSums
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+from pytest_genderbias.statistics.score_bias import aggregate_bias, exchanged_biases, signed_bias
 from pytest_genderbias.statistics.sums import score_bias_sums, take_arrays, template_bias_sums
-from pytest_genderbias.suites.statistic import Arrays, Options
+from pytest_genderbias.suites.cases import Answer
+from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options
+from pytest_genderbias.suites.summary import Record, SummaryBuilder
+
+_FEW = "the occupations that vary are too few among those scored"
 
 
 def occupation_sums(options: Options, arrays: Arrays, absolute: bool) -> ItemSums:
@@ -18,3 +29,63 @@ def occupation_sums(options: Options, arrays: Arrays, absolute: bool) -> ItemSum
         return template_bias_sums(labels, differences, templates, absolute)
     labels, bias = take_arrays(arrays, "occupation", "bias")
     return score_bias_sums(labels, bias, absolute)
+
+
+def bias_statistics(aggregate: str, signed: str) -> dict[str, FamilyStatistic]:
+    """Return AOB and signed AOB, given what they mean in words."""
+    return {
+        "aggregate_bias": FamilyStatistic(
+            "higher",
+            0.0,
+            aggregate,
+            partial(occupation_sums, absolute=True),
+            partner="signed_bias",
+            null=lambda bias: np.abs(bias).mean(axis=1),
+        ),
+        "signed_bias": FamilyStatistic(
+            "away", 0.0, signed, partial(occupation_sums, absolute=False), null=lambda bias: bias.mean(axis=1)
+        ),
+    }
+
+
+def scores_by_group(answer: Answer, contexts: int) -> FloatArray:
+    """Return the scores of scored occupations, shape (occupations, contexts, 2 groups)."""
+    return np.asarray(answer.values[:, :, 0].reshape(len(answer.units), contexts, 2), dtype=np.float64)
+
+
+def bias_figures(bias: FloatArray) -> SummaryBuilder:
+    """Return AOB and signed AOB with intervals over occupations, from the bias of each occupation."""
+    ones = np.ones(len(bias))
+    figures = SummaryBuilder(("aggregate_bias", "signed_bias"))
+    figures.take(
+        "aggregate_bias",
+        lambda: aggregate_bias(bias),
+        lambda: clustered_mean_interval(np.abs(bias), ones, "occupations", bounds=(0.0, np.inf)),
+        _FEW,
+    )
+    figures.take(
+        "signed_bias", lambda: signed_bias(bias), lambda: clustered_mean_interval(bias, ones, "occupations"), _FEW
+    )
+    return figures
+
+
+def bias_records(
+    labels: Sequence[str], bias: FloatArray, means: Sequence[Sequence[float]], groups: tuple[str, str]
+) -> list[Record]:
+    """Return a record for each occupation, the most biased first; ``means`` are its mean scores by group."""
+    records: list[Record] = [
+        {
+            "occupation": label,
+            "bias": float(b),
+            "preferred": groups[0] if b > 0 else groups[1] if b < 0 else "neither",
+            **{group: float(mean) for group, mean in zip(groups, of_groups, strict=True)},
+        }
+        for label, b, of_groups in zip(labels, bias, means, strict=True)
+    ]
+    return sorted(records, key=lambda record: (-abs(record["bias"]), record["occupation"]))
+
+
+def shuffled_biases(answer: Answer, contexts: int, repeats: int, seed: int) -> FloatArray:
+    """Return the bias by shuffle and occupation of exchanged groups, shape (repeats, occupations)."""
+    scores = scores_by_group(answer, contexts)
+    return exchanged_biases(scores[:, :, 0], scores[:, :, 1], repeats, seed)
