@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from pytest_genderbias.suites.space import TEMPLATE, CaseSpace
 from pytest_genderbias.text.template import Piece, piece_texts
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerBase
 
 #: Share of words with unknown tokens above which a note names them.
@@ -186,20 +188,34 @@ class _Reader:
 
     def _tokens(self, texts: Sequence[str]) -> list[list[Token]]:
         """Return the tokens of each text with their characters: for a slow tokenizer, those of its word."""
-        if self._tokenizer.is_fast:
-            if not texts:
-                return []
-            encodings = self._tokenizer(
-                list(texts), add_special_tokens=False, truncation=False, verbose=False
-            ).encodings
+        from transformers import PreTrainedTokenizerFast
+
+        if isinstance(self._tokenizer, PreTrainedTokenizerFast):
+            with _without_limits(self._tokenizer.backend_tokenizer) as backend:
+                encodings = backend.encode_batch(list(texts), add_special_tokens=False)
             return [
                 [(i, start, stop) for i, (start, stop) in zip(e.ids, e.offsets, strict=True) if stop > start]
-                for e in encodings or ()
+                for e in encodings
             ]
         parts = {part: () for text in texts for part in _PART.findall(text)}
         rows = self._tokenizer(list(parts), add_special_tokens=False, verbose=False)["input_ids"] if parts else []
         of_part = dict(zip(parts, rows, strict=True))
         return [[(i, *m.span()) for m in _PART.finditer(text) for i in of_part[m[0]]] for text in texts]
+
+
+@contextmanager
+def _without_limits(backend: Tokenizer) -> Iterator[Tokenizer]:
+    """Turn truncation and padding off inside a ``with`` block, and leave both as they were: fingerprints of the tokenizer contain them."""
+    truncation, padding = backend.truncation, backend.padding
+    backend.no_truncation()
+    backend.no_padding()
+    try:
+        yield backend
+    finally:
+        if truncation is not None:
+            backend.enable_truncation(**truncation)
+        if padding is not None:
+            backend.enable_padding(**padding)
 
 
 def _has_letter(text: str) -> bool:

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from pytest_genderbias import GateFailure, assert_at_least, assert_at_most, load_model, measure
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
-from pytest_genderbias.scoring.unknown_words import unread_words
+from pytest_genderbias.scoring.unknown_words import _Reader, unread_words
 from pytest_genderbias.suites.cases import Question, TextCases
 from pytest_genderbias.suites.query import PairSimilarity, PseudoLogLikelihood, TextVectors
 
@@ -263,14 +263,13 @@ def test_a_note_lists_few_words_and_long_ones_are_cut() -> None:
 def test_a_large_data_set_is_looked_at_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = TextCases([(f"the nurse {i}",) for i in range(10_000)], cases_per_unit=2)
     seen: list[int] = []
-    kind = transformers.PreTrainedTokenizerFast
-    called = kind.__call__
+    read_all = _Reader._tokens
 
-    def counting(self: Any, texts: Any, *rest: Any, **settings: Any) -> Any:
+    def counting(self: _Reader, texts: Any) -> Any:
         seen.append(len(texts))
-        return called(self, texts, *rest, **settings)
+        return read_all(self, texts)
 
-    monkeypatch.setattr(kind, "__call__", counting)
+    monkeypatch.setattr(_Reader, "_tokens", counting)
     unread_words(cases, np.arange(5000), model_of("encoder"))
     assert sum(seen) == 1000
     long = TextCases([("the nurse " * 5000,)] * 3 + [("x " * 400_000,)] * 3)
@@ -287,3 +286,17 @@ def test_only_the_words_that_were_scored_count() -> None:
     reason, notes = unread_words(space, np.arange(space.n_units), model)
     assert reason == ""
     assert notes[0].startswith(f"{len(names) - 3} of {len(names)} words of 'person' are unknown to the tokenizer: ")
+
+
+def test_the_tokenizer_is_left_as_it_was_and_its_limits_do_not_matter() -> None:
+    model = model_of("encoder")
+    backend = model.backend.tokenizer.backend_tokenizer
+    cases = TextCases([("the nurse is good Koch",), ("the pilot is good",)])
+    expected = unread_words(cases, np.arange(2), model)
+    assert expected[1] == ["1 of 9 words of the texts are unknown to the tokenizer: 'Koch'"]
+    for limit in (backend.no_truncation, lambda: backend.enable_truncation(8, stride=1, direction="left")):
+        limit()
+        backend.enable_padding(length=32, pad_token="[PAD]")
+        before = backend.to_str()
+        assert unread_words(cases, np.arange(2), model) == expected
+        assert backend.to_str() == before
