@@ -80,7 +80,7 @@ def fingerprint_reading(checkpoint: Checkpoint) -> str:
     }
     if not isinstance(tokenizer, _FastTokenizer):
         settings["slow"] = _slow_content(tokenizer)
-    classes = [type(checkpoint.network), type(checkpoint.network.config), type(tokenizer)]
+    classes = [type(checkpoint.network), type(tokenizer)]  # the code of the config is in the folder of the network's
     settings["code"] = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in _remote_code(classes)}
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
 

@@ -18,6 +18,7 @@ from pytest_genderbias.errors import SettingError
 from pytest_genderbias.models.config_entries import entry
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.objects import is_network
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.scoring.base import Scorer, answer_width
 from pytest_genderbias.scoring.generation import sampled_texts
@@ -178,7 +179,8 @@ def _plausible(query: Query, model: Model, values: NDArray[np.generic]) -> bool:
 def _vocabulary_size(model: Model) -> int:
     if not isinstance(model.backend, Checkpoint):
         return len(model.backend.vocabulary)
-    size = entry(model.backend.network.config.get_text_config(), "vocab_size")
+    network = model.backend.network
+    size = entry(network.config.get_text_config(), "vocab_size") if is_network(network) else None
     return size if isinstance(size, int) else 1 << 31
 
 
