@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.scoring.batches import length_batches
 from pytest_genderbias.scoring.reads import Inputs
@@ -89,7 +90,16 @@ class Network:
         """Call ``use(rows, logits)`` for every batch. Logits have the shape (rows, read positions, vocabulary) or (rows, labels)."""
         vocabulary = int(self._network.config.vocab_size) if self._head else 1
         most_rows = max(1, _MOST_LOGITS // (vocabulary * int(inputs.count.max(initial=1))))
-        self.batches.run(inputs.lengths, lambda rows: use(rows, self._forward(inputs, rows)), most_rows)
+        self.batches.run(inputs.lengths, lambda rows: use(rows, self._checked(inputs, rows)), most_rows)
+
+    def _checked(self, inputs: Inputs, rows: NDArray[np.int64]) -> Tensor:
+        try:
+            return self._forward(inputs, rows)
+        except IndexError as error:  # of an embedding
+            raise ModelError(
+                f"the network has no embedding for a token of its tokenizer ({error}); they do not belong together: copy or save the whole "
+                "checkpoint again"
+            ) from None
 
     def _forward(self, inputs: Inputs, rows: NDArray[np.int64]) -> Tensor:
         lengths = inputs.lengths[rows]

@@ -59,9 +59,11 @@ def test_a_mutated_file_is_refused_or_read(
         file, valid = known_format.files[which]
         path = folder / file
         path.write_bytes(mutate(valid, known_format.syntax, mutations))
-        meaning, error = _meaning(known_format, path)
-        if file in known_format.beside:  # which other files of the format go with
-            path.write_bytes(known_format.beside[file])
+        try:
+            meaning, error = _meaning(known_format, path)
+        finally:
+            if file in known_format.beside:  # which other files of the format go with
+                path.write_bytes(known_format.beside[file])
         counts["read" if error is None else "refused"] += 1
         if error is not None:
             assert error.isprintable()

@@ -1,13 +1,16 @@
 """Token ids put together by array are the tokenizer's own, for tokenizers of every usual kind; or the layout falls back."""
 
+import copy
 from functools import cache
 
 import numpy as np
 import pytest
 import transformers
-from support.tiny_checkpoints import BERT_SPECIALS, corpus, suite_space, tokenizer
+from support.tiny_checkpoints import BERT_SPECIALS, corpus, make_network, suite_space, tokenizer
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
+from pytest_genderbias import load_model, measure
+from pytest_genderbias.errors import ModelError
 from pytest_genderbias.scoring.layout import TokenLayout
 from pytest_genderbias.scoring.tokens import RowEncoder
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
@@ -310,3 +313,10 @@ def test_real_classifier_tokenizer(real_nli, suite):
     layout = TokenLayout(space, RowEncoder(tokens))
     assert layout.note is None
     assert_same_rows(layout, tokens, random_cases(space, 1000))
+
+
+def test_a_token_that_the_network_does_not_embed_is_one_error():
+    network, words = make_network("bert-nli"), copy.deepcopy(tokenizer("bert"))
+    words.add_tokens(["erson"])  # of every "person"
+    with pytest.raises(ModelError, match="no embedding for a token of its tokenizer"):
+        measure("nli-religion", load_model(network, tokenizer=words), limit=4, cache=None)
