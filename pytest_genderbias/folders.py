@@ -142,7 +142,8 @@ def has_unfinished(folder: Path) -> bool:
 
 def _unfinished(folder: Path, name: str | None = None) -> list[Path]:
     pattern = re.compile(rf"\.{'.+' if name is None else re.escape(name)}-[a-z0-9_]{{8}}")
-    return [path for path in sorted(folder.iterdir()) if pattern.fullmatch(path.name)]
+    entries = os.listdir(folder)  # a cache may hold thousands of files: no path is made of each
+    return [folder / entry for entry in entries if entry.startswith(".") and pattern.fullmatch(entry)]
 
 
 def _remove_abandoned(path: Path) -> None:
