@@ -10,9 +10,6 @@ from types import ModuleType
 
 import pytest
 
-CHECKED = (
-    "stored items are read, checked against their values and compared one after another, each time by their item sums"
-)
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -33,9 +30,7 @@ def ways() -> ModuleType:
 @pytest.mark.parametrize(
     ("name", "verdict_at"),
     [
-        pytest.param(
-            "baseline", "gates.judgement", marks=[pytest.mark.slow, pytest.mark.xfail(strict=True, reason=CHECKED)]
-        ),
+        ("baseline", "gates.judgement"),
         ("mitigate", "mitigation.harness.verdict"),
         pytest.param("correct-for", "gates.policy", marks=pytest.mark.slow),
     ],

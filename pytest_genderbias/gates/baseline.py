@@ -24,11 +24,11 @@ from pytest_genderbias.gates.book import (
     BaselineEntry,
     NewEntry,
     book_path,
-    count_gated,
     entry_of,
     items_path,
     read_book,
     read_items,
+    read_reference,
 )
 from pytest_genderbias.gates.book_update import state_of
 from pytest_genderbias.gates.item_file import load_items, pack_measured
@@ -196,8 +196,8 @@ class Baseline:
         changed = other_conditions(measurement, entry.model)
         accepted = _in_force(entry.accepted, measurement)
         spec = measurement.signature["model"].get("spec") or measurement.model
-        known, items = self._count_gated(), read_items(self.path, name, entry)
-        correction = correction_for(self.correct_for, known, f"statistics gated in the baselines of {self._books()}")
+        items, gated = read_reference(self.path, name, entry, self._counted_books())
+        correction = correction_for(self.correct_for, gated, f"statistics gated in the baselines of {self._books()}")
         reference = Reference(
             "baseline", old, worse, items, changed, correction,
             self.command or f"pytest --bias-model={measurement.model}={spec} --bias-update", entry.model.get("fingerprint"),
@@ -224,9 +224,9 @@ class Baseline:
         )
         return Finding(NOT_COMPARABLE, "baseline", text)
 
-    def _count_gated(self) -> int:
-        """Return how many comparisons there are: those that are stored, whichever of them run."""
-        return count_gated(self.directory, self.model, self.module if self.correct_for == "module" else None)
+    def _counted_books(self) -> list[Path]:
+        """Return the files whose gated statistics are the comparisons: those that are stored, whichever of them run."""
+        return [self.path] if self.correct_for == "module" else sorted((self.directory / self.model).glob("*.json"))
 
     def _books(self) -> str:
         return self.module if self.correct_for == "module" else self.model

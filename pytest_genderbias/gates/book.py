@@ -11,14 +11,20 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from pytest_genderbias.errors import BaselineError, DataFileError, InconsistentEntryError
 from pytest_genderbias.gates.agreement import MUST_AGREE
 from pytest_genderbias.gates.conflicts import describe_conflicts
-from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES, StoredItems, check_stored, load_stored, pack_measured
+from pytest_genderbias.gates.item_file import (
+    MOST_ITEM_BYTES,
+    ContradictionError,
+    StoredItems,
+    load_checked,
+    pack_measured,
+)
 from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import read_dataclass, read_mapping
@@ -199,11 +205,13 @@ def read_contents(path: Path) -> dict[str, object]:
         raise BaselineError(f"{path}: cannot be read: {reason(error)}") from None
     try:
         text = read_whole(path, _MOST_BYTES)
-        if conflicts := describe_conflicts(text):
-            raise BaselineError(f"{path}: {conflicts}")
-        data = parse_json(text, str(path))
     except DataFileError as error:
         raise BaselineError(f"{error}; {_RESTORE}") from None
+    try:
+        data = parse_json(text, str(path))
+    except DataFileError as error:
+        conflicts = describe_conflicts(text)  # a file that has any is no JSON
+        raise BaselineError(f"{path}: {conflicts}" if conflicts else f"{error}; {_RESTORE}") from None
     entries = data.get("entries") if isinstance(data, dict) else None
     if not isinstance(data, dict) or not isinstance(entries, dict):
         raise BaselineError(f"{path}: expected a baseline, a mapping with the key 'entries'; {_RESTORE}")
@@ -222,6 +230,32 @@ def read_items(book: Path, name: str, entry: BaselineEntry) -> StoredItems | Non
         BaselineError: the item file is missing or damaged.
         InconsistentEntryError: its items give other values than the entry has.
     """
+    packed = _read_packed(book, name, entry)
+    return None if packed is None else _unpack(book, name, entry, packed)
+
+
+def read_reference(
+    book: Path, name: str, entry: BaselineEntry, counted: Iterable[Path]
+) -> tuple[StoredItems | None, int]:
+    """Return what is stored of the units of an entry, as :func:`read_items` does, and how many statistics gates judge.
+
+    Args:
+        book: the baseline file of the entry.
+        name: name of the entry.
+        entry: the entry.
+        counted: the baseline files whose gated statistics are counted, at least one an entry.
+
+    Raises:
+        BaselineError: one of the files cannot be read.
+        InconsistentEntryError: as :func:`read_items`.
+    """
+    packed = _read_packed(book, name, entry)
+    gated = sum(max(1, len(other.gated)) for path in counted for other in read_book(path).values())
+    return None if packed is None else _unpack(book, name, entry, packed), gated
+
+
+def _read_packed(book: Path, name: str, entry: BaselineEntry) -> bytes | None:
+    """Return the bytes of the item file of an entry; ``None`` if it has none."""
     if entry.items_sha256 is None:
         return None
     path = items_path(book, name, entry.items_sha256)
@@ -232,22 +266,20 @@ def read_items(book: Path, name: str, entry: BaselineEntry) -> StoredItems | Non
         raise BaselineError(f"{error}; {_RESTORE_ITEMS}") from None
     if hashlib.sha256(packed).hexdigest() != entry.items_sha256:
         raise BaselineError(f"{path} is not the one that belongs to {book.name}; {_RESTORE_ITEMS}")
-    try:
-        stored = load_stored(packed, entry.signature, str(path))
-    except DataFileError as error:
-        raise BaselineError(f"{error}; {_RESTORE_ITEMS}") from None
+    return packed
+
+
+def _unpack(book: Path, name: str, entry: BaselineEntry, packed: bytes) -> StoredItems:
+    path = items_path(book, name, str(entry.items_sha256))
     restarts = entry.settings.get("restarts", 0)
     try:
-        check_stored(stored, entry.values, restarts if isinstance(restarts, int) else 0)
-    except DataFileError as error:
+        return load_checked(
+            packed, entry.signature, entry.values, restarts if isinstance(restarts, int) else 0, str(path)
+        )
+    except ContradictionError as error:
         raise InconsistentEntryError(
             f"{book}: entries.{name}: {error} ({path.name}); restore both files from version control, or accept what is measured now with "
             '--bias-update --bias-reason="why"'
         ) from None
-    return stored
-
-
-def count_gated(directory: Path, model: str, module: str | None = None) -> int:
-    """Return how many stored statistics of a model gates judge, at least one an entry; only those of a module, if it is named."""
-    books = [book_path(directory, model, module)] if module else sorted((directory / model).glob("*.json"))
-    return sum(max(1, len(entry.gated)) for path in books for entry in read_book(path).values())
+    except DataFileError as error:
+        raise BaselineError(f"{error}; {_RESTORE_ITEMS}") from None

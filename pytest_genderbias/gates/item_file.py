@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +38,10 @@ _OF_ANOTHER_FORM = (
     ValueError,
 )
 _RAW = ("id", "seed")  #: raw arrays that are stored beside the sums, as are the values of restarts
+
+
+class ContradictionError(DataFileError):
+    """The items of a file give other values than those stored with them."""
 
 
 @dataclass(frozen=True)
@@ -102,40 +107,69 @@ def load_items(packed: bytes, where: str = "item file") -> dict[str, NDArray[np.
     return read_npz(packed, where)
 
 
-def check_stored(stored: StoredItems, values: Mapping[str, float | None], restarts: int) -> None:
-    """Reject items that do not give the values stored with them, for every statistic that has both.
+def load_checked(
+    packed: bytes, signature: Mapping[str, object], values: Mapping[str, float | None], restarts: int, where: str
+) -> StoredItems:
+    """Return the content of an item file, which gives the values stored with it, for every statistic that has both.
 
     Args:
-        stored: the content of an item file.
+        packed: the bytes of the file.
+        signature: of the measurement, with ``definition`` and ``settings``.
         values: the stored values of the statistics.
         restarts: number of restarts that the values are means of; 0 without restarts.
+        where: what is read; it begins the messages about the file.
 
     Raises:
-        DataFileError: a statistic has another value by its items, or its items are of another form. The message names the statistic.
+        DataFileError: as :func:`load_stored`.
+        ContradictionError: a statistic has another value by its items, or its items are of another form. The message names it.
     """
-    for statistic, value in values.items():
-        if value is None:
-            continue
-        try:
-            by_items = _value_by_items(stored, statistic, restarts)
-        except UndefinedError:  # it is not made of items
-            continue
-        except _OF_ANOTHER_FORM as error:
-            raise DataFileError(
-                f"{statistic}: expected the sums of its items, got another form: {error!r:.100}"
-            ) from None
-        if not math.isclose(by_items, value, rel_tol=FLOAT_NOISE, abs_tol=FLOAT_NOISE):
-            raise DataFileError(f"{statistic} is {value:.8g} in the entry, and its items give {by_items:.8g}")
+    stored = load_stored(packed, signature, where)
+    known = {statistic: value for statistic, value in values.items() if value is not None}
+    by_items = _restarts_of_all(stored, known, restarts) if restarts else _totals_of_all(stored, known)
+    for statistic, total in by_items.items():
+        if not math.isclose(total, known[statistic], rel_tol=FLOAT_NOISE, abs_tol=FLOAT_NOISE):
+            raise ContradictionError(
+                f"{statistic} is {known[statistic]:.8g} in the entry, and its items give {total:.8g}"
+            )
+    return stored
 
 
-def _value_by_items(stored: StoredItems, statistic: str, restarts: int) -> float:
-    if not restarts:
-        with np.errstate(all="ignore"):
-            return stored.item_sums(statistic).total
-    by_restart = restarts_of(stored.items, statistic)
-    if by_restart is None or by_restart.shape != (restarts,):
-        raise ValueError(f"no values of {restarts} restarts")
-    return float(by_restart.mean())
+def _totals_of_all(stored: StoredItems, statistics: Iterable[str]) -> dict[str, float]:
+    """Return each statistic that is made of items, by its items."""
+    sums: dict[str, ItemSums] = {}
+    for statistic in statistics:
+        with suppress(UndefinedError), _of_the_form(statistic):
+            sums[statistic] = stored.item_sums(statistic)
+    totals: dict[str, float] = {}
+    for statistic, of_units in sums.items():
+        with suppress(UndefinedError), _of_the_form(statistic), np.errstate(all="ignore"):
+            totals[statistic] = of_units.total
+    return totals
+
+
+def _restarts_of_all(stored: StoredItems, statistics: Iterable[str], restarts: int) -> dict[str, float]:
+    """Return the mean of each statistic over the stored values of its restarts."""
+    means: dict[str, float] = {}
+    for statistic in statistics:
+        with suppress(UndefinedError), _of_the_form(statistic):
+            by_restart = restarts_of(stored.items, statistic)
+            if by_restart is None or by_restart.shape != (restarts,):
+                raise ValueError(f"no values of {restarts} restarts")
+            means[statistic] = float(by_restart.mean())
+    return means
+
+
+@contextmanager
+def _of_the_form(statistic: str) -> Iterator[None]:
+    """Raise ContradictionError if what is stored of a statistic has another form than its sums."""
+    try:
+        yield
+    except UndefinedError:
+        raise
+    except _OF_ANOTHER_FORM as error:
+        raise ContradictionError(
+            f"{statistic}: expected the sums of its items, got another form: {error!r:.100}"
+        ) from None
 
 
 def alike_items(now: StoredItems, then: StoredItems) -> bool:

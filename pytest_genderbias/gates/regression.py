@@ -86,11 +86,12 @@ def find_regression(measurement: Measurement, statistic: str, reference: Referen
             NO_VALUE, bound, text + ("" if lacking is None else f": it is {lacking}, and only finite numbers decide")
         )
     moved = _change_in_words(statistic, new, reference, tolerance)
-    for when, source in (("now", measurement), (f"in the {reference.name}", reference.items)):
-        if source is not None and (no_number := items_without_number(source, statistic)):
+    units = _Units.of(measurement, reference.items, statistic)
+    for when, sums in (("now", units.now), (f"in the {reference.name}", units.then)):
+        if isinstance(sums, ItemSums) and (no_number := _without_number(sums)):
             return Finding(NO_VALUE, bound, f"{moved}; {when} {no_number}, and only finite numbers decide")
     try:
-        difference = _difference_from(reference, measurement, statistic, tolerance)
+        difference = _difference_from(reference, measurement, statistic, tolerance, units)
     except UndefinedError as error:
         finding = _compare_values(measurement, statistic, tolerance, reference, str(error))
         return replace(finding, bound=bound, text=moved + finding.text)
@@ -113,13 +114,46 @@ def _change_in_words(statistic: str, new: float | None, reference: Reference, to
     return f"{statistic} {reference.value:.6g} -> {new:.6g}, {change}, tolerance {tolerance:g}{reference.changed}"
 
 
+@dataclass(frozen=True)
+class _Units:
+    """The sums of the units of a statistic, now and then, or why there are none; ``None`` if nothing is known of the units."""
+
+    now: ItemSums | UndefinedError | None
+    then: ItemSums | UndefinedError | None
+
+    @classmethod
+    def of(cls, now: ItemSource, then: ItemSource | None, statistic: str) -> _Units:
+        """Gather the sums once: those of a large suite are computed on each access."""
+        return cls(*(None if source is None else _sums_or_reason(source, statistic) for source in (now, then)))
+
+
+def _sums_or_reason(source: ItemSource, statistic: str) -> ItemSums | UndefinedError:
+    try:
+        return source.item_sums(statistic)
+    except UndefinedError as error:
+        return error
+
+
+def _defined(sums: ItemSums | UndefinedError | None) -> ItemSums:
+    """Return sums, or raise the reason why there are none."""
+    if isinstance(sums, UndefinedError):
+        raise sums
+    assert sums is not None, "the caller knows that something is known of the units"
+    return sums
+
+
 def items_without_number(source: ItemSource, statistic: str) -> str:
     """Return in words that the items of a statistic give no finite value; an empty text if they do, or if there are none.
 
     Such items contradict the value that they belong to, and no comparison of them or of the value can be trusted.
     """
+    sums = _sums_or_reason(source, statistic)
+    return _without_number(sums) if isinstance(sums, ItemSums) else ""
+
+
+def _without_number(sums: ItemSums) -> str:
     try:
-        total = source.item_sums(statistic).total
+        total = sums.total
     except UndefinedError:
         return ""
     return "" if math.isfinite(total) else f"its items give {total}"
@@ -130,7 +164,9 @@ def _same_model(measurement: Measurement, reference: Reference) -> bool:
     return fingerprint is not None and bool(fingerprint == reference.fingerprint)
 
 
-def _difference_from(reference: Reference, measurement: Measurement, statistic: str, tolerance: float) -> Difference:
+def _difference_from(
+    reference: Reference, measurement: Measurement, statistic: str, tolerance: float, units: _Units
+) -> Difference:
     """Return the worsening with its bounds.
 
     Raises:
@@ -138,9 +174,9 @@ def _difference_from(reference: Reference, measurement: Measurement, statistic: 
     """
     if reference.items is None:
         if not measurement.restarts:
-            measurement.item_sums(statistic)  # a statistic that is not made of items says so itself
+            _defined(units.now)  # a statistic that is not made of items says so itself
         raise UndefinedError(reference.lost or "the statistics of its items take more than 512 KiB and were not stored")
-    return item_difference(measurement, statistic, reference.items, tolerance)
+    return _paired_difference(measurement, statistic, reference.items, tolerance, units)
 
 
 def item_difference(measurement: Measurement, statistic: str, then: ItemSource, tolerance: float = 0.0) -> Difference:
@@ -149,6 +185,13 @@ def item_difference(measurement: Measurement, statistic: str, then: ItemSource, 
     Raises:
         UndefinedError: nothing is known about the units, the statistic is not made of units, or these say nothing about others.
     """
+    units = _Units.of(measurement, then, statistic)
+    return _paired_difference(measurement, statistic, then, tolerance, units)
+
+
+def _paired_difference(
+    measurement: Measurement, statistic: str, then: ItemSource, tolerance: float, units: _Units
+) -> Difference:
     distance = _vectorised(measurement.statistics[statistic].distance)
     now_restarts, then_restarts = restarts_of(measurement.items, statistic), restarts_of(then.items, statistic)
     if now_restarts is not None and then_restarts is not None:
@@ -158,8 +201,7 @@ def item_difference(measurement: Measurement, statistic: str, then: ItemSource, 
         if measurement.sampled(statistic):  # both sides have the same cases, and no bound covers other cases
             difference = replace(difference, over=f"{difference.over}, on these {measurement.n:,} cases")
         return difference
-    sums_then, sums_now = then.item_sums(statistic), measurement.item_sums(statistic)
-    return compare_items(sums_then, sums_now, distance, tolerance, LEVEL, FLOAT_NOISE)
+    return compare_items(_defined(units.then), _defined(units.now), distance, tolerance, LEVEL, FLOAT_NOISE)
 
 
 def _vectorised(distance: Callable[[float], float]) -> Callable[[FloatArray], FloatArray]:

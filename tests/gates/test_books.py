@@ -368,14 +368,14 @@ def test_a_judge_follows_a_run_that_replaces_the_entry_meanwhile(
 ) -> None:
     stored_book(tmp_path)
     baseline = Baseline(tmp_path, "m", "t.py")
-    count, calls = Baseline._count_gated, []
+    counted, calls = Baseline._counted_books, []
 
-    def replaced(self: Baseline) -> int:  # between reading the entry and its items
+    def replaced(self: Baseline) -> list[Path]:  # between reading the entry and its items
         if not calls:
             calls.append(write_entries(tmp_path, "m", "t.py", {"tiny": entry_of(hand_made(0.05))}))
-        return count(self)
+        return counted(self)
 
-    monkeypatch.setattr(Baseline, "_count_gated", replaced)
+    monkeypatch.setattr(Baseline, "_counted_books", replaced)
     found = baseline.judge(hand_made(0.05))
     assert found.verdict == "pass" and "share 0.3 -> 0.3" in found.text
 
