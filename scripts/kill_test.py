@@ -33,6 +33,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -291,6 +292,8 @@ def kill_all(
             try:
                 work(everything[k::workers], references, root / f"worker-{k}", templates, 1000 * seed + k, until)
                 status = 0
+            except BaseException:
+                traceback.print_exc()
             finally:
                 sys.stderr.flush()
                 os._exit(status)
