@@ -15,6 +15,7 @@ from pytest_genderbias.models.sentence_encoders import read_sentence_files
 from pytest_genderbias.models.source import LoadSettings, ModelSource, read_arguments, reading_errors, refuse_outside
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.models.transformers_logging import quiet_transformers
+from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -62,7 +63,7 @@ def check_parts(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, ro
     """
     import torch
 
-    check_vocabulary(tokenizer, name)
+    check_tokenizer(tokenizer, name)
     if role.kind == MASKED_LM and tokenizer.mask_token_id is None:
         raise ModelError(
             f"{name} is a masked LM, but its tokenizer has no mask token; save the tokenizer with mask_token set"
@@ -72,8 +73,17 @@ def check_parts(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, ro
             raise ModelError(f"{name} has NaN or infinite weights (first: {weight}); train or save it again")
 
 
-def check_vocabulary(tokenizer: PreTrainedTokenizerBase, name: str) -> None:
-    """Refuse a tokenizer of special tokens only, as transformers makes one up where the vocabulary is missing."""
+def check_tokenizer(tokenizer: PreTrainedTokenizerBase, name: str) -> None:
+    """Refuse a tokenizer of special tokens only, as transformers makes one up where the vocabulary is missing, and one without a limit.
+
+    Raises:
+        ModelError: it is such a tokenizer, or its ``model_max_length`` is no number.
+    """
+    if not isinstance(tokenizer.model_max_length, (int, float)):
+        raise ModelError(
+            f"the tokenizer of {name} has model_max_length {brief(tokenizer.model_max_length)}; expected a number: correct "
+            "tokenizer_config.json"
+        )
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         raise ModelError(
             f"{name} comes without its tokenizer's vocabulary; save the tokenizer beside the weights (tokenizer.json)"
@@ -113,7 +123,7 @@ def _load_tokenizer(spec: ModelSpec, settings: LoadSettings) -> PreTrainedTokeni
     with reading_errors(spec, "tokenizer"):
         tokenizer = AutoTokenizer.from_pretrained(**read_arguments(spec, settings))
     assert isinstance(tokenizer, PreTrainedTokenizerBase)
-    check_vocabulary(tokenizer, spec.name)
+    check_tokenizer(tokenizer, spec.name)
     return tokenizer
 
 

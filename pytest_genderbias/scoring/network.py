@@ -13,6 +13,7 @@ from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.scoring.batches import length_batches
 from pytest_genderbias.scoring.reads import Inputs
+from pytest_genderbias.scoring.tokens import IdArray
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _MOST_LOGITS = 1 << 26
 #: Rows that are passed with and without a hook to check that both give the same logits.
 _PROBED_ROWS = 8
+_NOT_EMBEDDED = "the network has no embedding for a token of its tokenizer ({}); they do not belong together: copy or save the whole checkpoint again"
 _CPU_BATCH_TOKENS = 2048
 _GPU_BATCH_TOKENS = 65536
 
@@ -70,6 +72,17 @@ class Batches:
                     pending = [rest[b] for b in smaller]
 
 
+def _embedded_tokens(network: PreTrainedModel) -> int | None:
+    """Return how many tokens a network embeds, or ``None`` if its embeddings are no table with a row a token."""
+    from torch.nn import Embedding
+
+    try:
+        embeddings = network.get_input_embeddings()
+    except NotImplementedError:  # of a class that does not name them
+        return None
+    return embeddings.num_embeddings if isinstance(embeddings, Embedding) else None
+
+
 class Network:
     """A checkpoint whose last modules are computed only at the positions that are read.
 
@@ -87,19 +100,27 @@ class Network:
         self.batches = Batches(checkpoint.device, batch_tokens)
 
     def run(self, inputs: Inputs, use: Callable[[NDArray[np.int64], Tensor], None]) -> None:
-        """Call ``use(rows, logits)`` for every batch. Logits have the shape (rows, read positions, vocabulary) or (rows, labels)."""
+        """Call ``use(rows, logits)`` for every batch. Logits have the shape (rows, read positions, vocabulary) or (rows, labels).
+
+        Raises:
+            ModelError: the network has no embedding for a token of the inputs.
+        """
+        self._check_embedded(inputs.ids)
         vocabulary = int(self._network.config.vocab_size) if self._head else 1
         most_rows = max(1, _MOST_LOGITS // (vocabulary * int(inputs.count.max(initial=1))))
         self.batches.run(inputs.lengths, lambda rows: use(rows, self._checked(inputs, rows)), most_rows)
+
+    def _check_embedded(self, ids: IdArray) -> None:
+        """Refuse a token without an embedding before a device sees it: on a GPU it would spoil every later call of the process."""
+        embedded, largest = _embedded_tokens(self._network), int(ids.max(initial=0))
+        if embedded is not None and largest >= embedded:
+            raise ModelError(_NOT_EMBEDDED.format(f"token {largest} of {embedded}"))
 
     def _checked(self, inputs: Inputs, rows: NDArray[np.int64]) -> Tensor:
         try:
             return self._forward(inputs, rows)
         except IndexError as error:  # of an embedding
-            raise ModelError(
-                f"the network has no embedding for a token of its tokenizer ({error}); they do not belong together: copy or save the whole "
-                "checkpoint again"
-            ) from None
+            raise ModelError(_NOT_EMBEDDED.format(error)) from None
 
     def _forward(self, inputs: Inputs, rows: NDArray[np.int64]) -> Tensor:
         lengths = inputs.lengths[rows]

@@ -197,6 +197,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "deep tokenizer": (write("tokenizer.json", '{"a": ' + DEEP), "the tokenizer"),
     "tokenizer of a list": (write("tokenizer.json", "[]"), "the tokenizer"),
     "tokenizer settings of a list": (write("tokenizer_config.json", "[1, 2]"), "the tokenizer"),
+    "length of a mapping": (edit("tokenizer_config.json", model_max_length={"a": 1}), "has model_max_length {'a': 1}; expected a number"),
     "deep tokenizer settings": (write("tokenizer_config.json", '{"a": ' + DEEP), "the tokenizer"),
     "index that leaves the folder": (with_index("../outside.safetensors"), "names the file '../outside.safetensors' for a weight"),
     "index with an absolute path": (with_index("/etc/passwd"), "names the file '/etc/passwd' for a weight"),

@@ -318,5 +318,11 @@ def test_real_classifier_tokenizer(real_nli, suite):
 def test_a_token_that_the_network_does_not_embed_is_one_error():
     network, words = make_network("bert-nli"), copy.deepcopy(tokenizer("bert"))
     words.add_tokens(["erson"])  # of every "person"
+    largest = []
+    network.register_forward_pre_hook(
+        lambda module, args, kwargs: largest.append(int(kwargs["input_ids"].max())), with_kwargs=True
+    )
     with pytest.raises(ModelError, match="no embedding for a token of its tokenizer"):
         measure("nli-religion", load_model(network, tokenizer=words), limit=4, cache=None)
+    rows = network.get_input_embeddings().num_embeddings
+    assert max(largest) < rows, "on a GPU one pass with such a token spoils every later one of the process"

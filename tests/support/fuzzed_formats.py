@@ -451,7 +451,7 @@ def _checkpoint_formats(folder: Path) -> list[Format]:
 
 def _checkpoint_meaning(path: Path) -> object:
     """Return labels and figures of a checkpoint."""
-    model = load_model(str(path.parent))
+    model = load_model(str(path.parent), device="cpu")
     return model.role, measure("nli-religion", model, limit=4, cache=None).values
 
 

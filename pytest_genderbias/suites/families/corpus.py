@@ -45,7 +45,7 @@ from pytest_genderbias.suites.query import BesideText, BlockLogLikelihood, Gener
 from pytest_genderbias.suites.slots import read_groups
 from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
+from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take, take_texts
 from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
 
 _NO_INTERVAL = "the words of one text depend on each other: no valid interval is known"
@@ -269,9 +269,10 @@ def _passages(answer: Answer | None) -> Items:
 
 
 def _read_list(data: LocatedMap, key: str, beside: Path) -> list[WordEntry]:
-    names = take(data, key, (str, LocatedList), "the suite")
+    named = take(data, key, (str, LocatedList), "the suite")
+    names = [named] if isinstance(named, str) else take_texts(data, key, "the suite")
     try:
-        lists = [load_wordlist(name, beside) for name in ([names] if isinstance(names, str) else names)]
+        lists = [load_wordlist(name, beside) for name in names]
     except UnknownNameError as error:
         raise DataFileError(f"{data.file}:{data.lines[key]}: {error}") from None
     return [entry for words in lists for entry in words.entries]

@@ -414,6 +414,7 @@ def test_texts_that_cannot_be_read(tmp_path):
 @pytest.mark.parametrize(("changes", "expected"), [
     ("pairs: nowhere", "no word list 'nowhere'"),
     ("pairs: stop-words", "has none of female, male"),
+    ("pairs: [gendered-words, null]", "'pairs' of the suite should be a list of texts"),
     ("groups: [female, male, other]", "has none of other"),
 ])  # fmt: skip
 def test_a_wrong_suite_file_names_its_line(tmp_path, changes, expected):
