@@ -72,10 +72,13 @@ class Batches:
                     pending = [rest[b] for b in smaller]
 
 
-def _embedded_tokens(network: PreTrainedModel) -> int | None:
-    """Return how many tokens a network embeds, or ``None`` if its embeddings are no table with a row a token."""
+def _embedded_tokens(network: Module) -> int | None:
+    """Return how many tokens a network embeds, or ``None`` if its embeddings are unknown, or no table with a row a token."""
     from torch.nn import Embedding
+    from transformers import PreTrainedModel
 
+    if not isinstance(network, PreTrainedModel):
+        return None
     try:
         embeddings = network.get_input_embeddings()
     except NotImplementedError:  # of a class that does not name them
