@@ -115,7 +115,9 @@ def from_sklearn(classifier: object, *, name: str | None = None, fingerprint: st
         ModelError: the object has no ``predict_proba`` or ``classes_``, as before ``fit``, or two classes have the same name.
     """
     kind = type(classifier).__name__
-    if not isinstance(classifier, ProbabilisticClassifier):
+    # A pipeline has the method only if its last step does; since Python 3.12 isinstance sees the method of the class and does not ask.
+    has_both = all(hasattr(classifier, attribute) for attribute in ("predict_proba", "classes_"))
+    if not (has_both and isinstance(classifier, ProbabilisticClassifier)):
         raise ModelError(
             f"{kind} has no predict_proba and classes_; expected a fitted scikit-learn classifier of texts (a pipeline whose last step gives "
             "probabilities: of an SVM, SVC(probability=True) or CalibratedClassifierCV)"

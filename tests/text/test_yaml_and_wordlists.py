@@ -264,7 +264,7 @@ def test_files_that_cannot_be_read(tmp_path):
     os.mkfifo(tmp_path / "pipe.yaml")
     with pytest.raises(DataFileError, match=r"pipe\.yaml: cannot be read: expected a file, got a pipe"):
         load_wordlist(str(tmp_path / "pipe.yaml"))
-    with pytest.raises(DataFileError, match="cannot be read: embedded null"):
+    with pytest.raises(DataFileError, match=r"cannot be read: .*embedded null"):
         read_yaml(tmp_path / "a\0.yaml")
 
 
