@@ -96,8 +96,6 @@ def judge_reduction(
 ) -> Judgement:
     """Judge whether a mitigation lowers bias, at what price, and whether the reduction lasts.
 
-    The same models, suite and arguments always give the same judgement; nothing is recorded.
-
     ``reduced``, by one-sided 95 % bounds of paired differences: D(after) - (1 - by) D(before) is at most 0, and D(after) is below that of
     the control, where D is the distance from neutral on the worse side. The bounds are over the suite's items where nothing is trained, or
     trained once; over restarts where the method trains with two or more seeds. Several models of a side count as their mean.
@@ -105,7 +103,8 @@ def judge_reduction(
     Otherwise the verdict is the first of these that holds: ``not comparable``, the models were measured on different things; ``no value``; ``accuracy lost``, a figure of the task is worse than before by
     more than its budget, by the bound of the ratio; ``over-corrected``, the bias now leans to the other side; ``not reduced``, the other
     bound says so; ``inconclusive``, the bounds do not decide, or a new head shows no bias on the encoder before either;
-    ``superficial``, the bias comes back with a new head. The text names everything that was found.
+    ``superficial``, the bias comes back with a new head. The text names everything that was found. Equal arguments give
+    equal judgements; nothing is recorded.
 
     Args:
         run: a run of :func:`~pytest_genderbias.mitigation.harness.run.mitigate`, or of models that you trained yourself.
