@@ -1,4 +1,8 @@
-"""Tiny random checkpoints with tokenizers of the usual kinds, trained on the sentences of the packaged suites."""
+"""Tiny random checkpoints with tokenizers of the usual kinds, trained on sentences of the packaged suites.
+
+The trained vocabularies are in ``vocabularies/``, since trainers break ties at random and every process would have other ones.
+``python -m tests.support.tiny_checkpoints`` trains them anew.
+"""
 
 import json
 from functools import cache, lru_cache
@@ -15,6 +19,7 @@ from pytest_genderbias.suites.options import resolve_options
 BERT_SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 ROBERTA_SPECIALS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 VOCABULARY = 700
+VOCABULARIES = Path(__file__).with_name("vocabularies")
 NLI = {"id2label": {0: "entailment", 1: "neutral", 2: "contradiction"}}
 
 
@@ -42,46 +47,59 @@ def _word_piece():
     trained = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     trained.normalizer = normalizers.BertNormalizer(lowercase=True)
     trained.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trained.train_from_iterator(
-        corpus(), trainers.WordPieceTrainer(vocab_size=VOCABULARY, special_tokens=BERT_SPECIALS)
-    )
-    return trained.get_vocab()
+    return trained, trainers.WordPieceTrainer(vocab_size=VOCABULARY, special_tokens=BERT_SPECIALS)
 
 
 def _byte_bpe(specials):
     trained = Tokenizer(models.BPE())
     trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=specials, initial_alphabet=alphabet)
-    trained.train_from_iterator(corpus(), trainer)
-    return trained
-
-
-def _merges(trained):
-    model = json.loads(trained.to_str())["model"]
-    return model["vocab"], [tuple(pair) for pair in model["merges"]]
+    return trained, trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=specials, initial_alphabet=alphabet)
 
 
 def _unigram(specials, unk, lower=False):
     trained = Tokenizer(models.Unigram())
     trained.normalizer = normalizers.Lowercase() if lower else None
     trained.pre_tokenizer = pre_tokenizers.Metaspace()
-    trainer = trainers.UnigramTrainer(vocab_size=VOCABULARY, special_tokens=specials, unk_token=unk)
-    trained.train_from_iterator(corpus(), trainer)
-    return [(token, score) for token, score in json.loads(trained.to_str())["model"]["vocab"]]
+    return trained, trainers.UnigramTrainer(vocab_size=VOCABULARY, special_tokens=specials, unk_token=unk)
 
 
 def _llama_bpe():
-    """Return merges inside words, as SentencePiece learns them, with byte tokens for what has no piece."""
+    """Return what learns merges inside words, as SentencePiece does, with byte tokens for what has no piece."""
     trained = Tokenizer(models.BPE(unk_token="<unk>"))
     trained.pre_tokenizer = pre_tokenizers.Metaspace()
     specials = ["<unk>", "<s>", "</s>", *(f"<0x{i:02X}>" for i in range(256))]
-    trained.train_from_iterator(corpus(), trainers.BpeTrainer(vocab_size=VOCABULARY + 256, special_tokens=specials))
-    return _merges(trained)
+    return trained, trainers.BpeTrainer(vocab_size=VOCABULARY + 256, special_tokens=specials)
+
+
+#: Each returns an untrained tokenizer and its trainer.
+_UNTRAINED = {
+    "word-piece": _word_piece,
+    "byte-bpe": lambda: _byte_bpe(BERT_SPECIALS),
+    "byte-bpe-roberta": lambda: _byte_bpe(ROBERTA_SPECIALS),
+    "byte-bpe-gpt2": lambda: _byte_bpe(["<|endoftext|>"]),
+    "unigram-xlm-roberta": lambda: _unigram(ROBERTA_SPECIALS, "<unk>"),
+    "unigram-albert": lambda: _unigram(["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"], "<unk>", lower=True),
+    "unigram-deberta": lambda: _unigram(BERT_SPECIALS, "[UNK]"),
+    "llama": _llama_bpe,
+}
+
+
+def _trained(name):
+    return Tokenizer.from_file(str(VOCABULARIES / f"{name}.json"))
+
+
+def _merges(name):
+    model = json.loads(_trained(name).to_str())["model"]
+    return model["vocab"], [tuple(pair) for pair in model["merges"]]
+
+
+def _pieces(name):
+    return [(token, score) for token, score in json.loads(_trained(name).to_str())["model"]["vocab"]]
 
 
 def _modernbert():
-    trained = _byte_bpe(BERT_SPECIALS)
+    trained = _trained("byte-bpe")
     trained.decoder = decoders.ByteLevel()
     ids = {token: trained.token_to_id(token) for token in BERT_SPECIALS}
     trained.post_processor = processors.TemplateProcessing(
@@ -99,30 +117,29 @@ def _modernbert():
 def tokenizer(kind):
     """Return a tokenizer of a family, with the class that the family has in transformers."""
     if kind in ("bert", "distilbert", "electra"):
-        return transformers.BertTokenizer(vocab=_word_piece())
+        return transformers.BertTokenizer(vocab=_trained("word-piece").get_vocab())
     if kind == "mpnet":
-        words = [token for token in _word_piece() if token not in BERT_SPECIALS]
+        words = [token for token in _trained("word-piece").get_vocab() if token not in BERT_SPECIALS]
         order = ["<s>", "<pad>", "</s>", "<unk>", "[UNK]", *sorted(words), "<mask>"]
         mask = AddedToken("<mask>", lstrip=True, special=True)
         return transformers.MPNetTokenizer(vocab={token: i for i, token in enumerate(order)}, mask_token=mask)
     if kind == "roberta":
-        vocab, merges = _merges(_byte_bpe(ROBERTA_SPECIALS))
+        vocab, merges = _merges("byte-bpe-roberta")
         mask = AddedToken("<mask>", lstrip=True, special=True)
         return transformers.RobertaTokenizer(vocab=vocab, merges=merges, mask_token=mask)
     if kind == "gpt2":
-        vocab, merges = _merges(_byte_bpe(["<|endoftext|>"]))
+        vocab, merges = _merges("byte-bpe-gpt2")
         return transformers.GPT2Tokenizer(vocab=vocab, merges=merges)
     if kind == "xlm-roberta":
         mask = AddedToken("<mask>", lstrip=True, special=True)
-        return transformers.XLMRobertaTokenizer(vocab=_unigram(ROBERTA_SPECIALS, "<unk>"), mask_token=mask)
+        return transformers.XLMRobertaTokenizer(vocab=_pieces("unigram-xlm-roberta"), mask_token=mask)
     if kind == "albert":
-        specials = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
         mask = AddedToken("[MASK]", lstrip=True, special=True)
-        return transformers.AlbertTokenizer(vocab=_unigram(specials, "<unk>", lower=True), mask_token=mask)
+        return transformers.AlbertTokenizer(vocab=_pieces("unigram-albert"), mask_token=mask)
     if kind == "deberta-v2":
-        return transformers.DebertaV2Tokenizer(vocab=_unigram(BERT_SPECIALS, "[UNK]"))
+        return transformers.DebertaV2Tokenizer(vocab=_pieces("unigram-deberta"))
     if kind == "llama":
-        vocab, merges = _llama_bpe()
+        vocab, merges = _merges("llama")
         return transformers.LlamaTokenizer(vocab=vocab, merges=merges, add_bos_token=True)
     if kind == "modernbert":
         return _modernbert()
@@ -189,3 +206,10 @@ def save_checkpoint(kind, folder, seed=0, **changes):
     make_network(kind, seed, **changes).save_pretrained(folder)
     tokenizer(kind.removesuffix("-nli")).save_pretrained(folder)
     return Path(folder)
+
+
+if __name__ == "__main__":
+    for name, untrained in _UNTRAINED.items():
+        trained, trainer = untrained()
+        trained.train_from_iterator(corpus(), trainer)
+        trained.save(str(VOCABULARIES / f"{name}.json"), pretty=False)
