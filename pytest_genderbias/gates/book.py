@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pytest_genderbias.errors import BaselineError, DataFileError, InconsistentEntryError
 from pytest_genderbias.gates.agreement import MUST_AGREE
+from pytest_genderbias.gates.anchor import Anchor
 from pytest_genderbias.gates.conflicts import describe_conflicts
 from pytest_genderbias.gates.item_file import (
     MOST_ITEM_BYTES,
@@ -26,8 +27,9 @@ from pytest_genderbias.gates.item_file import (
     pack_measured,
 )
 from pytest_genderbias.gates.judgement import AcceptedValue
+from pytest_genderbias.gates.tolerance import PlannedMargin
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import read_dataclass, read_mapping
+from pytest_genderbias.measurement.plain_data import as_plain, read_dataclass, read_mapping
 from pytest_genderbias.models.spec import portable_spec
 from pytest_genderbias.text.plain_files import open_regular, read_whole, reason
 from pytest_genderbias.text.strict_json import parse_json
@@ -38,6 +40,7 @@ _RESTORE = "restore it from version control, or mend it; deleting it would lose 
 _RESTORE_ITEMS = "restore it from version control, or run with --bias-update"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _ALWAYS_WRITTEN = ("suite", *MUST_AGREE, "model", "values", "items_sha256")
+_WHERE_THERE_IS_SOME = ("accepted", "gated", "date", "planned", "anchor")
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,9 @@ class BaselineEntry:
         items_sha256: SHA-256 of its item file; ``None`` if that would be too large.
         accepted: worse values that were accepted with a reason.
         gated: the tolerance of each statistic that a gate judges, so that no gate accepts what another one judges.
+        date: when its values were accepted, in ISO format; empty if an earlier version wrote it.
+        planned: what ``--bias-plan`` found, by statistic.
+        anchor: the first accepted values; ``None`` if an earlier version wrote the entry.
         other: keys that this version does not know; they are written back as they were read.
     """
 
@@ -70,6 +76,9 @@ class BaselineEntry:
     items_sha256: str | None = None
     accepted: tuple[AcceptedValue, ...] = ()
     gated: Mapping[str, float] = field(default_factory=dict)
+    date: str = ""
+    planned: Mapping[str, PlannedMargin] = field(default_factory=dict)
+    anchor: Anchor | None = None
     other: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -78,11 +87,9 @@ class BaselineEntry:
         return {key: vars(self)[key] for key in MUST_AGREE}
 
     def to_dict(self) -> dict[str, object]:
-        """Return the entry as the JSON file has it; reasons and gates only where there are some."""
+        """Return the entry as the JSON file has it; what an earlier version did not write only where there is some."""
         content = {key: vars(self)[key] for key in _ALWAYS_WRITTEN}
-        notes = [note.to_dict() for note in self.accepted]
-        content.update({"accepted": notes} if notes else {})
-        content.update({"gated": dict(self.gated)} if self.gated else {})
+        content.update({key: as_plain(vars(self)[key]) for key in _WHERE_THERE_IS_SOME if vars(self)[key]})
         return {**content, **self.other}
 
     @classmethod
@@ -96,14 +103,25 @@ class BaselineEntry:
         known = {entry_field.name for entry_field in fields(cls)} - {"other"}
         other = {key: value for key, value in content.items() if key not in known}
         entry = read_dataclass(cls, {**{k: v for k, v in content.items() if k in known}, "other": other}, where)
-        if entry.items_sha256 is not None and not _DIGEST.fullmatch(entry.items_sha256):
-            raise DataFileError(
-                f"{where}.items_sha256: expected 64 hexadecimal digits or null, got {entry.items_sha256!r:.80}"
-            )
-        for statistic, tolerance in entry.gated.items():
-            if not 0 <= tolerance < math.inf:
-                raise DataFileError(f"{where}.gated.{statistic}: expected a number of 0 or more, got {tolerance}")
+        entry._check(where)
         return entry
+
+    def _check(self, where: str) -> None:
+        """Refuse digests and tolerances that cannot be.
+
+        Raises:
+            DataFileError: one of them is of another form.
+        """
+        digests = {"items_sha256": self.items_sha256}
+        if self.anchor is not None:
+            digests["anchor.items_sha256"] = self.anchor.items_sha256
+        for key, digest in digests.items():
+            if digest is not None and not _DIGEST.fullmatch(digest):
+                raise DataFileError(f"{where}.{key}: expected 64 hexadecimal digits or null, got {digest!r:.80}")
+        planned = {f"planned.{statistic}.tolerance": margin.tolerance for statistic, margin in self.planned.items()}
+        for key, tolerance in [*((f"gated.{name}", amount) for name, amount in self.gated.items()), *planned.items()]:
+            if not 0 <= tolerance < math.inf:
+                raise DataFileError(f"{where}.{key}: expected a number of 0 or more, got {tolerance}")
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from pytest_genderbias.gates.book import (
     read_items,
 )
 from pytest_genderbias.gates.item_file import alike_items, load_stored
+from pytest_genderbias.gates.tolerance import PlannedMargin
 
 _LOCK, _PATIENCE = ".lock", 120.0  #: seconds to wait for other runs, each of which writes for less than one
 _ITEMS = re.compile(r".+\.[0-9a-f]{8}\.npz")
@@ -74,6 +75,41 @@ def write_entries(
     """Write accepted entries into a baseline file, and remove others, whatever is stored; errors as :func:`update_book`."""
     path = book_path(directory, model, module)
     _change(path, model, module, lambda contents: BookChange(entries, remove))
+    return path
+
+
+def write_margins(directory: Path, model: str, module: str, margins: Mapping[str, Mapping[str, PlannedMargin]]) -> Path:
+    """Write what ``--bias-plan`` found into stored entries, in place of what was planned for the same statistics before.
+
+    Values, items, reasons and all other entries stay as they are.
+
+    Args:
+        directory: the folder of all baselines.
+        model: name of the model.
+        module: the test file.
+        margins: the margin of each statistic, by name of the entry.
+
+    Raises:
+        BaselineError: as :func:`update_book`; or there is no entry of a name, or it has no such statistic.
+    """
+    path = book_path(directory, model, module)
+
+    def decide(contents: Mapping[str, object]) -> BookChange:
+        stored = entries_of(path, contents)
+        entries: dict[str, NewEntry] = {}
+        for name, planned in margins.items():
+            entry = stored.get(name)
+            if entry is None:
+                raise BaselineError(f"{path}: no entry {name!r} to plan for; run with --bias-update-new first")
+            if unknown := sorted(planned.keys() - entry.values.keys()):
+                raise BaselineError(
+                    f"{path}: entries.{name} has no value of {unknown[0]}, and a plan is for stored ones"
+                )
+            if (together := {**entry.planned, **planned}) != entry.planned:
+                entries[name] = NewEntry(replace(entry, planned=together))
+        return BookChange(entries)
+
+    _change(path, model, module, decide)
     return path
 
 
@@ -152,12 +188,14 @@ def _superfluous(book: Path, names: Iterable[str] = ()) -> list[Path]:
 
 
 def _named_items(book: Path) -> set[Path]:
-    digests = {
-        name: content.get("items_sha256")
-        for name, content in read_contents(book).items()
-        if isinstance(content, Mapping)
-    }
-    return {items_path(book, name, digest) for name, digest in digests.items() if isinstance(digest, str)}
+    """Return the item files that a baseline file names: of its entries, and of their anchors."""
+    files: set[Path] = set()
+    for name, content in read_contents(book).items():
+        for part in (content, content.get("anchor") if isinstance(content, Mapping) else None):
+            digest = part.get("items_sha256") if isinstance(part, Mapping) else None
+            if isinstance(digest, str):
+                files.add(items_path(book, name, digest))
+    return files
 
 
 # Whether an entry changes.

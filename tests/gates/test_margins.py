@@ -1,0 +1,93 @@
+"""What a plan and an anchor add to stored entries: they are written and read back, and damage to them is one error."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.hand_made import hand_made
+
+from pytest_genderbias.errors import BaselineError
+from pytest_genderbias.gates.anchor import Anchor
+from pytest_genderbias.gates.book import BaselineEntry, book_path, entry_of, items_path, read_book
+from pytest_genderbias.gates.book_update import write_entries, write_margins
+from pytest_genderbias.gates.tolerance import PlannedMargin
+
+PLANNED = PlannedMargin(
+    0.013, "2026-11-22", {"false_alarms": 0.05, "found": {"alone": 0.03}, "seconds": 1.5, "from": "restarts"}
+)
+
+
+def test_margins_are_written_into_entries_and_nothing_else_changes(tmp_path: Path) -> None:
+    book = write_entries(tmp_path, "m", "t.py", {"tiny": entry_of(hand_made()), "other": entry_of(hand_made(0.1))})
+    before, files = read_book(book), {path.name: path.read_bytes() for path in book.parent.glob("*.npz")}
+    assert write_margins(tmp_path, "m", "t.py", {"tiny": {"share": PLANNED}}) == book
+    after = read_book(book)
+    assert after["tiny"].planned == {"share": PLANNED}
+    assert {name: replace(entry, planned={}) for name, entry in after.items()} == before
+    assert {path.name: path.read_bytes() for path in book.parent.glob("*.npz")} == files and len(files) == 2
+    text = book.read_bytes()
+    write_margins(tmp_path, "m", "t.py", {"tiny": {"share": PLANNED}})
+    assert book.read_bytes() == text, "the same plan changes nothing"
+
+
+@pytest.mark.parametrize(
+    ("name", "statistic", "message"),
+    [
+        ("none", "share", "no entry 'none' to plan for; run with --bias-update-new first"),
+        ("tiny", "r", "tiny has no value of r"),
+    ],
+)
+def test_a_plan_for_what_is_not_stored_is_refused_whole(
+    tmp_path: Path, name: str, statistic: str, message: str
+) -> None:
+    book = write_entries(tmp_path, "m", "t.py", {"tiny": entry_of(hand_made())})
+    before = book.read_bytes()
+    with pytest.raises(BaselineError, match=message):
+        write_margins(tmp_path, "m", "t.py", {"tiny": {"share": PLANNED}, name: {statistic: PLANNED}})
+    assert book.read_bytes() == before
+    with pytest.raises(BaselineError, match="no entry 'tiny'"):
+        write_margins(tmp_path, "m", "another.py", {"tiny": {"share": PLANNED}})
+
+
+def test_the_item_file_of_an_anchor_is_not_swept(tmp_path: Path) -> None:
+    first, second, third = (entry_of(hand_made(shift)) for shift in (0.0, 0.1, 0.2))
+    anchor = Anchor(first.entry.values, first.entry.signature, first.entry.items_sha256, "2026-01-31")
+    write_entries(tmp_path, "m", "t.py", {"tiny": first})
+    for new in (second, third):
+        book = write_entries(tmp_path, "m", "t.py", {"tiny": replace(new, entry=replace(new.entry, anchor=anchor))})
+    digests = (str(entry.entry.items_sha256) for entry in (first, third))
+    assert set(book.parent.glob("*.npz")) == {items_path(book, "tiny", digest) for digest in digests}
+    assert read_book(book)["tiny"].anchor == anchor
+    write_entries(tmp_path, "m", "t.py", {"tiny": third})
+    assert len(list(book.parent.glob("*.npz"))) == 1, "without an anchor nothing names the first file"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"planned": {"share": {"tolerance": -1}}}, "planned.share.tolerance: expected a number of 0 or more, got -1"),
+        ({"planned": {"share": {"tolerance": "x"}}}, "planned.share.tolerance: expected a number, got 'x'"),
+        ({"planned": {"share": {}}}, "planned.share: expected the keys tolerance, date, measured, tolerance missing"),
+        ({"anchor": {"items_sha256": "../x"}}, "anchor.items_sha256: expected 64 hexadecimal digits or null"),
+        ({"anchor": {"values": {"share": "much"}}}, "anchor.values.share: expected a number or null"),
+        ({"anchor": []}, "anchor: expected a mapping"),
+        ({"date": 3}, "date: expected a text, got 3"),
+    ],
+)
+def test_damage_to_a_plan_or_an_anchor_is_one_error(tmp_path: Path, content: dict[str, object], message: str) -> None:
+    path = book_path(tmp_path, "m", "t.py")
+    path.parent.mkdir()
+    path.write_text(json.dumps({"schema": 1, "entries": {"tiny": content}}))
+    with pytest.raises(BaselineError) as caught:
+        read_book(path)
+    assert f"entries.tiny.{message}" in str(caught.value)
+
+
+def test_entries_of_earlier_versions_have_neither_plan_nor_anchor_nor_date() -> None:
+    content = entry_of(hand_made()).entry.to_dict()
+    earlier = {key: value for key, value in content.items() if key not in ("date", "planned", "anchor")}
+    entry = BaselineEntry.from_dict(earlier)
+    assert (entry.date, entry.planned, entry.anchor) == ("", {}, None) and entry.to_dict() == earlier
