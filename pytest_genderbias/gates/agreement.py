@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Mapping
 
-from pytest_genderbias.errors import GateError
 from pytest_genderbias.measurement.measurement import Measurement
 
 #: The keys of a signature that must be equal for two measurements to be compared, and their names in messages.
@@ -16,17 +15,6 @@ FLOAT_NOISE = 1e-6
 _MAY_DIFFER = ("architecture", "tokenizer", "pooling", "max_length", "dtype", "device")
 
 
-def check_tolerance(tolerance: float) -> float:
-    """Return a tolerance as a float.
-
-    Raises:
-        GateError: it is not a finite number of 0 or more.
-    """
-    if not isinstance(tolerance, (int, float)) or isinstance(tolerance, bool) or not 0 <= tolerance < float("inf"):
-        raise GateError(f"a tolerance should be a number of 0 or more, got {tolerance!r}")
-    return float(tolerance)
-
-
 def worsening(measurement: Measurement, statistic: str, before: float | None) -> float | None:
     """Return how much worse a value is than before, in units of the statistic; ``None`` if either has no finite value."""
     now = measurement.values.get(statistic)
@@ -34,6 +22,11 @@ def worsening(measurement: Measurement, statistic: str, before: float | None) ->
         return None
     about = measurement.statistics[statistic]
     return about.distance(now) - about.distance(before)
+
+
+def distance_from_neutral(measurement: Measurement, statistic: str, value: float | None) -> float | None:
+    """Return how far a value of a statistic lies from neutral, on the side that is worse; ``None`` without a value."""
+    return None if value is None else measurement.statistics[statistic].distance(value)
 
 
 def is_worse(measurement: Measurement, statistic: str, before: float | None, tolerance: float = 0.0) -> bool:

@@ -11,6 +11,7 @@ from pytest_genderbias.gates.comparison import judge_no_worse
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.gates.policy import active_referee
+from pytest_genderbias.gates.tolerance import PlannedMargin, Tolerance
 from pytest_genderbias.gates.verdicts import FAILED, WARNED
 from pytest_genderbias.measurement.measurement import Measurement
 
@@ -71,7 +72,7 @@ def assert_within(
 def assert_no_regression(
     measurement: Measurement,
     baseline: Baseline,
-    tolerance: float = 0.0,
+    tolerance: float | str | Tolerance = 0.0,
     statistic: str | None = None,
     name: str | None = None,
 ) -> Judgement:
@@ -80,7 +81,8 @@ def assert_no_regression(
     Args:
         measurement: what was measured now.
         baseline: the fixture ``bias_baseline``, or :class:`~pytest_genderbias.gates.baseline.Baseline`.
-        tolerance: how much worse, in units of the statistic, is still accepted.
+        tolerance: how much worse is still accepted: a number in units of the statistic, a share of the stored distance from neutral
+            (``"20%"``), or what ``--bias-plan`` stored in the entry (``"auto"``).
         statistic: the main one by default.
         name: name of the entry, where one test module measures a suite in two ways; the suite's name by default.
 
@@ -95,9 +97,11 @@ def assert_no_regression(
 def assert_no_worse(
     measurement: Measurement,
     reference: Measurement,
-    tolerance: float = 0.0,
+    tolerance: float | str | Tolerance = 0.0,
     statistic: str | None = None,
     comparisons: int = 1,
+    *,
+    planned: PlannedMargin | None = None,
 ) -> Judgement:
     """Assert that a model is not worse than another on the same suite, item by item. Other arguments as :func:`judge_no_worse`.
 
@@ -109,7 +113,7 @@ def assert_no_worse(
     _require_measurement(measurement, "assert_no_worse")
     _require_measurement(reference, "assert_no_worse")
     correction = active_referee().policy.correction(comparisons, "comparisons of models")
-    return settle(judge_no_worse(measurement, reference, tolerance, statistic, correction))
+    return settle(judge_no_worse(measurement, reference, tolerance, statistic, correction, planned=planned))
 
 
 def settle(judgement: Judgement) -> Judgement:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import BaselineError, DataFileError, GateError, InconsistentEntryError
 from pytest_genderbias.gates.agreement import (
     MUST_AGREE,
-    check_tolerance,
     different,
+    distance_from_neutral,
     is_worse,
     other_conditions,
     worsening,
@@ -35,6 +35,7 @@ from pytest_genderbias.gates.item_file import load_items, pack_measured
 from pytest_genderbias.gates.judgement import AcceptedValue, Finding, Judgement, make_judgement
 from pytest_genderbias.gates.policy import correction_for
 from pytest_genderbias.gates.regression import Reference, find_regression
+from pytest_genderbias.gates.tolerance import HOW_TO_CHOOSE, Margin, PlannedMargin, Tolerance, read_tolerance
 from pytest_genderbias.gates.verdicts import MISSING, NO_VALUE, NOT_COMPARABLE, REGRESSED, UPDATED
 from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.measurement import Measurement
@@ -63,7 +64,7 @@ class Baseline:
         refused: names of the entries that must not be written: a value is worse and has no reason, or is not finite.
         against: what was stored of each entry when it was judged, as :func:`~pytest_genderbias.gates.book_update.state_of` has it.
         accepted: worse values that were accepted, by entry.
-        judged: the strictest tolerance of each statistic, by entry.
+        judged: the strictest tolerance of each statistic, in its units, by entry.
     """
 
     directory: Path
@@ -90,21 +91,32 @@ class Baseline:
         return read_book(self.path).get(name)
 
     def entries(self) -> dict[str, NewEntry]:
-        """Return what was measured and judged as entries, without those that were refused."""
+        """Return what was measured and judged as entries, without those that were refused. What was planned stays."""
         return {
-            name: entry_of(measurement, self.accepted.get(name, ()), self.judged.get(name))
+            name: self._new_entry(name, measurement)
             for name, measurement in self.measured.items()
             if name in self.against and name not in self.refused
         }
 
+    def _new_entry(self, name: str, measurement: Measurement) -> NewEntry:
+        new = entry_of(measurement, self.accepted.get(name, ()), self.judged.get(name))
+        stored = self.stored(name)
+        planned = {} if stored is None else planned_of(stored, measurement)
+        return replace(new, entry=replace(new.entry, planned=planned))
+
     def judge(
-        self, measurement: Measurement, tolerance: float = 0.0, statistic: str | None = None, name: str | None = None
+        self,
+        measurement: Measurement,
+        tolerance: float | str | Tolerance = 0.0,
+        statistic: str | None = None,
+        name: str | None = None,
     ) -> Judgement:
         """Compare a statistic with the stored one, item by item. What was judged before does not change the judgement.
 
         Args:
             measurement: the measurement of today.
-            tolerance: how much worse, in units of the statistic, is accepted.
+            tolerance: how much worse is accepted: a number in units of the statistic, a share of the stored distance from neutral
+                (``"20%"``), or what ``--bias-plan`` stored in the entry (``"auto"``).
             statistic: the main one by default.
             name: name of the entry; the suite's name by default.
 
@@ -112,7 +124,7 @@ class Baseline:
             BaselineError: a file of the baseline cannot be read.
             GateError: the tolerance is wrong, scoring stopped early, or another measurement claims the entry.
         """
-        tolerance = check_tolerance(tolerance)
+        written = read_tolerance(tolerance)
         statistic = measurement.statistic(statistic)
         if measurement.stopped:
             raise GateError(
@@ -121,9 +133,35 @@ class Baseline:
         entry_name = name or measurement.suite
         self._claim(entry_name, measurement)
         judged = self.judged.setdefault(entry_name, {})
-        judged[statistic] = min(tolerance, judged.get(statistic, tolerance))
-        finding = self._find(measurement, tolerance, statistic, entry_name)
+        amount = self.amounts(measurement, {statistic: [written]}, entry_name)[statistic]
+        judged[statistic] = min(amount, judged.get(statistic, amount))
+        finding = self._find(measurement, written, statistic, entry_name)
         return make_judgement(measurement, statistic, finding, name)
+
+    def amounts(
+        self, measurement: Measurement, tolerances: Mapping[str, Iterable[Tolerance]], name: str
+    ) -> dict[str, float]:
+        """Return the strictest tolerance of each statistic as a number, for the value that is stored after this run.
+
+        A planned tolerance is 0 where nothing is planned: nothing worse is accepted unseen.
+
+        Args:
+            measurement: the measurement of today.
+            tolerances: all tolerances of each gated statistic.
+            name: name of the entry.
+
+        Raises:
+            BaselineError: the file of the baseline cannot be read.
+        """
+        entry = self.stored(name)
+        values = measurement.values if entry is None or self.update == "all" else entry.values
+        return {
+            statistic: min(
+                _amount(_margin(entry, measurement, statistic, tolerance, values.get(statistic)))
+                for tolerance in several
+            )
+            for statistic, several in tolerances.items()
+        }
 
     def overlooked(self, name: str, gates: Mapping[str, float] | None = None) -> dict[str, AcceptedValue]:
         """Return what an update would accept unseen: worse values of gated statistics of an entry that were not judged.
@@ -153,7 +191,7 @@ class Baseline:
             statistic, today, entry.values[statistic], measurement.values[statistic], self.reason
         )  # fmt: skip
 
-    def _find(self, measurement: Measurement, tolerance: float, statistic: str, name: str) -> Finding:
+    def _find(self, measurement: Measurement, tolerance: Tolerance, statistic: str, name: str) -> Finding:
         """Judge by the stored entry. If another run replaces it in the meantime, and with it the items, judge by the new one."""
         entry = self.stored(name)
         while True:
@@ -168,7 +206,7 @@ class Baseline:
                 return finding
 
     def _find_by(
-        self, entry: BaselineEntry | None, measurement: Measurement, tolerance: float, statistic: str, name: str
+        self, entry: BaselineEntry | None, measurement: Measurement, tolerance: Tolerance, statistic: str, name: str
     ) -> Finding:
         known = {figure: value for figure, value in measurement.values.items() if value is not None}
         if self.update != "no" and (
@@ -187,11 +225,15 @@ class Baseline:
         return self._compare(measurement, statistic, name, entry, tolerance)
 
     def _compare(
-        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, tolerance: float
+        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, tolerance: Tolerance
     ) -> Finding:
         if reasons := different(measurement, statistic, entry.signature):
             return self._not_comparable(measurement, name, entry, reasons)
         old = entry.values.get(statistic)
+        margin = _margin(entry, measurement, statistic, tolerance, old)
+        if margin is None:
+            text = f"the tolerance is auto, and nothing is planned for {statistic} of {name!r} in {self.path}; {HOW_TO_CHOOSE}"
+            return Finding(MISSING, "no plan", text)
         worse = worsening(measurement, statistic, old)
         changed = other_conditions(measurement, entry.model)
         accepted = _in_force(entry.accepted, measurement)
@@ -203,7 +245,8 @@ class Baseline:
             self.command or f"pytest --bias-model={measurement.model}={spec} --bias-update", entry.model.get("fingerprint"),
             self._lost_items(name, entry, measurement),
         )  # fmt: skip
-        return replace(find_regression(measurement, statistic, reference, tolerance), accepted=accepted)
+        finding = find_regression(measurement, statistic, reference, margin.amount, margin.written)
+        return replace(finding, accepted=accepted)
 
     def _lost_items(self, name: str, entry: BaselineEntry, measurement: Measurement) -> str:
         """Return why an entry has no items although they can be stored; an empty text if it has them, or they are too large."""
@@ -242,7 +285,7 @@ class Baseline:
         self.measured.setdefault(name, measurement)
 
     def _accept(
-        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry | None, tolerance: float
+        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry | None, tolerance: Tolerance
     ) -> Finding:
         """Accept a value. One that is worse than allowed needs a reason, which the entry has as long as the value is worse.
 
@@ -256,7 +299,8 @@ class Baseline:
         accepted = _in_force(entry.accepted, measurement) if entry is not None and alike else ()
         notes = self.accepted.setdefault(name, list(accepted))  # of all statistics of the entry
         why = ""
-        if entry is not None and alike and is_worse(measurement, statistic, old, tolerance):
+        amount = _amount(_margin(entry, measurement, statistic, tolerance, old))
+        if entry is not None and alike and is_worse(measurement, statistic, old, amount):
             if not self.reason:
                 self.refused.add(name)
                 return self._refuse(measurement, statistic, name, entry, tolerance)
@@ -284,7 +328,7 @@ class Baseline:
             pass
 
     def _refuse(
-        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, tolerance: float
+        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, tolerance: Tolerance
     ) -> Finding:
         """Return the finding on a worse value that has no reason."""
         reasons = "; ".join(different(measurement, statistic, entry.signature))
@@ -299,6 +343,24 @@ class Baseline:
         except BaselineError:  # of its items, which an update writes anew
             finding = Finding(REGRESSED, "baseline", text)
         return replace(finding, verdict=REGRESSED, text=text)
+
+
+def _margin(
+    entry: BaselineEntry | None, measurement: Measurement, statistic: str, tolerance: Tolerance, value: float | None
+) -> Margin | None:
+    """Return a tolerance as a number, for a comparison with ``value``; ``None`` if it is planned and there is no plan."""
+    planned = None if entry is None else planned_of(entry, measurement).get(statistic)
+    return tolerance.resolve(distance_from_neutral(measurement, statistic, value), planned)
+
+
+def _amount(margin: Margin | None) -> float:
+    return 0.0 if margin is None else margin.amount
+
+
+def planned_of(entry: BaselineEntry, measurement: Measurement) -> dict[str, PlannedMargin]:
+    """Return what was planned for the statistics of an entry that a measurement may be compared with."""
+    known = {name: margin for name, margin in entry.planned.items() if name in measurement.statistics}
+    return {name: margin for name, margin in known.items() if not different(measurement, name, entry.signature)}
 
 
 def _in_force(accepted: Iterable[AcceptedValue], measurement: Measurement) -> tuple[AcceptedValue, ...]:

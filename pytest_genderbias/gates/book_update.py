@@ -216,7 +216,10 @@ def to_write(book: Path, name: str, new: NewEntry, stored: BaselineEntry | None)
     """
     if stored is None or not _unchanged(book, name, new, stored):
         return new
-    return None if new.entry.gated == stored.gated else NewEntry(replace(stored, gated=new.entry.gated))
+    same_gates = new.entry.gated.keys() == stored.gated.keys() and all(
+        abs(amount - stored.gated[statistic]) <= FLOAT_NOISE for statistic, amount in new.entry.gated.items()
+    )  # a share of a value has the noise of that value
+    return None if same_gates else NewEntry(replace(stored, gated=new.entry.gated))
 
 
 def _unchanged(book: Path, name: str, new: NewEntry, stored: BaselineEntry) -> bool:

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_genderbias.errors import GateError
-from pytest_genderbias.gates.agreement import FLOAT_NOISE, MUST_AGREE, check_tolerance, different, worsening
+from pytest_genderbias.gates.agreement import FLOAT_NOISE, MUST_AGREE, different, distance_from_neutral, worsening
 from pytest_genderbias.gates.item_file import pack_measured
 from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE, Finding, Judgement, make_judgement
 from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.regression import Reference, find_regression, item_difference
-from pytest_genderbias.gates.verdicts import NO_VALUE, NOT_COMPARABLE, PASS, STALE
+from pytest_genderbias.gates.tolerance import HOW_TO_CHOOSE, PlannedMargin, Tolerance, read_tolerance
+from pytest_genderbias.gates.verdicts import MISSING, NO_VALUE, NOT_COMPARABLE, PASS, STALE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_schema
 from pytest_genderbias.statistics.inference.multiple_tests import holm
@@ -26,20 +27,23 @@ UNDECIDED, SAME = "undecided", "the same"
 def judge_no_worse(
     measurement: Measurement,
     reference: Measurement,
-    tolerance: float = 0.0,
+    tolerance: float | str | Tolerance = 0.0,
     statistic: str | None = None,
     correction: Correction = Correction(),  # noqa: B008 - frozen
     label: str | None = None,
+    planned: PlannedMargin | None = None,
 ) -> Judgement:
     """Judge whether a model is worse than another on the same suite, item by item.
 
     Args:
         measurement: of the model that should not be worse.
         reference: of the other, with the same suite, settings and sample.
-        tolerance: how much worse, in units of the statistic, is accepted.
+        tolerance: how much worse is accepted: a number in units of the statistic, a share of the other model's distance from neutral
+            (``"20%"``), or the planned one (``"auto"``).
         statistic: the main one by default.
         correction: the comparisons that ``regressed`` is corrected for; none by default.
         label: name of the gate, to tell it from others on the same statistic.
+        planned: what ``--bias-plan`` stored for the statistic.
 
     Raises:
         GateError: the tolerance is wrong, or scoring of one of them stopped when other gates were decided.
@@ -48,15 +52,19 @@ def judge_no_worse(
         raise GateError(
             f"{measurement.suite} was scored only until other gates were decided; compare measurements without until="
         )
-    name, tolerance = measurement.statistic(statistic), check_tolerance(tolerance)
+    name, written = measurement.statistic(statistic), read_tolerance(tolerance)
     if reason := _why_not_comparable(measurement, reference, name):
         finding = Finding(NOT_COMPARABLE, f"no worse than {reference.model}", reason)
         return make_judgement(measurement, name, finding, label)
     old = reference.values.get(name)
+    margin = written.resolve(distance_from_neutral(measurement, name, old), planned)
+    if margin is None:
+        text = f"the tolerance is auto, and no baseline has a plan for {name}; {HOW_TO_CHOOSE}"
+        return make_judgement(measurement, name, Finding(MISSING, "no plan", text), label)
     other = Reference(
         reference.model, old, worsening(measurement, name, old), reference, correction=correction
     )  # fmt: skip
-    finding = find_regression(measurement, name, other, tolerance)
+    finding = find_regression(measurement, name, other, margin.amount, margin.written)
     if finding.verdict == STALE:  # a better model makes nothing out of date
         finding = replace(finding, verdict=PASS)
     return make_judgement(measurement, name, finding, label)

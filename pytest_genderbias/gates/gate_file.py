@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from pytest_genderbias.errors import BiasError, DataFileError
+from pytest_genderbias.errors import BiasError, DataFileError, GateError
 from pytest_genderbias.gates.limits import Limit
+from pytest_genderbias.gates.tolerance import Tolerance, read_tolerance
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, YamlValue, refuse_unknown, take
 from pytest_genderbias.text.plain_files import expand, is_regular
@@ -60,7 +61,7 @@ class Gate:
         limit: ``None`` without a limit; ``generalise``: judge it for other items of the same kind.
         baseline: whether to compare with the stored baseline.
         against: name of the model to compare with, or ``None``.
-        tolerance: of the comparison with the baseline or with the other model.
+        tolerance: of the comparison with the baseline or with the other model; without effect where there is neither.
         label: the name that the file gives to the gate, or ``None``.
         models: names of the models to judge; ``None`` for all.
         optional: whether a run may go without a verdict where the gate cannot be judged.
@@ -75,7 +76,7 @@ class Gate:
     generalise: bool
     baseline: bool
     against: str | None
-    tolerance: float
+    tolerance: Tolerance
     label: str | None
     models: Sequence[str] | None
     optional: bool
@@ -147,13 +148,13 @@ class PlannedGate:
         return [gate.entry for gate in self.beside if gate.baseline]
 
     @property
-    def tolerances(self) -> dict[str, float]:
-        """The strictest tolerance of each gated statistic of the baseline entry, whether or not the gates run."""
-        strictest: dict[str, float] = {}
+    def tolerances(self) -> dict[str, list[Tolerance]]:
+        """The tolerances of each gated statistic of the baseline entry, whether or not the gates run."""
+        all_of_entry: dict[str, list[Tolerance]] = {}
         for gate in self.beside:
             if gate.baseline and gate.entry == self.gate.entry:
-                strictest[gate.statistic] = min(gate.tolerance, strictest.get(gate.statistic, gate.tolerance))
-        return strictest
+                all_of_entry.setdefault(gate.statistic, []).append(gate.tolerance)
+        return all_of_entry
 
 
 def read_gates(data: LocatedMap, load: LoadSuite = load_suite) -> list[Gate]:
@@ -320,13 +321,16 @@ def _read_generalise(entry: LocatedMap, limit: Limit | None) -> bool:
     return generalise
 
 
-def _read_tolerance(entry: LocatedMap, compares: bool) -> float:
-    tolerance = take(entry, "tolerance", (int, float), "the gate", default=0.0)
-    if "tolerance" in entry and not (compares and 0 <= tolerance < float("inf")):
-        raise error_at(
-            entry, "tolerance", "'tolerance' is 0 or more, and goes with 'baseline: true' or 'no_worse_than'"
-        )
-    return float(tolerance)
+def _read_tolerance(entry: LocatedMap, compares: bool) -> Tolerance:
+    tolerance = take(entry, "tolerance", (int, float, str), "the gate", default=None)
+    if not compares:
+        if "tolerance" in entry:
+            raise error_at(entry, "tolerance", "'tolerance' goes with 'baseline: true' or 'no_worse_than'")
+        return Tolerance()
+    try:
+        return read_tolerance(0.0 if tolerance is None else tolerance)
+    except GateError as error:
+        raise error_at(entry, "tolerance", str(error)) from None
 
 
 def _check_entry_is_free(entry: LocatedMap, gate: Gate, others: Sequence[Gate]) -> None:

@@ -68,12 +68,15 @@ class Reference:
     lost: str = ""
 
 
-def find_regression(measurement: Measurement, statistic: str, reference: Reference, tolerance: float) -> Finding:
+def find_regression(
+    measurement: Measurement, statistic: str, reference: Reference, tolerance: float, written: str = ""
+) -> Finding:
     """Compare a statistic with its value before, by bounds of the worsening for other items (or restarts), the same items paired.
 
     ``pass``: the upper bound of the worsening is at most the tolerance. ``stale``: it is below minus the tolerance. ``regressed``: the
     worsening is above the tolerance, with a p value that holds for all comparisons of ``reference.correction``. Else
     ``inconclusive``. A statistic that is not made of items is compared by its values, where all cases were scored both times.
+    ``written`` says in words what the tolerance was computed from; it is empty if the tolerance itself was written.
     """
     new = measurement.values[statistic]
     side = {"higher": "+", "lower": "-", "away": "±"}[measurement.statistics[statistic].direction]
@@ -85,7 +88,7 @@ def find_regression(measurement: Measurement, statistic: str, reference: Referen
         return Finding(
             NO_VALUE, bound, text + ("" if lacking is None else f": it is {lacking}, and only finite numbers decide")
         )
-    moved = _change_in_words(statistic, new, reference, tolerance)
+    moved = _change_in_words(statistic, new, reference, f"{tolerance:.4g}" + (f" ({written})" if written else ""))
     units = _Units.of(measurement, reference.items, statistic)
     for when, sums in (("now", units.now), (f"in the {reference.name}", units.then)):
         if isinstance(sums, ItemSums) and (no_number := _without_number(sums)):
@@ -108,10 +111,10 @@ def find_regression(measurement: Measurement, statistic: str, reference: Referen
     )  # fmt: skip
 
 
-def _change_in_words(statistic: str, new: float | None, reference: Reference, tolerance: float) -> str:
+def _change_in_words(statistic: str, new: float | None, reference: Reference, tolerance: str) -> str:
     worse = reference.worsening or 0.0
     change = "no change" if abs(worse) <= FLOAT_NOISE else f"{abs(worse):.3g} {'worse' if worse > 0 else 'better'}"
-    return f"{statistic} {reference.value:.6g} -> {new:.6g}, {change}, tolerance {tolerance:g}{reference.changed}"
+    return f"{statistic} {reference.value:.6g} -> {new:.6g}, {change}, tolerance {tolerance}{reference.changed}"
 
 
 @dataclass(frozen=True)

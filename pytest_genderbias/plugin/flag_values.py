@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_genderbias.errors import DataFileError, ModelError, SettingError
+from pytest_genderbias.errors import DataFileError, GateError, ModelError, SettingError
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.gates.tolerance import Tolerance, read_tolerance
 from pytest_genderbias.models.spec import ModelSpec, parse_specs
 from pytest_genderbias.plugin.flags import Origin
 from pytest_genderbias.text import packaged
@@ -144,6 +145,18 @@ def correction(text: str, origin: Origin) -> str | int:
     if text not in ("model", "module", "none"):
         raise origin.error(f"expected model, module, none, or a whole number of at least 1, got {text!r}")
     return text
+
+
+def tolerance(text: str, origin: Origin) -> Tolerance:
+    """Parse a tolerance: ``0.02``, ``20%`` or ``auto``."""
+    try:
+        number: float | str = float(text)
+    except ValueError:
+        number = text
+    try:
+        return read_tolerance(number)
+    except GateError as error:
+        raise origin.error(str(error)) from None
 
 
 def size(text: str, origin: Origin) -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from pytest_genderbias.folders import default_cache
+from pytest_genderbias.gates.tolerance import Tolerance
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import flag_values as parse
 from pytest_genderbias.plugin.flags import Switch, declared_flags, repeatable, switch, value
@@ -123,8 +124,13 @@ class Settings:
     )
     no_worse_than: str | None = value(
         "--bias-no-worse-than", "NAME", parse.as_is,
-        "make every suite of --bias-suite a gate: no model may be worse than the model NAME, item by item. The tolerance is 0; "
-        "'no_worse_than' in a gate file takes a tolerance",
+        "make every suite of --bias-suite a gate: no model may be worse than the model NAME, item by item, by more than "
+        "--bias-tolerance",
+    )  # fmt: skip
+    tolerance: Tolerance = value(
+        "--bias-tolerance", "X|X%|auto", parse.tolerance,
+        "how much worse a suite of --bias-suite may be than its baseline, or than the model of --bias-no-worse-than: X in units of the "
+        "statistic, X percent of the distance from neutral then, or (auto) what --bias-plan stored in the baseline", default="0",
     )  # fmt: skip
     runs: Path | None = value(
         "--bias-runs", "DIR", parse.writable_folder,

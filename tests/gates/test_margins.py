@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.hand_made import hand_made
 
+from pytest_genderbias import Baseline
 from pytest_genderbias.errors import BaselineError
 from pytest_genderbias.gates.anchor import Anchor
 from pytest_genderbias.gates.book import BaselineEntry, book_path, entry_of, items_path, read_book
-from pytest_genderbias.gates.book_update import write_entries, write_margins
+from pytest_genderbias.gates.book_update import to_write, write_entries, write_margins
+from pytest_genderbias.gates.comparison import judge_no_worse
+from pytest_genderbias.gates.policy import Policy
 from pytest_genderbias.gates.tolerance import PlannedMargin
 
 PLANNED = PlannedMargin(
@@ -91,3 +95,70 @@ def test_entries_of_earlier_versions_have_neither_plan_nor_anchor_nor_date() -> 
     earlier = {key: value for key, value in content.items() if key not in ("date", "planned", "anchor")}
     entry = BaselineEntry.from_dict(earlier)
     assert (entry.date, entry.planned, entry.anchor) == ("", {}, None) and entry.to_dict() == earlier
+
+
+# Judging by a share, or by what was planned.
+
+
+def stored(folder: Path, **planned: float) -> Baseline:
+    write_entries(folder, "m", "t.py", {"tiny": entry_of(hand_made())})
+    if planned:
+        margins = {statistic: PlannedMargin(amount, "2026-11-22") for statistic, amount in planned.items()}
+        write_margins(folder, "m", "t.py", {"tiny": margins})
+    return Baseline(folder, "m", "t.py")
+
+
+def test_a_share_is_of_the_stored_distance_and_the_text_shows_both(tmp_path: Path) -> None:
+    baseline = stored(tmp_path)  # .25, and neutral is 0
+    fine = baseline.judge(hand_made(0.049), "20%")
+    assert fine.verdict == "pass" and fine.bound == "baseline 0.25 + 0.05"
+    worse = baseline.judge(hand_made(0.051), "20%")
+    assert worse.verdict == "regressed"
+    assert "0.051 worse, tolerance 0.05 (20% of the distance 0.25 from neutral)" in worse.text
+
+
+def test_auto_takes_the_margin_of_the_plan(tmp_path: Path) -> None:
+    baseline = stored(tmp_path, share=0.03)
+    assert baseline.judge(hand_made(0.029), "auto").verdict == "pass"
+    worse = baseline.judge(hand_made(0.031), "auto")
+    assert worse.verdict == "regressed" and "tolerance 0.03 (auto, planned on 2026-11-22)" in worse.text
+
+
+def test_auto_without_a_plan_fails_and_names_the_flag(tmp_path: Path) -> None:
+    baseline = stored(tmp_path)
+    judged = baseline.judge(hand_made(), "auto")
+    assert judged.verdict == "missing" and Policy("warn", "warn").fails(judged)
+    assert "nothing is planned for share of 'tiny' in" in judged.text and "run pytest with --bias-plan" in judged.text
+    between = judge_no_worse(hand_made(), hand_made(), "auto")
+    assert between.verdict == "missing" and "run pytest with --bias-plan" in between.text
+    planned = judge_no_worse(hand_made(0.03), hand_made(), "auto", planned=PlannedMargin(0.04))
+    assert planned.verdict == "pass" and "tolerance 0.04 (auto, as planned)" in planned.text
+
+
+def test_an_update_keeps_the_plan_and_asks_for_a_reason_beyond_it(tmp_path: Path) -> None:
+    def entry_after(shift: float, **changes: Any) -> BaselineEntry | None:
+        baseline = Baseline(tmp_path, "m", "t.py", update="all")
+        baseline.judge(hand_made(shift, **changes), "auto")
+        new = baseline.entries().get("tiny")
+        return None if new is None else new.entry
+
+    stored(tmp_path, share=0.03)
+    within, beyond, better = entry_after(0.02), entry_after(0.04), entry_after(-0.1)
+    assert beyond is None, "worse by more than was planned, without a reason"
+    for entry in (within, better):
+        assert entry is not None and entry.planned["share"].tolerance == 0.03 and entry.gated == {"share": 0.03}
+    sample = {**hand_made().signature, "sample": {"n": 12, "of": 20}}
+    other = entry_after(-0.1, signature=sample)
+    assert other is not None and other.planned == {} and other.gated == {"share": 0.0}, "planned for another sample"
+
+
+def test_what_an_update_stores_does_not_change_when_it_is_repeated(tmp_path: Path) -> None:
+    book = stored(tmp_path).path
+    for shift in (-0.05, -0.05 + 1e-9):
+        baseline = Baseline(tmp_path, "m", "t.py", update="all")
+        baseline.judge(hand_made(shift), "20%")
+        new = to_write(book, "tiny", baseline.entries()["tiny"], read_book(book)["tiny"])
+        if new is not None:
+            assert shift == -0.05 and new.entry.gated["share"] == pytest.approx(0.2 * 0.2)
+            write_entries(tmp_path, "m", "t.py", {"tiny": new})
+    assert new is None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_genderbias.gates.tolerance import Tolerance
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import flag_values
 from pytest_genderbias.plugin.flags import Flag, Origin, RepeatableFlag, Switch
@@ -49,6 +50,7 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "seeds": ("7", 7),
     "compare": ("true", True),
     "no_worse_than": ("m", "m"),
+    "tolerance": ("20%", Tolerance(share=0.2)),
     "runs": ("trained", Path("trained")),
     "null_control": ("true", True),
     "null_repeats": ("50", 50),

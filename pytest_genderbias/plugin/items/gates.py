@@ -10,7 +10,13 @@ import pytest
 from pytest_genderbias.gates.gate_file import PlannedGate, plan_gates, read_gates
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
-from pytest_genderbias.plugin.items.references import ComparedItem, measure_for, measure_references, measured_reference
+from pytest_genderbias.plugin.items.references import (
+    ComparedItem,
+    measure_for,
+    measure_references,
+    measured_reference,
+    planned_margin,
+)
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import bias_session
 from pytest_genderbias.plugin.unjudged import cannot_judge, for_other_models, without_model
@@ -53,7 +59,7 @@ class GateItem(ComparedItem):
         judgements = []
         if gate.baseline:
             baseline = outcomes.baseline_of(self, measurement.model)
-            outcomes.outcome_of(self).gates = self.plan.tolerances
+            outcomes.outcome_of(self).gates = baseline.amounts(measurement, self.plan.tolerances, gate.entry)
             judgements.append(baseline.judge(measurement, gate.tolerance, gate.statistic, gate.label))
         try:
             if gate.against is not None:
@@ -104,4 +110,5 @@ class GateItem(ComparedItem):
             self.gate.statistic,
             active_referee().policy.correction(self.plan.comparisons, "comparisons of models"),
             self.gate.label,
+            planned_margin(self, (measurement.model, against), self.gate.entry, self.gate.statistic),
         )

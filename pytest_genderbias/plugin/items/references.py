@@ -11,13 +11,15 @@ from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.items.base import BiasItem
+from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import bias_session
 from pytest_genderbias.plugin.unjudged import cannot_judge, judging
 from pytest_genderbias.plugin.workers import is_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from pytest_genderbias.gates.tolerance import PlannedMargin
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.plugin.session import Limits
     from pytest_genderbias.suites.suite import Suite
@@ -75,3 +77,17 @@ def measured_reference(item: ComparedItem, reference: ModelSpec) -> Measurement:
         cannot_judge(item, f"not compared with {reference.name}: {error}")
     outcomes.record_measurement(item, measurement)
     return measurement
+
+
+def planned_margin(item: ComparedItem, models: Iterable[str], entry: str, statistic: str) -> PlannedMargin | None:
+    """Return what is planned for a comparison of models: by the baseline of the first of them that has a plan for the statistic.
+
+    Raises:
+        BaselineError: the file of a baseline cannot be read.
+    """
+    from pytest_genderbias.gates.book import book_path, read_book
+
+    folder, module = item.config.stash[SETTINGS].baseline, outcomes.book_of(item).module
+    entries = (read_book(book_path(folder, model, module)).get(entry) for model in models)
+    plans = (stored.planned[statistic] for stored in entries if stored is not None and statistic in stored.planned)
+    return next(plans, None)

@@ -10,7 +10,13 @@ import pytest
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
-from pytest_genderbias.plugin.items.references import ComparedItem, measure_for, measure_references, measured_reference
+from pytest_genderbias.plugin.items.references import (
+    ComparedItem,
+    measure_for,
+    measure_references,
+    measured_reference,
+    planned_margin,
+)
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import bias_session
 from pytest_genderbias.plugin.unjudged import without_model
@@ -79,7 +85,7 @@ class SuiteItem(ComparedItem):
         measurement, judgements = measure_for(self, spec, self._loaded(), self._settings()), []
         baseline = outcomes.baseline_of(self, measurement.model)
         if baseline.update != "no" or baseline.stored(measurement.suite) is not None:
-            judgements.append(baseline.judge(measurement))
+            judgements.append(baseline.judge(measurement, self.config.stash[SETTINGS].tolerance))
         try:
             if self.reference is not None:
                 judgements.append(self._judge_no_worse(measurement, self.reference))
@@ -113,7 +119,10 @@ class SuiteItem(ComparedItem):
         settings = self.config.stash[SETTINGS]
         comparisons = len(settings.suites) * (len(settings.models) - 1)
         correction = active_referee().policy.correction(comparisons, "comparisons of models")
-        return judge_no_worse(measurement, measured_reference(self, reference), correction=correction)
+        planned = planned_margin(self, (measurement.model, reference.name), measurement.suite, measurement.main)
+        return judge_no_worse(
+            measurement, measured_reference(self, reference), settings.tolerance, None, correction, planned=planned
+        )
 
 
 def suite_items(session: pytest.Session) -> list[pytest.Item]:

@@ -1,0 +1,71 @@
+"""``--bias-tolerance``: how much worse the suites of flags may be. Gate files have tolerances of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.small_projects import model
+
+from pytest_genderbias.gates.book import read_book
+from pytest_genderbias.gates.book_update import write_margins
+from pytest_genderbias.gates.tolerance import PlannedMargin
+
+SUITE = "--bias-suite=tiny-nli.yaml"
+
+
+def plan(jobs: pytest.Pytester, book: Path, amount: float) -> None:
+    name, module = book.parent.name, book.name.removesuffix(".json")
+    margin = PlannedMargin(amount, "2026-11-22")
+    write_margins(jobs.path / "bias_baselines", name, module, {"tiny-nli": {"net_neutral": margin}})
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "outcome", "text"),
+    [
+        ("0.08", "passed", "*| a 0.9 - 0.08 *| pass *|"),
+        ("80%", "passed", "*| a 0.9 - 0.08 *| pass *|"),
+        ("50%", "failed", "regressed: *0.075 worse, tolerance 0.05 (50% of the distance 0.1 from neutral)"),
+        (
+            "auto",
+            "failed",
+            "missing: *the tolerance is auto, and no baseline has a plan for net_neutral; run pytest with --bias-plan*",
+        ),
+    ],
+)
+def test_the_flag_is_the_margin_between_models(jobs: pytest.Pytester, tolerance: str, outcome: str, text: str) -> None:
+    models = model(jobs, "good", "a"), model(jobs, "worse", "b")
+    result = jobs.runpytest(SUITE, *models, "--bias-no-worse-than=a", f"--bias-tolerance={tolerance}")
+    assert result.parseoutcomes().get(outcome) == (2 if outcome == "passed" else 1)
+    result.stdout.fnmatch_lines([text])
+
+
+def test_a_stored_suite_has_the_planned_margin(jobs: pytest.Pytester) -> None:
+    jobs.runpytest(SUITE, model(jobs, "good"), "--bias-update", "--bias-tolerance=auto").assert_outcomes(passed=1)
+    (book,) = jobs.path.glob("bias_baselines/*/*.json")
+    arguments = SUITE, model(jobs, "worse"), "--bias-tolerance=auto"
+    result = jobs.runpytest(*arguments)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["missing: *nothing is planned for net_neutral of 'tiny-nli' in *run pytest with --bias-plan*"]
+    )
+    plan(jobs, book, 0.08)
+    passed = jobs.runpytest(*arguments)
+    passed.assert_outcomes(passed=1)
+    passed.stdout.fnmatch_lines(["*| baseline 0.9 - 0.08 *| pass *|"])
+    jobs.runpytest(*arguments, "--bias-update").assert_outcomes(passed=1)
+    entry = read_book(book)["tiny-nli"]
+    assert entry.planned["net_neutral"].tolerance == 0.08 == entry.gated["net_neutral"], "an update keeps the plan"
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
+def test_gates_of_a_file_have_tolerances_of_their_own(jobs: pytest.Pytester, workers: list[str]) -> None:
+    gate = "suite: ./tiny-nli.yaml, baseline: true"
+    jobs.path.joinpath("g.bias.yaml").write_text(
+        f"gates:\n  - {{{gate}, tolerance: 80%}}\n  - {{{gate}, statistic: threshold_0.7, tolerance: auto}}\n"
+        "  - {suite: ./tiny-nli.yaml, no_worse_than: a, tolerance: auto}\n"
+    )
+    jobs.runpytest("g.bias.yaml", model(jobs, "good", "a"), "--bias-update").assert_outcomes(passed=2, failed=1)
+    (book,) = jobs.path.glob("bias_baselines/a/*.json")
+    text = book.read_text()
+    assert '"net_neutral": 0.08' in text and '"threshold_0.7": 0.0' in text
