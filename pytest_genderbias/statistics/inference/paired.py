@@ -109,6 +109,7 @@ def compare_items(
     tolerance: float = 0.0,
     level: float = 0.95,
     noise: float = 1e-6,
+    repeats: int | None = None,
 ) -> Difference:
     """Return how much worse ``now`` is than ``then`` on the units that both have, with bounds for other units.
 
@@ -120,6 +121,7 @@ def compare_items(
         tolerance: the worsening that is allowed, 0 or more, in units of the statistic.
         level: of each bound, one-sided.
         noise: sums that differ by less count as equal; times the count where the statistic is a mean.
+        repeats: random draws of the bounds, where a simulation needs many comparisons; at most as many as usual.
 
     Raises:
         UndefinedError: fewer than five units in common of which some moved, or no value on them.
@@ -136,7 +138,7 @@ def compare_items(
         (0.1, 0.1, 0.1, 0.03125)
     """
     then, now = align(then, now)
-    return compare_aligned(then.by_unit(), now.by_unit(), distance, tolerance, level, noise)
+    return compare_aligned(then.by_unit(), now.by_unit(), distance, tolerance, level, noise, repeats)
 
 
 def compare_aligned(
@@ -146,9 +148,10 @@ def compare_aligned(
     tolerance: float = 0.0,
     level: float = 0.95,
     noise: float = 1e-6,
+    repeats: int | None = None,
 ) -> Difference:
     """Compare two sides with the same units and the same sums, as :func:`compare_items` does; arguments and errors as there."""
-    pair, labels = _Pair(then, now, distance, noise), now.labels
+    pair, labels = _Pair(then, now, distance, noise, repeats), now.labels
     value, moved, items = pair.worsening, int(pair.moved.sum()), len(labels)
     if not np.isfinite(value):
         raise UndefinedError(f"the statistic has no value on the {items} {now.over} in common")
@@ -160,7 +163,7 @@ def compare_aligned(
     if not now.smooth:
         method, bounds, least = _EXCHANGE, _exchange(pair, tolerance, level), 0.5 / (_repeats(pair) + 1)
     elif (smooth := _smooth(pair, tolerance, level)) is not None:
-        method, bounds, least = _BOOTSTRAP, smooth, 1 / (_RESAMPLES + 1)
+        method, bounds, least = _BOOTSTRAP, smooth, 1 / (_resamples(pair) + 1)
     else:
         method, bounds, least = _RANGE, _range(np.append(pair.own(changes), value), tolerance), 0.5**items
     return Difference(value, *bounds, items, moved, method, now.over, changes, labels, least)
@@ -169,7 +172,10 @@ def compare_aligned(
 class _Pair:
     """The sums of the same items then and now, and the worsening as a function of totals."""
 
-    def __init__(self, then: Comparable, now: Comparable, distance: Distance, noise: float) -> None:
+    def __init__(
+        self, then: Comparable, now: Comparable, distance: Distance, noise: float, repeats: int | None = None
+    ) -> None:
+        self.most_repeats = max(_RESAMPLES, _EXCHANGES) if repeats is None else repeats
         self.of_then, self.of_now, self.ratio = then.value, now.value, now.ratio
         self.distance, self.distances = distance, (distance, distance)
         kind = (
@@ -271,7 +277,12 @@ def _exchange(pair: _Pair, tolerance: float, level: float) -> _Bounds:
 
 def _repeats(pair: _Pair) -> int:
     """Return how often then and now are exchanged."""
-    return _EXCHANGES if pair.now.size <= _MANY else min(_EXCHANGES, _EXCHANGES_OF_MANY)
+    return min(pair.most_repeats, _EXCHANGES if pair.now.size <= _MANY else min(_EXCHANGES, _EXCHANGES_OF_MANY))
+
+
+def _resamples(pair: _Pair) -> int:
+    """Return how often items are drawn again."""
+    return min(pair.most_repeats, _RESAMPLES)
 
 
 def _smooth(pair: _Pair, tolerance: float, level: float) -> _Bounds | None:
@@ -330,7 +341,7 @@ def _value_and_error(of: Distance, sums: Sums) -> tuple[float, float]:
 
 def _bootstrap_t(pair: _Pair, tolerance: float, level: float) -> _Bounds | None:
     """Return bounds and p values, or ``None`` where so few items vary that a bound of the resamples is infinite."""
-    items = len(pair.now)
+    items, resamples = len(pair.now), _resamples(pair)
     value, plain_error = (float(x[0]) for x in _estimate(pair, np.ones((1, items))))
     error = pair.jackknife_error()
     rounding = 1e-10 * max(float(np.abs(of(_total(sums)))) for of, sums in pair.sides())  # derivatives are numerical
@@ -340,7 +351,7 @@ def _bootstrap_t(pair: _Pair, tolerance: float, level: float) -> _Bounds | None:
     nothing = max(1e-5 * plain_error, rounding)
     rng = np.random.default_rng(_SEED)
     resampled = []
-    for size in _blocks(_RESAMPLES, items):
+    for size in _blocks(resamples, items):
         values, errors = _estimate(pair, _weights(rng, size, items))
         flat = errors <= nothing  # the same item over and over: no error to divide by
         t = (values - value) / np.where(flat, 1.0, errors)
@@ -349,12 +360,12 @@ def _bootstrap_t(pair: _Pair, tolerance: float, level: float) -> _Bounds | None:
     t = np.concatenate(resampled)
     # a resample without a value may lie on either side
     above, below = np.sort(np.where(np.isnan(t), np.inf, t)), np.sort(np.where(np.isnan(t), -np.inf, t))
-    low = value - above[_rank(_RESAMPLES, level)] * error
-    high = value - below[_RESAMPLES - 1 - _rank(_RESAMPLES, level)] * error
+    low = value - above[_rank(resamples, level)] * error
+    high = value - below[resamples - 1 - _rank(resamples, level)] * error
     if not (np.isfinite(low) and np.isfinite(high)):
         return None
-    p = (1 + (above >= (value - tolerance) / error).sum()) / (_RESAMPLES + 1)
-    p_better = (1 + (below <= (value + tolerance) / error).sum()) / (_RESAMPLES + 1)
+    p = (1 + (above >= (value - tolerance) / error).sum()) / (resamples + 1)
+    p_better = (1 + (below <= (value + tolerance) / error).sum()) / (resamples + 1)
     return float(low), float(high), float(p), float(p_better)
 
 

@@ -516,3 +516,14 @@ def test_few_paired_restarts_of_a_count_that_is_mostly_0_decide_nothing():
         except UndefinedError:
             continue
     assert wrong <= 0.05 * len(after)
+
+
+def test_fewer_draws_move_the_bounds_by_chance_only() -> None:
+    """A simulation compares hundreds of times, with 1,999 draws instead of 9,999."""
+    rng = np.random.default_rng(3)
+    labels, ones = np.arange(40).astype(str), np.ones(40)
+    then, now = (mean_sums(labels, rng.normal(size=40), ones, "letters") for _ in range(2))
+    usual, few = (compare_items(then, now, lambda v: v, repeats=repeats) for repeats in (None, 1999))
+    assert (usual.least_p, few.least_p) == (1e-4, 5e-4)
+    assert usual.low != few.low
+    assert [few.low, few.high] == pytest.approx([usual.low, usual.high], abs=0.1 * (usual.high - usual.low))
