@@ -48,7 +48,7 @@ def main() -> None:
                 continue
             rows = [decide(suite, model, limit, seed) for seed in range(1, options.seeds + 1)]
             pairs = [n for n, _, _ in rows]
-            expected = "pass" if sign < 0 else "regressed"
+            expected = "pass" if sign < 0 else "over the limit"
             wrong = sum(verdict not in (expected, "inconclusive") for _, verdict, _ in rows)
             undecided = sum(verdict == "inconclusive" for _, verdict, _ in rows)
             median = statistics.median(pairs)

@@ -36,7 +36,7 @@ from pytest_genderbias.gates.judgement import AcceptedValue, Finding, Judgement,
 from pytest_genderbias.gates.policy import correction_for
 from pytest_genderbias.gates.regression import Reference, find_regression
 from pytest_genderbias.gates.tolerance import HOW_TO_CHOOSE, Margin, PlannedMargin, Tolerance, read_tolerance
-from pytest_genderbias.gates.verdicts import MISSING, NO_VALUE, NOT_COMPARABLE, REGRESSED, UPDATED
+from pytest_genderbias.gates.verdicts import MISSING, NO_VALUE, NOT_COMPARABLE, REFUSED, UPDATED
 from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.models.predictions import same_ids
@@ -341,8 +341,8 @@ class Baseline:
         try:
             finding = self._compare(measurement, statistic, name, entry, tolerance)
         except BaselineError:  # of its items, which an update writes anew
-            finding = Finding(REGRESSED, "baseline", text)
-        return replace(finding, verdict=REGRESSED, text=text)
+            finding = Finding(REFUSED, "baseline", text)
+        return replace(finding, verdict=REFUSED, text=text)
 
 
 def _margin(

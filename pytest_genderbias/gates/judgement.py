@@ -12,8 +12,8 @@ from pytest_genderbias.gates.verdicts import (
     FAILED,
     INCONCLUSIVE,
     NO_VALUE,
+    OVER_LIMIT,
     PASS,
-    REGRESSED,
     UPDATED,
     XFAIL,
 )
@@ -219,14 +219,14 @@ _FORGIVEN = {XFAIL: " (xfail)", CAUGHT: " (caught by the test)"}
 
 
 def decide(low: float, high: float, least: float, most: float) -> str:
-    """Return the verdict on a figure between two bounds that should lie from ``least`` to ``most``: one rule for every gate.
+    """Return the verdict on a figure between two bounds that should lie from ``least`` to ``most``: one rule for every limit.
 
     >>> decide(0.1, 0.2, 0.0, 0.3), decide(0.4, 0.5, 0.0, 0.3), decide(0.2, 0.4, 0.0, 0.3)
-    ('pass', 'regressed', 'inconclusive')
+    ('pass', 'over the limit', 'inconclusive')
     """
     if least <= low and high <= most:
         return PASS
-    return REGRESSED if high < least or low > most else INCONCLUSIVE
+    return OVER_LIMIT if high < least or low > most else INCONCLUSIVE
 
 
 def make_judgement(measurement: Measurement, statistic: str, finding: Finding, name: str | None = None) -> Judgement:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pytest_genderbias.errors import GateError, UnknownNameError
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Finding, Judgement, decide, make_judgement
-from pytest_genderbias.gates.verdicts import INCONCLUSIVE, NO_VALUE, PASS, REGRESSED
+from pytest_genderbias.gates.verdicts import INCONCLUSIVE, NO_VALUE, OVER_LIMIT, PASS
 from pytest_genderbias.gates.wording import approximate
 from pytest_genderbias.measurement.carry_out import Until
 from pytest_genderbias.measurement.measurement import Measurement
@@ -175,7 +175,7 @@ def _find(measurement: Measurement, limit: Limit, name: str, generalise: bool) -
     if bounds is None:
         return _without_bounds(measurement, name, bound, generalise)
     verdict = limit.verdict(about, bounds.low, bounds.high)
-    relation = {PASS: "and should be", REGRESSED: "expected", INCONCLUSIVE: "which does not decide whether it is"}
+    relation = {PASS: "and should be", OVER_LIMIT: "expected", INCONCLUSIVE: "which does not decide whether it is"}
     exact = bounds.low == bounds.high
     figure = f"{value:.6g}"
     if not exact:

@@ -12,7 +12,7 @@ import numpy as np
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE, Finding
 from pytest_genderbias.gates.policy import Correction
-from pytest_genderbias.gates.verdicts import INCONCLUSIVE, NO_VALUE, PASS, REGRESSED, STALE
+from pytest_genderbias.gates.verdicts import INCONCLUSIVE, NO_VALUE, PASS, REGRESSED, STALE, UNCHANGED
 from pytest_genderbias.gates.wording import approximate, format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays
@@ -73,10 +73,11 @@ def find_regression(
 ) -> Finding:
     """Compare a statistic with its value before, by bounds of the worsening for other items (or restarts), the same items paired.
 
-    ``pass``: the upper bound of the worsening is at most the tolerance. ``stale``: it is below minus the tolerance. ``regressed``: the
-    worsening is above the tolerance, with a p value that holds for all comparisons of ``reference.correction``. Else
-    ``inconclusive``. A statistic that is not made of items is compared by its values, where all cases were scored both times.
-    ``written`` says in words what the tolerance was computed from; it is empty if the tolerance itself was written.
+    ``unchanged``: every item is equal, whatever the tolerance is. ``pass``: the upper bound of the worsening is at most the
+    tolerance. ``stale``: it is below minus the tolerance. ``regressed``: the worsening is above the tolerance, with a p value that
+    holds for all comparisons of ``reference.correction``. Else ``inconclusive``. A statistic that is not made of items is compared by
+    its values, where all cases were scored both times. ``written`` says in words what the tolerance was computed from; it is empty if
+    the tolerance itself was written.
     """
     new = measurement.values[statistic]
     side = {"higher": "+", "lower": "-", "away": "±"}[measurement.statistics[statistic].direction]
@@ -215,8 +216,9 @@ def _vectorised(distance: Callable[[float], float]) -> Callable[[FloatArray], Fl
 def verdict_on(difference: Difference, tolerance: float, tests: int = 1) -> str:
     """Return the verdict on a worsening: one rule for every comparison with a baseline or another model.
 
-    ``pass`` if its upper bound is at most the tolerance, ``stale`` if that is below minus the tolerance. ``regressed`` if its lower
-    bound is above, with a p value of at most 5 % divided by the number of tests (Bonferroni: Dunn 1961). Else ``inconclusive``.
+    ``unchanged`` if every item is equal, whatever the tolerance is. ``pass`` if the upper bound of the worsening is at most the
+    tolerance, ``stale`` if that is below minus the tolerance. ``regressed`` if its lower bound is above the tolerance, with a p value
+    of at most 5 % divided by the number of tests (Bonferroni: Dunn 1961). Else ``inconclusive``.
 
     Args:
         difference: the worsening and its bounds.
@@ -227,7 +229,12 @@ def verdict_on(difference: Difference, tolerance: float, tests: int = 1) -> str:
     >>> worse = Difference(0.1, 0.05, 0.15, 0.02, 1.0, 25, 25, "", "items", *nothing)
     >>> verdict_on(worse, 0.2), verdict_on(worse, 0.04), verdict_on(worse, 0.04, tests=3)
     ('pass', 'regressed', 'inconclusive')
+    >>> same = Difference(0.0, 0.0, 0.0, 1.0, 1.0, 25, 0, "", "items", *nothing)
+    >>> verdict_on(same, 0.0)
+    'unchanged'
     """
+    if not difference.moved:
+        return UNCHANGED
     if difference.high <= tolerance + FLOAT_NOISE:
         return STALE if difference.high < -tolerance - FLOAT_NOISE else PASS
     return REGRESSED if difference.low > tolerance and difference.p <= _largest_p(tests) else INCONCLUSIVE

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 #: Verdicts on a limit, a baseline or a comparison of two models.
-PASS, REGRESSED, INCONCLUSIVE, STALE, NOT_COMPARABLE, MISSING, NO_VALUE, UPDATED = (
-    "pass", "regressed", "inconclusive", "stale", "not comparable", "missing", "no value", "updated",
+PASS, INCONCLUSIVE, NOT_COMPARABLE, NO_VALUE = "pass", "inconclusive", "not comparable", "no value"
+#: Verdict on a limit: the figure breaks it, on whichever side. It says nothing of an earlier value.
+OVER_LIMIT = "over the limit"
+#: Verdicts on a comparison with an earlier value. ``unchanged``: every item is equal. ``refused``: an update that needs a reason.
+UNCHANGED, REGRESSED, STALE, MISSING, UPDATED, REFUSED = (
+    "unchanged", "regressed", "stale", "missing", "updated", "refused",
 )  # fmt: skip
 #: Verdicts on a mitigation, besides ``inconclusive``, ``no value`` and ``not comparable``.
 REDUCED, NOT_REDUCED, OVER_CORRECTED, ACCURACY_LOST, SUPERFICIAL = (
     "reduced", "not reduced", "over-corrected", "accuracy lost", "superficial",
 )  # fmt: skip
 #: Verdicts that pass a test whatever the policy is. Of the others, a policy decides on ``inconclusive`` and ``stale``; the rest fail.
-ALWAYS_PASS = frozenset({PASS, UPDATED, REDUCED})
+ALWAYS_PASS = frozenset({PASS, UNCHANGED, UPDATED, REDUCED})
 #: Verdicts with which a test can pass under some policy.
 CAN_PASS = ALWAYS_PASS | {INCONCLUSIVE, STALE}
 #: Outcomes of a judgement to which a policy was applied.

@@ -105,7 +105,7 @@ def test_release(example: Path) -> None:
     )
     worse = run(example, f"--bias-model=candidate={example.parent / 'next'}", *few)
     assert worse.returncode == 1
-    assert "regressed: nli-occupation on candidate: net_neutral" in worse.stdout
+    assert "over the limit: nli-occupation on candidate: net_neutral" in worse.stdout
     accepted = run(
         example, f"--bias-model=candidate={example.parent / 'next'}", "--bias-limit=3000", "-k", "last_release or demonym",
         "--bias-update", "--bias-reason=trained on corrected labels",
@@ -131,7 +131,10 @@ def assert_alike(text: str, other: str) -> None:
 @pytest.mark.parametrize(
     ("example", "shown"),
     [
-        ("verdicts", "pass|regressed|inconclusive|stale|not comparable|missing|no value|updated"),
+        (
+            "verdicts",
+            "pass|unchanged|over the limit|regressed|inconclusive|stale|not comparable|missing|no value|updated|refused",
+        ),
         ("mitigation", "reduced|not reduced|inconclusive|over-corrected|accuracy lost|superficial"),
     ],
 )
@@ -171,5 +174,5 @@ def test_a_verdict_is_the_same_alone_and_on_two_workers(example: Path) -> None:
         one_by_one = [judged(model, file, "-k", gate) for file, gate in alone]
         assert sorted(found for _, judgements in one_by_one for found in judgements) == whole
         assert max(code for code, _ in one_by_one) == status
-        assert all((code == 0) == (found[0][1] in ("pass", "stale")) for code, found in one_by_one)
+        assert all((code == 0) == (found[0][1] in ("pass", "unchanged", "stale")) for code, found in one_by_one)
     assert judged("worse", *files, workers=True) == (status, whole)

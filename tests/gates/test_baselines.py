@@ -79,7 +79,7 @@ def test_tolerance_is_absolute_and_float_noise_is_none(tmp_path: Path) -> None:
     baseline = Baseline(tmp_path, "m", "t.py")
     assert (
         assert_no_regression(measure("nli-religion", Neutral(0.5 - 5e-7), limit=100, cache=None), baseline).verdict
-        == "pass"
+        == "unchanged"
     )
     worse = measure("nli-religion", Neutral(0.45), limit=100, cache=None)
     assert assert_no_regression(worse, baseline, tolerance=0.051).verdict == "pass"
@@ -226,7 +226,7 @@ def test_data_of_another_statistic_do_not_keep_this_one_from_being_compared(tmp_
     baseline = Baseline(tmp_path, "m", "t")
     found = measure("sts-occupation", Lengths(), data=tmp_path, **how)
     assert found.values["accuracy"] is not None
-    assert baseline.judge(found).verdict == "pass"
+    assert baseline.judge(found).verdict == "unchanged"
     assert baseline.judge(found, statistic="accuracy").verdict == "not comparable"
     other = measure("sts-occupation", Lengths(), cache=None, templates="own", limit=600, seed=1)
     assert Baseline(tmp_path, "m", "t").judge(other).verdict == "not comparable"

@@ -102,7 +102,7 @@ def test_a_file_that_is_no_baseline_is_one_error_and_stays_as_it_is(tmp_path: Pa
 def test_a_byte_order_mark_is_no_damage(tmp_path: Path) -> None:
     book = stored_book(tmp_path)
     book.write_bytes(b"\xef\xbb\xbf" + book.read_bytes())
-    assert judge(tmp_path).verdict == "pass"
+    assert judge(tmp_path).verdict == "unchanged"
     assert module_and_names(book) == ("t.py", {"tiny"})
 
 
@@ -186,7 +186,7 @@ def test_a_value_that_was_edited_cannot_be_used_to_accept_a_worse_one_without_a_
     accepting = Baseline(tmp_path, "m", "t.py", update="all", reason="both files were lost")
     assert accepting.judge(hand_made(0.2)).verdict == "updated"
     write_entries(tmp_path, "m", "t.py", accepting.entries())
-    assert judge(tmp_path, 0.2).verdict == "pass"
+    assert judge(tmp_path, 0.2).verdict == "unchanged"
 
 
 @pytest.mark.parametrize("values", [[0.2, 0.3], [0.2, 0.3, 0.4, 0.5]])
@@ -377,7 +377,7 @@ def test_a_judge_follows_a_run_that_replaces_the_entry_meanwhile(
 
     monkeypatch.setattr(Baseline, "_counted_books", replaced)
     found = baseline.judge(hand_made(0.05))
-    assert found.verdict == "pass" and "share 0.3 -> 0.3" in found.text
+    assert found.verdict == "unchanged" and "share 0.3 -> 0.3" in found.text
 
 
 def proposals_of(baseline: Baseline) -> dict[BookKey, Proposals]:

@@ -144,7 +144,7 @@ def test_one_model_under_two_names_is_the_same() -> None:
     assert (row.better, row.worsening, row.p, row.moved) == ("the same", 0.0, 1.0, 0)
     assert "the same in every item" in make_comparison_table([row])
     judged = judge_no_worse(classified("b", 1), classified("a", 1))
-    assert (judged.verdict, Policy().fails(judged)) == ("pass", False)
+    assert (judged.verdict, Policy().fails(judged)) == ("unchanged", False)
     assert "the same in every item" in judged.text
 
 
@@ -184,7 +184,7 @@ def test_two_restarts_that_do_not_differ_are_undecided() -> None:
     assert (two.verdict, two.over) == ("inconclusive", "other restarts")
     assert two.settled_by == "three restarts or more, better five (seeds: 5), on both sides"
     assert "no two restarts of a side differ" in two.text
-    assert judge_no_worse(trained("b", 0.6, 0.6), trained("a", 0.6, 0.6)).verdict == "pass"
+    assert judge_no_worse(trained("b", 0.6, 0.6), trained("a", 0.6, 0.6)).verdict == "unchanged"
     whole = [replace(m, n=m.n_total) for m in (trained("a", 0.6, 0.6), trained("b", 0.5, 0.5))]
     assert judge_no_worse(whole[1], whole[0]).verdict == "inconclusive"
     [row] = main_of(compare_models(sent(*whole), ["a", "b"])[0])
@@ -353,7 +353,7 @@ def test_a_gate_file_passes_one_model_under_two_names(jobs: pytest.Pytester) -> 
     result = jobs.runpytest(model(jobs, "good", "a"), model(jobs, "good", "b"), "--bias-json=r.json")
     result.assert_outcomes(passed=2)
     judged = json.loads((jobs.path / "r.json").read_text())["judgements"]
-    assert [one["verdict"] for one in judged] == ["pass", "pass"]
+    assert [one["verdict"] for one in judged] == ["unchanged", "unchanged"]
     assert all("the same in every item" in one["text"] for one in judged)
 
 

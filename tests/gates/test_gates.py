@@ -75,7 +75,7 @@ edges = st.floats(-2, 2)
 def test_the_rule(a: float, b: float, c: float, d: float) -> None:
     low, high, least, most = min(a, b), max(a, b), min(c, d), max(c, d)
     inside, apart = least <= low and high <= most, high < least or low > most
-    assert decide(low, high, least, most) == ("pass" if inside else "regressed" if apart else "inconclusive")
+    assert decide(low, high, least, most) == ("pass" if inside else "over the limit" if apart else "inconclusive")
     assert decide(-high, -low, -most, -least) == decide(low, high, least, most), "no direction is another rule"
 
 
@@ -102,7 +102,7 @@ def test_an_estimate_is_rounded_up_to_two_figures(number: int) -> None:
 def test_a_whole_suite_decides_every_limit(whole: Measurement, limit: float) -> None:
     value = whole.values["net_neutral"]
     found = judge_limit(whole, Limit(at_least=limit))
-    assert found.verdict == ("pass" if value >= limit - FLOAT_NOISE else "regressed")
+    assert found.verdict == ("pass" if value >= limit - FLOAT_NOISE else "over the limit")
     assert (found.over, found.settled_by) == ("the suite's cases, all of them", "")
 
 
@@ -122,7 +122,7 @@ def test_what_batches_and_threads_change_keeps_a_limit(whole: Measurement, sampl
     """A mean of three .1 is .10000000000000002; a score moves by 1e-7 with the batch that it is in."""
     about = whole.statistics["net_neutral"]
     assert Limit(at_most=0.1).verdict(about, np.mean([0.1] * 3), np.mean([0.1] * 3)) == "pass"
-    assert Limit(at_most=0.1).verdict(about, 0.1 + 2e-6, 0.1 + 2e-6) == "regressed"
+    assert Limit(at_most=0.1).verdict(about, 0.1 + 2e-6, 0.1 + 2e-6) == "over the limit"
     for by in (-5e-7, 5e-7):
         assert judge_limit(whole, Limit(at_least=whole.value + by)).verdict == "pass"
         assert judge_limit(whole, Limit(at_most=whole.value + by, at_least=0.0)).verdict == "pass"
@@ -147,7 +147,7 @@ def test_other_items_are_another_question(whole: Measurement, wide: Path) -> Non
     assert (found.verdict, found.bound) == ("inconclusive", f"at least {edge:g} for other items")
     assert "judged for other words for person" in found.text
     assert judge_limit(whole, Limit(at_least=interval.low - 1e-9), generalise=True).verdict == "pass"
-    assert judge_limit(whole, Limit(at_least=interval.high + 1e-5), generalise=True).verdict == "regressed"
+    assert judge_limit(whole, Limit(at_least=interval.high + 1e-5), generalise=True).verdict == "over the limit"
 
 
 def test_without_an_interval_other_items_stay_open(wide: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_limit_over_restarts_is_for_other_restarts(wide: Path) -> None:
     found = judge_limit(restarts(wide, 0.70, 0.72, 0.71), Limit(at_least=0.6))
     assert (found.verdict, found.bound, found.over) == ("pass", "at least 0.6 for other restarts", "restarts")
     assert judge_limit(restarts(wide, 0.70, 0.72, 0.71), Limit(at_least=0.70)).verdict == "inconclusive"
-    assert judge_limit(restarts(wide, 0.70, 0.72, 0.71), Limit(at_least=0.80)).verdict == "regressed"
+    assert judge_limit(restarts(wide, 0.70, 0.72, 0.71), Limit(at_least=0.80)).verdict == "over the limit"
 
 
 def test_restarts_on_a_sample_hold_for_all_cases(wide: Path) -> None:
@@ -354,7 +354,7 @@ def _suite_files(wide: Path) -> None:
 def test_an_unchanged_model_is_the_same_in_every_item(whole: Measurement, tmp_path: Path) -> None:
     for same in (Scatter(), Scatter(noise=1e-10)):  # the second hangs a little on how many pairs are asked at a time
         found = stored(tmp_path, whole).judge(measure_like(whole, same))
-        assert (found.verdict, found.p) == ("pass", 1.0)
+        assert (found.verdict, found.p) == ("unchanged", 1.0)
         assert "(20 of them, 0 moved; the same in every item)" in found.text
 
 
@@ -443,7 +443,7 @@ def test_restarts_against_restarts(wide: Path, tmp_path: Path) -> None:
     then = restarts(wide, 0.70, 0.72, 0.71)
     baseline = stored(tmp_path, then)
     same = baseline.judge(restarts(wide, 0.70, 0.72, 0.71))
-    assert (same.verdict, same.over, same.difference) == ("pass", "restarts, on these 200 cases", 0.0)
+    assert (same.verdict, same.over, same.difference) == ("unchanged", "restarts, on these 200 cases", 0.0)
     assert "judged for other restarts, on these 200 cases" in same.text
     assert "the same in every restart" in same.text
     others = baseline.judge(restarts(wide, 0.71, 0.70, 0.72))

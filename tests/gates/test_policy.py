@@ -163,7 +163,7 @@ def test_every_judgement_of_a_test_is_recorded_before_the_first_failure(now: Mea
     bad, good = judge_limit(now, Limit(at_least=0.99)), judge_limit(now, Limit(at_least=0.01))
     recorded: list[tuple[Judgement, str]] = []
     referee = Referee(Policy(), lambda *settled: recorded.append(settled))
-    with refereed_by(referee), pytest.raises(GateFailure, match=r"^regressed: "):
+    with refereed_by(referee), pytest.raises(GateFailure, match=r"^over the limit: "):
         settle_all([bad, good])
     assert recorded == [(bad, FAILED), (good, PASSED)]
 
@@ -190,6 +190,7 @@ def test_only_known_verdicts_pass(now: Measurement) -> None:
         verdict: Policy(stale="fail").outcome(replace(judgement, verdict=verdict))
         for verdict in (
             "pass",
+            "unchanged",
             "updated",
             "reduced",
             "regressed",
@@ -199,5 +200,10 @@ def test_only_known_verdicts_pass(now: Measurement) -> None:
             "a verdict of the future",
         )
     }
-    assert [verdict for verdict, outcome in outcomes.items() if outcome == PASSED] == ["pass", "updated", "reduced"]
+    assert [verdict for verdict, outcome in outcomes.items() if outcome == PASSED] == [
+        "pass",
+        "unchanged",
+        "updated",
+        "reduced",
+    ]
     assert {outcome for outcome in outcomes.values() if outcome != PASSED} == {FAILED}

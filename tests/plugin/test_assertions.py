@@ -19,7 +19,7 @@ def test_a_failing_assertion_tells_everything(project: pytest.Pytester) -> None:
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "*regressed: tiny-nli on m: net_neutral is 0.825, expected at least 0.85*",
+            "*over the limit: tiny-nli on m: net_neutral is 0.825, expected at least 0.85*",
             "*net_neutral = 0.825*",
             "*judged for the suite's cases, all of them*",
             "*95 % interval for other items: none: the words for person that vary are too few among those scored*",
@@ -27,7 +27,7 @@ def test_a_failing_assertion_tells_everything(project: pytest.Pytester) -> None:
             "*264 of 264 cases scored*",
             "*worst records:*",
             "*slice: *",
-            "*| tiny-nli | m *| net_neutral *| at least 0.85 *| regressed *|",
+            "*| tiny-nli | m *| net_neutral *| at least 0.85 *| over the limit *|",
         ]
     )
 

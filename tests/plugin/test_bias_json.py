@@ -21,10 +21,10 @@ def test_json_and_junit_hold_the_figures(project: pytest.Pytester) -> None:
     assert measured[64]["values"]["net_neutral"] == pytest.approx(0.9)
     assert measured[64]["signature"]["sample"] == {"n": 64, "of": 264, "seed": 0, "stopped": True}
     assert measured[264]["signature"]["model"]["fingerprint"] == "0.9 0.0"
-    assert {j["verdict"] for j in report["judgements"]} == {"pass", "regressed"}
+    assert {j["verdict"] for j in report["judgements"]} == {"pass", "over the limit"}
     properties = {p.get("name"): p.get("value") for p in ET.parse(project.path / "junit.xml").iter("property")}
     assert float(properties["bias.tiny-nli.net_neutral"] or "nan") == pytest.approx(0.9)
-    assert properties["bias.tiny-nli.net_neutral.verdict"] == "regressed"
+    assert properties["bias.tiny-nli.net_neutral.verdict"] == "over the limit"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
