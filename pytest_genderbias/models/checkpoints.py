@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import ModelError
@@ -10,6 +10,7 @@ from pytest_genderbias.models.config_entries import entry
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.number_format import number_format
+from pytest_genderbias.models.plain_tensors import floats_of
 from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, MASKED_LM, Role
 from pytest_genderbias.models.sentence_encoders import read_sentence_files
 from pytest_genderbias.models.source import LoadSettings, ModelSource, read_arguments, reading_errors, refuse_outside
@@ -68,7 +69,7 @@ def check_parts(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, ro
         raise ModelError(
             f"{name} is a masked LM, but its tokenizer has no mask token; save the tokenizer with mask_token set"
         )
-    for weight, tensor in network.named_parameters():
+    for weight, tensor in floats_of(network):
         if not bool(torch.isfinite(tensor).all()):
             raise ModelError(f"{name} has NaN or infinite weights (first: {weight}); train or save it again")
 
@@ -143,7 +144,7 @@ def _load_network(source: ModelSource, settings: LoadSettings) -> PreTrainedMode
     with reading_errors(source.spec, "weights"), quiet_transformers(), torch.random.fork_rng(devices=[]):
         network, info = auto.from_pretrained(
             config=source.config,
-            dtype=getattr(torch, settings.dtype),
+            dtype=settings.dtype if settings.dtype == "auto" else getattr(torch, settings.dtype),
             output_loading_info=True,
             **read_arguments(source.spec, settings),
         )
@@ -151,6 +152,7 @@ def _load_network(source: ModelSource, settings: LoadSettings) -> PreTrainedMode
     missing = sorted({*info["missing_keys"], *(str(key[0]) for key in info["mismatched_keys"])})
     if source.role.kind == ENCODER:
         missing = _without_pooler(network, missing)
+    _refuse_unread(network, info["unexpected_keys"], source.spec.name)
     if missing:
         raise ModelError(
             f"{source.spec.name} lacks weights that its architecture {type(network).__name__} scores with: "
@@ -158,6 +160,38 @@ def _load_network(source: ModelSource, settings: LoadSettings) -> PreTrainedMode
             "measured: save the checkpoint with its trained head"
         )
     return network
+
+
+def _refuse_unread(network: PreTrainedModel, unexpected: Iterable[str], name: str) -> None:
+    """Refuse entries of a checkpoint that belong to a layer of the network and are not read: the scales of quantised weights, or an adapter.
+
+    The layer would compute with the numbers of its weight as they are, though they mean something else without the entry.
+    """
+    from torch.nn import Embedding, Linear
+    from transformers.pytorch_utils import Conv1D
+
+    prefix = f"{network.base_model_prefix}."
+    layers = {path for path, module in network.named_modules() if isinstance(module, (Embedding, Linear, Conv1D))}
+    layers |= {path.removeprefix(prefix) for path in layers} | {prefix + path for path in layers}
+    unread = sorted(
+        key
+        for key in unexpected
+        if any(stem in layers and rest not in ("weight", "bias") for stem, rest in _splits(key))
+    )
+    if unread:
+        raise ModelError(
+            f"{name} has entries that its network {type(network).__name__} does not read: {', '.join(unread[:4])}"
+            f"{' ...' if len(unread) > 4 else ''} ({len(unread)} in all); they belong to its layers, as the scales of quantised weights or an "
+            "adapter do, so the weights would mean something else: save it with save_pretrained(), which writes quantization_config into "
+            "config.json, or merge the adapter"
+        )
+
+
+def _splits(key: str) -> Iterator[tuple[str, str]]:
+    """Yield the paths of the modules that an entry may belong to, each with the rest of the entry's name."""
+    parts = key.split(".")
+    for i in range(1, len(parts)):
+        yield ".".join(parts[:i]), ".".join(parts[i:])
 
 
 def _without_pooler(network: PreTrainedModel, missing: list[str]) -> list[str]:

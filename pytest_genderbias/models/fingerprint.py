@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from uuid import uuid4
 
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.plain_tensors import entry_bytes, packed_entries, plain_tensors
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -33,7 +34,7 @@ class _FastTokenizer(Protocol):
 
 
 def fingerprint_network(network: PreTrainedModel, tokenizer: str, sentences: Mapping[str, str]) -> str:
-    """Return a SHA-256 over parameters and buffers (names, types, shapes, bytes), config and tokenizer fingerprint.
+    """Return a SHA-256 over parameters, buffers and packed weights (names, types, shapes, bytes), config and tokenizer fingerprint.
 
     ``sentences``: pooling and length according to the files of a sentence encoder; empty for other checkpoints.
     """
@@ -45,10 +46,13 @@ def fingerprint_network(network: PreTrainedModel, tokenizer: str, sentences: Map
     digest.update(tokenizer.encode())
     if sentences:
         digest.update(json.dumps(dict(sentences), sort_keys=True).encode())
-    tensors = [*network.named_parameters(), *network.named_buffers()]
-    for name, tensor in sorted(tensors, key=lambda pair: pair[0]):
+    for name, tensor in sorted(plain_tensors(network), key=lambda pair: pair[0]):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    for name, value in sorted(packed_entries(network).items()):
+        digest.update(name.encode())
+        for part in entry_bytes(value):
+            digest.update(part)
     return digest.hexdigest()
 
 

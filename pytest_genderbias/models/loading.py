@@ -18,7 +18,7 @@ from pytest_genderbias.models.spec import ModelSpec, check_name, parse_spec, pat
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-DTYPES = ("float32", "float16", "bfloat16", "float64")
+DTYPES = ("float32", "float16", "bfloat16", "float64", "auto")
 
 
 def load_model(
@@ -44,7 +44,7 @@ def load_model(
         tokenizer: the tokenizer of a network in memory.
         name: the model's name in tables and baselines; by default that of the spec, or the class of the object.
         device: a torch device for a checkpoint; ``auto`` is a GPU if there is one.
-        dtype: number format for the weights of a checkpoint, whatever format they were saved in.
+        dtype: number format for the weights of a checkpoint, whatever format they were saved in; ``auto`` keeps that of the checkpoint.
         labels: names of a classifier's outputs in their order, for a config without meaningful ones.
         trust_remote_code: run code that comes with a checkpoint.
 

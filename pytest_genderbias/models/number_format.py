@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_genderbias.models.plain_tensors import packed_entries, parts
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
@@ -14,9 +16,9 @@ def number_format(network: PreTrainedModel) -> str:
     """Return the number format of the weights, as ``float32``; of a quantised network all of them, as ``qint8 and float32``."""
     import torch
 
-    formats = {tensor.dtype for tensor in network.parameters()}
+    formats = {part.dtype for name, tensor in network.named_parameters() for _, part in parts(name, tensor)}
     # Quantised modules of torch keep their weights packed, with the dtype as an entry of their state.
-    formats |= {entry for entry in network.state_dict().values() if isinstance(entry, torch.dtype)}
+    formats |= {entry for entry in packed_entries(network).values() if isinstance(entry, torch.dtype)}
     names = sorted(str(dtype).removeprefix("torch.") for dtype in formats)
     quantised = [name for name in names if name not in _FLOATS and name != "bool"]
     own = str(network.dtype).removeprefix("torch.")

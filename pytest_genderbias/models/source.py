@@ -35,7 +35,7 @@ _MOST_LAYERS = 1000
 class LoadSettings:
     """Settings for loading models.
 
-    ``device``: a torch device; ``auto`` is a GPU if there is one. ``dtype``: number format of the weights. ``labels``: names of a
+    ``device``: a torch device; ``auto`` is a GPU if there is one. ``dtype``: number format of the weights; ``auto`` is that of the checkpoint. ``labels``: names of a
     classifier's outputs in their order, for a config without meaningful ones. ``trust_remote_code``: run code that comes with the checkpoint.
     """
 
@@ -126,6 +126,11 @@ def loading_error(error: BaseException, spec: ModelSpec, part: str = "config") -
     if "weights_only" in text or "Weights only" in text or "torch.load" in text:
         return ModelError(
             f"{spec.name}: its weights are a pickle that cannot be read safely; save them with save_pretrained() as safetensors ({text:.160})"
+        )
+    if isinstance(error, ImportError):
+        return ModelError(
+            f"the {part} of {spec.name} cannot be read without a package that is not installed here ({text:.300}); install it: config.json asks for it "
+            "(quantization_config names the method of quantised weights)"
         )
     if spec.kind == "hub" and part == "config":
         reason = "the hub has none of that name" if _hub_is_reachable() else "the hub cannot be reached"

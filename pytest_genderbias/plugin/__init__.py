@@ -84,7 +84,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         return [printable(line) for line in lines]
     limit = "" if settings.limit is None else f", at most {settings.limit:,} cases a suite"
     names = ", ".join(spec.name for spec in settings.models)
-    lines.append(f"bias: {names}; seed {settings.seed}, {settings.dtype}, device {settings.device}{limit}")
+    lines.append(
+        f"bias: {names}; seed {settings.seed}, {'each checkpoint in its own number format' if settings.dtype == 'auto' else settings.dtype}, device {settings.device}{limit}"
+    )
     return [printable(line) for line in lines]
 
 

@@ -23,7 +23,7 @@ from pytest_genderbias.plugin.items.base import BiasItem, uses_fixture
 from pytest_genderbias.plugin.workers import is_worker
 from pytest_genderbias.text import packaged
 
-DTYPES = ("float32", "float16", "bfloat16", "float64")
+DTYPES = ("float32", "float16", "bfloat16", "float64", "auto")
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Settings:
         "--bias-device", "DEVICE", parse.as_is, "torch device, as cpu or cuda:1; auto is a GPU if there is one", default="auto"
     )  # fmt: skip
     dtype: str = value(
-        "--bias-dtype", "DTYPE", parse.choice(*DTYPES), f"number format of the weights: {', '.join(DTYPES)}", default="float32"
+        "--bias-dtype", "DTYPE", parse.choice(*DTYPES), f"number format of the weights: {', '.join(DTYPES)} (that of each checkpoint)", default="float32"
     )  # fmt: skip
     batch_tokens: int | None = value(
         "--bias-batch-tokens", "N", parse.whole_number(1),

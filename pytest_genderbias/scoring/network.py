@@ -25,6 +25,7 @@ _MOST_LOGITS = 1 << 26
 #: Rows that are passed with and without a hook to check that both give the same logits.
 _PROBED_ROWS = 8
 _NOT_EMBEDDED = "the network has no embedding for a token of its tokenizer ({}); they do not belong together: copy or save the whole checkpoint again"
+_NOT_COMPUTED = "the network cannot compute its output here ({}: {}); if its weights are quantised, use the device that they were made for"
 _CPU_BATCH_TOKENS = 2048
 _GPU_BATCH_TOKENS = 65536
 
@@ -60,6 +61,10 @@ class Batches:
                 rows = pending.pop(0)
                 try:
                     step(rows)
+                except (AssertionError, NotImplementedError) as error:  # of kernels, as of bitsandbytes' on a CPU
+                    raise ModelError(
+                        _NOT_COMPUTED.format(type(error).__name__, " ".join(str(error).split())[:300])
+                    ) from None
                 except RuntimeError as error:
                     if len(rows) == 1 or not is_out_of_memory(error):
                         raise

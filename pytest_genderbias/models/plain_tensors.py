@@ -1,0 +1,70 @@
+"""What a network computes with, as plain tensors: also the parts of weights that torchao, bitsandbytes and torch keep packed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+
+def plain_tensors(network: Module) -> Iterator[tuple[str, Tensor]]:
+    """Yield name and content of every parameter and buffer, each once. A packed one of torchao gives its parts, as ``weight.scale``."""
+    for named in (network.named_parameters(), network.named_buffers()):
+        for name, tensor in named:
+            yield from parts(name, tensor)
+
+
+def floats_of(network: Module) -> Iterator[tuple[str, Tensor]]:
+    """Yield name and content of the parameters and their packed parts that hold floating-point numbers; 8-bit ones as float32."""
+    import torch
+
+    named = [part for name, tensor in network.named_parameters() for part in parts(name, tensor)]
+    packed = [(name, value) for name, value in packed_entries(network).items() if isinstance(value, torch.Tensor)]
+    for name, tensor in (*named, *packed):
+        if tensor.is_floating_point():
+            yield name, tensor.float() if tensor.element_size() == 1 else tensor
+
+
+def packed_entries(network: Module) -> dict[str, object]:
+    """Return the entries of a network's state that are neither parameters nor buffers; empty for a network of plain tensors.
+
+    bitsandbytes keeps the scales of its weights there (tensors), and torch's own quantisation the weights themselves (tuples), with their dtype.
+    """
+    known = {name for name, _ in network.named_parameters(remove_duplicate=False)}
+    known |= {name for name, _ in network.named_buffers(remove_duplicate=False)}
+    return {name: value for name, value in network.state_dict().items() if name not in known}
+
+
+def entry_bytes(value: object) -> Iterator[bytes]:
+    """Yield what tells one entry of a state from another: type, shape and bytes of a tensor, the text of another value."""
+    import torch
+
+    if isinstance(value, tuple):
+        for part in value:
+            yield from entry_bytes(part)
+        return
+    if not isinstance(value, torch.Tensor):
+        yield repr(value).encode()
+        return
+    tensor = value.detach()
+    if tensor.is_quantized:
+        per_channel = tensor.qscheme() in (torch.per_channel_affine, torch.per_channel_symmetric)
+        scales = (tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points()) if per_channel else ()
+        yield from entry_bytes(scales or (tensor.q_scale(), tensor.q_zero_point()))
+        tensor = tensor.int_repr()
+    yield f"{tensor.dtype} {tuple(tensor.shape)}".encode()
+    yield tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
+
+
+def parts(name: str, tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """Yield the plain tensors of a tensor: itself, or those of a subclass that wraps others, by torch's protocol for them."""
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+    if not is_traceable_wrapper_subclass(tensor):
+        yield name, tensor
+        return
+    for part in tensor.__tensor_flatten__()[0]:
+        yield from parts(f"{name}.{part}", getattr(tensor, part))
