@@ -65,7 +65,7 @@ def carry_out(
         "definition": suite.family.definition,
         "settings": {
             "seed": settings.seed,
-            **{k: v for k, v in plan.options.items() if not suite.family.options[k].display},
+            **{k: v for k, v in plan.options.items() if suite.family.options[k].is_signed(v)},
         },
         "sample": _sample(main, settings.seed),
         "data": {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_genderbias.errors import SettingError, UnknownNameError
@@ -22,6 +22,9 @@ class Option:
         accepts: whether a value is accepted.
         meaning: what the option does.
         display: whether the option changes only what is shown, so that measurements with other values can be compared.
+        implied: whether signatures leave out the default, as of an option that a family did not always have: baselines that were
+            stored before it stay comparable.
+        synonyms: values that mean the same as another one, which signatures have in their place.
     """
 
     default: object
@@ -29,6 +32,12 @@ class Option:
     accepts: Callable[[Any], bool]
     meaning: str
     display: bool = False
+    implied: bool = False
+    synonyms: Mapping[str, str] = field(default_factory=dict)
+
+    def is_signed(self, value: object) -> bool:
+        """Return whether a signature has this value of the option: measurements with other values are not compared."""
+        return not self.display and not (self.implied and value == self.default)
 
 
 def one_of(default: str, *others: str, meaning: str) -> Option:
@@ -96,4 +105,7 @@ def resolve_options(options: Mapping[str, Option], chosen: Mapping[str, object],
     for name, value in values.items():
         if not options[name].accepts(value):
             raise SettingError(f"option {name!r} of {what} should be {options[name].expected}, got {value!r}")
-    return values
+    return {
+        name: options[name].synonyms.get(value, value) if isinstance(value, str) else value
+        for name, value in values.items()
+    }

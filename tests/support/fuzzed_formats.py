@@ -9,7 +9,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ from pytest_genderbias.models.predictions import read_predictions
 from pytest_genderbias.models.vectors import read_vectors
 from pytest_genderbias.plugin.cache import describe
 from pytest_genderbias.scoring.store import ScoreStore
+from pytest_genderbias.suites.families.shared.paraphrases import TemplateSets
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.options import resolve_options
 from pytest_genderbias.suites.space import CaseSpace
@@ -132,16 +133,18 @@ _LISTS = {
 _SUITES = {
     "own.yaml": (
         f"suite: own\nfamily: disco\n{_HEAD}groups: [female, male]\nperson: {{list: ./persons.yaml, where: {{group: [female, male]}}, form: 'the {{word}}'}}\n"
-        "templates: ['{person} likes {blank}.', '{person} is {a:person} {blank}.']\noptions: {top_k: 2}\n"
+        "templates: ['{person} likes {blank}.', '{person} is {a:person} {blank}.']\nparaphrases: ['{person} loves {blank}.']\noptions: {top_k: 2}\n"
     ),
     "two.yaml": (
         f"suite: two\nfamily: nli\n{_HEAD}premise: 'The {{who}} sees {{a:what}} {{what}}.'\nhypothesis: 'The {{whom}} sees {{a:what}} {{what}}.'\n"
         "slots:\n  who: {list: ./persons.yaml}\n  whom: {list: pronouns}\n  what: {list: [./table.yaml, ./pairs.yaml]}\n"
         "combine:\n  typed: [{what: {list: table}}]\n  crossed: [{}]\n"
+        "paraphrases: [{premise: 'This {who} sees {a:what} {what}.', hypothesis: 'This {whom} sees {a:what} {what}.'}]\n"
     ),
     "three.yaml": (
         f"suite: three\nfamily: lm-occupation\n{_HEAD}occupation: {{list: ./persons.yaml}}\n"
         "prefixes: [{male: 'He is {a:occupation} {occupation}', female: 'She is {a:occupation} {occupation}'}]\n"
+        "paraphrases: [{male: 'He works as {a:occupation} {occupation}', female: 'She works as {a:occupation} {occupation}'}]\n"
     ),
 }
 _GATES = {
@@ -169,7 +172,7 @@ def _packaged_lists() -> tuple[tuple[str, bytes], ...]:
 
 
 def _suite_meaning(path: Path) -> object:
-    """Return the digest, and the first sentences of each question that needs no data."""
+    """Return the digest, the first sentences of each question that needs no data, and the paraphrases."""
     suite = load_suite(path)
     options = resolve_options(suite.family.options, suite.defaults, suite.name)
     context = Context(suite.family.roles[0], ("a", "b"), DataFolder(), path.parent)
@@ -179,7 +182,8 @@ def _suite_meaning(path: Path) -> object:
         for name, question in questions.items()
         if isinstance(question.cases, CaseSpace)
     }
-    return suite.digest, sentences
+    body = vars(suite.body).values() if is_dataclass(suite.body) else ()
+    return suite.digest, sentences, [sets.paraphrases for sets in body if isinstance(sets, TemplateSets)]
 
 
 def _list_meaning(path: Path) -> object:

@@ -31,6 +31,7 @@ from pytest_genderbias.suites.families.shared.occupations import (
     scores_by_group,
     shuffled_biases,
 )
+from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
@@ -49,23 +50,29 @@ class CorefOccupationBody:
     groups: tuple[str, str]
     pronouns: tuple[str, str]
     occupation: SlotWords
-    templates: tuple[tuple[str, tuple[Piece, ...]], ...]
+    templates: TemplateSets[tuple[str, tuple[Piece, ...]]]
 
 
-class CorefOccupation(Family[CorefOccupationBody, CoreferenceOptions]):
+class CorefOccupationOptions(CoreferenceOptions):
+    """The values of the options."""
+
+    templates: str
+
+
+class CorefOccupation(Family[CorefOccupationBody, CorefOccupationOptions]):
     """Score of (occupation, pronoun) with the pronoun of the first group minus that of the second, in sentences of lu2018."""
 
     name: ClassVar[str] = "coref-occupation"
     definition: ClassVar[str] = "coref-occupation/1"
     needs: ClassVar[str] = NEEDS
     roles: ClassVar[tuple[str, ...]] = SCORING_ROLES
-    keys: ClassVar[tuple[str, ...]] = ("groups", "pronouns", "occupation", "templates")
+    keys: ClassVar[tuple[str, ...]] = ("groups", "pronouns", "occupation", "templates", KEY)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = bias_statistics(
         "mean |B(o)| over occupations, in units of this model's score (AOB)",
         "mean B(o), in units of this model's score; positive = the first group",
     )
     null_control: ClassVar[str] = "the two pronouns are exchanged at random in each template of each occupation"
-    options: ClassVar[Mapping[str, Option]] = OPTIONS
+    options: ClassVar[Mapping[str, Option]] = {**OPTIONS, "templates": TEMPLATES}
 
     def read(self, data: LocatedMap, beside: Path) -> CorefOccupationBody:
         """Read groups, their pronouns, occupations and templates."""
@@ -76,40 +83,34 @@ class CorefOccupation(Family[CorefOccupationBody, CoreferenceOptions]):
                 f"{data.file}:{data.lines['pronouns']}: 'pronouns' should have one for each of two groups, got {dict(pronouns)}"
             )
         rows = take(data, "templates", LocatedList, "the suite")
-        templates = [
-            (row, read_template(row, data.file, line, {OCCUPATION, PRONOUN}))
-            for row, line in zip(rows, rows.lines, strict=True)
-        ]
-        for (_, pieces), line in zip(templates, rows.lines, strict=True):
-            if sorted(piece.slot for piece in pieces if piece.slot and not piece.article) != [OCCUPATION, PRONOUN]:
-                raise DataFileError(f"{data.file}:{line}: a template should have each slot once")
+        templates = read_template_sets(data, _parse(rows), _parse)
         a, b = groups
-        return CorefOccupationBody(
-            (a, b), (pronouns[a], pronouns[b]), read_slot(data, OCCUPATION, beside), tuple(templates)
-        )
+        return CorefOccupationBody((a, b), (pronouns[a], pronouns[b]), read_slot(data, OCCUPATION, beside), templates)
 
     def content(self, body: CorefOccupationBody) -> object:
         """Return groups, pronouns, occupations and templates."""
-        return [body.groups, body.pronouns, body.occupation.content(), [text for text, _ in body.templates]]
+        return [body.groups, body.pronouns, body.occupation.content(), [text for text, _ in body.templates.first]]
 
     def questions(
-        self, body: CorefOccupationBody, options: CoreferenceOptions, context: Context
+        self, body: CorefOccupationBody, options: CorefOccupationOptions, context: Context
     ) -> dict[str, Question]:
         """Ask for the score of every sentence; a unit is an occupation with all templates, both pronouns of each."""
         query = coreference_query(options, context, 1)
         words = body.occupation.words()
-        made = [_case(*row) for row in product(words, (pieces for _, pieces in body.templates), body.pronouns)]
-        labels = np.repeat([word.label for word in words], len(body.templates) * 2)
+        templates = body.templates.of(options["templates"])
+        made = [_case(*row) for row in product(words, (pieces for _, pieces in templates), body.pronouns)]
+        labels = np.repeat([word.label for word in words], len(templates) * 2)
         facts = {"occupation": labels, **scorer_facts(query, len(made))}
-        cases = TextCases([(text,) for text, _ in made], [s for _, s in made], facts, len(body.templates) * 2)
+        cases = TextCases([(text,) for text, _ in made], [s for _, s in made], facts, len(templates) * 2)
         return {"cases": Question(cases, query)}
 
     def summarise(
-        self, body: CorefOccupationBody, options: CoreferenceOptions, answers: Mapping[str, Answer], seed: int
+        self, body: CorefOccupationBody, options: CorefOccupationOptions, answers: Mapping[str, Answer], seed: int
     ) -> Summary:
         """Return AOB and signed AOB with intervals over occupations."""
         answer = answers["cases"]
-        scores = scores_by_group(answer, len(body.templates))
+        templates = body.templates.of(options["templates"])
+        scores = scores_by_group(answer, len(templates))
         bias = score_bias(scores[:, :, 0], scores[:, :, 1])
         words = body.occupation.words()
         labels = [words[unit].label for unit in answer.units]
@@ -117,7 +118,7 @@ class CorefOccupation(Family[CorefOccupationBody, CoreferenceOptions]):
         notes = [scorer_note(answer.cases), "raw scores: compare them only within one model and its mitigated versions"]
         items = {"occupation": np.asarray(labels), "bias": bias}
         by_template = {
-            "template": np.asarray([text for text, _ in body.templates]),
+            "template": np.asarray([text for text, _ in templates]),
             "template_difference": scores[:, :, 0] - scores[:, :, 1],
         }
         return bias_figures(bias).summary(records, items, notes, unstored=by_template)
@@ -125,13 +126,29 @@ class CorefOccupation(Family[CorefOccupationBody, CoreferenceOptions]):
     def shuffle(
         self,
         body: CorefOccupationBody,
-        options: CoreferenceOptions,
+        options: CorefOccupationOptions,
         answers: Mapping[str, Answer],
         seed: int,
         repeats: int,
     ) -> FloatArray:
         """Return the bias by shuffle and occupation of exchanged groups."""
-        return shuffled_biases(answers["cases"], len(body.templates), repeats, seed)
+        return shuffled_biases(answers["cases"], len(body.templates.of(options["templates"])), repeats, seed)
+
+
+def _parse(rows: LocatedList) -> list[tuple[str, tuple[Piece, ...]]]:
+    """Return the templates of a list.
+
+    Raises:
+        DataFileError: one does not have each slot once.
+    """
+    templates = [
+        (str(row), read_template(row, rows.file, line, {OCCUPATION, PRONOUN}))
+        for row, line in zip(rows, rows.lines, strict=True)
+    ]
+    for (_, pieces), line in zip(templates, rows.lines, strict=True):
+        if sorted(piece.slot for piece in pieces if piece.slot and not piece.article) != [OCCUPATION, PRONOUN]:
+            raise DataFileError(f"{rows.file}:{line}: a template should have each slot once")
+    return templates
 
 
 def _case(word: Word, pieces: tuple[Piece, ...], pronoun: str) -> tuple[str, Spans]:

@@ -23,6 +23,7 @@ from pytest_genderbias.statistics.contingency import (
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.sums import significant_fill_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, IntArray, Question
+from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, letters, one_of, share, whole
 from pytest_genderbias.suites.query import TopFills
@@ -46,7 +47,7 @@ class DiscoBody:
 
     groups: tuple[str, ...]
     person: SlotWords
-    templates: tuple[tuple[str, tuple[Piece, ...]], ...]
+    templates: TemplateSets[tuple[str, tuple[Piece, ...]]]
 
 
 def _fill_sums(options: Options, arrays: Arrays) -> ItemSums:
@@ -93,6 +94,15 @@ class DiscoOptions(TypedDict):
     test: str
     repeats: int
     initials: str | None
+    templates: str
+
+
+def _parse(rows: LocatedList) -> tuple[tuple[str, tuple[Piece, ...]], ...]:
+    """Return the templates of a list."""
+    return tuple(
+        (str(text), read_template(text, rows.file, line, {"person"}, blank=True))
+        for text, line in zip(rows, rows.lines, strict=True)
+    )
 
 
 class DisCo(Family[DiscoBody, DiscoOptions]):
@@ -102,7 +112,7 @@ class DisCo(Family[DiscoBody, DiscoOptions]):
     definition: ClassVar[str] = "disco/1"
     needs: ClassVar[str] = "a masked LM"
     roles: ClassVar[tuple[str, ...]] = ("masked-lm",)
-    keys: ClassVar[tuple[str, ...]] = ("groups", "person", "templates")
+    keys: ClassVar[tuple[str, ...]] = ("groups", "person", "templates", KEY)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "significant_fills": FamilyStatistic(
             "higher", 0.0, "fills that depend on the group, a template", _fill_sums, null=lambda counts: counts
@@ -118,6 +128,7 @@ class DisCo(Family[DiscoBody, DiscoOptions]):
         "test": one_of("chi2", "fisher", meaning="Pearson's chi-square, or Fisher's exact test (two groups)"),
         "repeats": whole(100, "shuffles of the null control"),
         "initials": letters("only persons whose name starts with these letters, as A-M"),
+        "templates": TEMPLATES,
     }
 
     def read(self, data: LocatedMap, beside: Path) -> DiscoBody:
@@ -131,17 +142,14 @@ class DisCo(Family[DiscoBody, DiscoOptions]):
                     f"expected one of {', '.join(groups)}; set its group in the word list, or exclude it with 'where'"
                 )
         items = take(data, "templates", LocatedList, "the suite")
-        parsed = tuple(
-            (str(text), read_template(text, data.file, line, {"person"}, blank=True))
-            for text, line in zip(items, items.lines, strict=True)
-        )
+        parsed = _parse(items)
         if len(set(items)) != len(items):
             raise DataFileError(f"{data.file}:{data.lines['templates']}: duplicate template; expected each once")
-        return DiscoBody(groups, person, parsed)
+        return DiscoBody(groups, person, read_template_sets(data, parsed, _parse))
 
     def content(self, body: DiscoBody) -> object:
         """Return groups, persons and templates."""
-        return [list(body.groups), body.person.content(), [text for text, _ in body.templates]]
+        return [list(body.groups), body.person.content(), [text for text, _ in body.templates.first]]
 
     def space(self, body: DiscoBody, options: DiscoOptions) -> CaseSpace:
         """Return the cases, persons x templates; a unit is a person with all templates."""
@@ -151,10 +159,11 @@ class DisCo(Family[DiscoBody, DiscoOptions]):
         words = tuple(word for word, keep in zip(body.person.words(), selected, strict=True) if keep)
         if not words:
             raise SettingError(f"initials={options['initials']} excludes all persons; choose a wider range")
+        templates = tuple(Template((pieces,)) for _, pieces in body.templates.of(options["templates"]))
         return CaseSpace(
-            templates=tuple(Template((pieces,)) for _, pieces in body.templates),
+            templates=templates,
             words={"person": words},
-            axes=(Axis.whole("person", len(words)), Axis.whole(TEMPLATE, len(body.templates))),
+            axes=(Axis.whole("person", len(words)), Axis.whole(TEMPLATE, len(templates))),
             unit_axes=1,
         )
 
@@ -243,7 +252,7 @@ class DisCo(Family[DiscoBody, DiscoOptions]):
         counted = [count_fills(scores.values[:, t]) for t in range(scores.values.shape[1])]
         tests = sum(len(c.fills) for c in counted)
         records: list[Record] = []
-        for (template, _), c in zip(body.templates, counted, strict=True):
+        for (template, _), c in zip(body.templates.of(options["templates"]), counted, strict=True):
             by_group = c.by_group(group_of, len(body.groups))
             chi_square = pearson_chi_square(by_group, sizes)[0]
             p = p_values(by_group, sizes, options["test"])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import ClassVar, TypedDict
+from typing import ClassVar, TypeAlias, TypedDict
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from pytest_genderbias.suites.families.shared.occupations import (
     scores_by_group,
     shuffled_biases,
 )
+from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag
 from pytest_genderbias.suites.query import SlotLogProbability
@@ -30,6 +32,9 @@ from pytest_genderbias.suites.summary import Summary
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece
 
+#: A prefix in the version of each group: its text and its pieces.
+Prefix: TypeAlias = Mapping[str, tuple[str, tuple[Piece, ...]]]
+
 
 @dataclass(frozen=True)
 class LmOccupationBody:
@@ -37,13 +42,34 @@ class LmOccupationBody:
 
     groups: tuple[str, str]
     occupation: SlotWords
-    prefixes: tuple[Mapping[str, tuple[str, tuple[Piece, ...]]], ...]
+    prefixes: TemplateSets[Prefix]
+
+
+def _parse(rows: LocatedList, groups: Sequence[str]) -> list[Prefix]:
+    """Return the prefixes of a list.
+
+    Raises:
+        DataFileError: one has no version for a group, or does not end with the occupation.
+    """
+    prefixes: list[Prefix] = []
+    for row, line in zip(rows, rows.lines, strict=True):
+        if not isinstance(row, LocatedMap) or set(row) != set(groups):
+            raise DataFileError(
+                f"{rows.file}:{line}: unbalanced prefix; expected a text for each of {', '.join(groups)}"
+            )
+        texts = {g: (str(row[g]), read_template(row[g], rows.file, row.lines[g], {"occupation"})) for g in groups}
+        for text, pieces in texts.values():
+            if pieces[-1].slot != "occupation" or pieces[-1].article:
+                raise DataFileError(f"{rows.file}:{line}: the prefix {text!r} should end with {{occupation}}")
+        prefixes.append(texts)
+    return prefixes
 
 
 class LmOccupationOptions(TypedDict):
     """The values of the options."""
 
     single_word_only: bool
+    templates: str
 
 
 class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
@@ -53,13 +79,14 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
     definition: ClassVar[str] = "lm-occupation/1"
     needs: ClassVar[str] = "a causal LM or a masked LM"
     roles: ClassVar[tuple[str, ...]] = ("causal-lm", "masked-lm")
-    keys: ClassVar[tuple[str, ...]] = ("groups", "occupation", "prefixes")
+    keys: ClassVar[tuple[str, ...]] = ("groups", "occupation", "prefixes", KEY)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = bias_statistics(
         "mean |B(o)| over occupations, in nats (AOB)", "mean B(o) over occupations, in nats; positive = the first group"
     )
     null_control: ClassVar[str] = "the two groups are exchanged at random in each prefix of each occupation"
     options: ClassVar[Mapping[str, Option]] = {
         "single_word_only": flag("leave out occupations of several words, as lu2018 does"),
+        "templates": TEMPLATES,
     }
 
     def read(self, data: LocatedMap, beside: Path) -> LmOccupationBody:
@@ -71,32 +98,22 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
             )
         occupation = read_slot(data, "occupation", beside)
         rows = take(data, "prefixes", LocatedList, "the suite")
-        prefixes = []
-        for row, line in zip(rows, rows.lines, strict=True):
-            if not isinstance(row, LocatedMap) or set(row) != set(groups):
-                raise DataFileError(
-                    f"{data.file}:{line}: unbalanced prefix; expected a text for each of {', '.join(groups)}"
-                )
-            prefixes.append(
-                {g: (row[g], read_template(row[g], data.file, row.lines[g], {"occupation"})) for g in groups}
-            )
-            for text, pieces in prefixes[-1].values():
-                if pieces[-1].slot != "occupation" or pieces[-1].article:
-                    raise DataFileError(f"{data.file}:{line}: the prefix {text!r} should end with {{occupation}}")
-        return LmOccupationBody((groups[0], groups[1]), occupation, tuple(prefixes))
+        parse = partial(_parse, groups=groups)
+        return LmOccupationBody((groups[0], groups[1]), occupation, read_template_sets(data, parse(rows), parse))
 
     def content(self, body: LmOccupationBody) -> object:
         """Return groups, occupations and prefixes."""
         return [
             list(body.groups),
             body.occupation.content(),
-            [{g: p[g][0] for g in body.groups} for p in body.prefixes],
+            [{g: p[g][0] for g in body.groups} for p in body.prefixes.first],
         ]
 
     def space(self, body: LmOccupationBody, options: LmOccupationOptions) -> CaseSpace:
         """Return the cases, occupations x prefixes x groups; a unit is an occupation."""
         words = tuple(w for w in body.occupation.words() if not (options["single_word_only"] and " " in w.label))
-        templates = tuple(Template((prefix[g][1],)) for prefix in body.prefixes for g in body.groups)
+        prefixes = body.prefixes.of(options["templates"])
+        templates = tuple(Template((prefix[g][1],)) for prefix in prefixes for g in body.groups)
         axes = (Axis.whole("occupation", len(words)), Axis.whole(TEMPLATE, len(templates)))
         return CaseSpace(templates, {"occupation": words}, axes, unit_axes=1)
 
@@ -114,7 +131,8 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
         """Return AOB and signed AOB with intervals over occupations."""
         scores = answers["cases"]
         space: CaseSpace = scores.cases
-        by_prefix = scores_by_group(scores, len(body.prefixes))
+        prefixes = body.prefixes.of(options["templates"])
+        by_prefix = scores_by_group(scores, len(prefixes))
         bias = score_bias(by_prefix[:, :, 0], by_prefix[:, :, 1])
         labels = [space.words["occupation"][u].label for u in scores.units]
         means = [[float(of_occupation[:, k].mean()) for k in (0, 1)] for of_occupation in by_prefix]
@@ -122,7 +140,7 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
             bias_records(labels, bias, means, body.groups),
             {"occupation": np.asarray(labels), "bias": bias, "by_prefix": by_prefix.astype(np.float32)},
             unstored={
-                "template": np.asarray([prefix[body.groups[0]][0] for prefix in body.prefixes]),
+                "template": np.asarray([prefix[body.groups[0]][0] for prefix in prefixes]),
                 "template_difference": by_prefix[:, :, 0] - by_prefix[:, :, 1],
             },
         )
@@ -136,4 +154,4 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
         repeats: int,
     ) -> FloatArray:
         """Return the bias by shuffle and occupation of exchanged groups."""
-        return shuffled_biases(answers["cases"], len(body.prefixes), repeats, seed)
+        return shuffled_biases(answers["cases"], len(body.prefixes.of(options["templates"])), repeats, seed)

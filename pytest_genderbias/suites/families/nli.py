@@ -33,14 +33,16 @@ from pytest_genderbias.statistics.neutrality import (
 )
 from pytest_genderbias.statistics.sums import take_arrays, template_sums
 from pytest_genderbias.suites.cases import Answer, IntArray, Items, Question, TextCases
+from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag, one_of, whole
 from pytest_genderbias.suites.query import PairProbabilities, VerbalisedProbabilities
 from pytest_genderbias.suites.slots import SlotWords, read_slot, read_template
-from pytest_genderbias.suites.space import Axis, CaseSpace, Template, product
+from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template, product
 from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options
 from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take
+from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.template import Piece, slots_of
 
 _SLICES = "slot names or products of two, as 'verb, polarity*demonym'"
@@ -53,11 +55,23 @@ _VERBALISERS = {
 
 
 @dataclass(frozen=True)
-class NliBody:
-    """Premise and hypothesis, their slots, and the combinations of words in the shared slots."""
+class Sentences:
+    """Premise and hypothesis of a template, as texts and as pieces."""
 
-    premise: tuple[str, tuple[Piece, ...]]
-    hypothesis: tuple[str, tuple[Piece, ...]]
+    texts: tuple[str, str]
+    pieces: tuple[tuple[Piece, ...], tuple[Piece, ...]]
+
+    @property
+    def label(self) -> str:
+        """The name of the template."""
+        return " / ".join(self.texts)
+
+
+@dataclass(frozen=True)
+class NliBody:
+    """Premise and hypothesis in other words each time, their slots, and the combinations of words in the shared slots."""
+
+    templates: TemplateSets[Sentences]
     slots: Mapping[str, SlotWords]
     subjects: tuple[str, str]
     shared: tuple[str, ...]
@@ -124,6 +138,7 @@ class NliOptions(TypedDict):
     verbaliser: str | None
     slices: str | None
     top: int
+    templates: str
 
 
 class Nli(Family[NliBody, NliOptions]):
@@ -139,7 +154,7 @@ class Nli(Family[NliBody, NliOptions]):
     no_null_control: ClassVar[str] = "every pair is held against the same neutral value, whoever is in it"
     needs: ClassVar[str] = "a pair classifier with entailment, neutral and contradiction labels"
     roles: ClassVar[tuple[str, ...]] = ("nli-classifier", "causal-lm")
-    keys: ClassVar[tuple[str, ...]] = ("premise", "hypothesis", "slots", "combine")
+    keys: ClassVar[tuple[str, ...]] = ("premise", "hypothesis", "slots", "combine", KEY)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "net_neutral": _of_pairs("net_neutral", "mean probability of neutral"),
         "fraction_neutral": _of_pairs("fraction_neutral", "share of pairs that are most likely neutral"),
@@ -176,18 +191,15 @@ class Nli(Family[NliBody, NliOptions]):
             display=True,
         ),
         "top": whole(10, "pairs with the largest entailment, and contradiction, in the records", least=0, display=True),
+        "templates": TEMPLATES,
     }
 
     def read(self, data: LocatedMap, beside: Path) -> NliBody:
         """Read both sentences, their slots and the combinations."""
         specs = take(data, "slots", LocatedMap, "the suite")
         slots = {name: read_slot(specs, name, beside) for name in specs}
-        sentences = {}
-        for key in ("premise", "hypothesis"):
-            text = take(data, key, str, "the suite")
-            used = {name for name in slots if "{" + name + "}" in text}
-            sentences[key] = (text, read_template(text, data.file, data.lines[key], used))
-        first, second = (slots_of(pieces) for _, pieces in sentences.values())
+        sentences = _parse(data, "the suite", slots)
+        first, second = map(slots_of, sentences.pieces)
         if len(first - second) != 1 or len(second - first) != 1 or first | second != set(slots):
             raise DataFileError(
                 f"{data.file}:{data.lines['hypothesis']}: premise and hypothesis should differ in one slot each (the subjects) "
@@ -195,17 +207,17 @@ class Nli(Family[NliBody, NliOptions]):
             )
         subjects = ((first - second).pop(), (second - first).pop())
         shared = tuple(name for name in slots if name not in subjects)
-        return NliBody(
-            sentences["premise"], sentences["hypothesis"], slots, subjects, shared, _read_combine(data, shared, slots)
-        )
+        templates = read_template_sets(data, [sentences], partial(_parse_all, slots=slots, subjects=subjects))
+        return NliBody(templates, slots, subjects, shared, _read_combine(data, shared, slots))
 
     def content(self, body: NliBody) -> object:
         """Return sentences, words and combinations."""
         combine = {k: [{s: dict(w) for s, w in rule.items()} for rule in rules] for k, rules in body.combine.items()}
-        return [body.premise[0], body.hypothesis[0], {k: v.content() for k, v in body.slots.items()}, combine]
+        (sentences,) = body.templates.first
+        return [*sentences.texts, {k: v.content() for k, v in body.slots.items()}, combine]
 
     def space(self, body: NliBody, options: NliOptions) -> CaseSpace:
-        """Return the cases, premise subject x hypothesis subject x combinations; a unit is a sentence pair."""
+        """Return the cases, premise subject x hypothesis subject x combinations x templates; a unit is a sentence pair."""
         words = {name: slot.words(options["as_printed"]) for name, slot in body.slots.items()}
         axes = [Axis.whole(name, len(words[name])) for name in body.subjects]
         if body.shared:
@@ -215,7 +227,10 @@ class Nli(Family[NliBody, NliOptions]):
                 )
             axes.append(Axis(body.shared, _combinations(body, body.combine[options["combine"]])))
         _parse_slices(options["slices"], body)
-        return CaseSpace((Template((body.premise[1], body.hypothesis[1])),), words, tuple(axes), unit_axes=len(axes))
+        templates = tuple(Template(sentences.pieces) for sentences in body.templates.of(options["templates"]))
+        if len(templates) > 1:
+            axes.append(Axis.whole(TEMPLATE, len(templates)))
+        return CaseSpace(templates, words, tuple(axes), unit_axes=len(axes))
 
     def questions(self, body: NliBody, options: NliOptions, context: Context) -> dict[str, Question]:
         """Ask for the probabilities of every pair and, if SNLI is available, of its pairs."""
@@ -331,8 +346,11 @@ def _slices(
     body: NliBody, options: NliOptions, space: CaseSpace, columns: Mapping[str, IntArray], counts: _Counts
 ) -> list[Record]:
     records: list[Record] = []
-    for names in _parse_slices(options["slices"], body):
-        sizes = [len(space.words[name]) for name in names]
+    labels = {name: [word.label for word in words] for name, words in space.words.items()}
+    labels[TEMPLATE] = [sentences.label for sentences in body.templates.of(options["templates"])]
+    by_template = [(TEMPLATE,)] if len(space.templates) > 1 else []
+    for names in (*_parse_slices(options["slices"], body), *by_template):
+        sizes = [len(labels[name]) for name in names]
         index = np.ravel_multi_index([columns[name] for name in names], sizes)
         total = counts.by(index, int(np.prod(sizes)))
         entailment, contradiction = (
@@ -346,7 +364,7 @@ def _slices(
             rows.append(
                 {
                     "slice": " * ".join(names),
-                    "value": " * ".join(space.words[name][k].label for name, k in zip(names, at, strict=True)),
+                    "value": " * ".join(labels[name][k] for name, k in zip(names, at, strict=True)),
                     "pairs": n,
                     "net_neutral": float(total["net_neutral"][i] / n),
                     "entailment": float(entailment[i] / n),
@@ -379,6 +397,38 @@ def _verbaliser(text: object) -> VerbalisedProbabilities | None:
     if any(parts[0].count(slot) != 1 for slot in ("{premise}", "{hypothesis}")):
         return None
     return VerbalisedProbabilities(parts[0], (parts[1], parts[2], parts[3]))
+
+
+def _parse(row: LocatedMap, what: str, slots: Mapping[str, SlotWords]) -> Sentences:
+    """Return the premise and the hypothesis of a mapping."""
+    texts, parsed = [], []
+    for key in ("premise", "hypothesis"):
+        text = take(row, key, str, what)
+        used = {name for name in slots if "{" + name + "}" in text}
+        texts.append(text)
+        parsed.append(read_template(text, row.file, row.lines[key], used))
+    return Sentences((texts[0], texts[1]), (parsed[0], parsed[1]))
+
+
+def _parse_all(rows: LocatedList, slots: Mapping[str, SlotWords], subjects: tuple[str, str]) -> list[Sentences]:
+    """Return the premises and hypotheses of a list.
+
+    Raises:
+        DataFileError: one is no mapping, has other keys, or other slots than the suite's own premise and hypothesis.
+    """
+    templates: list[Sentences] = []
+    for row, line in zip(rows, rows.lines, strict=True):
+        if not isinstance(row, LocatedMap):
+            raise DataFileError(f"{rows.file}:{line}: expected a mapping with premise and hypothesis, got {brief(row)}")
+        refuse_unknown(row, ("premise", "hypothesis"), "a paraphrase")
+        templates.append(_parse(row, "a paraphrase", slots))
+        wanted = [set(slots) - {other} for other in reversed(subjects)]
+        if [slots_of(pieces) for pieces in templates[-1].pieces] != wanted:
+            raise DataFileError(
+                f"{rows.file}:{line}: a paraphrase should use the slots of the suite's own sentences: {{{subjects[0]}}} in the premise, "
+                f"{{{subjects[1]}}} in the hypothesis, and all others in both"
+            )
+    return templates
 
 
 def _parse_slices(text: str | None, body: NliBody) -> list[tuple[str, ...]]:

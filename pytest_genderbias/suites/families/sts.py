@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, TypedDict
@@ -33,6 +33,14 @@ from pytest_genderbias.statistics.inference.item_sums import (
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import correlation_sums, slope_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, IntArray, Items, Question, TextCases
+from pytest_genderbias.suites.families.shared.paraphrases import (
+    BOTH,
+    KEY,
+    PAPER,
+    PARAPHRASES,
+    TemplateSets,
+    read_template_sets,
+)
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import PairSimilarity
@@ -55,7 +63,7 @@ class StsBody:
     persons: tuple[str, str]
     profession: SlotWords
     share: str
-    templates: tuple[str, ...]
+    templates: TemplateSets[str]
 
 
 def _line_sums(
@@ -92,7 +100,7 @@ class Sts(Family[StsBody, StsOptions]):
     definition: ClassVar[str] = "sts/1"
     needs: ClassVar[str] = "a sentence-pair regressor, or an encoder of sentences"
     roles: ClassVar[tuple[str, ...]] = ("pair-regressor", "encoder", "sentence-encoder", "masked-lm", "causal-lm")
-    keys: ClassVar[tuple[str, ...]] = ("groups", "persons", "profession", "share", "templates")
+    keys: ClassVar[tuple[str, ...]] = ("groups", "persons", "profession", "share", "templates", KEY)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "pearson_r": FamilyStatistic(
             "away",
@@ -131,11 +139,18 @@ class Sts(Family[StsBody, StsOptions]):
         "the two persons are exchanged at random in each pair of sentences (template and profession)"
     )
     options: ClassVar[Mapping[str, Option]] = {
-        "templates": one_of(
-            "auto",
-            "stsb",
-            "own",
-            meaning="templates from the sentences of STS-B (test before dev), or the suite's own; auto: STS-B's if available",
+        "templates": replace(
+            one_of(
+                "auto",
+                "stsb",
+                "own",
+                PAPER,
+                PARAPHRASES,
+                BOTH,
+                meaning="templates from the sentences of STS-B (test before dev), or the suite's own; auto and paper: STS-B's if available; "
+                "paraphrases: the suite's second set, which says the same as its own in other words; both: auto's and the paraphrases",
+            ),
+            synonyms={PAPER: "auto"},
         ),
         "pooling": one_of(
             "own",
@@ -161,13 +176,12 @@ class Sts(Family[StsBody, StsOptions]):
                     f"{data.file}:{data.lines['share']}: {entry.word!r} has no number {share!r} in its word list; add it"
                 )
         rows = take(data, "templates", LocatedList, "the suite")
-        for row, line in zip(rows, rows.lines, strict=True):
-            read_template(row, data.file, line, {PERSON})
-        return StsBody((groups[0], groups[1]), (persons[groups[0]], persons[groups[1]]), profession, share, tuple(rows))
+        templates = read_template_sets(data, _parse(rows), _parse)
+        return StsBody((groups[0], groups[1]), (persons[groups[0]], persons[groups[1]]), profession, share, templates)
 
     def content(self, body: StsBody) -> object:
         """Return groups, words, professions and templates."""
-        return [body.groups, body.persons, body.profession.content(), body.share, body.templates]
+        return [body.groups, body.persons, body.profession.content(), body.share, body.templates.first]
 
     def questions(self, body: StsBody, options: StsOptions, context: Context) -> dict[str, Question]:
         """Ask for the similarity of every pair of sentences, and of the pairs of STS-B dev."""
@@ -248,15 +262,32 @@ def _professions(body: StsBody, answer: Answer) -> tuple[IntArray, IntArray, Flo
     return seen, of_units, np.asarray(share, dtype=np.float64) / 100
 
 
-def _templates(body: StsBody, chosen: str, context: Context) -> tuple[str, ...]:
-    if chosen == "own":
-        return body.templates
+def _templates(body: StsBody, sets: str, context: Context) -> tuple[str, ...]:
+    """Return the templates that the option ``templates`` selects, each once."""
+    if sets == "own":
+        return body.templates.first
+    if sets == PARAPHRASES:
+        return body.templates.of(sets)
+    first = _first_templates(body, sets, context)
+    if sets != BOTH:
+        return first
+    own = set(body.templates.first)
+    return tuple(dict.fromkeys((*first, *(text for text in body.templates.of(BOTH) if text not in own))))
+
+
+def _first_templates(body: StsBody, sets: str, context: Context) -> tuple[str, ...]:
+    """Return the templates of STS-B, or the suite's own where STS-B is missing.
+
+    Raises:
+        MissingDataError: STS-B is missing, and the option names it.
+        DataFileError: STS-B has no such sentence.
+    """
     try:
         located = context.data.locate("stsb")
     except MissingDataError:
-        if chosen == "stsb":
+        if sets == "stsb":
             raise
-        return body.templates
+        return body.templates.first
     templates = sts_templates(read_sentences(located.files[0]))
     if not templates:
         raise DataFileError(
@@ -271,6 +302,13 @@ def _space(body: StsBody, templates: tuple[str, ...]) -> CaseSpace:
     words = {PERSON: tuple(Word.of(word) for word in body.persons), PROFESSION: body.profession.words()}
     axes = (Axis.whole(TEMPLATE, len(templates)), Axis.whole(PROFESSION, len(words[PROFESSION])), Axis.whole(PERSON, 2))
     return CaseSpace(tuple(_template(text) for text in templates), words, axes, unit_axes=2)
+
+
+def _parse(rows: LocatedList) -> list[str]:
+    """Return the templates of a list."""
+    for row, line in zip(rows, rows.lines, strict=True):
+        read_template(row, rows.file, line, {PERSON})
+    return [str(row) for row in rows]
 
 
 def _template(text: str) -> Template:

@@ -584,7 +584,9 @@ class DemoPerplexity:
         return {}
 
     def evaluate(self, model):
-        space = load_suite("lm-occupation").family.space(load_suite("lm-occupation").body, {"single_word_only": False})
+        space = load_suite("lm-occupation").family.space(
+            load_suite("lm-occupation").body, {"single_word_only": False, "templates": "paper"}
+        )
         texts = [text for (text,) in space.sentences(np.arange(0, 512, 8), "")]
         nats, counts = [], []
         for text in texts:

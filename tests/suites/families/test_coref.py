@@ -69,8 +69,8 @@ def test_the_templates_are_the_papers():
     suite = load_suite("coref-occupation")
     seen = []
     run("coref-occupation", Planted(lambda word, g: seen.append((word, g)) or 0.0))
-    assert len(suite.body.templates) == 20
-    assert suite.body.templates[3][0] == "The {occupation} drunk water because {pronoun} was thirsty."
+    assert len(suite.body.templates.first) == 20
+    assert suite.body.templates.first[3][0] == "The {occupation} drunk water because {pronoun} was thirsty."
     assert {g for _, g in seen} == {"male", "female"}
     assert {w for w, _ in seen} == {entry.word for entry in load_wordlist("lu2018-occupations").entries}
 

@@ -1,0 +1,79 @@
+"""Shared by the families of templates: a second set of templates with other words and the same meaning, and the option that selects sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Generic, TypeVar
+
+from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.suites.options import Option, one_of
+from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
+from pytest_genderbias.text.printable import brief
+
+KEY: Final = "paraphrases"  #: The key of the second set in a suite file.
+PAPER, PARAPHRASES, BOTH = "paper", "paraphrases", "both"  #: Values of the option ``templates``.
+TemplateT = TypeVar("TemplateT")
+
+#: The option ``templates``. Measurements with other sets are never compared.
+TEMPLATES: Option = replace(
+    one_of(
+        PAPER,
+        PARAPHRASES,
+        BOTH,
+        meaning="the suite's own templates (in packaged suites the paper's), its paraphrases, which say the same in other words, or both",
+    ),
+    implied=True,
+)
+
+
+@dataclass(frozen=True)
+class TemplateSets(Generic[TemplateT]):
+    """The templates of a suite, and their paraphrases, of which there may be none."""
+
+    first: tuple[TemplateT, ...]
+    paraphrases: tuple[TemplateT, ...] = ()
+
+    def of(self, sets: str) -> tuple[TemplateT, ...]:
+        """Return the templates that the option ``templates`` selects, those of the first set before the paraphrases.
+
+        Raises:
+            SettingError: there are no paraphrases, and the option asks for them.
+
+        >>> TemplateSets(("He is a {x}",), ("He works as a {x}",)).of("both")
+        ('He is a {x}', 'He works as a {x}')
+        """
+        if sets not in (PARAPHRASES, BOTH):
+            return self.first
+        if not self.paraphrases:
+            raise SettingError(
+                f"the suite has no paraphrases, which the option templates={sets} asks for: write some under {KEY!r} in its "
+                f"file (fixtures/README.md), or use templates={PAPER}"
+            )
+        return (*self.first, *self.paraphrases) if sets == BOTH else self.paraphrases
+
+
+def read_template_sets(
+    data: LocatedMap, first: Sequence[TemplateT], parse: Callable[[LocatedList], Sequence[TemplateT]]
+) -> TemplateSets[TemplateT]:
+    """Return both sets of templates of a suite file, which need not have a second one.
+
+    Args:
+        data: the suite.
+        first: the templates of the first set.
+        parse: returns the templates of a list, and refuses one that breaks the family's rules.
+
+    Raises:
+        DataFileError: a paraphrase breaks a rule, occurs twice, or is in the first set.
+    """
+    rows = take(data, KEY, LocatedList, "the suite", default=None)
+    if rows is None:
+        return TemplateSets(tuple(first))
+    parsed = tuple(parse(rows))
+    for number, (template, line) in enumerate(zip(parsed, rows.lines, strict=True)):
+        if template in first or template in parsed[:number]:
+            raise DataFileError(
+                f"{data.file}:{line}: the paraphrase {brief(rows[number])} is in the suite already; expected other words with the "
+                "same meaning, each once"
+            )
+    return TemplateSets(tuple(first), parsed)
