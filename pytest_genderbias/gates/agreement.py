@@ -40,13 +40,30 @@ def different(measurement: Measurement, statistic: str, before: Mapping[str, obj
 
     Each text ends in the two values, ``... stored, ... now``; without a difference the list is empty.
     """
-    now = dict(measurement.signature, data=_data_of(measurement.signature["data"], statistic, measurement))
-    then = dict(before, data=_data_of(before.get("data"), statistic, measurement))
+    now, then = (
+        dict(
+            signature,
+            data=_data_of(signature.get("data"), statistic, measurement),
+            settings=comparable_settings(signature.get("settings")),
+        )
+        for signature in (measurement.signature, before)
+    )
     return [
         f"{word}: {name}{_short(old)} stored, {_short(new)} now"
         for key, word in MUST_AGREE.items()
         for name, old, new in _changed(then.get(key), now[key])
     ]
+
+
+def comparable_settings(settings: object) -> object:
+    """Return settings without the number of restarts, which may differ between two measurements that are compared.
+
+    >>> comparable_settings({"seed": 0, "restarts": 3})
+    {'seed': 0}
+    """
+    if not isinstance(settings, Mapping):
+        return settings
+    return {name: value for name, value in settings.items() if name != "restarts"}
 
 
 def other_conditions(measurement: Measurement, model: Mapping[str, object]) -> str:

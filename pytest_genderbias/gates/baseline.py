@@ -107,7 +107,7 @@ class Baseline:
     def judge(
         self,
         measurement: Measurement,
-        tolerance: float | str | Tolerance | None = None,
+        tolerance: float | str | Tolerance = 0.0,
         statistic: str | None = None,
         name: str | None = None,
     ) -> Judgement:
@@ -116,13 +116,13 @@ class Baseline:
         Args:
             measurement: the measurement of today.
             tolerance: how much worse is accepted: a number in units of the statistic, a share of the stored distance from neutral
-                (``"20%"``), or what ``--bias-plan`` stored in the entry (``"auto"``). It has no default.
+                (``"20%"``), or what ``--bias-plan`` stored in the entry (``"auto"``).
             statistic: the main one by default.
             name: name of the entry; the suite's name by default.
 
         Raises:
             BaselineError: a file of the baseline cannot be read.
-            GateError: the tolerance is missing or wrong, scoring stopped early, or another measurement claims the entry.
+            GateError: the tolerance is wrong, scoring stopped early, or another measurement claims the entry.
         """
         written = read_tolerance(tolerance)
         statistic = measurement.statistic(statistic)
@@ -132,6 +132,9 @@ class Baseline:
             )
         entry_name = name or measurement.suite
         self._claim(entry_name, measurement)
+        judged = self.judged.setdefault(entry_name, {})
+        amount = self.amounts(measurement, {statistic: [written]}, entry_name)[statistic]
+        judged[statistic] = min(amount, judged.get(statistic, amount))
         finding = self._find(measurement, written, statistic, entry_name)
         return make_judgement(measurement, statistic, finding, name)
 
@@ -151,16 +154,14 @@ class Baseline:
             BaselineError: the file of the baseline cannot be read.
         """
         entry = self.stored(name)
+        values = measurement.values if entry is None or self.update == "all" else entry.values
         return {
-            statistic: min(self._lasting_amount(entry, measurement, statistic, tolerance) for tolerance in several)
+            statistic: min(
+                _amount(_margin(entry, measurement, statistic, tolerance, values.get(statistic)))
+                for tolerance in several
+            )
             for statistic, several in tolerances.items()
         }
-
-    def _lasting_amount(
-        self, entry: BaselineEntry | None, measurement: Measurement, statistic: str, tolerance: Tolerance
-    ) -> float:
-        values = measurement.values if entry is None or self.update == "all" else entry.values
-        return _amount(_margin(entry, measurement, statistic, tolerance, values.get(statistic)))
 
     def overlooked(self, name: str, gates: Mapping[str, float] | None = None) -> dict[str, AcceptedValue]:
         """Return what an update would accept unseen: worse values of gated statistics of an entry that were not judged.
@@ -202,9 +203,6 @@ class Baseline:
                     raise
             else:
                 self.against.setdefault(name, state_of(entry))
-                amount = self._lasting_amount(entry, measurement, statistic, tolerance)
-                judged = self.judged.setdefault(name, {})
-                judged[statistic] = min(amount, judged.get(statistic, amount))
                 return finding
 
     def _find_by(
@@ -311,7 +309,7 @@ class Baseline:
             if note not in notes:
                 notes.append(note)
             why = f" because: {self.reason}"
-        text = f"{statistic} {format_number(old)} -> {format_number(new)} accepted{why}"
+        text = f"{statistic} {format_number(old)} -> {format_number(new)} accepted{why}{_lost_restarts(entry, measurement)}"
         bound = "new" if entry is None else f"was {format_number(old)}"
         return Finding(UPDATED, bound, text, accepted=accepted)
 
@@ -363,6 +361,15 @@ def planned_of(entry: BaselineEntry, measurement: Measurement) -> dict[str, Plan
     """Return what was planned for the statistics of an entry that a measurement may be compared with."""
     known = {name: margin for name, margin in entry.planned.items() if name in measurement.statistics}
     return {name: margin for name, margin in known.items() if not different(measurement, name, entry.signature)}
+
+
+def _lost_restarts(entry: BaselineEntry | None, measurement: Measurement) -> str:
+    """Return in words that an update leaves fewer restarts than an entry had; an empty text if it does not."""
+    before = 0 if entry is None else entry.settings.get("restarts", 0)
+    if not isinstance(before, int) or before <= measurement.restarts:
+        return ""
+    now = f"{measurement.restarts}" if measurement.restarts else "one checkpoint"
+    return f"; the entry had {before} restarts, and now has {now}: run with --bias-seeds={before} to keep what retraining gives"
 
 
 def _in_force(accepted: Iterable[AcceptedValue], measurement: Measurement) -> tuple[AcceptedValue, ...]:

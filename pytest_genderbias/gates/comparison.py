@@ -7,7 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_genderbias.errors import GateError
-from pytest_genderbias.gates.agreement import FLOAT_NOISE, MUST_AGREE, different, distance_from_neutral, worsening
+from pytest_genderbias.gates.agreement import (
+    FLOAT_NOISE,
+    MUST_AGREE,
+    comparable_settings,
+    different,
+    distance_from_neutral,
+    worsening,
+)
 from pytest_genderbias.gates.item_file import pack_measured
 from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE, Finding, Judgement, make_judgement
 from pytest_genderbias.gates.policy import Correction
@@ -27,7 +34,7 @@ UNDECIDED, SAME = "undecided", "the same"
 def judge_no_worse(
     measurement: Measurement,
     reference: Measurement,
-    tolerance: float | str | Tolerance | None = None,
+    tolerance: float | str | Tolerance = 0.0,
     statistic: str | None = None,
     correction: Correction = Correction(),  # noqa: B008 - frozen
     label: str | None = None,
@@ -39,14 +46,14 @@ def judge_no_worse(
         measurement: of the model that should not be worse.
         reference: of the other, with the same suite, settings and sample.
         tolerance: how much worse is accepted: a number in units of the statistic, a share of the other model's distance from neutral
-            (``"20%"``), or the planned one (``"auto"``). It has no default.
+            (``"20%"``), or the planned one (``"auto"``).
         statistic: the main one by default.
         correction: the comparisons that ``regressed`` is corrected for; none by default.
         label: name of the gate, to tell it from others on the same statistic.
         planned: what ``--bias-plan`` stored for the statistic.
 
     Raises:
-        GateError: the tolerance is missing or wrong, or scoring of one of them stopped when other gates were decided.
+        GateError: the tolerance is wrong, or scoring of one of them stopped when other gates were decided.
     """
     if measurement.stopped or reference.stopped:
         raise GateError(
@@ -204,8 +211,9 @@ def _groups(measurements: Iterable[Measurement]) -> tuple[list[list[Measurement]
         if measurement.stopped:
             stopped.setdefault(measurement.suite, {})[measurement.model] = None
             continue
-        keys = [key for key in MUST_AGREE if key != "data"]  # some data belong to one statistic only
-        alike = [measurement.suite, *(measurement.signature[key] for key in keys)]
+        keys = [key for key in MUST_AGREE if key not in ("data", "settings")]  # some data belong to one statistic only
+        settings = comparable_settings(measurement.signature["settings"])
+        alike = [measurement.suite, settings, *(measurement.signature[key] for key in keys)]
         key = json.dumps(alike, sort_keys=True, default=str)
         groups.setdefault(key, {}).setdefault(measurement.model, measurement)
     why = "scored only until its gates were decided"
@@ -224,10 +232,10 @@ def _compare(first: Measurement, other: Measurement) -> Iterator[Comparison]:
                 yield replace(row, better=NO_VALUE)
             continue
         try:
-            yield _with_items(row, item_difference(other, name, first))
+            yield _with_items(row, item_difference(other, name, first, before=old))
         except UndefinedError as error:
             if main:  # any other is a control or a p value, which the main table has
-                yield _without_items(row, worse, other, str(error))
+                yield _without_items(row, worse, other, str(error), bool(first.restarts or other.restarts))
 
 
 def _with_items(row: Comparison, difference: Difference) -> Comparison:
@@ -237,9 +245,9 @@ def _with_items(row: Comparison, difference: Difference) -> Comparison:
     )  # fmt: skip
 
 
-def _without_items(row: Comparison, worse: float, other: Measurement, why: str) -> Comparison:
+def _without_items(row: Comparison, worse: float, other: Measurement, why: str, over_restarts: bool) -> Comparison:
     """Compare the values as they are, if they are exact for the suite's own cases."""
-    if other.restarts:
+    if over_restarts:
         return replace(row, method=f"none: {why}")
     if other.n < other.n_total:
         return replace(row, method=f"none: {why}, and not all cases were scored")

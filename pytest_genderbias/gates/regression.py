@@ -12,13 +12,13 @@ import numpy as np
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE, Finding
 from pytest_genderbias.gates.policy import Correction
+from pytest_genderbias.gates.restarts import RestartPair, compare_over_restarts
 from pytest_genderbias.gates.verdicts import INCONCLUSIVE, NO_VALUE, PASS, REGRESSED, STALE, UNCHANGED
 from pytest_genderbias.gates.wording import approximate, format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays
-from pytest_genderbias.measurement.restarts import restarts_of
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
-from pytest_genderbias.statistics.inference.paired import Difference, compare_items, compare_restarts, items_to_decide
+from pytest_genderbias.statistics.inference.paired import Difference, compare_items, items_to_decide
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 #: A worsening of the same weights up to this size comes from rounding: other batches move one case in a thousand over a threshold.
@@ -101,11 +101,15 @@ def find_regression(
         return replace(finding, bound=bound, text=moved + finding.text)
     tests = reference.correction.tests
     verdict = verdict_on(difference, tolerance, tests)
-    lines = [_bounds_in_words(difference, reference), *_out_of_reach(difference, reference), *_moved_most(difference)]
+    restarts = RestartPair.of(measurement, statistic, reference.items, reference.value)
+    lines = [
+        *([] if restarts is None else [restarts.in_words(reference.name)]),
+        _bounds_in_words(difference, reference), *_out_of_reach(difference, reference), *_moved_most(difference),
+    ]  # fmt: skip
     same_model = _same_model(measurement, reference) and abs(difference.value) <= SAME_MODEL_NOISE
     if verdict == INCONCLUSIVE and same_model:
         verdict, lines = PASS, [*lines, "  the same model, by its fingerprint: so small a difference is rounding"]
-    settled = _settled_by(difference, tolerance, reference) if verdict == INCONCLUSIVE else ""
+    settled = _settled_by(difference, tolerance, reference, restarts) if verdict == INCONCLUSIVE else ""
     return Finding(
         verdict, bound, moved + _advice(verdict, reference), difference.low, difference.high, difference.over, settled, difference.p,
         tests, difference.value, lines,
@@ -180,31 +184,30 @@ def _difference_from(
         if not measurement.restarts:
             _defined(units.now)  # a statistic that is not made of items says so itself
         raise UndefinedError(reference.lost or "the statistics of its items take more than 512 KiB and were not stored")
-    return _paired_difference(measurement, statistic, reference.items, tolerance, units)
+    return _paired_difference(measurement, statistic, reference.items, tolerance, units, reference.value)
 
 
-def item_difference(measurement: Measurement, statistic: str, then: ItemSource, tolerance: float = 0.0) -> Difference:
-    """Return how much worse a statistic is than it was, the same units (or restarts) paired.
+def item_difference(
+    measurement: Measurement, statistic: str, then: ItemSource, tolerance: float = 0.0, before: float | None = None
+) -> Difference:
+    """Return how much worse a statistic is than it was, the same units paired, or over restarts.
+
+    ``before`` is the value of ``then``, which a comparison with one checkpoint needs.
 
     Raises:
         UndefinedError: nothing is known about the units, the statistic is not made of units, or these say nothing about others.
     """
     units = _Units.of(measurement, then, statistic)
-    return _paired_difference(measurement, statistic, then, tolerance, units)
+    return _paired_difference(measurement, statistic, then, tolerance, units, before)
 
 
 def _paired_difference(
-    measurement: Measurement, statistic: str, then: ItemSource, tolerance: float, units: _Units
+    measurement: Measurement, statistic: str, then: ItemSource, tolerance: float, units: _Units, before: float | None
 ) -> Difference:
     distance = _vectorised(measurement.statistics[statistic].distance)
-    now_restarts, then_restarts = restarts_of(measurement.items, statistic), restarts_of(then.items, statistic)
-    if now_restarts is not None and then_restarts is not None:
-        if len(now_restarts) == len(then_restarts) and np.abs(now_restarts - then_restarts).max() <= FLOAT_NOISE:
-            now_restarts = then_restarts = np.full(len(now_restarts), now_restarts.mean())  # the same seeds, unchanged
-        difference = compare_restarts(then_restarts, now_restarts, distance, tolerance, LEVEL)
-        if measurement.sampled(statistic):  # both sides have the same cases, and no bound covers other cases
-            difference = replace(difference, over=f"{difference.over}, on these {measurement.n:,} cases")
-        return difference
+    restarts = RestartPair.of(measurement, statistic, then, before)
+    if restarts is not None:
+        return compare_over_restarts(restarts, measurement, statistic, then, distance, tolerance)
     return compare_items(_defined(units.then), _defined(units.now), distance, tolerance, LEVEL, FLOAT_NOISE)
 
 
@@ -254,7 +257,8 @@ def _compare_values(
     """
     worse, n, n_total = reference.worsening, measurement.n, measurement.n_total
     assert worse is not None  # the caller has a finding for values that are missing
-    if measurement.restarts and abs(worse) > FLOAT_NOISE:
+    over_restarts = RestartPair.of(measurement, statistic, reference.items, reference.value) is not None
+    if (measurement.restarts or over_restarts) and abs(worse) > FLOAT_NOISE:
         advice = "three restarts or more, better five (seeds: 5), on both sides"
         return Finding(INCONCLUSIVE, "", f"; {why}", over="other restarts", settled_by=advice, difference=worse)
     if n < n_total and abs(worse) > FLOAT_NOISE:
@@ -303,13 +307,17 @@ def _out_of_reach(difference: Difference, reference: Reference) -> list[str]:
     ]
 
 
-def _settled_by(difference: Difference, tolerance: float, reference: Reference) -> str:
+def _settled_by(
+    difference: Difference, tolerance: float, reference: Reference, restarts: RestartPair | None = None
+) -> str:
     """Return what would decide if the difference stays where it is."""
     wider = f"a tolerance of {_round_up(difference.high):g}"
     if difference.low > tolerance:  # only the correction keeps it from being regressed
         correction = reference.correction
         fewer = f"fewer comparisons (--bias-correct-for: now {correction.tests} {correction.what})"
         return f"more {difference.over}, {fewer}, or {wider}"
+    if restarts is not None:
+        return f"{restarts.settled_by(difference, tolerance)}, if the difference stays where it is; or {wider}"
     needed = items_to_decide(difference, tolerance)
     more = (
         "" if needed is None else f"{approximate(needed)} {difference.over}, if the difference stays where it is; or "
@@ -320,7 +328,11 @@ def _settled_by(difference: Difference, tolerance: float, reference: Reference) 
 def _moved_most(difference: Difference) -> list[str]:
     order = np.argsort(-np.abs(difference.changes), kind="stable")[:_MOVED_MOST]
     moved = [f"{difference.labels[i]} ({difference.changes[i]:+.3g})" for i in order if difference.changes[i]]
-    return [f"  {difference.over} that moved most (+ is worse): {', '.join(moved)}"] if moved else []
+    return (
+        [f"  {difference.over.removeprefix('restarts and ')} that moved most (+ is worse): {', '.join(moved)}"]
+        if moved
+        else []
+    )
 
 
 def _round_up(value: float) -> float:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,13 @@ from numpy.typing import NDArray
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray
-from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+from pytest_genderbias.statistics.inference.packed_sums import Entry, SumsByStatistic
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.summary import Record
 
-RESTART = "restart."  #: prefix of the arrays that hold the values of a statistic by restart
+#: Prefix of the arrays that hold the values of a statistic by restart; of the sums of a restart, ``restart.2.NAME`` of the third.
+RESTART = "restart."
 _NO_SUMS = "the values of its restarts are compared, and not its units"
 _FEW, _ALIKE = "fewer than three restarts", "all restarts gave the same"
 _SAMPLED = "{:,} of {:,} cases were scored, the same in every restart, and what a sample of it says about all of them is not known"
@@ -29,8 +32,28 @@ def restarts_of(items: Arrays, statistic: str) -> FloatArray | None:
     return None if values is None else np.asarray(values, dtype=np.float64)
 
 
+def sums_of_restarts(item_sums: Callable[[str], ItemSums], statistic: str, restarts: int) -> list[ItemSums]:
+    """Return the sums of each unit in each restart, as :func:`combine_restarts` keeps them.
+
+    Args:
+        item_sums: method of a measurement over restarts, or of what was stored of it.
+        statistic: name of the statistic.
+        restarts: their number.
+
+    Raises:
+        UndefinedError: there are none, as in what earlier versions stored.
+    """
+    return [item_sums(_name_in(k, statistic)) for k in range(restarts)]
+
+
+def _name_in(restart: int, statistic: str) -> str:
+    return f"{RESTART}{restart}.{statistic}"
+
+
 def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int], spec: str | None = None) -> Measurement:
-    """Return the measurement over restarts: means as values, intervals over restarts, and the values of each restart in ``items``.
+    """Return the measurement over restarts: means as values, intervals over restarts, and what each restart gave.
+
+    The values of each restart are in ``items``, and the sums of its units in ``sums``, under names of their own.
 
     If the cases are a sample, intervals are widened by the uncertainty about the other cases, or ``None`` where that is unknown. A
     statistic that one restart lacks has no value. Records of the first restart follow those on the restarts. There is no null control.
@@ -70,10 +93,33 @@ def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int], 
         )  # fmt: skip
     return replace(
         first, values=values, intervals=intervals, bounds=dict.fromkeys(values), reasons=reasons, items=items,
-        sums=SumsByStatistic(dict.fromkeys(values, _NO_SUMS)),
+        sums=_sums_by_restart(measurements),
         records=[*records, *first.records], signature=_signature(measurements, spec),
         notes=(f"mean over {len(seeds)} restarts, seeds {', '.join(map(str, seeds))}", *first.notes), null={},
     )  # fmt: skip
+
+
+def _sums_by_restart(measurements: Sequence[Measurement]) -> SumsByStatistic:
+    """Return the sums of the units of each restart. They are computed when they are asked for, as those of one measurement."""
+    entries: dict[str, Entry] = dict.fromkeys(measurements[0].values, _NO_SUMS)
+    for k, measurement in enumerate(measurements):
+        made = measurement.sums.entries()
+        entries.update({_name_in(k, name): partial(_smooth_sums, entry) for name, entry in made.items()})
+    return SumsByStatistic(entries)
+
+
+def _smooth_sums(entry: Entry) -> ItemSums:
+    """Return sums with one row a unit.
+
+    Raises:
+        UndefinedError: they can be compared with nothing: the statistic is no smooth function of them.
+    """
+    if isinstance(entry, str):
+        raise UndefinedError(entry)
+    sums = (entry if isinstance(entry, ItemSums) else entry()).by_unit()
+    if not sums.smooth:
+        raise UndefinedError("a count of tests: the values of its restarts are compared, and not its units")
+    return sums
 
 
 def _widened(interval: Interval, values: FloatArray, bounds: Sequence[Interval | None]) -> Interval | None:

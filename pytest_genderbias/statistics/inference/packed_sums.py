@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 Arrays = Mapping[str, NDArray[np.generic]]
+Entry: TypeAlias = "ItemSums | Callable[[], ItemSums] | str"  #: sums, what computes them, or why there are none
 
 _INDEX = "item_sums.json"  #: the packed array that says which arrays make up which statistic
 _SCHEMA = 1
@@ -40,7 +42,7 @@ class SumsByStatistic(Mapping[str, ItemSums]):
     ([], False)
     """
 
-    def __init__(self, entries: Mapping[str, ItemSums | Callable[[], ItemSums] | str]) -> None:
+    def __init__(self, entries: Mapping[str, Entry]) -> None:
         self._entries = dict(entries)
 
     def __getitem__(self, statistic: str) -> ItemSums:
@@ -70,9 +72,13 @@ class SumsByStatistic(Mapping[str, ItemSums]):
             return False
         return True
 
+    def entries(self) -> dict[str, Entry]:
+        """Return what the sums were made of: sums, functions that compute them, and reasons, by statistic."""
+        return dict(self._entries)
+
     def evaluated(self) -> SumsByStatistic:
         """Return the same with all sums computed."""
-        entries: dict[str, ItemSums | Callable[[], ItemSums] | str] = {}
+        entries: dict[str, Entry] = {}
         for statistic in self._entries:
             try:
                 entries[statistic] = self[statistic]
@@ -109,7 +115,7 @@ class SumsByStatistic(Mapping[str, ItemSums]):
             raise ValueError(f"{_INDEX}: expected JSON, got something else: {error}") from None
         if content.get("schema") != _SCHEMA:
             raise ValueError(f"expected item sums with schema {_SCHEMA}, got {content.get('schema')!r}")
-        entries: dict[str, ItemSums | Callable[[], ItemSums] | str] = {}
+        entries: dict[str, Entry] = {}
         for statistic, entry in _mapping(content.get("statistics"), _INDEX).items():
             about = _mapping(entry, statistic)
             entries[statistic] = (

@@ -18,7 +18,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 Distance = Callable[[FloatArray], FloatArray]
-_Bounds = tuple[float, float, float, float]  #: low, high, p, p_better of a worsening
+Bounds = tuple[float, float, float, float]  #: low, high, p, p_better of a worsening
 
 _RESAMPLES = 9999  #: so that p values go down to .0001, and survive a correction for many gates
 _EXCHANGES = 9999
@@ -33,7 +33,7 @@ _SAME = "the same in every item"
 _RANGE = "range of the items' changes: too few vary for a bound of their mean"
 _BOOTSTRAP = "bootstrap-t over items"
 _EXCHANGE = "exchange of then and now at random, item by item"
-_SAME_RESTARTS = "the same in every restart"
+SAME_RESTARTS = "the same in every restart"
 _PERMUTATION = "no restart differs from its side: p by permutation"
 _WELCH = "Welch's t over restarts"
 _STUDENT = "Student's t over the differences of restarts, seed by seed"
@@ -239,7 +239,7 @@ def _total(sums: Sums) -> FloatArray:
     return np.asarray(sums.sum(axis=0, dtype=np.float64))
 
 
-def _exchange(pair: _Pair, tolerance: float, level: float) -> _Bounds:
+def _exchange(pair: _Pair, tolerance: float, level: float) -> Bounds:
     """Return bounds and p values of a count of significant tests, from two kinds of chance worsening.
 
     Exchanged: each item then or now, at random, against the rest; this is exact where nothing changed. Drawn again: items with
@@ -285,7 +285,7 @@ def _resamples(pair: _Pair) -> int:
     return min(pair.most_repeats, _RESAMPLES)
 
 
-def _smooth(pair: _Pair, tolerance: float, level: float) -> _Bounds | None:
+def _smooth(pair: _Pair, tolerance: float, level: float) -> Bounds | None:
     """Return bounds and p values of a smooth statistic, or ``None`` as :func:`_bootstrap_t`.
 
     Near neutral, chance makes a statistic look farther from neutral than it is. If the side is in doubt, the worsening is bounded by
@@ -300,12 +300,22 @@ def _smooth(pair: _Pair, tolerance: float, level: float) -> _Bounds | None:
     apart = _bootstrap_t(pair.with_distances(lambda value: -pair.distance(value), pair.distance), tolerance, level)
     if change is None or apart is None:
         return None
-    bounds = _folded(worsening, change, apart, then_bends, now_bends)
+    bounds = folded(worsening, change, apart, then_bends, now_bends)
     return _no_wider(bounds, change) if pair.ratio else bounds  # the change of r or a slope is bounded less exactly
 
 
-def _folded(worsening: _Bounds, change: _Bounds, apart: _Bounds, then_bends: bool, now_bends: bool) -> _Bounds:
-    """Return bounds of a worsening whose sides are in doubt, from those of the change and of the distances' sum."""
+def folded(worsening: Bounds, change: Bounds, apart: Bounds, then_bends: bool, now_bends: bool) -> Bounds:
+    """Return bounds of a worsening whose sides are in doubt, from those of the change and of the distances' sum.
+
+    Each argument holds a lower and an upper bound, the p value of "worse by more than the tolerance", and that of "better".
+
+    Args:
+        worsening: of distance(now) - distance(then), each distance continued in a line from the side on which its value lies.
+        change: of now - then, the statistic itself.
+        apart: of distance(now) + distance(then): the worsening if then lies on the other side of neutral.
+        then_bends: whether the side of then is in doubt.
+        now_bends: whether the side of now is in doubt.
+    """
     low, high, p, p_better = worsening
     most = max(change[1], -change[0])
     if then_bends:
@@ -315,7 +325,7 @@ def _folded(worsening: _Bounds, change: _Bounds, apart: _Bounds, then_bends: boo
     return low, high, p, p_better
 
 
-def _no_wider(bounds: _Bounds, change: _Bounds) -> _Bounds:
+def _no_wider(bounds: Bounds, change: Bounds) -> Bounds:
     """Return bounds no wider than those of the change: a distance changes no faster than its statistic, on whichever side."""
     low, high, p, p_better = bounds
     most = max(change[1], -change[0])
@@ -339,7 +349,7 @@ def _value_and_error(of: Distance, sums: Sums) -> tuple[float, float]:
     return float(value[0]), float(_spread(influence, ones)[0])
 
 
-def _bootstrap_t(pair: _Pair, tolerance: float, level: float) -> _Bounds | None:
+def _bootstrap_t(pair: _Pair, tolerance: float, level: float) -> Bounds | None:
     """Return bounds and p values, or ``None`` where so few items vary that a bound of the resamples is infinite."""
     items, resamples = len(pair.now), _resamples(pair)
     value, plain_error = (float(x[0]) for x in _estimate(pair, np.ones((1, items))))
@@ -402,7 +412,7 @@ def _influences(
     return bad(totals), slopes @ (sums - sums.mean(axis=0)).T
 
 
-def _range(own: FloatArray, tolerance: float) -> _Bounds:
+def _range(own: FloatArray, tolerance: float) -> Bounds:
     """Return the range of the items' own changes and, last, of that of all; the p values are the sign test's if all agree."""
     chance = 0.5 ** (len(own) - 1)
     low, high = float(own.min()), float(own.max())
@@ -483,10 +493,10 @@ def compare_restarts(
     bounds = bounds_of(before, after, tolerance, level)
     if then_bends or now_bends:
         change, apart = bounds_of(sides[0], sides[1], 0.0, level), bounds_of(-before, after, tolerance, level)
-        bounds = _folded(bounds, change, apart, then_bends, now_bends)
+        bounds = folded(bounds, change, apart, then_bends, now_bends)
     moved = int((np.abs(sides[1] - sides[0]) > 1e-12 * largest).sum()) if paired else len(after)
     value = float(after.mean() - before.mean())
-    return _of_restarts(value, bounds, len(after), moved, _STUDENT if paired else _WELCH)
+    return of_restarts(value, bounds, len(after), moved, _STUDENT if paired else _WELCH)
 
 
 def _checked_restarts(then: ArrayLike, now: ArrayLike, paired: bool) -> list[FloatArray]:
@@ -501,9 +511,21 @@ def _checked_restarts(then: ArrayLike, now: ArrayLike, paired: bool) -> list[Flo
     return sides
 
 
-def _of_restarts(
-    value: float, bounds: _Bounds, restarts: int, moved: int, method: str, least_p: float = 0.0
+def unit_changes(
+    then: Comparable, now: Comparable, distance: Distance, noise: float = 1e-6
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Return the contribution of each unit to the worsening, shape (G,), and whether its sums differ by more than the noise.
+
+    The contributions add up to about the worsening. Arguments as :func:`compare_aligned`.
+    """
+    pair = _Pair(then, now, distance, noise)
+    return pair.contributions(), pair.moved
+
+
+def of_restarts(
+    value: float, bounds: Bounds, restarts: int, moved: int, method: str, least_p: float = 0.0
 ) -> Difference:
+    """Return a difference over restarts, which are no units of their own."""
     nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
     return Difference(value, *bounds, restarts, moved, method, "restarts", *nothing, least_p)
 
@@ -524,7 +546,7 @@ def _one_sided(values: FloatArray, distance: Distance, level: float) -> tuple[Fl
     return at + slope * (values - middle), bool((low + high) / 2 - at > 1e-6 * reach)
 
 
-def _welch(before: FloatArray, after: FloatArray, tolerance: float, level: float) -> _Bounds:
+def _welch(before: FloatArray, after: FloatArray, tolerance: float, level: float) -> Bounds:
     """Return bounds and p values of the difference of two means, of which one at least has an error."""
     from scipy import stats
 
@@ -537,7 +559,7 @@ def _welch(before: FloatArray, after: FloatArray, tolerance: float, level: float
     return value - reach, value + reach, p, float(stats.t.cdf((value + tolerance) / error, freedom))
 
 
-def _student(before: FloatArray, after: FloatArray, tolerance: float, level: float) -> _Bounds:
+def _student(before: FloatArray, after: FloatArray, tolerance: float, level: float) -> Bounds:
     """Return bounds and p values of the mean difference of pairs.
 
     Where all of them are the same (counts of few steps) there is no error to divide by: p is that of the sign test, and the bounds are
@@ -564,7 +586,7 @@ def _restarts_without_spread(
 ) -> Difference:
     before, after = (np.asarray(distance(x), dtype=np.float64) for x in sides)
     if abs(sides[1].mean() - sides[0].mean()) <= nothing:
-        return _of_restarts(0.0, (0.0, 0.0, 1.0, 1.0), len(after), 0, _SAME_RESTARTS)
+        return of_restarts(0.0, (0.0, 0.0, 1.0, 1.0), len(after), 0, SAME_RESTARTS)
     if min(len(before), len(after)) < 3:
         raise UndefinedError(
             "no two restarts of a side differ, and so few say nothing of others; three on each are needed"
@@ -573,7 +595,7 @@ def _restarts_without_spread(
     value, low, high = float(after.mean() - before.mean()), float(differences.min()), float(differences.max())
     chance = 1 / comb(len(before) + len(after), len(before))
     bounds = low, high, chance if low > tolerance else 1.0, chance if high < -tolerance else 1.0
-    return _of_restarts(value, bounds, len(after), len(after), _PERMUTATION, chance)
+    return of_restarts(value, bounds, len(after), len(after), _PERMUTATION, chance)
 
 
 def items_to_decide(difference: Difference, tolerance: float) -> int | None:

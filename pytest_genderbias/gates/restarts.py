@@ -1,0 +1,160 @@
+"""Comparison of measurements over restarts: of one checkpoint with several restarts of a training, or of several with several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from pytest_genderbias.gates.agreement import FLOAT_NOISE
+from pytest_genderbias.gates.judgement import LEVEL
+from pytest_genderbias.gates.wording import format_number
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.plain_data import Arrays
+from pytest_genderbias.measurement.restarts import restarts_of, sums_of_restarts
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+from pytest_genderbias.statistics.inference.paired import Difference, compare_restarts
+from pytest_genderbias.statistics.inference.restarts import (
+    compare_crossed,
+    compare_with_restarts,
+    prediction_bounds,
+    restarts_to_decide,
+)
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+
+_NOT_STORED = "the sums of each restart were not stored; --bias-update stores them"
+
+
+class RestartSource(Protocol):
+    """What a measurement, or its stored form, knows about restarts."""
+
+    @property
+    def items(self) -> Arrays:
+        """Raw arrays, with the values of each restart."""
+
+    def item_sums(self, statistic: str) -> ItemSums:
+        """Return the sums of each unit that give a statistic, or what has its name in a restart."""
+
+
+@dataclass(frozen=True, eq=False)
+class RestartPair:
+    """The values of a statistic then and now, of which one side at least has restarts.
+
+    Attributes:
+        then: values of the restarts of the baseline, or the value of its only checkpoint, shape (k,).
+        now: the same of the measurement, shape (m,).
+    """
+
+    then: FloatArray
+    now: FloatArray
+
+    @classmethod
+    def of(
+        cls, measurement: Measurement, statistic: str, then: RestartSource | None, before: float | None
+    ) -> RestartPair | None:
+        """Return the values of both sides; ``None`` if neither has restarts, or one has no value.
+
+        Args:
+            measurement: the measurement of today.
+            statistic: name of the statistic.
+            then: what is known of the baseline; ``None`` if nothing.
+            before: the value of the baseline.
+        """
+        sides = [restarts_of({} if source is None else source.items, statistic) for source in (then, measurement)]
+        if all(values is None for values in sides):
+            return None
+        alone = before, measurement.values[statistic]
+        known = [value if by_seed is None else by_seed for by_seed, value in zip(sides, alone, strict=True)]
+        if any(values is None for values in known):
+            return None
+        return cls(*(np.atleast_1d(np.asarray(values, dtype=np.float64)) for values in known))
+
+    @property
+    def one_checkpoint(self) -> bool:
+        """Whether one of the sides is a single checkpoint."""
+        return min(len(self.then), len(self.now)) == 1
+
+    def in_words(self, name: str) -> str:
+        """Return what the restarts gave, and what one more of them is expected to give."""
+        values, whose = (self.then, name) if len(self.then) > 1 else (self.now, "measurement of now")
+        seen = (
+            f"  {len(values)} restarts of the {whose}: {format_number(values.min())} to {format_number(values.max())}"
+        )
+        text = f"{seen}, mean {format_number(values.mean())}, standard deviation {values.std(ddof=1):.3g}"
+        if not self.one_checkpoint:
+            return text
+        low, high = (format_number(bound) for bound in prediction_bounds(values, LEVEL))
+        return f"{text}; one more checkpoint of that training lies below {low} in 5 %, and above {high} in 5 %"
+
+    def settled_by(self, difference: Difference, tolerance: float) -> str:
+        """Return what would decide about one checkpoint, or about several; an empty text if nothing but a tolerance would."""
+        if not self.one_checkpoint:
+            return "more restarts on both sides, or a suite with more items"
+        values = max(self.then, self.now, key=len)
+        enough = restarts_to_decide(values, difference.value, tolerance, LEVEL)
+        others = "several restarts of what is judged (--bias-seeds), which are compared by their mean"
+        return others if enough is None or enough <= len(values) else f"a baseline of {enough} restarts, or {others}"
+
+
+def compare_over_restarts(
+    pair: RestartPair,
+    measurement: Measurement,
+    statistic: str,
+    then: RestartSource,
+    distance: Callable[[FloatArray], FloatArray],
+    tolerance: float,
+) -> Difference:
+    """Return how much worse a statistic is, with bounds for other restarts, and for other items where both sides have several.
+
+    One checkpoint is judged by the prediction bound of the restarts on the other side. Several are judged by the crossed variance of
+    restarts and items if each restart has sums of the same items that give its value, and else by the values of the restarts.
+
+    Raises:
+        UndefinedError: so few restarts say nothing of others.
+    """
+    if pair.one_checkpoint:
+        return _on_these_cases(
+            compare_with_restarts(pair.then, pair.now, distance, tolerance, LEVEL), measurement, statistic
+        )
+    before, after = pair.then, pair.now
+    if len(before) == len(after) and np.abs(after - before).max() <= FLOAT_NOISE:
+        before = after = np.full(len(after), after.mean())  # the same seeds, unchanged
+        return compare_restarts(before, after, distance, tolerance, LEVEL)
+    try:
+        earlier, later = _sums(then, statistic, before), _sums(measurement, statistic, after)
+        return compare_crossed(earlier, later, distance, tolerance, LEVEL)
+    except UndefinedError as error:
+        difference = compare_restarts(before, after, distance, tolerance, LEVEL)
+        why = _why_not_crossed(measurement, statistic, error)
+        difference = replace(difference, method=f"{difference.method}, on these items: {why}")
+        return _on_these_cases(difference, measurement, statistic)
+
+
+def _on_these_cases(difference: Difference, measurement: Measurement, statistic: str) -> Difference:
+    """Say that bounds over restarts cover no other cases, where both sides were measured on a sample of the same."""
+    if not measurement.sampled(statistic):
+        return difference
+    return replace(difference, over=f"{difference.over}, on these {measurement.n:,} cases")
+
+
+def _sums(source: RestartSource, statistic: str, values: FloatArray) -> list[ItemSums]:
+    """Return the sums of each restart, which give its value.
+
+    Raises:
+        UndefinedError: there are none, or they give another value.
+    """
+    sums = sums_of_restarts(source.item_sums, statistic, len(values))
+    totals = np.array([one.total for one in sums])
+    if not np.allclose(totals, values, rtol=FLOAT_NOISE, atol=FLOAT_NOISE):
+        raise UndefinedError("the value of a restart is not that of its items")
+    return sums
+
+
+def _why_not_crossed(measurement: Measurement, statistic: str, error: UndefinedError) -> str:
+    try:
+        sums_of_restarts(measurement.item_sums, statistic, 1)
+    except UndefinedError as own:
+        return str(own)
+    return _NOT_STORED if str(error).startswith("no sums of ") else str(error)

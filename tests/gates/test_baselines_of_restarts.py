@@ -1,0 +1,160 @@
+"""Baselines of several restarts, and what is judged by them: one checkpoint, or several."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.hand_made import ITEMS, hand_made
+
+from pytest_genderbias import Measurement
+from pytest_genderbias.gates.baseline import Baseline
+from pytest_genderbias.gates.book import entry_of, read_book, read_items
+from pytest_genderbias.gates.book_update import write_entries
+from pytest_genderbias.gates.comparison import compare_models, judge_no_worse
+from pytest_genderbias.gates.item_file import load_stored, pack_items, pack_measured
+from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.measurement.measurement import Measurement as Plain
+from pytest_genderbias.measurement.restarts import combine_restarts, sums_of_restarts
+from pytest_genderbias.statistics.inference.restarts import prediction_bounds
+
+SHIFTS = (0.0, 0.02, 0.04)  #: of three restarts: the mean is .27, and s = .02
+
+
+def one(shift: float, model: str = "m", **changes: object) -> Measurement:
+    """Return a checkpoint whose items vary a little by its own."""
+    own = 0.004 * np.random.default_rng(round(1000 * shift)).normal(size=ITEMS)
+    plain = hand_made(shift, model=model)
+    sums = plain.sums["share"]
+    scores = sums.sums[:, 0] + own - own.mean()
+    moved = replace(sums, sums=np.stack([scores, sums.sums[:, 1]], axis=1))
+    return replace(plain, sums=type(plain.sums)({"share": moved}), **changes)  # type: ignore[arg-type]
+
+
+def retrained(*shifts: float, model: str = "m") -> Measurement:
+    return combine_restarts([one(shift, model) for shift in shifts], range(len(shifts)))
+
+
+def stored(folder: Path, measurement: Measurement) -> Path:
+    return write_entries(folder, "m", "t.py", {"tiny": entry_of(measurement)})
+
+
+def judged(folder: Path, now: Measurement, tolerance: float = 0.0) -> Judgement:
+    return Baseline(folder, "m", "t.py").judge(now, tolerance)
+
+
+def test_restarts_keep_the_sums_of_each(tmp_path: Path) -> None:
+    measurement = retrained(*SHIFTS)
+    book = stored(tmp_path, measurement)
+    entry = read_book(book)["tiny"]
+    items = read_items(book, "tiny", entry)
+    assert items is not None
+    for source in (measurement, items, Plain.from_dict(measurement.to_dict())):
+        sums = sums_of_restarts(source.item_sums, "share", 3)
+        assert [side.total for side in sums] == pytest.approx([0.25, 0.27, 0.29])
+        np.testing.assert_array_equal(sums[1].sums, one(0.02).sums["share"].sums)
+
+
+@pytest.mark.parametrize(
+    ("shift", "tolerance", "verdict"),
+    [
+        (0.03, 0.0, "inconclusive"),  # .01 worse than the mean, and one more may be .0674 worse
+        (0.03, 0.08, "pass"),
+        (0.08, 0.0, "inconclusive"),
+        (0.09, 0.0, "regressed"),  # .07 worse
+        (0.2, 0.08, "regressed"),
+    ],
+)
+def test_one_checkpoint_is_judged_by_the_prediction_bound(
+    tmp_path: Path, shift: float, tolerance: float, verdict: str
+) -> None:
+    stored(tmp_path, retrained(*SHIFTS))
+    found = judged(tmp_path, one(shift), tolerance)
+    assert (found.verdict, found.over) == (verdict, "restarts")
+    low, high = prediction_bounds([0.25, 0.27, 0.29])
+    assert found.interval is not None and found.interval.high - 0.25 - shift == pytest.approx(high - 0.54)
+    assert (
+        "3 restarts of the baseline: 0.25 to 0.29, mean 0.27, standard deviation 0.02; one more checkpoint of that training lies below"
+        in found.text
+    )
+    assert f"below {low:.4g} in 5 %, and above {high:.4g} in 5 %" in found.text
+
+
+def test_what_settles_a_verdict_on_one_checkpoint(tmp_path: Path) -> None:
+    stored(tmp_path, retrained(*SHIFTS))
+    near = judged(tmp_path, one(0.08))
+    assert near.settled_by.startswith("a baseline of 4 restarts, or several restarts of what is judged (--bias-seeds)")
+    far = judged(tmp_path, one(0.03))
+    assert far.settled_by.startswith("several restarts of what is judged"), "no number of others would decide .01"
+
+
+def test_restarts_are_judged_by_one_checkpoint(tmp_path: Path) -> None:
+    stored(tmp_path, one(0.0))
+    found = judged(tmp_path, retrained(0.2, 0.22, 0.24))
+    assert found.verdict == "regressed"
+    assert "3 restarts of the measurement of now: 0.45 to 0.49" in found.text
+    assert judge_no_worse(retrained(0.2, 0.22, 0.24, model="b"), one(0.0, "a"), 0.0).verdict == "regressed"
+
+
+def test_the_number_of_restarts_may_differ(tmp_path: Path) -> None:
+    stored(tmp_path, retrained(*SHIFTS))
+    found = judged(tmp_path, retrained(0.2, 0.21, 0.22, 0.23))
+    assert (found.verdict, found.over) == ("regressed", "restarts and items")
+    assert "two-way error of restarts and items, Student's t" in found.text
+    rows, _ = compare_models([one(0.0, "a"), retrained(0.2, 0.21, 0.22, model="b")], ["a", "b"])
+    assert [(row.better, row.over) for row in rows] == [("a", "restarts")]
+
+
+def test_a_baseline_without_the_sums_of_each_restart_says_what_is_missing(tmp_path: Path) -> None:
+    """As earlier versions wrote it: values of restarts only."""
+    then = retrained(*SHIFTS)
+    packed = pack_measured(then)
+    assert packed is not None
+    early = replace(then, sums=type(then.sums)({"share": "the values of its restarts are compared, and not its units"}))
+    stored(tmp_path, early)
+    found = judged(tmp_path, retrained(0.2, 0.21, 0.22))
+    assert (found.verdict, found.over) == ("regressed", "restarts")
+    assert (
+        "Welch's t over restarts, on these items: the sums of each restart were not stored; --bias-update stores them"
+        in found.text
+    )
+    assert judged(tmp_path, one(0.03), 0.08).verdict == "pass", "one checkpoint needs their values only"
+
+
+def test_items_that_give_other_values_than_their_restarts_are_not_used(tmp_path: Path) -> None:
+    then = retrained(*SHIFTS)
+    other = replace(then, sums=retrained(0.1, 0.12, 0.14).sums)
+    stored(tmp_path, other)
+    found = judged(tmp_path, retrained(0.2, 0.21, 0.22))
+    assert found.over == "restarts"
+    assert "the value of a restart is not that of its items" in found.text
+
+
+def test_an_update_says_that_restarts_are_lost(tmp_path: Path) -> None:
+    stored(tmp_path, retrained(*SHIFTS))
+    updating = Baseline(tmp_path, "m", "t.py", update="all")
+    found = updating.judge(one(0.01), 0.0)
+    assert found.verdict == "updated"
+    assert (
+        "accepted; the entry had 3 restarts, and now has one checkpoint: run with --bias-seeds=3 to keep what retraining gives"
+        in found.text
+    )
+    again = Baseline(tmp_path, "m", "t.py", update="all").judge(retrained(0.0, 0.01), 0.0)
+    assert "the entry had 3 restarts, and now has 2" in again.text
+    assert "the entry had" not in Baseline(tmp_path, "m", "t.py", update="all").judge(retrained(*SHIFTS), 0.0).text
+
+
+def test_a_restart_without_a_number_is_no_pass(tmp_path: Path) -> None:
+    values = replace(retrained(*SHIFTS), items={"restart.share": np.array([0.2, np.nan, 0.3])})
+    found = judge_no_worse(one(0.0, "b"), values, 1.0)
+    assert found.verdict == "inconclusive"
+    assert "no value in one of the restarts" in found.text
+
+
+def test_sums_too_large_leave_the_values_of_restarts() -> None:
+    then = retrained(*SHIFTS)
+    assert pack_items(then.items) is not None
+    kept = load_stored(pack_items({**then.items, **type(then.sums)({}).to_arrays()}) or b"", then.signature)
+    assert kept.items["restart.share"].tolist() == pytest.approx([0.25, 0.27, 0.29])
