@@ -121,7 +121,7 @@ def compare_over_restarts(
     before, after = pair.then, pair.now
     if len(before) == len(after) and np.abs(after - before).max() <= FLOAT_NOISE:
         before = after = np.full(len(after), after.mean())  # the same seeds, unchanged
-        return compare_restarts(before, after, distance, tolerance, LEVEL)
+        return _on_these_cases(compare_restarts(before, after, distance, tolerance, LEVEL), measurement, statistic)
     try:
         earlier, later = _sums(then, statistic, before), _sums(measurement, statistic, after)
         return compare_crossed(earlier, later, distance, tolerance, LEVEL)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -69,8 +69,6 @@ def compare_with_restarts(
         >>> difference.value, round(difference.low, 3), round(difference.p, 4)
         (4.0, 0.628, 0.0371)
     """
-    from scipy import stats
-
     sides = [np.asarray(values, dtype=np.float64) for values in (then, now)]
     if min(map(len, sides)) != 1:
         raise ValueError("expected one value on one side, and restarts on the other")
@@ -85,7 +83,7 @@ def compare_with_restarts(
     spread = float(several.std(ddof=1))
     if spread <= nothing:
         return _without_spread(before, after, distance, tolerance, k, nothing)
-    reach = float(stats.t.ppf((1 + level) / 2, k - 1)) * spread
+    reach = _quantile((1 + level) / 2, k - 1) * spread
     lines = [
         _Line.at(middle, reach / len(values) ** 0.5, distance)
         for middle, values in zip((before, after), sides, strict=True)
@@ -118,11 +116,9 @@ def prediction_bounds(restarts: ArrayLike, level: float = 0.95) -> tuple[float, 
     >>> round(low, 3), round(high, 3)
     (-1.372, 5.372)
     """
-    from scipy import stats
-
     values = np.asarray(restarts, dtype=np.float64)
     k, middle = len(values), float(values.mean())
-    reach = float(stats.t.ppf(level, k - 1)) * float(values.std(ddof=1)) * float((1 + 1 / k) ** 0.5)
+    reach = _quantile(level, k - 1) * float(values.std(ddof=1)) * float((1 + 1 / k) ** 0.5)
     return middle - reach, middle + reach
 
 
@@ -197,11 +193,19 @@ def _of_lines(
 
 
 def _student(error: float, freedom: float, level: float, value: float, tolerance: float) -> Bounds:
-    from scipy import stats
+    from scipy.special import stdtr
 
-    reach = float(stats.t.ppf(level, freedom)) * error
-    p, p_better = stats.t.sf(np.array([value - tolerance, -value - tolerance]) / error, freedom)
-    return value - reach, value + reach, float(p), float(p_better)
+    reach = _quantile(level, freedom) * error
+    p, p_better = (float(stdtr(freedom, (tolerance - worse) / error)) for worse in (value, -value))
+    return value - reach, value + reach, p, p_better
+
+
+@lru_cache(maxsize=1024)
+def _quantile(level: float, freedom: float) -> float:
+    """Return a quantile of Student's t."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, level))
 
 
 def compare_crossed(
@@ -340,12 +344,10 @@ class _Side:
 
     def reach(self, level: float) -> float:
         """Return how far from the mean over restarts that of others, with other units, may lie on either side."""
-        from scipy import stats
-
         parts = _Parts(
             _variance_of_mean(self.of_units), (self.over_restarts,), self.rest, (len(self.values),), len(self.labels)
         )
-        return float(stats.t.ppf((1 + level) / 2, parts.freedom)) * parts.variance**0.5 if parts.variance > 0 else 0.0
+        return _quantile((1 + level) / 2, parts.freedom) * parts.variance**0.5 if parts.variance > 0 else 0.0
 
 
 @dataclass(frozen=True)
