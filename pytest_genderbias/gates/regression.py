@@ -86,9 +86,11 @@ def find_regression(
         now = new is None or not math.isfinite(new)
         lacking = new if now else reference.value
         text = f"{statistic} has no value {'now' if now else f'in the {reference.name}'}"
-        return Finding(
-            NO_VALUE, bound, text + ("" if lacking is None else f": it is {lacking}, and only finite numbers decide")
-        )
+        if lacking is not None:
+            text += f": it is {lacking}, and only finite numbers decide"
+        elif not now and reference.accept:
+            text += ", which is of an earlier version or had none; run with --bias-update to store what is measured now"
+        return Finding(NO_VALUE, bound, text)
     moved = _change_in_words(statistic, new, reference, f"{tolerance:.4g}" + (f" ({written})" if written else ""))
     units = _Units.of(measurement, reference.items, statistic)
     for when, sums in (("now", units.now), (f"in the {reference.name}", units.then)):

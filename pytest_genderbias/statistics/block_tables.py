@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.statistics.distances import Distances, independence, separation, sufficiency
+from pytest_genderbias.statistics.gap_rms import UnitGaps, gaps_and_variances, rms_of_gaps, unit_gaps
 from pytest_genderbias.statistics.inference.blocks import HASHED_BLOCKS
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-GapFigure = Literal["sum", "pearson", "slope"]
+GapFigure = Literal["sum", "rms", "pearson", "slope"]
 DistanceFigure = Literal["sum", "gap"]
 #: The distances, by name.
 MEASURES: Mapping[str, Callable[[ArrayLike], Distances]] = {
@@ -97,10 +98,12 @@ def gap_figure(hits: ArrayLike, trials: ArrayLike, shares: ArrayLike, figure: Ga
             :func:`~pytest_genderbias.statistics.group_gaps.hits_and_trials`.
         trials: denominators, same shape; a class without trials of a group has no gap.
         shares: share of the first group in each class, NaN if unknown, shape (C,).
-        figure: ``sum`` of the absolute gaps, ``pearson`` (r of gap and share), or ``slope`` of gap on share.
+        figure: ``sum`` of the absolute gaps, ``rms`` (their root mean square without chance, as
+            :func:`~pytest_genderbias.statistics.gap_rms.rms_of_gaps`), ``pearson`` (r of gap and share), or ``slope`` of gap on share.
 
     Returns:
-        Shape (...), NaN if undefined: no class has a gap, fewer than three have a gap and a share, or a variable is constant.
+        Shape (...), NaN if undefined: no class has a gap (``rms``: with two cases of each group), fewer than three have a gap and a
+        share, or a variable is constant.
 
     Example:
         Rates 3/4, 1/2, 1/2 against 1/4, 1/2, 3/4: gaps .5, 0, -.25.
@@ -115,6 +118,8 @@ def gap_figure(hits: ArrayLike, trials: ArrayLike, shares: ArrayLike, figure: Ga
     gaps = np.where(there, rates[..., 0, :] - rates[..., 1, :], 0.0)
     if figure == "sum":
         return np.where(there.any(axis=-1), np.abs(gaps).sum(axis=-1), np.nan)
+    if figure == "rms":
+        return rms_of_gaps(*gaps_and_variances(of, by))
     share = np.asarray(shares, dtype=np.float64)
     return _line(np.where(np.isfinite(share), share, 0.0), gaps, there & np.isfinite(share), figure)
 
@@ -174,6 +179,23 @@ def gap_of_columns(totals: FloatArray, parameters: Mapping[str, object], columns
     classes, at = _gap_layout(columns)
     share = np.asarray([gap["shares"].get(name, np.nan) for name in classes])
     return gap_figure(totals[..., at[0]], totals[..., at[1]], share, gap["figure"])
+
+
+def unit_gaps_of_columns(
+    sums: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None
+) -> UnitGaps | None:
+    """Return the gaps and what each unit adds to their errors, if they are for a root mean square; otherwise ``None``.
+
+    Args:
+        sums: of each unit, shape (G, K).
+        parameters: :class:`GapParameters`.
+        columns: K names from :func:`gap_columns`.
+    """
+    assert columns is not None  # the combiner is declared as named
+    if cast(GapParameters, parameters)["figure"] != "rms":
+        return None
+    _, at = _gap_layout(columns)
+    return unit_gaps(sums[:, at[0]], sums[:, at[1]])
 
 
 @lru_cache(maxsize=16)

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.statistics.association import effect_size_of_sums
-from pytest_genderbias.statistics.block_tables import distance_of_columns, gap_of_columns
+from pytest_genderbias.statistics.block_tables import distance_of_columns, gap_of_columns, unit_gaps_of_columns
 from pytest_genderbias.statistics.cooccurrence import deviation_of_sums, slope_of_block_sums
 from pytest_genderbias.statistics.coreference_scores import accuracy_gap_of_sums, f1_gap_of_sums, f1_of_sums
 from pytest_genderbias.statistics.correlation import pearson_of_sums, slope_of_sums
 from pytest_genderbias.statistics.fill_columns import significant_fills_of_columns
+from pytest_genderbias.statistics.gap_rms import UnitGaps
 from pytest_genderbias.statistics.perplexity import perplexity_of_sums
 from pytest_genderbias.statistics.rate_counts import absolute_gaps_of_counts
 
@@ -28,6 +29,7 @@ Parameters: TypeAlias = Mapping[str, object]
 Columns: TypeAlias = "tuple[str, ...] | None"
 Value: TypeAlias = Callable[[FloatArray, Parameters, Columns], FloatArray]
 Labels: TypeAlias = NDArray[np.str_]
+GapsByUnit: TypeAlias = Callable[[FloatArray, Parameters, Columns], "UnitGaps | None"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Combiner:
         named: whether the columns of the sums have names, so that two models may have different columns.
         by_unit: for sums by unit and template, (G, T, K): function from labels and sums to labels and sums by unit, (G', K').
         after: the combiner of the sums that ``by_unit`` returns.
+        unit_gaps: function from sums of units, shape (G, K), to the gaps whose root mean square is the statistic; it returns ``None``
+            for parameters that make another statistic. ``None`` instead of a function: the statistic never is one.
     """
 
     value: Value
@@ -49,6 +53,7 @@ class Combiner:
     named: bool = False
     by_unit: Callable[[Labels, NDArray[np.floating]], tuple[Labels, FloatArray]] | None = None
     after: str = ""
+    unit_gaps: GapsByUnit | None = None
 
 
 def find_combiner(name: str, parameters: Parameters) -> Combiner:
@@ -125,7 +130,7 @@ COMBINERS: dict[str, Combiner] = {
     "f1_gap": Combiner(_plain(f1_gap_of_sums)),
     "accuracy_gap": Combiner(_plain(accuracy_gap_of_sums)),
     "absolute_gaps": Combiner(absolute_gaps_of_counts, smooth=False),
-    "gap_of_columns": Combiner(gap_of_columns, smooth=False, named=True),
+    "gap_of_columns": Combiner(gap_of_columns, smooth=False, named=True, unit_gaps=unit_gaps_of_columns),
     "distance_of_columns": Combiner(distance_of_columns, smooth=False, named=True),
     "significant_fills": Combiner(significant_fills_of_columns, smooth=False, named=True),
 }

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.statistics.combiners import Combiner, find_combiner
+from pytest_genderbias.statistics.gap_rms import UnitGaps
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 FloatArray = NDArray[np.float64]
@@ -82,6 +83,11 @@ class ItemSums:
     def ratio(self) -> bool:
         """Whether the statistic is the first total divided by the second."""
         return self._function.ratio
+
+    def unit_gaps(self) -> UnitGaps | None:
+        """Return the gaps whose root mean square the statistic is, with the errors that each unit adds; ``None`` for other statistics."""
+        function = self._function.unit_gaps
+        return None if function is None else function(self.sums.astype(np.float64), self.parameters, self.columns)
 
     def value(self, totals: FloatArray) -> FloatArray:
         """Return the statistic of totals: shape (..., K) to (...), NaN where it is undefined.

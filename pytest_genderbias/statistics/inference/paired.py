@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pytest_genderbias.statistics.inference.gap_bounds import METHOD, gap_change_bounds
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, Sums, align
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
@@ -160,13 +161,25 @@ def compare_aligned(
     if items < _FEWEST:
         raise UndefinedError(f"{items} {now.over} in common say nothing of others, {_FEWEST} are needed")
     changes = pair.contributions()
-    if not now.smooth:
+    if (of_gaps := _gap_bounds(then, now, distance, tolerance, level)) is not None:
+        method, bounds, least = METHOD, of_gaps, 0.0
+    elif not now.smooth:
         method, bounds, least = _EXCHANGE, _exchange(pair, tolerance, level), 0.5 / (_repeats(pair) + 1)
     elif (smooth := _smooth(pair, tolerance, level)) is not None:
         method, bounds, least = _BOOTSTRAP, smooth, 1 / (_resamples(pair) + 1)
     else:
         method, bounds, least = _RANGE, _range(np.append(pair.own(changes), value), tolerance), 0.5**items
     return Difference(value, *bounds, items, moved, method, now.over, changes, labels, least)
+
+
+def _gap_bounds(then: Comparable, now: Comparable, distance: Distance, tolerance: float, level: float) -> Bounds | None:
+    """Return bounds and p values of a root mean square of gaps; ``None`` for any other statistic, or if the rates have no errors."""
+    if not (isinstance(then, ItemSums) and isinstance(now, ItemSums)):
+        return None
+    sides = then.unit_gaps(), now.unit_gaps()
+    if sides[0] is None or sides[1] is None or np.ptp(distance(np.array([-1.0, 0.0, 1.0])) - [-1.0, 0.0, 1.0]) > 0:
+        return None
+    return gap_change_bounds(sides[0], sides[1], tolerance, level)
 
 
 class _Pair:

@@ -17,6 +17,7 @@ from pytest_genderbias.statistics.distances import (
     distance_gap,
     distance_sum,
 )
+from pytest_genderbias.statistics.gap_rms import gap_rms, gaps_and_variances
 from pytest_genderbias.statistics.group_gaps import (
     Rate,
     absolute_gap_sum,
@@ -32,6 +33,7 @@ from pytest_genderbias.statistics.group_gaps import (
     slope_interval_over_persons,
 )
 from pytest_genderbias.statistics.inference.blocks import block_of
+from pytest_genderbias.statistics.inference.gap_bounds import gap_interval
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
@@ -59,10 +61,11 @@ from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap
 
 _RATES: Mapping[str, Rate] = {"tpr": "true_positive", "fpr": "false_positive", "precision": "precision"}
-_GAP_FIGURES: Mapping[str, GapFigure] = {"sum": "sum", "pearson": "pearson", "slope": "slope"}
+_GAP_FIGURES: Mapping[str, GapFigure] = {"rms": "rms", "pearson": "pearson", "slope": "slope"}
 _SHUFFLES = 999  #: Shuffles of the groups for the null control; fewer for large tables.
 _MOST_COUNTS = 20_000_000  #: The largest number of counts in all shuffled tables.
 _MOST_ID_BYTES = 500_000  #: The largest size of the stored ids, so that ids and counts fit into a baseline.
+_NO_ERRORS = "each rate is 0 or 1, which says nothing of its error"
 _NO_DISTANCE_INTERVAL = (
     "small cells bias it upwards, and no valid interval is known; the records compare it with shuffled groups"
 )
@@ -89,7 +92,7 @@ def _gap_statistics(name: str, rate: Rate, what: str) -> dict[str, FamilyStatist
 
         return sums
 
-    total, r, slope_ = (f"{name}_gap_{figure}" for figure in ("sum", "pearson", "slope"))
+    total, r, slope_, rms = (f"{name}_gap_{figure}" for figure in ("sum", "pearson", "slope", "rms"))
     return {
         total: FamilyStatistic(
             "higher",
@@ -116,6 +119,15 @@ def _gap_statistics(name: str, rate: Rate, what: str) -> dict[str, FamilyStatist
             sums_of("slope"),
             plot="scatter",
             null=named_values(slope_),
+        ),
+        rms: FamilyStatistic(
+            "higher",
+            0.0,
+            f"root mean square over classes of the gap in {what}, without what chance adds; below 0: less than chance adds",
+            sums_of("rms"),
+            partner=slope_,
+            draws=_balanced_persons,
+            null=named_values(rms),
         ),
     }
 
@@ -339,13 +351,15 @@ def _take_gaps(
     shares: Mapping[int, float],
     groups: Groups,
 ) -> None:
-    """Add sum and r of the gaps in the balanced data, and their slope in all data."""
+    """Add sum, root mean square and r of the gaps in the balanced data, and their slope in all data."""
     rate = _RATES[name]
     figures.take(
         f"{name}_gap_sum",
         lambda: absolute_gap_sum(class_gaps(tables, rate, groups)),
         lambda: gap_sum_interval(class_gaps(tables, rate, groups)),
     )
+    gaps = gaps_and_variances(*hits_and_trials(tables, rate))
+    figures.take(f"{name}_gap_rms", lambda: gap_rms(*gaps), lambda: gap_interval(*gaps, "persons"), _NO_ERRORS)
     figures.take(
         f"{name}_gap_pearson",
         lambda: pearson(*beside_shares(class_gaps(tables, rate, groups), shares)),
@@ -392,9 +406,9 @@ def _take_accuracy(figures: SummaryBuilder, tables: IntArray) -> None:
 def _null_lines(
     tables: IntArray, everybody: IntArray, shares: FloatArray, repeats: int, seed: int
 ) -> dict[str, FloatArray]:
-    """Return correlations, and slopes over all persons, with groups shuffled within gold classes."""
+    """Return root mean squares and correlations, and slopes over all persons, with groups shuffled within gold classes."""
     null = {}
-    for figure, counts in (("pearson", tables), ("slope", everybody)):
+    for figure, counts in (("rms", tables), ("pearson", tables), ("slope", everybody)):
         shuffled = permuted_tables(counts, repeats, seed)
         for name, rate in _RATES.items():
             null[f"{name}_gap_{figure}"] = gap_figure(*hits_and_trials(shuffled, rate), shares, _GAP_FIGURES[figure])

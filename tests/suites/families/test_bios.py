@@ -107,6 +107,12 @@ def by_loops(rows, said):
         found[f"{key}_gap_sum"] = np.abs(gap).sum()
         found[f"{key}_gap_pearson"] = scipy.stats.pearsonr(share, gap)[0]
         found[f"{key}_gap_slope"] = scipy.stats.linregress(share, gap).slope
+        squares = []
+        for c, label in enumerate(labels):
+            of = {"tpr": y == label, "fpr": y != label, "precision": r == label}[key]
+            hit = (y == label) & (r == label) if key != "fpr" else r == label
+            squares.append(gap[c] ** 2 - sum(np.var(hit[z & of], ddof=1) / (z & of).sum() for z in (f, ~f)))
+        found[f"{key}_gap_rms"] = np.sign(np.mean(squares)) * np.sqrt(abs(np.mean(squares)))
 
     def shares_of(chosen, column):
         counts = confusion_matrix(column[chosen], column[chosen], labels=labels).diagonal()
@@ -141,7 +147,7 @@ def test_every_figure_is_what_loops_find(tmp_path):
         kind = key.partition("_")[0]
         assert found.intervals[key] is None or kind not in ("independence", "separation", "sufficiency")
         assert found.intervals[key] is not None or found.reasons[key]
-    assert all(found.intervals[key] for key in ("tpr_gap_sum", "fpr_gap_sum", "precision_gap_sum", "accuracy"))
+    assert all(found.intervals[key] for key in ("tpr_gap_sum", "tpr_gap_rms", "precision_gap_rms", "accuracy"))
     assert found.main == "tpr_gap_sum"
     assert found.n == found.n_total == 400
     assert json.dumps(found.to_dict(), allow_nan=False)
