@@ -39,7 +39,7 @@ from tabulate import tabulate
 ROOT = Path(__file__).resolve().parent.parent
 RELATIVE_TOLERANCE = 1e-5
 MAIN_JOB = ["--bias-model=demo", "--bias-suite=all", "--bias-limit=2000"]
-FLOOR_EXTRAS = ("train", "gguf", "parquet")
+FLOOR_EXTRAS = ("train", "gguf", "parquet", "onnx", "openvino")
 SHOWN = ("python", "pytest", "torch", "transformers", "numpy", "scipy")
 
 # The package of each plugin, and the options that make it act.

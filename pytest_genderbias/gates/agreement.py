@@ -12,7 +12,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 MUST_AGREE = {"digest": "suite", "definition": "definition", "settings": "setting", "data": "data", "sample": "sample"}
 #: Batches and threads cause differences up to this size. They say nothing about a model.
 FLOAT_NOISE = 1e-6
-_MAY_DIFFER = ("architecture", "tokenizer", "pooling", "max_length", "dtype", "device")
+_MAY_DIFFER = ("architecture", "tokenizer", "pooling", "max_length", "dtype", "device", "runtime")
 
 
 def worsening(measurement: Measurement, statistic: str, before: float | None) -> float | None:

@@ -31,7 +31,7 @@ def load_checkpoint(source: ModelSource, settings: LoadSettings) -> Model:
     import torch
 
     spec = source.spec
-    tokenizer = _load_tokenizer(spec, settings)
+    tokenizer = load_tokenizer(spec, settings)
     network = _load_network(source, settings)
     device = _pick_device(settings.device)
     try:
@@ -65,10 +65,7 @@ def check_parts(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, ro
     import torch
 
     check_tokenizer(tokenizer, name)
-    if role.kind == MASKED_LM and tokenizer.mask_token_id is None:
-        raise ModelError(
-            f"{name} is a masked LM, but its tokenizer has no mask token; save the tokenizer with mask_token set"
-        )
+    check_mask_token(tokenizer, role, name)
     for weight, tensor in floats_of(network):
         if not bool(torch.isfinite(tensor).all()):
             raise ModelError(f"{name} has NaN or infinite weights (first: {weight}); train or save it again")
@@ -88,6 +85,18 @@ def check_tokenizer(tokenizer: PreTrainedTokenizerBase, name: str) -> None:
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         raise ModelError(
             f"{name} comes without its tokenizer's vocabulary; save the tokenizer beside the weights (tokenizer.json)"
+        )
+
+
+def check_mask_token(tokenizer: PreTrainedTokenizerBase, role: Role, name: str) -> None:
+    """Refuse a masked LM whose tokenizer has no mask token.
+
+    Raises:
+        ModelError: it has none.
+    """
+    if role.kind == MASKED_LM and tokenizer.mask_token_id is None:
+        raise ModelError(
+            f"{name} is a masked LM, but its tokenizer has no mask token; save the tokenizer with mask_token set"
         )
 
 
@@ -118,7 +127,12 @@ def _pick_device(device: str) -> str:
     return device
 
 
-def _load_tokenizer(spec: ModelSpec, settings: LoadSettings) -> PreTrainedTokenizerBase:
+def load_tokenizer(spec: ModelSpec, settings: LoadSettings) -> PreTrainedTokenizerBase:
+    """Load the tokenizer of a checkpoint and check it.
+
+    Raises:
+        ModelError: it is missing or damaged.
+    """
     from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
     with reading_errors(spec, "tokenizer"):

@@ -15,7 +15,7 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.plain_tensors import entry_bytes, packed_entries, plain_tensors
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 #: Config entries that do not affect scores.
 _VOLATILE = {"_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures_source"}
@@ -41,8 +41,7 @@ def fingerprint_network(network: PreTrainedModel, tokenizer: str, sentences: Map
     import torch
 
     digest = hashlib.sha256()
-    config = {k: v for k, v in network.config.to_dict().items() if k not in _VOLATILE}
-    digest.update(json.dumps(config, sort_keys=True, default=str).encode())
+    digest.update(json.dumps(config_content(network.config), sort_keys=True, default=str).encode())
     digest.update(tokenizer.encode())
     if sentences:
         digest.update(json.dumps(dict(sentences), sort_keys=True).encode())
@@ -54,6 +53,11 @@ def fingerprint_network(network: PreTrainedModel, tokenizer: str, sentences: Map
         for part in entry_bytes(value):
             digest.update(part)
     return digest.hexdigest()
+
+
+def config_content(config: PreTrainedConfig) -> dict[str, object]:
+    """Return the entries of a config that may affect scores."""
+    return {k: v for k, v in config.to_dict().items() if k not in _VOLATILE}
 
 
 def fingerprint_tokenizer(tokenizer: PreTrainedTokenizerBase) -> str:
@@ -82,6 +86,8 @@ def fingerprint_reading(checkpoint: Checkpoint) -> str:
         "model_max_length": tokenizer.model_max_length,
         "sides": [tokenizer.truncation_side, tokenizer.padding_side],
     }
+    if checkpoint.runtime is not None:
+        settings["runtime"] = checkpoint.runtime
     if not isinstance(tokenizer, _FastTokenizer):
         settings["slow"] = _slow_content(tokenizer)
     classes = [type(checkpoint.network), type(tokenizer)]  # the code of the config is in the folder of the network's

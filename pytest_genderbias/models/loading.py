@@ -8,8 +8,9 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.models import files
+from pytest_genderbias.models import files, graphs
 from pytest_genderbias.models.checkpoints import load_checkpoint
+from pytest_genderbias.models.exported import load_exported
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import inspect_object, wrap
 from pytest_genderbias.models.source import LoadSettings, ModelSource, inspect_checkpoint
@@ -37,7 +38,7 @@ def load_model(
         model: one of
 
             - a spec ``[NAME=]SPEC`` or a path: a checkpoint's directory, a hub id, an alias such as ``bert-base``, ``demo-mlm``, ``demo-lm``,
-              ``demo-nli``, a ``.gguf`` file, a file of vectors or predictions, ``text:FILE``, or ``module:callable``;
+              ``demo-nli``, a ``.gguf`` file, an exported graph (``.onnx``, OpenVINO's ``.xml``, or a folder with one), a file of vectors or predictions, ``text:FILE``, or ``module:callable``;
             - a transformers network (any ``PreTrainedModel``), with its ``tokenizer``;
             - a table of predictions: a pandas DataFrame, or a list of dicts, with the columns of a predictions file;
             - an object with one of the protocols in :mod:`pytest_genderbias.models.protocols`, such as a sentence encoder with ``encode``.
@@ -90,4 +91,4 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
         return replace(source.target, name=source.spec.name, spec=source.spec.spec)
     if source.spec.kind in files.KINDS:
         return files.load_file(source.spec, source.role)
-    return load_checkpoint(source, settings)
+    return load_exported(source, settings) if source.spec.kind in graphs.KINDS else load_checkpoint(source, settings)

@@ -23,7 +23,8 @@ class Checkpoint:
 
     ``device``: where the network is. ``max_length``: most tokens in a row, or ``None`` without a limit. ``pooling``: how a sentence
     encoder pools token vectors into one (``mean``, ``first``, ``max``) according to its files; ``None`` for other checkpoints,
-    ``UNKNOWN_POOLING`` if the files could not be looked up.
+    ``UNKNOWN_POOLING`` if the files could not be looked up. ``runtime``: the library that runs an exported graph, as ``onnxruntime 1.23.0``;
+    ``None`` for a network of torch.
     """
 
     network: PreTrainedModel
@@ -31,6 +32,7 @@ class Checkpoint:
     device: str
     max_length: int | None
     pooling: str | None = None
+    runtime: str | None = None
 
     @property
     def body(self) -> PreTrainedModel:

@@ -23,3 +23,8 @@ def number_format(network: PreTrainedModel) -> str:
     quantised = [name for name in names if name not in _FLOATS and name != "bool"]
     own = str(network.dtype).removeprefix("torch.")
     return " and ".join(dict.fromkeys([*quantised, own])) if quantised else own
+
+
+def is_quantised(network: PreTrainedModel) -> bool:
+    """Return whether a network has weights in another format than a floating-point one."""
+    return any(part not in _FLOATS for part in number_format(network).split(" and "))

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from pytest_genderbias.errors import BiasError, ModelError
-from pytest_genderbias.models import networks
+from pytest_genderbias.models import graphs, networks
 from pytest_genderbias.models.config import role_of_config, role_of_gguf, settled_role
 from pytest_genderbias.models.config_entries import entry
 from pytest_genderbias.models.roles import Role
@@ -77,6 +77,8 @@ def inspect_checkpoint(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
     is_gguf = spec.kind == "gguf"
     if is_gguf:
         _require_gguf(spec)
+    if spec.kind in graphs.KINDS:
+        graphs.require_runtime(spec.kind, spec.name, Path(spec.target))
     if checkpoint_file(spec, ADAPTER) is not None:
         raise ModelError(f"{spec.name} {ADAPTER_ADVICE}")
     config = _read_config(spec, settings)
@@ -97,17 +99,24 @@ def read_arguments(spec: ModelSpec, settings: LoadSettings) -> ReadArguments:
             "local_files_only": True,
         }
     return {
-        "pretrained_model_name_or_path": spec.target,
+        "pretrained_model_name_or_path": str(folder_of(spec) or spec.target),
         "trust_remote_code": settings.trust_remote_code,
         "local_files_only": _is_local(spec),
     }
 
 
+def folder_of(spec: ModelSpec) -> Path | None:
+    """Return the folder of the config and tokenizer of a local checkpoint or exported graph; ``None`` for others."""
+    if spec.kind in graphs.KINDS:
+        return graphs.config_folder(Path(spec.target))
+    return Path(spec.target) if spec.kind == "directory" else None
+
+
 def checkpoint_file(spec: ModelSpec, name: str) -> Path | None:
     """Return the path of one file of a checkpoint, downloaded from the hub if needed; ``None`` if there is none or the hub is out of reach."""
-    if spec.kind == "directory":
-        path = Path(spec.target) / name
-        return path if path.is_file() else None
+    folder = folder_of(spec)
+    if folder is not None:
+        return folder / name if (folder / name).is_file() else None
     if spec.kind != "hub":
         return None
     from transformers.utils.hub import cached_file
@@ -224,7 +233,7 @@ def _require_gguf(spec: ModelSpec) -> None:
 
 
 def _is_local(spec: ModelSpec) -> bool:
-    return spec.kind == "directory" or not _hub_is_reachable()
+    return folder_of(spec) is not None or not _hub_is_reachable()
 
 
 @cache

@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path, PureWindowsPath
 
 from pytest_genderbias.errors import BiasError, DataFileError, ModelError, SettingError
+from pytest_genderbias.models.graphs import ENDINGS, graph_in
 from pytest_genderbias.text.printable import brief
 
 #: Short names for the usual hub ids.
@@ -115,8 +116,8 @@ def portable_spec(spec: str) -> str:
 class ModelSpec:
     """A model's name (for tables and baselines), and where it comes from.
 
-    ``kind`` is ``directory``, ``hub``, ``gguf``, ``object``, ``vectors``, ``predictions`` or ``text``; ``target`` is the path, the hub id or
-    ``module:callable``.
+    ``kind`` is ``directory``, ``hub``, ``gguf``, ``onnx``, ``openvino``, ``object``, ``vectors``, ``predictions`` or ``text``; ``target`` is the path
+    (of a folder with an exported graph: of the graph), the hub id or ``module:callable``.
     """
 
     name: str
@@ -180,6 +181,8 @@ def _parse(name: str, spec: str) -> ModelSpec:
     path = Path(spec).expanduser()
     if path.is_dir():
         _check_directory(path)
+        if graph := graph_in(path):
+            return ModelSpec(name or _safe(path.resolve().name), spec, ENDINGS[graph.suffix], str(graph.resolve()))
         return ModelSpec(name or _safe(path.resolve().name), spec, "directory", str(path.resolve()))
     if path.is_file():
         return ModelSpec(name or _safe(path.name.partition(".")[0]), spec, _kind_of_file(path), str(path.resolve()))
@@ -234,6 +237,8 @@ def _kind_of_file(path: Path) -> str:
 
     if path.suffix == ".gguf":
         return "gguf"
+    if path.suffix in ENDINGS:
+        return ENDINGS[path.suffix]
     try:
         predictions = looks_like_predictions(path) is not None
     except DataFileError as error:  # the first row determines the kind of predictions
@@ -243,7 +248,7 @@ def _kind_of_file(path: Path) -> str:
     if looks_like_vectors(path):
         return "vectors"
     raise ModelError(
-        f"{path} cannot be measured: the kind of the file is unknown; expected the directory of a checkpoint with its config.json, a .gguf file, "
+        f"{path} cannot be measured: the kind of the file is unknown; expected the directory of a checkpoint with its config.json, a .gguf file, an exported graph (.onnx, OpenVINO's .xml), "
         "vectors (.txt, .vec, .npz, .npy or .safetensors with a vocabulary), predictions (.csv, .tsv, .jsonl, .parquet), or a text as text:FILE"
     )
 

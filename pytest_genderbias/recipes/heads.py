@@ -85,11 +85,15 @@ def is_of_head(network: PreTrainedModel, name: str) -> bool:
 
 
 def refuse_hooks(model: Model) -> None:
-    """Reject a network whose hidden layers are changed by hooks, which the checkpoint of a training would not contain.
+    """Reject a network whose hidden layers are changed by hooks, which the checkpoint of a training would not contain, and an exported graph.
 
     Raises:
-        NotApplicableError: the network has such hooks.
+        NotApplicableError: the network has such hooks, or is a graph.
     """
+    if model.backend.runtime is not None:
+        raise NotApplicableError(
+            f"{model.name} is an exported graph, which cannot be trained; give the checkpoint that it was exported from"
+        )
     if any(hasattr(module, HOOKED) for module in model.backend.network.modules()):
         raise NotApplicableError(
             f"{model.name} projects hidden layers by hooks, which checkpoints do not contain: it can be measured, but not trained"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.model import Checkpoint
+from pytest_genderbias.models.number_format import is_quantised
 from pytest_genderbias.scoring.batches import length_batches
 from pytest_genderbias.scoring.reads import Inputs
 from pytest_genderbias.scoring.tokens import IdArray
@@ -82,8 +83,12 @@ def _embedded_tokens(network: Module) -> int | None:
     from torch.nn import Embedding
     from transformers import PreTrainedModel
 
+    from pytest_genderbias.models.networks.exported import ExportedNetwork
+
     if not isinstance(network, PreTrainedModel):
         return None
+    if isinstance(network, ExportedNetwork):
+        return int(network.config.get_text_config().vocab_size)
     try:
         embeddings = network.get_input_embeddings()
     except NotImplementedError:  # of a class that does not name them
@@ -163,7 +168,7 @@ class Network:
             self._candidates.pop(0)
         self._probed = True
         if self._head and not self._candidates:
-            self.note = "vocabulary head computed at every position: this architecture does not read it from the last hidden state"
+            self.note = "vocabulary head computed at every position: this network does not read it from its last hidden state alone"
 
     def _whole(self, fed: dict[str, Tensor], where: Tensor) -> Tensor:
         logits: Tensor = self._network(**fed).logits
@@ -185,9 +190,17 @@ def _gather(hidden: Tensor, where: Tensor) -> Tensor:
 
 
 def _candidates(network: PreTrainedModel, vocabulary_head: bool) -> list[Module]:
-    """Return the modules after which positions may be dropped, the earliest first. A classifier reads the first position."""
-    from torch.nn import ModuleList
+    """Return the modules after which positions may be dropped, the earliest first. A classifier reads the first position.
 
+    There are none in an exported graph, nor in a quantised network, whose layers may scale a row by all positions of its batch.
+    """
+    from torch.nn import ModuleList
+    from transformers import PreTrainedModel
+
+    from pytest_genderbias.models.networks.exported import ExportedNetwork
+
+    if isinstance(network, ExportedNetwork) or (isinstance(network, PreTrainedModel) and is_quantised(network)):
+        return []
     layers = _submodule(network.base_model, "encoder.layer")
     attention = _submodule(layers[-1], "attention") if isinstance(layers, ModuleList) and len(layers) else None
     return [module for module in (attention, network.base_model if vocabulary_head else None) if module is not None]

@@ -116,6 +116,7 @@ class HiddenStates:
             raise NotApplicableError(
                 "the positions of words need a fast tokenizer (tokenizer.json), which this checkpoint lacks"
             )
+        _refuse_graph(checkpoint, where, random_seed)
         network = checkpoint.body
         self._network = network if random_seed is None else untrained(network, random_seed, checkpoint.device)
         self._batches = Batches(checkpoint.device, batch_tokens)
@@ -241,6 +242,17 @@ def _tokens_in(encoding: Encoding, spans: Sequence[Span]) -> NDArray[np.bool_]:
     real = (np.asarray(encoding.special_tokens_mask) == 0) & (offsets[:, 1] > offsets[:, 0])
     wanted = np.asarray(spans, dtype=np.int64).reshape(-1, 2)
     return np.asarray((offsets[:, 0] < wanted[:, 1:]) & (offsets[:, 1] > wanted[:, :1]) & real)
+
+
+def _refuse_graph(checkpoint: Checkpoint, where: str | int, random_seed: int | None) -> None:
+    """Refuse an exported graph, except an encoder's for its last hidden state."""
+    from pytest_genderbias.models.networks.exported import ExportedNetwork
+
+    network = checkpoint.network
+    if isinstance(network, ExportedNetwork) and (
+        where != "last" or random_seed is not None or not network.gives_hidden_states
+    ):
+        network.refuse("hidden states that this suite needs")
 
 
 def untrained(network: PreTrainedModel, seed: int, device: str) -> PreTrainedModel:

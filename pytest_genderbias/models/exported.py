@@ -1,0 +1,66 @@
+"""Load a network that was exported as a graph, with the config and tokenizer beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from pytest_genderbias.errors import ModelError, SettingError
+from pytest_genderbias.models.checkpoints import check_mask_token, load_tokenizer, longest_row
+from pytest_genderbias.models.fingerprint import config_content, fingerprint_tokenizer
+from pytest_genderbias.models.graphs import graph_sha256, open_graph
+from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.sentence_encoders import read_sentence_files
+from pytest_genderbias.models.source import LoadSettings, ModelSource, reading_errors
+
+_EXPORTED = "as exported"  #: the number format of a graph, which decides it itself
+
+
+def load_exported(source: ModelSource, settings: LoadSettings) -> Model:
+    """Load a graph and check that it answers as its config says.
+
+    Raises:
+        ModelError: a part is missing or damaged, the graph does not fit the config or the tokenizer, or another device than the CPU is asked for.
+        SettingError: ``dtype`` asks for a number format.
+    """
+    import torch
+
+    from pytest_genderbias.models.networks.exported import ExportedNetwork
+
+    spec, config = source.spec, source.config
+    assert config is not None
+    if settings.dtype not in ("float32", "auto"):
+        raise SettingError(f"{spec.name} is an exported graph, which keeps its number format; use --bias-dtype=auto")
+    if settings.device not in ("auto", "cpu"):
+        raise ModelError(
+            f"{spec.name} is an exported graph, which runs on the CPU here, not on {settings.device!r}; use --bias-device=cpu"
+        )
+    if config.is_encoder_decoder:
+        raise ModelError(
+            f"{spec.name} has an encoder and a decoder; expected a graph of one: give the checkpoint that it was exported from"
+        )
+    tokenizer = load_tokenizer(spec, settings)
+    check_mask_token(tokenizer, source.role, spec.name)
+    path = Path(spec.target)
+    with reading_errors(spec, "graph"):
+        graph = open_graph(spec.kind, path, torch.get_num_threads())
+        digest = graph_sha256(path)
+    network = ExportedNetwork(config, graph, source.role.kind, spec.name)
+    network.train(False)
+    with reading_errors(spec, "tokenizer"):
+        words = fingerprint_tokenizer(tokenizer)
+    sentences = read_sentence_files(spec)
+    details = {
+        "architecture": ", ".join(config.architectures or [config.model_type]),
+        "tokenizer": words[:16],
+        "dtype": _EXPORTED,
+        "device": "cpu",
+        "runtime": graph.runtime,
+        **sentences.facts,
+    }
+    longest = longest_row(config, tokenizer, sentences.longest)
+    checkpoint = Checkpoint(network, tokenizer, "cpu", longest, sentences.pooling, graph.runtime)
+    content = json.dumps([digest, config_content(config), words, sentences.facts], sort_keys=True, default=str)
+    fingerprint = hashlib.sha256(content.encode()).hexdigest()
+    return Model(spec.name, spec.spec, source.role, fingerprint, details, checkpoint)
