@@ -85,8 +85,13 @@ class RestartPair:
         text = f"{seen}, mean {format_number(values.mean())}, standard deviation {values.std(ddof=1):.3g}"
         if not self.one_checkpoint:
             return text
-        low, high = (format_number(bound) for bound in prediction_bounds(values, LEVEL))
-        return f"{text}; one more checkpoint of that training lies below {low} in 5 %, and above {high} in 5 %"
+        low, high = prediction_bounds(values, LEVEL)
+        alone = float(min(self.then, self.now, key=len)[0])
+        where = "between the two" if low <= alone <= high else f"{'below' if alone < low else 'above'} both"
+        return (
+            f"{text}; one more checkpoint of that training lies below {format_number(low)} in 5 %, and above {format_number(high)} in 5 %: "
+            f"this one lies {where}"
+        )
 
     def settled_by(self, difference: Difference, tolerance: float) -> str:
         """Return what would decide about one checkpoint, or about several; an empty text if nothing but a tolerance would."""
