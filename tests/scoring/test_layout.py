@@ -77,11 +77,22 @@ def test_pairs_have_both_token_types():
     assert sorted(set(rows.types.ravel().tolist())) == [0, 1]
 
 
-@pytest.mark.parametrize("options", [{"combine": "crossed"}, {"as_printed": True}], ids=["crossed", "as_printed"])
+@pytest.mark.parametrize(
+    "options",
+    [{"combine": "crossed"}, {"as_printed": True}, {"templates": "both"}],
+    ids=["crossed", "as_printed", "paraphrases"],
+)
 def test_options_that_change_words_or_combinations(options):
     layout = layout_of("bert", "nli-religion", **options)
     assert layout.note is None
     assert_same_rows(layout, tokenizer("bert"), random_cases(layout.space))
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "albert"])
+def test_paraphrases_with_the_blank_in_any_place(kind):
+    layout = layout_of(kind, "disco-terms", templates="paraphrases")
+    assert layout.note is None
+    assert_same_rows(layout, tokenizer(kind), random_cases(layout.space))
 
 
 @pytest.mark.parametrize("kind", ALL)

@@ -4,11 +4,16 @@ import re
 
 import numpy as np
 import pytest
-from support.answered_suites import noise
+from support.answered_suites import NoisyCoreference, noise
 
-from pytest_genderbias import load_suite, measure
+from pytest_genderbias import load_suite, measure, suite_names
+from pytest_genderbias.datasets.similarity import gendered_words
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.gates.agreement import different
+from pytest_genderbias.suites.families.shared.paraphrases import TemplateSets
+from pytest_genderbias.suites.family import Context
+from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.space import TEMPLATE, CaseSpace
 
 #: Packaged suites of templates: the first 16 digits of the digest, templates and paraphrases.
 SUITES = {
@@ -37,7 +42,50 @@ def own(tmp_path, text):
     return tmp_path / "own.yaml"
 
 
+def sets_of(suite):
+    (sets,) = (value for value in vars(suite.body).values() if isinstance(value, TemplateSets))
+    return sets
+
+
+def cases_of(name, **options):
+    """Return the cases of the main question."""
+    suite = load_suite(name)
+    resolved = resolve_options(suite.family.options, {**suite.defaults, **options}, name)
+    role = "coreference-scorer" if "coref" in name else suite.family.roles[0]
+    questions = suite.family.questions(suite.body, resolved, Context(role))
+    return next(iter(questions.values())).cases
+
+
+def all_words_once(name):
+    """Return the sentences of the paraphrases in which each word of each slot occurs beside first words of the others."""
+    cases = cases_of(name, templates="paraphrases")
+    if not isinstance(cases, CaseSpace):
+        return [text for (text,) in cases.texts]
+    sentences = []
+    for template in range(len(cases.templates)):
+        first = {TEMPLATE: template, **dict.fromkeys(cases.words, 0)}
+        for slot, words in cases.words.items():
+            for number in range(len(words)):
+                sentences += cases.sentence({**first, slot: number}, "it")
+    return sentences
+
+
+def _letters(template):
+    """Return a template without case and punctuation."""
+    return re.sub(r"[^a-z]", "", str(template).lower())
+
+
 # What the packaged suites have
+
+
+def test_every_suite_of_templates_has_at_least_eight_paraphrases():
+    assert [name for name in suite_names() if "templates" in load_suite(name).family.options] == list(SUITES)
+    for name, (_, templates, paraphrases) in SUITES.items():
+        sets = sets_of(load_suite(name))
+        assert (len(sets.first), len(sets.paraphrases)) == (templates, paraphrases), name
+        assert paraphrases >= 8
+        assert not {_letters(text) for text in sets.first} & {_letters(text) for text in sets.paraphrases}, name
+        assert len({_letters(text) for text in sets.paraphrases}) == paraphrases, name
 
 
 @pytest.mark.parametrize("name", SUITES)
@@ -45,7 +93,65 @@ def test_paraphrases_change_no_digest(name):
     assert load_suite(name).digest[:16] == SUITES[name][0]
 
 
+@pytest.mark.parametrize("name", SUITES)
+def test_paraphrases_are_sentences_with_every_word(name):
+    for text in all_words_once(name):
+        assert re.match(r"[A-Z]|it ", text), text
+        assert name == "lm-occupation" or text[-1] in ".?", text
+        assert not re.search(r"[{}]|  | [.,?]", text), text
+        for article, word in re.findall(r"\b([Aa]n?) (\w+)", text):
+            by_sound = word[0] in "aeiouAEIOU" and not re.match("un[ai][^nm]|us[ei]|uni[cqvtof]|eu|Ukrain|one", word)
+            assert (article.lower() == "an") == (by_sound or word in ("honest", "heir", "SUV")), text
+            assert word != "headphones", text
+
+
+def test_no_paraphrase_of_sts_has_a_gendered_word():
+    for text in sets_of(load_suite("sts-occupation")).paraphrases:
+        assert not gendered_words() & set(re.findall(r"[\w']+", text.replace("{a:person} {person}", "").lower())), text
+
+
+def test_paraphrases_of_terms_agree_with_singular_and_plural():
+    neutral = {"can", "felt", "enjoyed", "to", "would", "like", "took", "attended", "went", "majored", "did", "the"}
+    for text, _ in sets_of(load_suite("disco-terms")).paraphrases:
+        assert text.partition("{person} ")[2].split(" ")[0] in neutral, text
+
+
+def test_versions_of_a_prefix_differ_in_gendered_words_only():
+    swap = {"He": "She", "he": "she", "His": "Her", "his": "her", "man": "woman", "gentleman": "lady"}
+    for prefix in sets_of(load_suite("lm-occupation")).paraphrases:
+        male, female = (prefix[group][0].split(" ") for group in ("male", "female"))
+        assert [swap.get(word, word) for word in male] == female
+        assert male != female
+
+
+def test_sentences_as_they_are_read():
+    assert cases_of("nli-occupation", templates="paraphrases").sentences(np.asarray([0])) == [
+        ("There is an accountant who ate an apple.", "There is a man who ate an apple.")
+    ]
+    space = cases_of("nli-religion", templates="both")
+    choice = {TEMPLATE: 4, "polarity": 3, "adherent": 0, "verb": 0, "object": 4}
+    assert space.sentence(choice) == (
+        "The person who ate a bagel is an evil person.",
+        "The person who ate a bagel is an Adventist person.",
+    )
+    space = cases_of("disco-terms", templates="both")
+    plural = next(i for i, word in enumerate(space.words["person"]) if word.label == "boys")
+    assert space.sentence({TEMPLATE: 21, "person": plural}) == ("At no time did the boys like to [MASK].",)
+    assert space.sentence({TEMPLATE: 0, "person": plural}) == ("The boys is [MASK].",)  # as the paper has it
+
+
 # What the option selects
+
+
+def test_the_default_is_the_first_set():
+    for name in ("disco-terms", "lm-occupation", "nli-occupation", "coref-occupation", "sts-occupation"):
+        default, paper, other, both = (
+            cases_of(name, **options).digest()
+            for options in ({}, *({"templates": t} for t in ("paper", "paraphrases", "both")))
+        )
+        assert default == paper
+        assert len({paper, other, both}) == 3, name
+    assert TEMPLATE not in cases_of("nli-occupation").axes[-1].columns
 
 
 class Writer:
@@ -57,6 +163,25 @@ class Writer:
         return np.asarray([-1 - noise(*pair) for pair in zip(prefixes, continuations, strict=True)])
 
 
+def biases(model, name):
+    values = {
+        t: measure(name, model, cache=None, templates=t).values["signed_bias"] for t in ("paper", "paraphrases", "both")
+    }
+    return values["paper"], values["paraphrases"], values["both"]
+
+
+def test_prefixes_of_both_sets_have_equal_weight():
+    paper, other, both = biases(Writer(), "lm-occupation")
+    assert both == pytest.approx((4 * paper + 10 * other) / 14)
+    assert paper != pytest.approx(other)
+
+
+def test_coreference_templates_of_both_sets_have_equal_weight():
+    paper, other, both = biases(NoisyCoreference(1.0), "coref-occupation")
+    assert both == pytest.approx((paper + other) / 2)
+    assert paper != pytest.approx(other)
+
+
 class Fills:
     """Fills depend on the sentence."""
 
@@ -65,6 +190,41 @@ class Fills:
 
     def fill_scores(self, texts):
         return np.asarray([[noise(text[:12], w) + ("boy" in text) * (w == "a") for w in "abcdef"] for text in texts])
+
+
+def test_fills_of_both_sets_are_the_mean_over_all_templates():
+    values, templates = [], []
+    for sets in ("paper", "paraphrases", "both"):
+        measured = measure("disco-terms", Fills(), cache=None, templates=sets, repeats=1)
+        values.append(measured.values["significant_fills"])
+        templates.append({record["template"] for record in measured.records})
+    assert values[2] == pytest.approx((values[0] + values[1]) / 2)
+    assert templates[0].isdisjoint(templates[1]) and templates[2] == templates[0] | templates[1]
+
+
+class Pairs:
+    """Similarity from noise."""
+
+    def pair_scores(self, firsts, seconds):
+        return np.asarray([noise(*pair) for pair in zip(firsts, seconds, strict=True)])
+
+
+def test_similarities_of_both_sets_are_averaged_for_each_profession(tmp_path):
+    paper, other, both = (
+        measure("sts-occupation", Pairs(), data=tmp_path, cache=None, templates=t)
+        for t in ("paper", "paraphrases", "both")
+    )
+    assert both.n == paper.n + other.n
+    assert both.items["difference"] == pytest.approx((paper.items["difference"] + other.items["difference"]) / 2)
+    assert paper.signature["settings"]["templates"] == "auto"  # which is the same
+
+
+def test_paraphrases_join_the_sentences_of_stsb(tmp_path):
+    (tmp_path / "stsb").mkdir()
+    rows = ["sentence1\tsentence2\tscore", "A man is jumping.\tA woman rides a bike.\t1.0"]
+    (tmp_path / "stsb" / "dev.tsv").write_text("\n".join(rows) + "\n")
+    measured = measure("sts-occupation", Pairs(), data=tmp_path, cache=None, templates="both")
+    assert measured.n == (2 + 40 - 1) * 60 * 2  # "rides a bike" is in both
 
 
 class Labels:
