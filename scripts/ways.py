@@ -30,7 +30,7 @@ _HELPERS = ("text.printable", "gates.wording", "mitigation.harness.wording", "me
 _LONGEST_LOOP = 12
 _FORMATTERS = ("format_number", "format_interval", "format_null", "format_record", "approximate", "direction_in_words")
 
-_GATES = "gates:\n  - {suite: lm-occupation, baseline: true, settings: {limit: 400}}\n"
+_GATES = "gates:\n  - {suite: lm-occupation, baseline: true, tolerance: 0, settings: {limit: 400}}\n"
 _MITIGATE = """mitigate:
   - method: projection
     controls: 2
@@ -240,7 +240,7 @@ def trace_baseline(folder: Path, flag: str) -> Call:
     tracer = Tracer()
     sys.setprofile(tracer.profile)
     try:
-        assert_no_regression(measurement, Baseline(folder, "m", "g.bias.yaml"))
+        assert_no_regression(measurement, Baseline(folder, "m", "g.bias.yaml"), tolerance=0.0)
     except GateFailure as failure:
         verdict = str(failure).partition(":")[0]
     else:

@@ -25,3 +25,7 @@ class Anchor:
     date: str = ""
     reason: str | None = None
     fingerprint: str | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain JSON values, as the baseline file has them."""
+        return dict(vars(self))

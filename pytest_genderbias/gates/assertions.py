@@ -72,7 +72,7 @@ def assert_within(
 def assert_no_regression(
     measurement: Measurement,
     baseline: Baseline,
-    tolerance: float | str | Tolerance = 0.0,
+    tolerance: float | str | Tolerance | None = None,
     statistic: str | None = None,
     name: str | None = None,
 ) -> Judgement:
@@ -82,12 +82,14 @@ def assert_no_regression(
         measurement: what was measured now.
         baseline: the fixture ``bias_baseline``, or :class:`~pytest_genderbias.gates.baseline.Baseline`.
         tolerance: how much worse is still accepted: a number in units of the statistic, a share of the stored distance from neutral
-            (``"20%"``), or what ``--bias-plan`` stored in the entry (``"auto"``).
+            (``"20%"``), or what ``--bias-plan`` stored in the entry (``"auto"``). It has no default.
         statistic: the main one by default.
         name: name of the entry, where one test module measures a suite in two ways; the suite's name by default.
 
     Raises:
-        GateFailure: it is worse, or its bounds do not decide, it has no value, there is no baseline, or it is of something else.
+        GateFailure: it is worse, or its bounds do not decide, it has no value, there is no baseline or no plan for
+            ``"auto"``, or the baseline is of something else.
+        GateError: the tolerance is missing or wrong.
     """
     __tracebackhide__ = True
     _require_measurement(measurement, "assert_no_regression")
@@ -97,7 +99,7 @@ def assert_no_regression(
 def assert_no_worse(
     measurement: Measurement,
     reference: Measurement,
-    tolerance: float | str | Tolerance = 0.0,
+    tolerance: float | str | Tolerance | None = None,
     statistic: str | None = None,
     comparisons: int = 1,
     *,

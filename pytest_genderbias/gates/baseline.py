@@ -107,7 +107,7 @@ class Baseline:
     def judge(
         self,
         measurement: Measurement,
-        tolerance: float | str | Tolerance = 0.0,
+        tolerance: float | str | Tolerance | None = None,
         statistic: str | None = None,
         name: str | None = None,
     ) -> Judgement:
@@ -116,13 +116,13 @@ class Baseline:
         Args:
             measurement: the measurement of today.
             tolerance: how much worse is accepted: a number in units of the statistic, a share of the stored distance from neutral
-                (``"20%"``), or what ``--bias-plan`` stored in the entry (``"auto"``).
+                (``"20%"``), or what ``--bias-plan`` stored in the entry (``"auto"``). It has no default.
             statistic: the main one by default.
             name: name of the entry; the suite's name by default.
 
         Raises:
             BaselineError: a file of the baseline cannot be read.
-            GateError: the tolerance is wrong, scoring stopped early, or another measurement claims the entry.
+            GateError: the tolerance is missing or wrong, scoring stopped early, or another measurement claims the entry.
         """
         written = read_tolerance(tolerance)
         statistic = measurement.statistic(statistic)
@@ -132,9 +132,6 @@ class Baseline:
             )
         entry_name = name or measurement.suite
         self._claim(entry_name, measurement)
-        judged = self.judged.setdefault(entry_name, {})
-        amount = self.amounts(measurement, {statistic: [written]}, entry_name)[statistic]
-        judged[statistic] = min(amount, judged.get(statistic, amount))
         finding = self._find(measurement, written, statistic, entry_name)
         return make_judgement(measurement, statistic, finding, name)
 
@@ -154,14 +151,16 @@ class Baseline:
             BaselineError: the file of the baseline cannot be read.
         """
         entry = self.stored(name)
-        values = measurement.values if entry is None or self.update == "all" else entry.values
         return {
-            statistic: min(
-                _amount(_margin(entry, measurement, statistic, tolerance, values.get(statistic)))
-                for tolerance in several
-            )
+            statistic: min(self._lasting_amount(entry, measurement, statistic, tolerance) for tolerance in several)
             for statistic, several in tolerances.items()
         }
+
+    def _lasting_amount(
+        self, entry: BaselineEntry | None, measurement: Measurement, statistic: str, tolerance: Tolerance
+    ) -> float:
+        values = measurement.values if entry is None or self.update == "all" else entry.values
+        return _amount(_margin(entry, measurement, statistic, tolerance, values.get(statistic)))
 
     def overlooked(self, name: str, gates: Mapping[str, float] | None = None) -> dict[str, AcceptedValue]:
         """Return what an update would accept unseen: worse values of gated statistics of an entry that were not judged.
@@ -203,6 +202,9 @@ class Baseline:
                     raise
             else:
                 self.against.setdefault(name, state_of(entry))
+                amount = self._lasting_amount(entry, measurement, statistic, tolerance)
+                judged = self.judged.setdefault(name, {})
+                judged[statistic] = min(amount, judged.get(statistic, amount))
                 return finding
 
     def _find_by(

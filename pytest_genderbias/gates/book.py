@@ -29,7 +29,7 @@ from pytest_genderbias.gates.item_file import (
 from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.gates.tolerance import PlannedMargin
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import as_plain, read_dataclass, read_mapping
+from pytest_genderbias.measurement.plain_data import read_dataclass, read_mapping
 from pytest_genderbias.models.spec import portable_spec
 from pytest_genderbias.text.plain_files import open_regular, read_whole, reason
 from pytest_genderbias.text.strict_json import parse_json
@@ -40,7 +40,6 @@ _RESTORE = "restore it from version control, or mend it; deleting it would lose 
 _RESTORE_ITEMS = "restore it from version control, or run with --bias-update"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _ALWAYS_WRITTEN = ("suite", *MUST_AGREE, "model", "values", "items_sha256")
-_WHERE_THERE_IS_SOME = ("accepted", "gated", "date", "planned", "anchor")
 
 
 @dataclass(frozen=True)
@@ -89,8 +88,14 @@ class BaselineEntry:
     def to_dict(self) -> dict[str, object]:
         """Return the entry as the JSON file has it; what an earlier version did not write only where there is some."""
         content = {key: vars(self)[key] for key in _ALWAYS_WRITTEN}
-        content.update({key: as_plain(vars(self)[key]) for key in _WHERE_THERE_IS_SOME if vars(self)[key]})
-        return {**content, **self.other}
+        later = {
+            "accepted": [note.to_dict() for note in self.accepted],
+            "gated": dict(self.gated),
+            "date": self.date,
+            "planned": {statistic: margin.to_dict() for statistic, margin in self.planned.items()},
+            "anchor": None if self.anchor is None else self.anchor.to_dict(),
+        }
+        return {**content, **{key: value for key, value in later.items() if value}, **self.other}
 
     @classmethod
     def from_dict(cls, data: object, where: str = "baseline entry") -> BaselineEntry:

@@ -34,7 +34,7 @@ UNDECIDED, SAME = "undecided", "the same"
 def judge_no_worse(
     measurement: Measurement,
     reference: Measurement,
-    tolerance: float | str | Tolerance = 0.0,
+    tolerance: float | str | Tolerance | None = None,
     statistic: str | None = None,
     correction: Correction = Correction(),  # noqa: B008 - frozen
     label: str | None = None,
@@ -46,14 +46,14 @@ def judge_no_worse(
         measurement: of the model that should not be worse.
         reference: of the other, with the same suite, settings and sample.
         tolerance: how much worse is accepted: a number in units of the statistic, a share of the other model's distance from neutral
-            (``"20%"``), or the planned one (``"auto"``).
+            (``"20%"``), or the planned one (``"auto"``). It has no default.
         statistic: the main one by default.
         correction: the comparisons that ``regressed`` is corrected for; none by default.
         label: name of the gate, to tell it from others on the same statistic.
         planned: what ``--bias-plan`` stored for the statistic.
 
     Raises:
-        GateError: the tolerance is wrong, or scoring of one of them stopped when other gates were decided.
+        GateError: the tolerance is missing or wrong, or scoring of one of them stopped when other gates were decided.
     """
     if measurement.stopped or reference.stopped:
         raise GateError(

@@ -328,7 +328,7 @@ def _read_tolerance(entry: LocatedMap, compares: bool) -> Tolerance:
             raise error_at(entry, "tolerance", "'tolerance' goes with 'baseline: true' or 'no_worse_than'")
         return Tolerance()
     try:
-        return read_tolerance(0.0 if tolerance is None else tolerance)
+        return read_tolerance(tolerance)
     except GateError as error:
         raise error_at(entry, "tolerance", str(error)) from None
 

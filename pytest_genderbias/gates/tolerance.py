@@ -95,6 +95,10 @@ class PlannedMargin:
     date: str = ""
     measured: Mapping[str, object] = field(default_factory=dict)
 
+    def to_dict(self) -> dict[str, object]:
+        """Return plain JSON values, as the baseline file has them."""
+        return dict(vars(self))
+
 
 def read_tolerance(written: object) -> Tolerance:
     """Return a tolerance from a number, a text such as ``20%`` or ``auto``, or a tolerance.

@@ -130,7 +130,7 @@ class Settings:
     tolerance: Tolerance = value(
         "--bias-tolerance", "X|X%|auto", parse.tolerance,
         "how much worse a suite of --bias-suite may be than its baseline, or than the model of --bias-no-worse-than: X in units of the "
-        "statistic, X percent of the distance from neutral then, or (auto) what --bias-plan stored in the baseline", default="0",
+        "statistic, X percent of the distance from neutral then, or (auto) what --bias-plan stored in the baseline", default="auto",
     )  # fmt: skip
     runs: Path | None = value(
         "--bias-runs", "DIR", parse.writable_folder,

@@ -65,11 +65,11 @@ class Neutral:
 def test_two_measurements_cannot_claim_one_entry(tmp_path: Path) -> None:
     baseline = Baseline(tmp_path, "m", "test_x.py", update="all")
     first, second = (measure("nli-religion", Neutral(0.5), limit=n, cache=None) for n in (100, 200))
-    assert_no_regression(first, baseline)
-    assert_no_regression(first, baseline, statistic="fraction_neutral")
+    assert_no_regression(first, baseline, tolerance=0.0)
+    assert_no_regression(first, baseline, statistic="fraction_neutral", tolerance=0.0)
     with pytest.raises(GateError, match="give one of them another name="):
-        assert_no_regression(second, baseline)
-    assert_no_regression(second, baseline, name="nli-religion-200")
+        assert_no_regression(second, baseline, tolerance=0.0)
+    assert_no_regression(second, baseline, name="nli-religion-200", tolerance=0.0)
     assert set(baseline.measured) == {"nli-religion", "nli-religion-200"}
 
 
@@ -78,7 +78,9 @@ def test_tolerance_is_absolute_and_float_noise_is_none(tmp_path: Path) -> None:
     write_entries(tmp_path, "m", "t.py", {"nli-religion": entry_of(old)})
     baseline = Baseline(tmp_path, "m", "t.py")
     assert (
-        assert_no_regression(measure("nli-religion", Neutral(0.5 - 5e-7), limit=100, cache=None), baseline).verdict
+        assert_no_regression(
+            measure("nli-religion", Neutral(0.5 - 5e-7), limit=100, cache=None), baseline, tolerance=0.0
+        ).verdict
         == "unchanged"
     )
     worse = measure("nli-religion", Neutral(0.45), limit=100, cache=None)
@@ -138,7 +140,7 @@ def test_a_baseline_of_raw_items_is_judged_as_one_of_sums(tmp_path: Path) -> Non
         judged = []
         for folder, one in (("new", new), ("old", old)):
             path = write_entries(tmp_path / folder, "m", "t.py", {suite: one})
-            judged.append(Baseline(tmp_path / folder, "m", "t.py").judge(now, statistic=then.main))
+            judged.append(Baseline(tmp_path / folder, "m", "t.py").judge(now, statistic=then.main, tolerance=0.0))
             assert to_write(path, suite, entry_of(then), read_book(path)[suite]) is None
         now_judged, before = (replace(judgement, text=judgement.text.replace("old", "new")) for judgement in judged)
         assert now_judged == before
@@ -198,7 +200,7 @@ def test_an_entry_of_another_form_is_one_error(tmp_path: Path, key: str, value: 
     data["entries"]["nli-religion"][key] = value
     path.write_text(json.dumps(data))
     with pytest.raises(BaselineError) as caught:
-        Baseline(tmp_path, "m", "t.py").judge(measurement)
+        Baseline(tmp_path, "m", "t.py").judge(measurement, tolerance=0.0)
     assert str(caught.value).startswith(f"{path}: {message}")
     assert "restore it from version control, or mend it; deleting it would lose the reasons" in str(caught.value)
 
@@ -226,10 +228,10 @@ def test_data_of_another_statistic_do_not_keep_this_one_from_being_compared(tmp_
     baseline = Baseline(tmp_path, "m", "t")
     found = measure("sts-occupation", Lengths(), data=tmp_path, **how)
     assert found.values["accuracy"] is not None
-    assert baseline.judge(found).verdict == "unchanged"
-    assert baseline.judge(found, statistic="accuracy").verdict == "not comparable"
+    assert baseline.judge(found, tolerance=0.0).verdict == "unchanged"
+    assert baseline.judge(found, statistic="accuracy", tolerance=0.0).verdict == "not comparable"
     other = measure("sts-occupation", Lengths(), cache=None, templates="own", limit=600, seed=1)
-    assert Baseline(tmp_path, "m", "t").judge(other).verdict == "not comparable"
+    assert Baseline(tmp_path, "m", "t").judge(other, tolerance=0.0).verdict == "not comparable"
 
 
 def test_a_stored_baseline_is_judged_without_the_families(tmp_path: Path) -> None:
@@ -242,10 +244,10 @@ def test_a_stored_baseline_is_judged_without_the_families(tmp_path: Path) -> Non
         "from pytest_genderbias.gates.baseline import Baseline\n"
         "from pytest_genderbias.measurement.measurement import Measurement\n"
         "now = Measurement.from_dict(json.loads(Path(sys.argv[1], 'now.json').read_text()))\n"
-        "print(json.dumps(Baseline(Path(sys.argv[1], 'b'), 'm', 't.py').judge(now).to_dict()))\n"
+        "print(json.dumps(Baseline(Path(sys.argv[1], 'b'), 'm', 't.py').judge(now, 0).to_dict()))\n"
         "assert 'pytest_genderbias.suites.registry' not in sys.modules and 'pytest' not in sys.modules\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
-    here = Baseline(tmp_path / "b", "m", "t.py").judge(now)
+    here = Baseline(tmp_path / "b", "m", "t.py").judge(now, tolerance=0.0)
     assert json.loads(done.stdout) == json.loads(json.dumps(here.to_dict()))
     assert here.over == "occupations"

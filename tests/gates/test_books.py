@@ -181,10 +181,10 @@ def test_a_value_that_was_edited_cannot_be_used_to_accept_a_worse_one_without_a_
     edited = book.read_bytes()
     baseline = Baseline(tmp_path, "m", "t.py", update="all")
     with pytest.raises(InconsistentEntryError):
-        baseline.judge(hand_made(0.2))
+        baseline.judge(hand_made(0.2), tolerance=0.0)
     assert baseline.entries() == {} and book.read_bytes() == edited
     accepting = Baseline(tmp_path, "m", "t.py", update="all", reason="both files were lost")
-    assert accepting.judge(hand_made(0.2)).verdict == "updated"
+    assert accepting.judge(hand_made(0.2), tolerance=0.0).verdict == "updated"
     write_entries(tmp_path, "m", "t.py", accepting.entries())
     assert judge(tmp_path, 0.2).verdict == "unchanged"
 
@@ -237,7 +237,7 @@ def test_an_entry_holds_no_absolute_path(tmp_path: Path) -> None:
 def test_a_value_that_is_no_number_is_not_written(tmp_path: Path) -> None:
     no_number = hand_made(values={"share": float("nan")})
     baseline = Baseline(tmp_path, "m", "t.py", update="all")
-    found = baseline.judge(no_number)
+    found = baseline.judge(no_number, tolerance=0.0)
     assert (found.verdict, Policy().fails(found), baseline.entries()) == ("no value", True, {})
     with pytest.raises(BaselineError, match="a baseline has finite values, share is nan"):
         entry_of(no_number)
@@ -376,7 +376,7 @@ def test_a_judge_follows_a_run_that_replaces_the_entry_meanwhile(
         return counted(self)
 
     monkeypatch.setattr(Baseline, "_counted_books", replaced)
-    found = baseline.judge(hand_made(0.05))
+    found = baseline.judge(hand_made(0.05), tolerance=0.0)
     assert found.verdict == "unchanged" and "share 0.3 -> 0.3" in found.text
 
 
@@ -393,7 +393,9 @@ def test_a_verdict_on_an_entry_that_another_run_changed_meanwhile_writes_nothing
     if update == "all":
         stored_book(tmp_path, 0.1)
     baseline = Baseline(tmp_path, "m", "t.py", update=update)
-    assert baseline.judge(hand_made(0.05)).verdict == "updated", "better than what is stored, or the first"
+    assert baseline.judge(hand_made(0.05), tolerance=0.0).verdict == "updated", (
+        "better than what is stored, or the first"
+    )
     book = stored_book(tmp_path, 0.0)  # the other run: better still, so that 0.05 would need a reason now
     before = book.read_bytes()
     accept(tmp_path, proposals_of(baseline), {}, update == "new", messages := Messages())

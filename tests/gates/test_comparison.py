@@ -74,11 +74,13 @@ def test_a_comparison_is_that_of_the_gate() -> None:
     rows, left_out = compare_models(sent(a, b), ["a", "b"])
     assert not left_out
     [row] = main_of(rows)
-    judged = judge_no_worse(b, a)
+    judged = judge_no_worse(b, a, tolerance=0.0)
     assert judged.interval is not None
     assert (row.low, row.high, row.over) == (judged.interval.low, judged.interval.high, judged.over)
     assert row.worsening == pytest.approx(row.first_value - row.other_value)  # higher is better  # type: ignore[operator]
-    back = judge_no_worse(a, b)  # of the two one-sided p values one is that of the gate the other way round
+    back = judge_no_worse(
+        a, b, tolerance=0.0
+    )  # of the two one-sided p values one is that of the gate the other way round
     assert row.p == pytest.approx(min(1.0, 2 * min(judged.p, back.p)), abs=2e-3)  # type: ignore[type-var]
 
 
@@ -143,7 +145,7 @@ def test_one_model_under_two_names_is_the_same() -> None:
     [row] = main_of(rows)
     assert (row.better, row.worsening, row.p, row.moved) == ("the same", 0.0, 1.0, 0)
     assert "the same in every item" in make_comparison_table([row])
-    judged = judge_no_worse(classified("b", 1), classified("a", 1))
+    judged = judge_no_worse(classified("b", 1), classified("a", 1), tolerance=0.0)
     assert (judged.verdict, Policy().fails(judged)) == ("unchanged", False)
     assert "the same in every item" in judged.text
 
@@ -180,17 +182,17 @@ def test_what_is_said_of_restarts_is_one_figure() -> None:
 
 
 def test_two_restarts_that_do_not_differ_are_undecided() -> None:
-    two = judge_no_worse(trained("b", 0.5, 0.5), trained("a", 0.6, 0.6))
+    two = judge_no_worse(trained("b", 0.5, 0.5), trained("a", 0.6, 0.6), tolerance=0.0)
     assert (two.verdict, two.over) == ("inconclusive", "other restarts")
     assert two.settled_by == "three restarts or more, better five (seeds: 5), on both sides"
     assert "no two restarts of a side differ" in two.text
-    assert judge_no_worse(trained("b", 0.6, 0.6), trained("a", 0.6, 0.6)).verdict == "unchanged"
+    assert judge_no_worse(trained("b", 0.6, 0.6), trained("a", 0.6, 0.6), tolerance=0.0).verdict == "unchanged"
     whole = [replace(m, n=m.n_total) for m in (trained("a", 0.6, 0.6), trained("b", 0.5, 0.5))]
-    assert judge_no_worse(whole[1], whole[0]).verdict == "inconclusive"
+    assert judge_no_worse(whole[1], whole[0], tolerance=0.0).verdict == "inconclusive"
     [row] = main_of(compare_models(sent(*whole), ["a", "b"])[0])
     assert (row.better, row.low) == ("undecided", None)
     assert row.method.endswith("three on each are needed")
-    many = judge_no_worse(trained("b", *[0.5] * 5), trained("a", *[0.6] * 5))
+    many = judge_no_worse(trained("b", *[0.5] * 5), trained("a", *[0.6] * 5), tolerance=0.0)
     assert (many.verdict, many.p) == ("regressed", pytest.approx(1 / 252))
 
 
@@ -209,7 +211,7 @@ def test_one_rule_for_the_number_of_comparisons() -> None:
         recorded: list[tuple[Judgement, str]] = []
         referee = Referee(Policy(correct_for=correct_for), lambda *settled, to=recorded: to.append(settled))
         with refereed_by(referee), suppress(GateFailure):
-            assert_no_worse(planted, a, comparisons=2)
+            assert_no_worse(planted, a, comparisons=2, tolerance=0.0)
         assert [judgement.tests for judgement, _ in recorded] == [number]
 
 
@@ -234,8 +236,8 @@ def test_a_verdict_that_no_p_can_reach_is_said_to_be_so() -> None:
 
 def test_the_text_says_that_a_gate_cannot_regress() -> None:
     planted, a = classified("b", 1, 0.05), classified("a", 1)
-    assert judge_no_worse(planted, a, correction=Correction(500)).verdict == "regressed"
-    judged = judge_no_worse(planted, a, correction=Correction(10**60))
+    assert judge_no_worse(planted, a, correction=Correction(500), tolerance=0.0).verdict == "regressed"
+    judged = judge_no_worse(planted, a, correction=Correction(10**60), tolerance=0.0)
     assert judged.verdict == "inconclusive"
     assert "no p of this method is small enough for 'regressed' with 1" in judged.text
     assert "fewer comparisons (--bias-correct-for: now 1" in judged.settled_by
@@ -244,7 +246,7 @@ def test_the_text_says_that_a_gate_cannot_regress() -> None:
 @pytest.mark.parametrize(("n", "part"), [(1000, "1,000 of 1,936,512"), (1_936_512, "all of them")])
 def test_what_is_compared_as_it_is_says_how_much_of_the_suite(n: int, part: str) -> None:
     a, b = (replace(classified(name, 1), items={}, sums=SumsByStatistic({}), n=n) for name in "ab")
-    judged = judge_no_worse(b, a)
+    judged = judge_no_worse(b, a, tolerance=0.0)
     assert (judged.verdict, judged.over) == ("pass", f"the suite's cases, {part}")
     assert f"on the suite's own cases, {part}, and no other items" in judged.text
 
@@ -300,9 +302,9 @@ def test_models_of_other_tokenizers_compare(checkpoint: Any) -> None:
 def test_a_planted_difference_is_found() -> None:
     planted, a = classified("b", 1, 0.05), classified("a", 1)
     with pytest.raises(GateFailure, match=r"regressed: nli-occupation on b: net_neutral .* 0\.05 worse"):
-        assert_no_worse(planted, a)
+        assert_no_worse(planted, a, tolerance=0.0)
     assert assert_no_worse(planted, a, tolerance=0.06).verdict == "pass"
-    assert assert_no_worse(a, planted).verdict == "pass"  # a better model puts nothing out of date
+    assert assert_no_worse(a, planted, tolerance=0.0).verdict == "pass"  # a better model puts nothing out of date
 
 
 def test_a_sample_of_what_has_no_items_is_undecided() -> None:
@@ -322,7 +324,7 @@ def test_a_sample_of_what_has_no_items_is_undecided() -> None:
 GATES = """
 gates:
   - {suite: tiny-nli.yaml, no_worse_than: a, tolerance: 0.01}
-  - {suite: tiny-nli.yaml, statistic: threshold_0.7, no_worse_than: a}
+  - {suite: tiny-nli.yaml, statistic: threshold_0.7, no_worse_than: a, tolerance: 0}
 """
 
 
@@ -379,7 +381,7 @@ IDLE = """
 gates:
   - {suite: tiny-nli.yaml, at_least: 0.1}
   - {suite: tiny-nli.yaml, at_least: 0.1, models: [candidat, other]}
-  - {suite: tiny-nli.yaml, no_worse_than: candidate}
+  - {suite: tiny-nli.yaml, no_worse_than: candidate, tolerance: 0}
 """
 
 
@@ -399,7 +401,12 @@ def test_a_gate_for_other_models_is_skipped_and_one_without_a_model_to_judge_fai
 
 def test_gates_on_one_statistic_can_be_told_apart(jobs: pytest.Pytester) -> None:
     gate = "  - {suite: tiny-nli.yaml, %s, settings: {limit: 300}, name: %s}\n"
-    kinds = {"lax": "at_least: 0.1", "strict": "at_least: 0.2", "last": "baseline: true", "best": "no_worse_than: a"}
+    kinds = {
+        "lax": "at_least: 0.1",
+        "strict": "at_least: 0.2",
+        "last": "baseline: true, tolerance: 0",
+        "best": "no_worse_than: a, tolerance: 0",
+    }
     jobs.path.joinpath("g.bias.yaml").write_text("gates:\n" + "".join(gate % (kinds[name], name) for name in kinds))
     models = model(jobs, "good", "a"), model(jobs, "better", "b")
     jobs.runpytest(*models, "--bias-update")
@@ -412,7 +419,7 @@ def test_gates_on_one_statistic_can_be_told_apart(jobs: pytest.Pytester) -> None
 
 def test_the_table_says_better_and_alike_in_words() -> None:
     def shown(now: Measurement, then: Measurement) -> str:
-        judged = judge_no_worse(now, then)
+        judged = judge_no_worse(now, then, tolerance=0.0)
         return make_table([], [SettledJudgement(judged, "passed")]).splitlines()[2].split("|")[5].strip()
 
     a, b = classified("a", 1), classified("b", 1, 0.05)
@@ -440,7 +447,9 @@ def test_models_take_no_turns_in_memory(jobs: pytest.Pytester, monkeypatch: pyte
     jobs.path.joinpath("other-nli.yaml").write_text(
         jobs.path.joinpath("tiny-nli.yaml").read_text().replace("suite: tiny-nli", "suite: other-nli")
     )
-    jobs.path.joinpath("g.bias.yaml").write_text(GATES + "  - {suite: other-nli.yaml, no_worse_than: a}\n")
+    jobs.path.joinpath("g.bias.yaml").write_text(
+        GATES + "  - {suite: other-nli.yaml, no_worse_than: a, tolerance: 0}\n"
+    )
     a, b = model(jobs, "good", "a"), model(jobs, "worse", "b")
     suites = "--bias-suite=tiny-nli.yaml,other-nli.yaml"
     flag = "--bias-no-worse-than=a"

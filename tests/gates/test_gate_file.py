@@ -21,7 +21,7 @@ gates:
   - {suite: nli-occupation, statistic: threshold_0.7, at_least: 0.4, models: [a]}
   - {suite: disco-names, baseline: true, tolerance: 0.2, name: wide}
   - {suite: disco-names, baseline: true, tolerance: 0.1, name: wide}
-  - {suite: disco-names, no_worse_than: a}
+  - {suite: disco-names, no_worse_than: a, tolerance: 0}
   - {suite: lm-occupation, at_most: 0.3, models: [c]}
 """
 

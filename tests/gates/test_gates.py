@@ -233,7 +233,7 @@ def test_what_is_strict_is_set_for_the_run(whole: Measurement, sampled: Measurem
         baseline = stored(tmp_path, whole)
         better = measure_like(whole, Scatter(worse=-0.1))
         with pytest.raises(GateFailure, match=r"^stale: "):
-            assert_no_regression(better, baseline)
+            assert_no_regression(better, baseline, tolerance=0.0)
 
 
 # Early stopping.
@@ -310,7 +310,7 @@ def test_a_stopped_measurement_says_nothing_of_others(wide: Path, whole: Measure
         judge_limit(found, Limit(at_least=0.4), generalise=True)
     for pair in ((found, found), (whole, found), (found, whole)):
         with pytest.raises(GateError, match="scored only until other gates were decided; compare measurements without"):
-            judge_no_worse(*pair)
+            judge_no_worse(*pair, tolerance=0.0)
     each = [*(measure(wide, Scatter(base), cache=None, limit=64) for base in (0.70, 0.71)), found]
     with pytest.raises(GateError, match="scored only until"):
         judge_limit(combine_restarts(each, range(3)), Limit(at_least=0.4))
@@ -326,7 +326,7 @@ def test_the_table_shows_the_longest_of_several_measurements(wide: Path, whole: 
 def test_a_stopped_measurement_is_no_baseline(wide: Path, tmp_path: Path) -> None:
     found = measure(wide, Scatter(), cache=None, until=until(net_neutral=Limit(at_least=0.4)))
     with pytest.raises(GateError, match="scored only until other gates were decided"):
-        Baseline(tmp_path, "m", "t.py", update="all").judge(found)
+        Baseline(tmp_path, "m", "t.py", update="all").judge(found, tolerance=0.0)
 
 
 # Against a baseline.
@@ -353,7 +353,7 @@ def _suite_files(wide: Path) -> None:
 
 def test_an_unchanged_model_is_the_same_in_every_item(whole: Measurement, tmp_path: Path) -> None:
     for same in (Scatter(), Scatter(noise=1e-10)):  # the second hangs a little on how many pairs are asked at a time
-        found = stored(tmp_path, whole).judge(measure_like(whole, same))
+        found = stored(tmp_path, whole).judge(measure_like(whole, same), tolerance=0.0)
         assert (found.verdict, found.p) == ("unchanged", 1.0)
         assert "(20 of them, 0 moved; the same in every item)" in found.text
 
@@ -381,7 +381,7 @@ def test_too_few_items_leave_the_suite_itself(wide: Path, tmp_path: Path) -> Non
     assert "3 premise words in common say nothing of others, 5 are needed" in found.text
     assert baseline.judge(measure_like(few, Scatter(worse=0.05)), tolerance=0.06).verdict == "pass"
     part = measure_like(few, Scatter(), limit=100)
-    found = stored(tmp_path, part).judge(measure_like(few, Scatter(worse=0.05), limit=100))
+    found = stored(tmp_path, part).judge(measure_like(few, Scatter(worse=0.05), limit=100), tolerance=0.0)
     assert (found.verdict, found.settled_by) == ("inconclusive", "all 264 cases (no limit), in a new baseline")
 
 
@@ -389,7 +389,7 @@ def test_items_that_were_too_large_to_be_stored(
     whole: Measurement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(item_file, "MOST_ITEM_BYTES", 10)
-    found = stored(tmp_path, whole).judge(measure_like(whole, Scatter(worse=0.05)))
+    found = stored(tmp_path, whole).judge(measure_like(whole, Scatter(worse=0.05)), tolerance=0.0)
     assert (found.verdict, found.over) == ("regressed", "the suite's cases, all of them")
     assert "the statistics of its items take more than 512 KiB and were not stored" in found.text
     assert not list(tmp_path.rglob("*.npz"))
@@ -404,7 +404,7 @@ def test_item_files_are_whole_or_one_error(whole: Measurement, tmp_path: Path, c
         BaselineError,
         match=rf"t.py.wide.[0-9a-f]{{8}}.npz{message}.*restore it from version control, or run with --bias-update",
     ):
-        baseline.judge(whole)
+        baseline.judge(whole, tolerance=0.0)
 
 
 def test_the_family_changes_only_what_is_called_regressed(whole: Measurement, tmp_path: Path) -> None:
@@ -419,7 +419,7 @@ def test_the_family_changes_only_what_is_called_regressed(whole: Measurement, tm
         found = baseline.judge(worse, tolerance=0.01)
         assert (found.tests, found.verdict) == (number, "inconclusive" if number == 10**6 else "regressed")
         assert Baseline(tmp_path, "m", "t.py", correct_for=family).judge(worse, tolerance=0.06).verdict == "pass"
-        assert Baseline(tmp_path, "m", "t.py", correct_for=family).judge(better).verdict == "stale"
+        assert Baseline(tmp_path, "m", "t.py", correct_for=family).judge(better, tolerance=0.0).verdict == "stale"
         assert found.p == pytest.approx(0.5**20), "all items are worse, whatever the family"
 
 
@@ -434,7 +434,7 @@ def test_the_family_changes_only_what_is_called_regressed(whole: Measurement, tm
 def test_not_comparable_names_what_differs_and_nothing_else(
     whole: Measurement, tmp_path: Path, change: dict[str, Any], named: list[str]
 ) -> None:
-    found = stored(tmp_path, whole).judge(measure_like(whole, Scatter(), **change))
+    found = stored(tmp_path, whole).judge(measure_like(whole, Scatter(), **change), tolerance=0.0)
     assert (found.verdict, Policy().fails(found), found.p) == ("not comparable", True, None)
     assert f"is of something else ({'; '.join(named)}); run with --bias-update" in found.text
 
@@ -442,18 +442,18 @@ def test_not_comparable_names_what_differs_and_nothing_else(
 def test_restarts_against_restarts(wide: Path, tmp_path: Path) -> None:
     then = restarts(wide, 0.70, 0.72, 0.71)
     baseline = stored(tmp_path, then)
-    same = baseline.judge(restarts(wide, 0.70, 0.72, 0.71))
+    same = baseline.judge(restarts(wide, 0.70, 0.72, 0.71), tolerance=0.0)
     assert (same.verdict, same.over, same.difference) == ("unchanged", "restarts, on these 200 cases", 0.0)
     assert "judged for other restarts, on these 200 cases" in same.text
     assert "the same in every restart" in same.text
-    others = baseline.judge(restarts(wide, 0.71, 0.70, 0.72))
+    others = baseline.judge(restarts(wide, 0.71, 0.70, 0.72), tolerance=0.0)
     assert others.verdict == "inconclusive", "as good on average, with tolerance 0"
     assert baseline.judge(restarts(wide, 0.71, 0.70, 0.72), tolerance=0.05).verdict == "pass"
     worse = baseline.judge(restarts(wide, 0.60, 0.62, 0.61), tolerance=0.05)
     assert worse.verdict == "regressed" and "Welch's t over restarts" in worse.text
     assert baseline.judge(restarts(wide, 0.80, 0.82, 0.81), tolerance=0.05).verdict == "stale"
     assert "--bias-model=Scatter=runs/{seed} --bias-update" in worse.text, "the command that accepts it names them all"
-    more = Baseline(tmp_path, "m", "t.py").judge(restarts(wide, 0.70, 0.72, 0.71, 0.70))
+    more = Baseline(tmp_path, "m", "t.py").judge(restarts(wide, 0.70, 0.72, 0.71, 0.70), tolerance=0.0)
     assert (more.verdict, "setting: restarts 3 stored, 4 now" in more.text) == ("not comparable", True)
 
 

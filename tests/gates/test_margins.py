@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from support.hand_made import hand_made
 
-from pytest_genderbias import Baseline
-from pytest_genderbias.errors import BaselineError
+from pytest_genderbias import Baseline, assert_no_regression, assert_no_worse
+from pytest_genderbias.errors import BaselineError, GateError
 from pytest_genderbias.gates.anchor import Anchor
 from pytest_genderbias.gates.book import BaselineEntry, book_path, entry_of, items_path, read_book
 from pytest_genderbias.gates.book_update import to_write, write_entries, write_margins
@@ -133,6 +133,17 @@ def test_auto_without_a_plan_fails_and_names_the_flag(tmp_path: Path) -> None:
     assert between.verdict == "missing" and "run pytest with --bias-plan" in between.text
     planned = judge_no_worse(hand_made(0.03), hand_made(), "auto", planned=PlannedMargin(0.04))
     assert planned.verdict == "pass" and "tolerance 0.04 (auto, as planned)" in planned.text
+
+
+def test_a_comparison_without_a_tolerance_is_an_error(tmp_path: Path) -> None:
+    for compare in (
+        lambda: stored(tmp_path).judge(hand_made()),
+        lambda: judge_no_worse(hand_made(), hand_made()),
+        lambda: assert_no_regression(hand_made(), stored(tmp_path), statistic="share"),
+        lambda: assert_no_worse(hand_made(), hand_made()),
+    ):
+        with pytest.raises(GateError, match=r"a comparison needs a tolerance: .* run pytest with --bias-plan"):
+            compare()
 
 
 def test_an_update_keeps_the_plan_and_asks_for_a_reason_beyond_it(tmp_path: Path) -> None:

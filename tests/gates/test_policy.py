@@ -71,9 +71,9 @@ def judges(folder: Path, now: Measurement, better: Measurement) -> list[Callable
     updated = baseline_of(folder / "updated", better, update="all", reason="why")
     return [
         lambda: judge_limit(now, Limit(at_least=now.value)),
-        lambda: before.judge(better),
-        lambda: updated.judge(now),
-        lambda: judge_no_worse(now, better),
+        lambda: before.judge(better, tolerance=0.0),
+        lambda: updated.judge(now, tolerance=0.0),
+        lambda: judge_no_worse(now, better, tolerance=0.0),
     ]
 
 
@@ -99,9 +99,11 @@ def test_a_judgement_does_not_depend_on_what_ran_before(now: Measurement, better
 def test_a_second_statistic_of_an_entry_is_judged_alone(now: Measurement, better: Measurement, tmp_path: Path) -> None:
     together = baseline_of(tmp_path, better, update="all", reason="why")
     alone = baseline_of(tmp_path, better, update="all", reason="why")
-    together.judge(now)
-    assert together.judge(now, statistic="fraction_neutral") == alone.judge(now, statistic="fraction_neutral")
-    together.judge(now)
+    together.judge(now, tolerance=0.0)
+    assert together.judge(now, statistic="fraction_neutral", tolerance=0.0) == alone.judge(
+        now, statistic="fraction_neutral", tolerance=0.0
+    )
+    together.judge(now, tolerance=0.0)
     [notes] = together.accepted.values()
     assert [note.statistic for note in notes].count("net_neutral") == 1
 
@@ -127,7 +129,7 @@ def test_comparisons_travel_as_plain_data(now: Measurement, better: Measurement)
 
 
 def test_the_policy_holds_in_other_threads(now: Measurement, better: Measurement, tmp_path: Path) -> None:
-    stale = baseline_of(tmp_path, now).judge(better)
+    stale = baseline_of(tmp_path, now).judge(better, tolerance=0.0)
     recorded: list[tuple[Judgement, str]] = []
     referee = Referee(Policy(stale="fail"), lambda *settled: recorded.append(settled))
     with ThreadPoolExecutor(1) as pool:
@@ -142,7 +144,7 @@ def test_the_policy_holds_in_other_threads(now: Measurement, better: Measurement
 def test_tests_side_by_side_in_threads_have_their_own_referees(
     now: Measurement, better: Measurement, tmp_path: Path
 ) -> None:
-    stale = baseline_of(tmp_path, now).judge(better)
+    stale = baseline_of(tmp_path, now).judge(better, tolerance=0.0)
     recorded: dict[str, list[str]] = {"fail": [], "warn": []}
     both = threading.Barrier(2)
 

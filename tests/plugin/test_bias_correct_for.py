@@ -13,7 +13,7 @@ SUITES = "--bias-suite=tiny-nli.yaml,tiny-lm.yaml"
 GATES = """
 gates:
   - {suite: tiny-nli.yaml, no_worse_than: a, tolerance: 0.01}
-  - {suite: tiny-nli.yaml, statistic: threshold_0.7, no_worse_than: a}
+  - {suite: tiny-nli.yaml, statistic: threshold_0.7, no_worse_than: a, tolerance: 0}
 """
 
 
@@ -26,11 +26,11 @@ def test_the_flag_holds_for_gate_files_flags_and_python(
         "from pytest_genderbias import assert_no_worse\n"
         "def test_it(bias_measure):\n"
         "    found = bias_measure('tiny-nli.yaml')\n"
-        "    assert_no_worse(found, found, comparisons=2)\n"
+        "    assert_no_worse(found, found, 0, comparisons=2)\n"
     )
     models = [model(jobs, which, name) for which, name in (("good", "a"), ("good", "b"))]
     for i, arguments in enumerate(
-        (["g.bias.yaml"], [SUITES, "--bias-no-worse-than=a", "-k", "nli:b"], ["-k", "test_it"])
+        (["g.bias.yaml"], [SUITES, "--bias-no-worse-than=a", "--bias-tolerance=0", "-k", "nli:b"], ["-k", "test_it"])
     ):
         jobs.runpytest(*models, *flag, *arguments, "--bias-json=r.json")
         judged = json.loads((jobs.path / "r.json").read_text())["judgements"]

@@ -12,7 +12,9 @@ SUITES = "--bias-suite=tiny-nli.yaml,tiny-lm.yaml"
 
 def test_no_suite_may_be_worse_than_a_named_model(jobs: pytest.Pytester) -> None:
     models = model(jobs, "good", "a"), model(jobs, "worse", "b"), model(jobs, "better", "c")
-    result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", "--bias-stale=fail")
+    result = jobs.runpytest(
+        "--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", "--bias-tolerance=0", "--bias-stale=fail"
+    )
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(
         [
@@ -35,7 +37,7 @@ def test_the_verdict_hangs_on_the_flags_alone(jobs: pytest.Pytester) -> None:
     }
     found = {}
     for name, arguments in runs.items():
-        jobs.runpytest(SUITES, *arguments, "--bias-no-worse-than=a", f"--bias-json={name}.json")
+        jobs.runpytest(SUITES, *arguments, "--bias-no-worse-than=a", "--bias-tolerance=0", f"--bias-json={name}.json")
         found[name] = json.loads((jobs.path / f"{name}.json").read_text())
     judged = found["whole"]["judgements"]
     assert [(one["verdict"], one["tests"]) for one in judged] == [("inconclusive", 2)]  # two suites, one other model
@@ -45,7 +47,7 @@ def test_the_verdict_hangs_on_the_flags_alone(jobs: pytest.Pytester) -> None:
 
 def test_a_suite_that_does_not_apply_to_the_reference_fails(jobs: pytest.Pytester) -> None:
     models = model(jobs, "writer", "a"), model(jobs, "good", "b")
-    result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a")
+    result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", "--bias-tolerance=0")
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
         [
@@ -60,7 +62,9 @@ def test_a_reference_that_cannot_be_loaded_says_why_once(
     jobs: pytest.Pytester, selected: list[str], later: int
 ) -> None:
     models = [model(jobs, which, name) for which, name in (("absent", "a"), ("good", "b"), ("worse", "c"))]
-    result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", *selected)
+    result = jobs.runpytest(
+        "--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", "--bias-tolerance=0", *selected
+    )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     errors = [line for line in result.outlines if line.startswith("ModelError: ")]
     assert ["absent" in line for line in errors] == [True] + [False] * later
@@ -70,11 +74,11 @@ def test_a_reference_that_cannot_be_loaded_says_why_once(
 def test_a_baseline_is_judged_where_the_reference_cannot_be(jobs: pytest.Pytester) -> None:
     jobs.runpytest("--bias-suite=tiny-nli.yaml", model(jobs, "good", "b"), "--bias-update").assert_outcomes(passed=1)
     models = model(jobs, "writer", "a"), model(jobs, "worse", "b")
-    result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a")
+    result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", "--bias-tolerance=0")
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(["regressed: tiny-nli on b: net_neutral 0.9 -> 0.825*"])
 
 
 def test_the_flag_is_an_ini_key(jobs: pytest.Pytester) -> None:
-    jobs.makeini("[pytest]\nbias_no_worse_than = a\nbias_suite = tiny-nli.yaml")
+    jobs.makeini("[pytest]\nbias_no_worse_than = a\nbias_tolerance = 0\nbias_suite = tiny-nli.yaml")
     jobs.runpytest(model(jobs, "good", "a"), model(jobs, "worse", "b")).assert_outcomes(passed=1, failed=1)

@@ -8,7 +8,10 @@ import pytest
 from support.small_projects import model
 from support.wide_suites import TOTAL, gates, stored_book
 
-TWO = ("suite: ./wide.yaml, baseline: true", "suite: ./wide.yaml, statistic: threshold_0.7, baseline: true")
+TWO = (
+    "suite: ./wide.yaml, baseline: true, tolerance: 0",
+    "suite: ./wide.yaml, statistic: threshold_0.7, baseline: true, tolerance: 0",
+)
 
 
 REASON = "--bias-reason=the  labels\n were wrong"
@@ -38,8 +41,13 @@ def test_reasons_stay_as_long_as_they_are_needed(wide_project: pytest.Pytester) 
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_refused_value_keeps_its_whole_entry_out(wide_project: pytest.Pytester, order: int) -> None:
     """The other statistic of the entry is no worse, and the entry of another suite is better: that one alone is written."""
-    two = ("suite: ./wide.yaml, baseline: true", "suite: ./wide.yaml, statistic: fraction_neutral, baseline: true")
-    gates(wide_project, *two[::order], "suite: ./tiny-nli.yaml, statistic: fraction_neutral, baseline: true")
+    two = (
+        "suite: ./wide.yaml, baseline: true, tolerance: 0",
+        "suite: ./wide.yaml, statistic: fraction_neutral, baseline: true, tolerance: 0",
+    )
+    gates(
+        wide_project, *two[::order], "suite: ./tiny-nli.yaml, statistic: fraction_neutral, baseline: true, tolerance: 0"
+    )
     wide_project.runpytest(model(wide_project, "usual"), "--bias-update").assert_outcomes(passed=3)
     before = json.loads(stored_book(wide_project).read_text())["entries"]
     (items,) = stored_book(wide_project).parent.glob("g.bias.yaml.wide.*.npz")
@@ -60,8 +68,8 @@ def test_a_refused_value_keeps_its_whole_entry_out(wide_project: pytest.Pytester
 
 
 WIDE_GATES = (
-    "suite: ./wide.yaml, baseline: true",
-    "suite: ./wide.yaml, statistic: fraction_neutral, baseline: true",
+    "suite: ./wide.yaml, baseline: true, tolerance: 0",
+    "suite: ./wide.yaml, statistic: fraction_neutral, baseline: true, tolerance: 0",
 )
 
 
@@ -83,7 +91,7 @@ def test_a_gate_accepts_nothing_that_another_judges(wide_project: pytest.Pyteste
         ]
     )
     assert stored_book(wide_project).read_bytes() == before
-    gates(wide_project, WIDE_GATES[0].replace("true", "true, tolerance: 0.2"), WIDE_GATES[1])
+    gates(wide_project, WIDE_GATES[0].replace("tolerance: 0", "tolerance: 0.2"), WIDE_GATES[1])
     assert wide_project.runpytest(model(wide_project, "bad"), *alone).ret == 0, "within the tolerance of its own gate"
     gates(wide_project, *WIDE_GATES)
     wide_project.runpytest(model(wide_project, "usual"), "--bias-update").assert_outcomes(passed=2)
@@ -102,7 +110,7 @@ def test_net(bias_measure, bias_baseline):
     assert_no_regression(bias_measure("wide.yaml"), bias_baseline, tolerance={tolerance})
 
 def test_fraction(bias_measure, bias_baseline):
-    assert_no_regression(bias_measure("wide.yaml"), bias_baseline, statistic="fraction_neutral")
+    assert_no_regression(bias_measure("wide.yaml"), bias_baseline, 0, statistic="fraction_neutral")
 """
 
 
@@ -156,8 +164,8 @@ def test_reasons_are_listed_while_the_value_needs_them(wide_project: pytest.Pyte
 
 
 def test_two_measurements_of_one_entry_are_one_error(wide_project: pytest.Pytester) -> None:
-    part = "suite: ./wide.yaml, baseline: true, settings: {limit: 100}"
-    gates(wide_project, "suite: ./wide.yaml, baseline: true", part)
+    part = "suite: ./wide.yaml, baseline: true, tolerance: 0, settings: {limit: 100}"
+    gates(wide_project, "suite: ./wide.yaml, baseline: true, tolerance: 0", part)
     result = wide_project.runpytest(model(wide_project, "usual"), "--bias-update")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
@@ -165,7 +173,7 @@ def test_two_measurements_of_one_entry_are_one_error(wide_project: pytest.Pytest
             "*g.bias.yaml:3: two measurements claim the baseline entry 'wide', this one and that of line 2; give this one another name:"
         ]
     )
-    gates(wide_project, "suite: ./wide.yaml, baseline: true", f"{part}, name: part")
+    gates(wide_project, "suite: ./wide.yaml, baseline: true, tolerance: 0", f"{part}, name: part")
     wide_project.runpytest(model(wide_project, "usual"), "--bias-update").assert_outcomes(passed=2)
 
 
@@ -175,10 +183,10 @@ def test_two_tests_in_python_that_claim_one_entry_write_neither(wide_project: py
         from pytest_genderbias import assert_no_regression
 
         def test_whole(bias_measure, bias_baseline):
-            assert_no_regression(bias_measure("wide.yaml"), bias_baseline)
+            assert_no_regression(bias_measure("wide.yaml"), bias_baseline, 0)
 
         def test_part(bias_measure, bias_baseline):
-            assert_no_regression(bias_measure("wide.yaml", limit=100), bias_baseline)
+            assert_no_regression(bias_measure("wide.yaml", limit=100), bias_baseline, 0)
         """
     )
     result = wide_project.runpytest(model(wide_project, "usual"), "--bias-update")

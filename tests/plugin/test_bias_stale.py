@@ -8,7 +8,7 @@ from support.wide_suites import gates
 
 
 def test_a_stale_baseline_warns_or_fails(wide_project: pytest.Pytester) -> None:
-    gates(wide_project, "suite: ./wide.yaml, baseline: true")
+    gates(wide_project, "suite: ./wide.yaml, baseline: true, tolerance: 0")
     wide_project.runpytest(model(wide_project, "usual"), "--bias-update-new").assert_outcomes(passed=1)
     result = wide_project.runpytest(model(wide_project, "best"))
     result.assert_outcomes(passed=1, warnings=1)

@@ -27,23 +27,26 @@ def plan(jobs: pytest.Pytester, book: Path, amount: float) -> None:
         ("80%", "passed", "*| a 0.9 - 0.08 *| pass *|"),
         ("50%", "failed", "regressed: *0.075 worse, tolerance 0.05 (50% of the distance 0.1 from neutral)"),
         (
-            "auto",
+            None,
             "failed",
             "missing: *the tolerance is auto, and no baseline has a plan for net_neutral; run pytest with --bias-plan*",
         ),
     ],
 )
-def test_the_flag_is_the_margin_between_models(jobs: pytest.Pytester, tolerance: str, outcome: str, text: str) -> None:
+def test_the_flag_is_the_margin_between_models(
+    jobs: pytest.Pytester, tolerance: str | None, outcome: str, text: str
+) -> None:
     models = model(jobs, "good", "a"), model(jobs, "worse", "b")
-    result = jobs.runpytest(SUITE, *models, "--bias-no-worse-than=a", f"--bias-tolerance={tolerance}")
+    flags = [] if tolerance is None else [f"--bias-tolerance={tolerance}"]
+    result = jobs.runpytest(SUITE, *models, "--bias-no-worse-than=a", *flags)
     assert result.parseoutcomes().get(outcome) == (2 if outcome == "passed" else 1)
     result.stdout.fnmatch_lines([text])
 
 
 def test_a_stored_suite_has_the_planned_margin(jobs: pytest.Pytester) -> None:
-    jobs.runpytest(SUITE, model(jobs, "good"), "--bias-update", "--bias-tolerance=auto").assert_outcomes(passed=1)
+    jobs.runpytest(SUITE, model(jobs, "good"), "--bias-update").assert_outcomes(passed=1)
     (book,) = jobs.path.glob("bias_baselines/*/*.json")
-    arguments = SUITE, model(jobs, "worse"), "--bias-tolerance=auto"
+    arguments = SUITE, model(jobs, "worse")
     result = jobs.runpytest(*arguments)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(

@@ -114,7 +114,7 @@ def test_baselines_of_a_module_that_is_gone_are_unused(gated: pytest.Pytester) -
 def test_unused_entries_are_told_where_other_gates_do_not_apply(project: pytest.Pytester) -> None:
     gates = project.path / "release.bias.yaml"
     gates.write_text(
-        "gates:\n  - {suite: ./tiny-nli.yaml, baseline: true}\n  - {suite: ./tiny-lm.yaml, at_most: 9, models: [w]}\n"
+        "gates:\n  - {suite: ./tiny-nli.yaml, baseline: true, tolerance: 0}\n  - {suite: ./tiny-lm.yaml, at_most: 9, models: [w]}\n"
     )
     project.runpytest(model(project, "good"), "--bias-update").assert_outcomes(passed=1, skipped=1)
     gates.write_text(
@@ -225,7 +225,13 @@ COMMAND = re.compile(r"to accept it: (pytest .*? --bias-update) --bias-reason=")
 def test_the_command_that_is_printed_accepts_it(gated: pytest.Pytester) -> None:
     """As it was typed, with the flags that the figure hangs on, and this test alone."""
     gated.makepyfile(test_other=TEST)
-    typed = ("--bias-suite=tiny-nli.yaml", "--bias-limit", "264", "--bias-option=as_printed= false ")
+    typed = (
+        "--bias-suite=tiny-nli.yaml",
+        "--bias-limit",
+        "264",
+        "--bias-option=as_printed= false ",
+        "--bias-tolerance=0",
+    )
     gated.runpytest(model(gated, "good"), *typed, "--bias-update").assert_outcomes(passed=3)
     of_workers = gated.runpytest_subprocess("-n", "2", "test_gate.py", model(gated, "worse"), *typed)
     result = gated.runpytest("test_gate.py", model(gated, "worse"), *typed, "--bias-update-new")

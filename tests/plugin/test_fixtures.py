@@ -21,7 +21,7 @@ class TestOld(unittest.TestCase):
 
     def test_case(self):
         assert_at_least(self.measure("tiny-nli.yaml"), 0.5)
-        assert_no_regression(self.measure("tiny-nli.yaml"), self.baseline, name="of-a-case")
+        assert_no_regression(self.measure("tiny-nli.yaml"), self.baseline, 0, name="of-a-case")
 
 
 def test_late(request):
@@ -58,12 +58,12 @@ def test_a_test_that_asks_late_and_fails_first_keeps_its_entry(project: pytest.P
 from pytest_genderbias import assert_no_regression
 
 def test_taken(bias_measure, bias_baseline):
-    assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline)
+    assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline, 0)
 
 def test_late(request):
     {first}
     measure, baseline = map(request.getfixturevalue, ("bias_measure", "bias_baseline"))
-    assert_no_regression(measure("tiny-nli.yaml"), baseline, name="late")
+    assert_no_regression(measure("tiny-nli.yaml"), baseline, 0, name="late")
 """
     project.makepyfile(test_it=late.format(first=""))
     project.runpytest(model(project, "good"), "--bias-update").assert_outcomes(passed=2)

@@ -32,7 +32,9 @@ def pytest_collect_file(file_path, parent):
 """
 
 
-@pytest.mark.parametrize("arguments", [(), ("--bias-option=tiny-nli:unit=word_pair", "--bias-no-worse-than=a")])
+@pytest.mark.parametrize(
+    "arguments", [(), ("--bias-option=tiny-nli:unit=word_pair", "--bias-no-worse-than=a", "--bias-tolerance=0")]
+)
 def test_items_with_attributes_of_the_same_names_run_untouched(
     project: pytest.Pytester, arguments: tuple[str, ...]
 ) -> None:
@@ -89,11 +91,11 @@ def test_the_entry_of_a_test_that_is_run_again_and_fails_is_kept(project: pytest
         from pytest_genderbias import assert_no_regression
 
         def test_kept(bias_measure, bias_baseline):
-            assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline)
+            assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline, 0)
 
         def test_broken(bias_measure, bias_baseline):
             assert "BROKEN" not in os.environ
-            assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline, name="mine")
+            assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline, 0, name="mine")
         """
     )
     project.runpytest(model(project, "good"), "--bias-update").assert_outcomes(passed=2)
@@ -126,7 +128,7 @@ def test_groups_of_xdist_do_not_hide_unused_entries(project: pytest.Pytester) ->
 
         @pytest.mark.xdist_group("one")
         def test_it(bias_measure, bias_baseline):
-            assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline)
+            assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline, 0)
         """
     )
     project.runpytest(model(project, "good"), "--bias-update").assert_outcomes(passed=1)

@@ -92,7 +92,7 @@ def test_the_policy_holds_in_fixtures_and_threads(project: pytest.Pytester, plac
         from pytest_genderbias import assert_no_regression
 
         def judge(bias_measure, bias_baseline):
-            assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline)
+            assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline, 0)
 
         @pytest.fixture
         def around(bias_measure, bias_baseline):
@@ -128,12 +128,12 @@ def test_a_test_that_is_run_again_counts_the_last_time(project: pytest.Pytester)
 
         def test_once(bias_measure, bias_baseline):
             tries.append(1)
-            assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline)
+            assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline, 0)
             assert len(tries) == 2
 
         def test_broken(bias_measure, bias_baseline):
             if bias_measure("tiny-nli.yaml").value > 0.8:
-                assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline, name="mine")
+                assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline, 0, name="mine")
             raise RuntimeError("no verdict")
         """
     )
@@ -196,7 +196,7 @@ def test_a_judgement_names_its_test_and_says_that_the_test_forgave_it(project: p
 
 def test_no_two_properties_have_one_name(project: pytest.Pytester) -> None:
     project.path.joinpath("g.bias.yaml").write_text(
-        "gates:\n  - {suite: ./tiny-nli.yaml, at_least: 0.5, baseline: true}\n  - {suite: ./tiny-nli.yaml, at_least: 0.5, generalise: true}\n"
+        "gates:\n  - {suite: ./tiny-nli.yaml, at_least: 0.5, baseline: true, tolerance: 0}\n  - {suite: ./tiny-nli.yaml, at_least: 0.5, generalise: true}\n"
     )
     project.makepyfile(
         """
