@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
+from pytest_genderbias.gates.chance import why_chance_moved
 from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE, Finding
 from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.restarts import RestartPair, compare_over_restarts
-from pytest_genderbias.gates.verdicts import INCONCLUSIVE, NO_VALUE, PASS, REGRESSED, STALE, UNCHANGED
+from pytest_genderbias.gates.verdicts import INCONCLUSIVE, NO_VALUE, NOT_COMPARABLE, PASS, REGRESSED, STALE, UNCHANGED
 from pytest_genderbias.gates.wording import approximate, format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays
@@ -76,7 +78,8 @@ def find_regression(
     ``unchanged``: every item is equal, whatever the tolerance is. ``pass``: the upper bound of the worsening is at most the
     tolerance. ``stale``: it is below minus the tolerance. ``regressed``: the worsening is above the tolerance, with a p value that
     holds for all comparisons of ``reference.correction``. Else ``inconclusive``. A statistic that is not made of items is compared by
-    its values, where all cases were scored both times. ``written`` says in words what the tolerance was computed from; it is empty if
+    its values, where all cases were scored both times. ``not comparable``: chance raises the statistic, and otherwise than before
+    (:func:`~pytest_genderbias.gates.chance.why_chance_moved`). ``written`` says in words what the tolerance was computed from; it is empty if
     the tolerance itself was written.
     """
     new = measurement.values[statistic]
@@ -96,6 +99,10 @@ def find_regression(
     for when, sums in (("now", units.now), (f"in the {reference.name}", units.then)):
         if isinstance(sums, ItemSums) and (no_number := _without_number(sums)):
             return Finding(NO_VALUE, bound, f"{moved}; {when} {no_number}, and only finite numbers decide")
+    if by_chance := why_chance_moved(
+        measurement, statistic, units.then, units.now, partial(_of_other, measurement, reference)
+    ):
+        return Finding(NOT_COMPARABLE, bound, f"{moved}; {by_chance}")
     try:
         difference = _difference_from(reference, measurement, statistic, tolerance, units)
     except UndefinedError as error:
@@ -187,6 +194,15 @@ def _difference_from(
             _defined(units.now)  # a statistic that is not made of items says so itself
         raise UndefinedError(reference.lost or "the statistics of its items take more than 512 KiB and were not stored")
     return _paired_difference(measurement, statistic, reference.items, tolerance, units, reference.value)
+
+
+def _of_other(measurement: Measurement, reference: Reference, statistic: str) -> Difference:
+    """Return the worsening of another statistic of the same measurement; errors as :func:`item_difference`."""
+    if reference.items is None:
+        raise UndefinedError(reference.lost or "its items are not stored")
+    sums = _sums_or_reason(reference.items, statistic)
+    before = sums.total if isinstance(sums, ItemSums) else None
+    return item_difference(measurement, statistic, reference.items, before=before)
 
 
 def item_difference(

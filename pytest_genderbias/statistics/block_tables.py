@@ -181,6 +181,18 @@ def gap_of_columns(totals: FloatArray, parameters: Mapping[str, object], columns
     return gap_figure(totals[..., at[0]], totals[..., at[1]], share, gap["figure"])
 
 
+def trials_of_columns(
+    totals: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None
+) -> FloatArray:
+    """Return the denominators of the rates, by group and class: shape (..., K) to (..., 2 C); columns as :func:`gap_of_columns`.
+
+    >>> trials_of_columns(np.array([1.0, 2.0, 5.0, 6.0]), {}, gap_columns(np.array(["nurse"]))).tolist()
+    [5.0, 6.0]
+    """
+    assert columns is not None  # the combiner is declared as named
+    return np.asarray(totals[..., _gap_layout(columns)[1][1].ravel()], dtype=np.float64)
+
+
 def unit_gaps_of_columns(
     sums: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None
 ) -> UnitGaps | None:
@@ -244,6 +256,23 @@ def distance_of_columns(
     if not counts.any():
         return np.full(totals.shape[:-1], np.nan)
     return distance_figure(MEASURES[distance["measure"]](counts), distance["figure"])
+
+
+def predictions_of_columns(
+    totals: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None
+) -> FloatArray:
+    """Return the number of predictions by group and class: shape (..., K) to (..., 2 C); arguments as :func:`distance_of_columns`.
+
+    >>> columns = cell_columns(np.array(["a", "b"]), np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([0, 0, 1]))
+    >>> about = {"measure": "sufficiency", "figure": "sum", "classes": ["a", "b"]}
+    >>> predictions_of_columns(np.array([4.0, 1.0, 3.0]), about, columns).tolist()
+    [5.0, 0.0, 0.0, 3.0]
+    """
+    assert columns is not None  # the combiner is declared as named
+    n_classes, at = _cell_layout(columns, tuple(cast(DistanceParameters, parameters)["classes"]))
+    counts = np.zeros((*totals.shape[:-1], 2, n_classes, n_classes))
+    counts[(..., *at)] = totals
+    return np.asarray(counts.sum(axis=-2).reshape(*totals.shape[:-1], -1), dtype=np.float64)
 
 
 @lru_cache(maxsize=16)

@@ -15,14 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.statistics.association import effect_size_of_sums
-from pytest_genderbias.statistics.block_tables import distance_of_columns, gap_of_columns, unit_gaps_of_columns
+from pytest_genderbias.statistics.block_tables import (
+    distance_of_columns,
+    gap_of_columns,
+    predictions_of_columns,
+    trials_of_columns,
+    unit_gaps_of_columns,
+)
 from pytest_genderbias.statistics.cooccurrence import deviation_of_sums, slope_of_block_sums
 from pytest_genderbias.statistics.coreference_scores import accuracy_gap_of_sums, f1_gap_of_sums, f1_of_sums
 from pytest_genderbias.statistics.correlation import pearson_of_sums, slope_of_sums
 from pytest_genderbias.statistics.fill_columns import significant_fills_of_columns
 from pytest_genderbias.statistics.gap_rms import UnitGaps
 from pytest_genderbias.statistics.perplexity import perplexity_of_sums
-from pytest_genderbias.statistics.rate_counts import absolute_gaps_of_counts
+from pytest_genderbias.statistics.rate_counts import absolute_gaps_of_counts, trials_of_counts
 
 FloatArray = NDArray[np.float64]
 Parameters: TypeAlias = Mapping[str, object]
@@ -45,6 +51,8 @@ class Combiner:
         after: the combiner of the sums that ``by_unit`` returns.
         unit_gaps: function from sums of units, shape (G, K), to the gaps whose root mean square is the statistic; it returns ``None``
             for parameters that make another statistic. ``None`` instead of a function: the statistic never is one.
+        trials: of a statistic that chance raises: function from totals, shape (..., K), to the numbers of cases that its rates or
+            distributions are of, shape (..., N).
     """
 
     value: Value
@@ -54,6 +62,7 @@ class Combiner:
     by_unit: Callable[[Labels, NDArray[np.floating]], tuple[Labels, FloatArray]] | None = None
     after: str = ""
     unit_gaps: GapsByUnit | None = None
+    trials: Value | None = None
 
 
 def find_combiner(name: str, parameters: Parameters) -> Combiner:
@@ -129,8 +138,10 @@ COMBINERS: dict[str, Combiner] = {
     "f1": Combiner(_plain(f1_of_sums)),
     "f1_gap": Combiner(_plain(f1_gap_of_sums)),
     "accuracy_gap": Combiner(_plain(accuracy_gap_of_sums)),
-    "absolute_gaps": Combiner(absolute_gaps_of_counts, smooth=False),
-    "gap_of_columns": Combiner(gap_of_columns, smooth=False, named=True, unit_gaps=unit_gaps_of_columns),
-    "distance_of_columns": Combiner(distance_of_columns, smooth=False, named=True),
+    "absolute_gaps": Combiner(absolute_gaps_of_counts, smooth=False, trials=trials_of_counts),
+    "gap_of_columns": Combiner(
+        gap_of_columns, smooth=False, named=True, unit_gaps=unit_gaps_of_columns, trials=trials_of_columns
+    ),
+    "distance_of_columns": Combiner(distance_of_columns, smooth=False, named=True, trials=predictions_of_columns),
     "significant_fills": Combiner(significant_fills_of_columns, smooth=False, named=True),
 }

@@ -84,3 +84,17 @@ def absolute_gaps_of_counts(
     counts = totals.reshape(*totals.shape[:-1], 3, 2, -1)
     hits, trials = hits_and_trials_of(counts, cast(Rate, parameters["rate"]))
     return gap_figure(hits, trials, np.zeros(counts.shape[-1]), "sum")
+
+
+def trials_of_counts(
+    totals: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None = None
+) -> FloatArray:
+    """Return the denominators of the rates, by group and class: shape (..., 3 * 2 * K) to (..., 2 K); arguments as above.
+
+    >>> counts = np.array([[[3, 1], [2, 0]], [[4, 2], [4, 2]], [[4, 2], [2, 2]]], dtype=float)
+    >>> trials_of_counts(counts.ravel(), {"rate": "precision"}).tolist()
+    [4.0, 2.0, 2.0, 2.0]
+    """
+    counts = totals.reshape(*totals.shape[:-1], 3, 2, -1)
+    _, trials = hits_and_trials_of(counts, cast(Rate, parameters["rate"]))
+    return trials.reshape(*totals.shape[:-1], -1)

@@ -31,6 +31,9 @@ class Statistic:
         partner: of a statistic without a sign: the statistic of the same suite that says to which side the bias leans.
         question: name of its own question, which is always answered for all its cases; ``None`` for a statistic of the main question.
         plot: how its units are drawn: ``units`` (one value a unit), ``scatter`` (against the share of women), or ``value`` (one value).
+        mistakes: of a statistic that chance raises, the more so the more mistakes a model makes: the statistic of these mistakes
+            (``accuracy``). Two values are compared only where it did not move. ``None``: chance does not raise the statistic.
+        without_chance: the statistic of the same kind that chance does not raise, if there is one.
     """
 
     direction: str
@@ -39,6 +42,8 @@ class Statistic:
     partner: str | None = None
     question: str | None = None
     plot: str = "units"
+    mistakes: str | None = None
+    without_chance: str | None = None
 
     def distance(self, value: Value) -> Value:
         """Return how bad a value is, or each of an array of values: larger is worse, 0 is neutral."""
@@ -61,7 +66,8 @@ class FamilyStatistic:
     """A statistic of a family: its plain part, and the functions that compute its sums, unit scores and null values.
 
     Attributes:
-        direction: as in :class:`Statistic`, as are ``neutral``, ``meaning``, ``partner``, ``question`` and ``plot``.
+        direction: as in :class:`Statistic`, as are ``neutral``, ``meaning``, ``partner``, ``question``, ``plot``, ``mistakes`` and
+            ``without_chance``.
         sums: function that makes the sums of each unit, or the reason why the statistic has none.
         scores: for a statistic that is a mean over all units of scores between 0 and 1: function that returns the score of each
             answered unit, shape (n,), in the order of the answer. NaN for a unit that turns out to have no score. The function returns
@@ -81,11 +87,14 @@ class FamilyStatistic:
     scores: UnitScores | None = None
     draws: Drawn | str = ""
     null: NullValues | None = None
+    mistakes: str | None = None
+    without_chance: str | None = None
 
     @property
     def plain(self) -> Statistic:
         """The part that a measurement carries."""
-        return Statistic(self.direction, self.neutral, self.meaning, self.partner, self.question, self.plot)
+        about = (self.direction, self.neutral, self.meaning, self.partner, self.question, self.plot)
+        return Statistic(*about, self.mistakes, self.without_chance)
 
     def item_sums(self, options: Options, arrays: Arrays) -> ItemSums:
         """Return the sums of each unit.

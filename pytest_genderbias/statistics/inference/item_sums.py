@@ -89,6 +89,12 @@ class ItemSums:
         function = self._function.unit_gaps
         return None if function is None else function(self.sums.astype(np.float64), self.parameters, self.columns)
 
+    def trials(self) -> FloatArray | None:
+        """Return the numbers of cases that the rates or distributions of the statistic are of; ``None`` if chance does not raise it."""
+        function = self._function.trials
+        totals = self.sums.sum(axis=0, dtype=np.float64)
+        return None if function is None else function(totals, self.parameters, self.columns)
+
     def value(self, totals: FloatArray) -> FloatArray:
         """Return the statistic of totals: shape (..., K) to (...), NaN where it is undefined.
 

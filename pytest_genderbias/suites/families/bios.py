@@ -102,6 +102,8 @@ def _gap_statistics(name: str, rate: Rate, what: str) -> dict[str, FamilyStatist
             partner=slope_,
             draws=_balanced_persons,
             null=named_values(total),
+            mistakes="accuracy",
+            without_chance=rms,
         ),
         r: FamilyStatistic(
             "away",
@@ -139,7 +141,17 @@ def _distance_statistic(measure: str, figure: DistanceFigure, meaning: str) -> F
         return distance_sums(_tables(arrays)[0], measure, figure)
 
     null = named_values(f"{measure}_{figure}")
-    return FamilyStatistic("higher", 0.0, meaning, sums, plot="value", draws=_balanced_persons, null=null)
+    return FamilyStatistic(
+        "higher",
+        0.0,
+        meaning,
+        sums,
+        plot="value",
+        draws=_balanced_persons,
+        null=null,
+        mistakes="accuracy",
+        without_chance={"separation": "tpr_gap_rms", "sufficiency": "precision_gap_rms"}.get(measure),
+    )
 
 
 def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
