@@ -122,10 +122,12 @@ class Baseline:
 
         Raises:
             BaselineError: a file of the baseline cannot be read.
-            GateError: the tolerance is missing or wrong, scoring stopped early, or another measurement claims the entry.
+            GateError: the tolerance is missing or wrong, no gate takes the statistic, scoring stopped early, or another measurement claims
+                the entry.
         """
         written = read_tolerance(tolerance)
         statistic = measurement.statistic(statistic)
+        measurement.statistics[statistic].check_gateable(statistic)
         if measurement.stopped:
             raise GateError(
                 f"{measurement.suite} was scored only until other gates were decided; a baseline needs a measurement without until="

@@ -53,13 +53,15 @@ def judge_no_worse(
         planned: what ``--bias-plan`` stored for the statistic.
 
     Raises:
-        GateError: the tolerance is missing or wrong, or scoring of one of them stopped when other gates were decided.
+        GateError: the tolerance is missing or wrong, no gate takes the statistic, or scoring of one of them stopped when other gates were
+            decided.
     """
     if measurement.stopped or reference.stopped:
         raise GateError(
             f"{measurement.suite} was scored only until other gates were decided; compare measurements without until="
         )
     name, written = measurement.statistic(statistic), read_tolerance(tolerance)
+    measurement.statistics[name].check_gateable(name)
     if reason := _why_not_comparable(measurement, reference, name):
         finding = Finding(NOT_COMPARABLE, f"no worse than {reference.model}", reason)
         return make_judgement(measurement, name, finding, label)
@@ -97,7 +99,7 @@ class Comparison:
         first_value: the value of the first.
         other_value: the value of the other.
         worsening: how much worse ``other`` is than ``first``, in units of the statistic; below 0 it is better.
-        low: one-sided 95 % bound of the worsening for other items of the same kind (or restarts). Both bounds equal the worsening
+        low: lower bound of the 95 % interval of the worsening for other items of the same kind (or restarts). Both bounds equal the worsening
             where the statistic is not made of items; they are exact for the suite's own cases then.
         high: the upper bound.
         over: what varies between the bounds.

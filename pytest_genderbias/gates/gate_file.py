@@ -271,6 +271,10 @@ def _read_gate(entry: LocatedMap, load: LoadSuite) -> Gate:
     seeds = settings.get("seeds", 2)
     if "seeds" not in suite.family.options and (type(seeds) is not int or seeds < 2):
         raise error_at(entry, "settings", f"seeds should be a whole number of at least 2, got {seeds!r}")
+    try:
+        suite.family.statistics[statistic].plain.check_gateable(statistic)
+    except GateError as error:
+        raise error_at(entry, "statistic", f"{suite.name}: {error}") from None
     baseline = take(entry, "baseline", bool, "the gate", default=False)
     against = take(entry, "no_worse_than", str, "the gate", default=None)
     compares = baseline or against is not None

@@ -35,11 +35,14 @@ from pytest_genderbias.measurement.plain_data import (
 )
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
+from pytest_genderbias.suites.summary import Record
 
 SCHEMA = 1  #: of :meth:`Judgement.to_dict`
+_MOST_RECORDS = 5  #: of the items that moved
 #: What bounds vary over where they hold for the cases of the suite, and for no others.
 WHOLE_SUITE = "the suite's cases"
-LEVEL = 0.95
+LEVEL = 0.95  #: confidence of every interval; each of its bounds alone is wrong in at most half of the rest, 2.5 %
+ONE_SIDED = (1 + LEVEL) / 2  #: confidence of each bound alone, for a limit and for a worsening
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ class Finding:
         accepted: worse values that were accepted with a reason and are still in force.
         level: confidence level of the bounds.
         facts: figures beside the verdict, as plain JSON values.
+        moved: names of the items that moved, those that moved most first; the text then shows their records instead of the worst ones.
     """
 
     verdict: str
@@ -105,6 +109,7 @@ class Finding:
     accepted: tuple[AcceptedValue, ...] = ()
     level: float = LEVEL
     facts: Mapping[str, object] = field(default_factory=dict)
+    moved: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON values, which :meth:`from_dict` reads."""
@@ -285,14 +290,41 @@ def _explain(measurement: Measurement, statistic: str, finding: Finding) -> str:
         *finding.lines,
         *([f"  {100 * level:.3g} % interval for other items: {interval}"] if value is not None else ()),
         *([format_null(measurement.null[statistic])] if statistic in measurement.null else ()),
-        f"  {about.meaning}; {direction_in_words(about.direction)} is worse, neutral is {about.neutral:g}",
+        f"  {about.meaning}; {direction_in_words(about.direction)} is worse, neutral is {about.neutral:g}{_by_chance(measurement, statistic)}",
         f"  {scored}",
         *(f"  note: {note}" for note in measurement.notes),
     ]
-    if measurement.records:
+    return "\n".join([*lines, *_records(measurement, finding.moved)])
+
+
+def _records(measurement: Measurement, moved: Sequence[str]) -> list[str]:
+    """Return lines on the records of the items that moved most, or else on the worst records."""
+    if of_moved := _records_of(measurement.records, moved):
+        title, records = "records of what moved most, as they are now", of_moved
+    elif measurement.records:
         few = 2 if "slice" in measurement.records[0] else 5
-        lines += ["  worst records:", *(f"    {format_record(record)}" for record in measurement.worst(few))]
-    return "\n".join(lines)
+        title, records = "worst records", measurement.worst(few)
+    else:
+        return []
+    return [f"  {title}:", *(f"    {format_record(record)}" for record in records)]
+
+
+def _records_of(records: Sequence[Record], names: Sequence[str]) -> list[Record]:
+    """Return the first record that bears each name, in the order of the names; at most ``_MOST_RECORDS``."""
+    first: dict[str, Record] = {}
+    for record in records:
+        for value in record.values():
+            if isinstance(value, str):
+                first.setdefault(value, record)
+    return [first[name] for name in names if name in first][:_MOST_RECORDS]
+
+
+def _by_chance(measurement: Measurement, statistic: str) -> str:
+    """Return what chance alone gives, for a statistic that is made of sizes and cannot reach its neutral value."""
+    null = measurement.null.get(statistic)
+    if null is None or measurement.statistics[statistic].partner is None:
+        return ""
+    return f" (by chance alone {null.low:.4g} to {null.high:.4g})"
 
 
 def _question(over: str) -> str:

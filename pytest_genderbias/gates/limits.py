@@ -57,8 +57,9 @@ class Limit:
         """Reject a one-sided limit on a statistic that is worse on either side of neutral, and one that demands bias.
 
         Raises:
-            GateError: it is such a limit.
+            GateError: it is such a limit, or no gate takes the statistic.
         """
+        about.check_gateable(statistic)
         demanded = {"higher": self.at_least, "lower": self.at_most}.get(about.direction)
         alone = self.at_most is None or self.at_least is None
         if demanded is not None and alone and not self.range:

@@ -12,15 +12,22 @@ import numpy as np
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.chance import why_chance_moved
-from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE, Finding
+from pytest_genderbias.gates.judgement import LEVEL, ONE_SIDED, WHOLE_SUITE, Finding
 from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.restarts import RestartPair, compare_over_restarts
 from pytest_genderbias.gates.verdicts import INCONCLUSIVE, NO_VALUE, NOT_COMPARABLE, PASS, REGRESSED, STALE, UNCHANGED
 from pytest_genderbias.gates.wording import approximate, format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
-from pytest_genderbias.statistics.inference.paired import Difference, compare_items, items_to_decide
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, align
+from pytest_genderbias.statistics.inference.paired import (
+    REPETITIONS,
+    Difference,
+    Distance,
+    compare_items,
+    compare_restarts,
+    items_to_decide,
+)
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 #: A worsening of the same weights up to this size comes from rounding: other batches move one case in a thousand over a threshold.
@@ -111,9 +118,10 @@ def find_regression(
     tests = reference.correction.tests
     verdict = verdict_on(difference, tolerance, tests)
     restarts = RestartPair.of(measurement, statistic, reference.items, reference.value)
+    line_of_moved, names = _moved_most(difference)
     lines = [
         *([] if restarts is None else [restarts.in_words(reference.name)]),
-        _bounds_in_words(difference, reference), *_out_of_reach(difference, reference), *_moved_most(difference),
+        _bounds_in_words(difference, reference), *_out_of_reach(difference, reference), *line_of_moved,
     ]  # fmt: skip
     same_model = _same_model(measurement, reference) and abs(difference.value) <= SAME_MODEL_NOISE
     if verdict == INCONCLUSIVE and same_model:
@@ -121,7 +129,7 @@ def find_regression(
     settled = _settled_by(difference, tolerance, reference, restarts) if verdict == INCONCLUSIVE else ""
     return Finding(
         verdict, bound, moved + _advice(verdict, reference), difference.low, difference.high, difference.over, settled, difference.p,
-        tests, difference.value, lines,
+        tests, difference.value, lines, moved=tuple(names) if verdict in (REGRESSED, INCONCLUSIVE) else (),
     )  # fmt: skip
 
 
@@ -226,7 +234,19 @@ def _paired_difference(
     restarts = RestartPair.of(measurement, statistic, then, before)
     if restarts is not None:
         return compare_over_restarts(restarts, measurement, statistic, then, distance, tolerance)
-    return compare_items(_defined(units.then), _defined(units.now), distance, tolerance, LEVEL, FLOAT_NOISE)
+    then_sums, now_sums = _defined(units.then), _defined(units.now)
+    if now_sums.over in REPETITIONS:
+        return _repetitions(then_sums, now_sums, distance, tolerance)
+    return compare_items(then_sums, now_sums, distance, tolerance, ONE_SIDED, FLOAT_NOISE)
+
+
+def _repetitions(then: ItemSums, now: ItemSums, distance: Distance, tolerance: float) -> Difference:
+    """Compare trainings inside a suite that only the draws of a seed tell apart (the shuffles of a probe), seed by seed."""
+    pairs = [side.sums[:, 0] / side.sums[:, 1] for side in align(then, now)]
+    if np.abs(pairs[1] - pairs[0]).max() <= FLOAT_NOISE:
+        pairs[1] = pairs[0]
+    difference = compare_restarts(pairs[0], pairs[1], distance, tolerance, ONE_SIDED, paired=True)
+    return replace(difference, over=now.over)
 
 
 def _vectorised(distance: Callable[[float], float]) -> Callable[[FloatArray], FloatArray]:
@@ -254,7 +274,7 @@ def verdict_on(difference: Difference, tolerance: float, tests: int = 1) -> str:
     >>> verdict_on(same, 0.0)
     'unchanged'
     """
-    if not difference.moved:
+    if not difference.moved and difference.low == difference.high:
         return UNCHANGED
     if difference.high <= tolerance + FLOAT_NOISE:
         return STALE if difference.high < -tolerance - FLOAT_NOISE else PASS
@@ -306,8 +326,8 @@ def _bounds_in_words(difference: Difference, reference: Reference) -> str:
     tests, largest = reference.correction.tests, _largest_p(reference.correction.tests)
     corrected = f"{largest:.2g} or less" + (f", 0.05 for {tests} {reference.correction.what}" if tests > 1 else "")
     return (
-        f"  worsening {difference.value:.4g}, one-sided 95 % bounds {difference.low:.4g} and {difference.high:.4g} over {difference.over} "
-        f"({difference.items} of them, {difference.moved} moved; {difference.method}); p = {difference.p:.2g} against a worsening "
+        f"  worsening {difference.value:.4g}, 95 % bounds {difference.low:.4g} and {difference.high:.4g} over {difference.over} "
+        f"({difference.items} of them, {difference.moved} moved; {difference.method}); p {'<=' if difference.p <= difference.least_p * (1 + 1e-9) else '='} {difference.p:.2g} against a worsening "
         f"within the tolerance, regressed at {corrected}"
     )
 
@@ -343,14 +363,23 @@ def _settled_by(
     return f"{more}{wider}"
 
 
-def _moved_most(difference: Difference) -> list[str]:
-    order = np.argsort(-np.abs(difference.changes), kind="stable")[:_MOVED_MOST]
-    moved = [f"{difference.labels[i]} ({difference.changes[i]:+.3g})" for i in order if difference.changes[i]]
-    return (
-        [f"  {difference.over.removeprefix('restarts and ')} that moved most (+ is worse): {', '.join(moved)}"]
-        if moved
-        else []
+def _moved_most(difference: Difference) -> tuple[list[str], list[str]]:
+    """Return a line on the items that moved most, then and now, and the names of all that moved, in this order."""
+    order = np.argsort(-np.abs(difference.changes), kind="stable")
+    order = order[difference.changes[order] != 0]
+    names, most = difference.labels[order].tolist(), order[:_MOVED_MOST]
+    if not names:
+        return [], []
+    then, now = (
+        own[most] if len(own) else np.full(len(most), np.nan) for own in (difference.of_then, difference.of_now)
     )
+    if np.isfinite([then, now]).all():
+        figures = [f"{format_number(a)} -> {format_number(b)}" for a, b in zip(then, now, strict=True)]
+        what = ", then and now"
+    else:
+        figures, what = [f"({change:+.3g})" for change in difference.changes[most]], " (+ is worse)"
+    shown = ", ".join(f"{name} {figure}" for name, figure in zip(names, figures, strict=False))
+    return [f"  {difference.over} that moved most{what}: {shown}"], names
 
 
 def _round_up(value: float) -> float:

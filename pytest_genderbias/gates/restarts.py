@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
-from pytest_genderbias.gates.judgement import LEVEL
+from pytest_genderbias.gates.judgement import ONE_SIDED
 from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays
@@ -85,11 +85,11 @@ class RestartPair:
         text = f"{seen}, mean {format_number(values.mean())}, standard deviation {values.std(ddof=1):.3g}"
         if not self.one_checkpoint:
             return text
-        low, high = prediction_bounds(values, LEVEL)
+        low, high = prediction_bounds(values, ONE_SIDED)
         alone = float(min(self.then, self.now, key=len)[0])
         where = "between the two" if low <= alone <= high else f"{'below' if alone < low else 'above'} both"
         return (
-            f"{text}; one more checkpoint of that training lies below {format_number(low)} in 5 %, and above {format_number(high)} in 5 %: "
+            f"{text}; one more checkpoint of that training lies below {format_number(low)} in 2.5 %, and above {format_number(high)} in 2.5 %: "
             f"this one lies {where}"
         )
 
@@ -98,7 +98,7 @@ class RestartPair:
         if not self.one_checkpoint:
             return "more restarts on both sides, or a suite with more items"
         values = max(self.then, self.now, key=len)
-        enough = restarts_to_decide(values, difference.value, tolerance, LEVEL)
+        enough = restarts_to_decide(values, difference.value, tolerance, ONE_SIDED)
         others = "several restarts of what is judged (--bias-seeds), which are compared by their mean"
         return others if enough is None or enough <= len(values) else f"a baseline of {enough} restarts, or {others}"
 
@@ -121,17 +121,17 @@ def compare_over_restarts(
     """
     if pair.one_checkpoint:
         return _on_these_cases(
-            compare_with_restarts(pair.then, pair.now, distance, tolerance, LEVEL), measurement, statistic
+            compare_with_restarts(pair.then, pair.now, distance, tolerance, ONE_SIDED), measurement, statistic
         )
     before, after = pair.then, pair.now
     if len(before) == len(after) and np.abs(after - before).max() <= FLOAT_NOISE:
         before = after = np.full(len(after), after.mean())  # the same seeds, unchanged
-        return _on_these_cases(compare_restarts(before, after, distance, tolerance, LEVEL), measurement, statistic)
+        return _on_these_cases(compare_restarts(before, after, distance, tolerance, ONE_SIDED), measurement, statistic)
     try:
         earlier, later = _sums(then, statistic, before), _sums(measurement, statistic, after)
-        return compare_crossed(earlier, later, distance, tolerance, LEVEL)
+        return compare_crossed(earlier, later, distance, tolerance, ONE_SIDED)
     except UndefinedError as error:
-        difference = compare_restarts(before, after, distance, tolerance, LEVEL)
+        difference = compare_restarts(before, after, distance, tolerance, ONE_SIDED)
         why = _why_not_crossed(measurement, statistic, error)
         difference = replace(difference, method=f"{difference.method}, on these items: {why}")
         return _on_these_cases(difference, measurement, statistic)

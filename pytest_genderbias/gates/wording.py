@@ -33,11 +33,25 @@ def format_interval(interval: Interval | None) -> str:
     return "" if interval is None else f"[{interval.low:.4g}, {interval.high:.4g}] over {interval.over}"
 
 
+def format_p(p: float, least: float) -> str:
+    """Return a p value in percent; one that no shuffle or resample could make smaller is a bound.
+
+    >>> format_p(1 / 201, 1 / 201), format_p(0.123, 1 / 201)
+    ('<= 0.5 %', '12 %')
+    """
+    return f"{'<= ' if p <= least * (1 + 1e-9) else ''}{100 * p:.2g} %"
+
+
+def format_chance(null: Null) -> str:
+    """Return the p value of a null control, in percent."""
+    return format_p(null.p_value, 1 / (1 + null.repeats))
+
+
 def format_null(null: Null) -> str:
     """Return a line on the values that shuffles give."""
     return (
         f"  null control ({null.what}; {null.repeats:,} shuffles): mean {null.mean:.4g}, 95 % of them {null.low:.4g} to {null.high:.4g}, "
-        f"{100 * null.p_value:.3g} % at least as bad"
+        f"{format_chance(null)} at least as bad"
     )
 
 

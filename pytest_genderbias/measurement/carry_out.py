@@ -27,6 +27,7 @@ from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.suites.summary import Summary
 
+CHANCE_SHUFFLES = 200  #: of statistics that are made of sizes, where no null control is asked for
 #: For each gated statistic: is it decided, if its value over the whole suite lies between these bounds?
 Until = Mapping[str, Callable[[float, float], bool]]
 
@@ -41,7 +42,8 @@ def carry_out(
         model: the model, of the role for which the plan was made.
         settings: settings of scoring.
         until: stop as soon as these statistics are decided.
-        null: number of shuffles of the null control.
+        null: number of shuffles of the null control. With 0, statistics that are made of sizes have one of ``CHANCE_SHUFFLES``: chance alone
+            keeps them from their neutral value.
 
     Raises:
         ScoreError: the model returns NaN or infinite scores.
@@ -53,7 +55,10 @@ def carry_out(
     doubt = label_warning(model)
     answers, notes = _answers(plan, model, settings, until)
     summary = _without_unread(plan, answers, suite.family.summarise(suite.body, plan.options, answers, settings.seed))
-    shuffled, null_notes = _null_control(plan, answers, summary.values, settings.seed, null) if null else ({}, [])
+    if null:
+        shuffled, null_notes = _null_control(plan, answers, summary.values, settings.seed, null)
+    else:
+        shuffled, null_notes = _chance_of_sizes(plan, answers, summary.values, settings.seed), []
     if doubt is not None:
         warnings.warn(doubt, LabelWarning, stacklevel=_level_of_caller())
         notes = [doubt, *notes]
@@ -138,6 +143,17 @@ def _null_control(
         if control.undefined
     ]
     return controls, [f"null control: {note}" for note in notes]
+
+
+def _chance_of_sizes(
+    plan: Plan, answers: Mapping[str, Answer], values: Mapping[str, float | None], seed: int
+) -> dict[str, Null]:
+    """Return the null control of the statistics that are made of sizes."""
+    sizes = {name for name, statistic in plan.suite.family.statistics.items() if statistic.is_size}
+    if not sizes or all(values[name] is None for name in sizes):
+        return {}
+    controls, _ = _null_control(plan, answers, values, seed, CHANCE_SHUFFLES)
+    return {name: control for name, control in controls.items() if name in sizes}
 
 
 def _answers(

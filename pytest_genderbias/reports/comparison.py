@@ -8,7 +8,7 @@ from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.text.printable import escape
 
 HEADERS = (
-    "suite", "statistic", "model", "value", "than", "its value", "worse by", "one-sided 95 % bounds", "over", "p (Holm)", "better",
+    "suite", "statistic", "model", "value", "than", "its value", "worse by", "95 % bounds", "over", "p (Holm)", "better",
 )  # fmt: skip
 
 

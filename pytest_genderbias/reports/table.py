@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, SettledJudgement
+from pytest_genderbias.gates.wording import format_chance
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.reduction import is_reduction
 from pytest_genderbias.statistics.inference.intervals import Interval
@@ -14,15 +15,20 @@ from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.text.printable import escape
 
 HEADERS = ("suite", "model", "statistic", "value", "95 % interval", "over", "cases", "limit or baseline", "verdict")
-_P = "p (Holm)"  #: shown if a statistic was compared with a baseline or another model
+_CHANGE = (
+    "change (95 % bounds)"  #: shown, as is ``p (Holm)``, if a statistic was compared with a baseline or another model
+)
+_P = "p (Holm)"
 _NULL = "null (p)"  #: shown if there was a null control: 95 % of the shuffles, and the p value
+_NUMBERS = (_P, _NULL)  #: columns without words of others; an escaped `<=` could not be read in a terminal
+_ALL = (*HEADERS[:-1], _CHANGE, HEADERS[-1], _P, _NULL)
 
 
 def make_table(measurements: Iterable[Measurement], judgements: Iterable[SettledJudgement]) -> str:
     """Return a markdown table with every judgement, and every statistic that was measured and not judged.
 
     Texts are escaped for markdown. ``over`` is what varies between the bounds. Where a statistic was compared with another value,
-    the bounds are those of the difference, called worse or better. The name of a gate or baseline entry is in brackets behind its
+    the difference, called worse or better, stands with its bounds in a column of its own, and ``over`` is that of these bounds. The name of a gate or baseline entry is in brackets behind its
     suite, and what a test made of a judgement that did not fail it behind the verdict. Each judgement of a test has a row. All
     p values of the run are corrected for their number (Holm), where several tests that judge the same count once. Judgements of
     mitigations are left out: they are in the table of :mod:`~pytest_genderbias.reports.reduction`.
@@ -41,10 +47,9 @@ def make_table(measurements: Iterable[Measurement], judgements: Iterable[Settled
     rows.sort(key=lambda row: (row[1], row[0]))
     if not rows:
         return ""
-    headers = (*HEADERS, _P, _NULL)
-    shown = [i for i in range(len(headers)) if i < len(HEADERS) or any(row[i] for row in rows)]
-    table = [[escape(row[i]) for i in shown] for row in rows]
-    return tabulate(table, [headers[i] for i in shown], tablefmt="github", disable_numparse=True)
+    shown = [i for i, header in enumerate(_ALL) if header in HEADERS or any(row[i] for row in rows)]
+    table = [[row[i] if _ALL[i] in _NUMBERS else escape(row[i]) for i in shown] for row in rows]
+    return tabulate(table, [_ALL[i] for i in shown], tablefmt="github", disable_numparse=True)
 
 
 def _corrected(judgements: Sequence[Judgement]) -> list[str]:
@@ -60,13 +65,11 @@ def _corrected(judgements: Sequence[Judgement]) -> list[str]:
 def _judged(settled: SettledJudgement, p: str) -> list[str]:
     judgement = settled.judgement
     interval, suite = judgement.interval, judgement.suite
-    between = _between(interval)
-    if judgement.difference is not None and interval is not None:
-        between = _change(judgement.difference, interval)
+    compared = judgement.difference is not None and interval is not None
     return [
         f"{suite} ({judgement.name})" if judgement.name else suite, judgement.model, judgement.statistic, _number(judgement.value),
-        between, "" if interval is None else interval.over, _cases(judgement), judgement.bound, settled.verdict, p,
-        _chance(judgement.null),
+        "" if compared else _between(interval), "" if interval is None else interval.over, _cases(judgement), judgement.bound,
+        _change(judgement.difference, interval), settled.verdict, p, _chance(judgement.null),
     ]  # fmt: skip
 
 
@@ -74,12 +77,14 @@ def _measured(measurement: Measurement, statistic: str) -> list[str]:
     interval = measurement.intervals[statistic]
     return [
         measurement.suite, measurement.model, statistic, _number(measurement.values[statistic]), _between(interval),
-        "" if interval is None else interval.over, _cases(measurement), "", "measured", "", _chance(measurement.null.get(statistic)),
+        "" if interval is None else interval.over, _cases(measurement), "", "", "measured", "", _chance(measurement.null.get(statistic)),
     ]  # fmt: skip
 
 
-def _change(worse: float, interval: Interval) -> str:
-    """Return how much worse or better a statistic is, with bounds of that."""
+def _change(worse: float | None, interval: Interval | None) -> str:
+    """Return how much worse or better a statistic is, with bounds of that; an empty text if it was not compared."""
+    if worse is None or interval is None:
+        return ""
     low, high, over = interval.low, interval.high, interval.over
     change = "no change" if abs(worse) <= FLOAT_NOISE else f"{'better' if worse < 0 else 'worse'} by {abs(worse):.4f}"
     if high - low <= FLOAT_NOISE:
@@ -102,7 +107,7 @@ def _cases(counted: Measurement | Judgement) -> str:
 
 
 def _chance(null: Null | None) -> str:
-    return "" if null is None else f"{null.low:.4f} to {null.high:.4f} ({100 * null.p_value:.3g} %)"
+    return "" if null is None else f"{null.low:.4f} to {null.high:.4f} ({format_chance(null)})"
 
 
 def _number(value: float | None) -> str:

@@ -53,6 +53,8 @@ class Combiner:
             for parameters that make another statistic. ``None`` instead of a function: the statistic never is one.
         trials: of a statistic that chance raises: function from totals, shape (..., K), to the numbers of cases that its rates or
             distributions are of, shape (..., N).
+        own: function from the sums of units, (..., K), to what each of them gives by itself, (...): its mean, or its score where the
+            statistic holds scores against something else; ``None`` where a unit gives no figure by itself.
     """
 
     value: Value
@@ -63,6 +65,7 @@ class Combiner:
     after: str = ""
     unit_gaps: GapsByUnit | None = None
     trials: Value | None = None
+    own: Callable[[FloatArray], FloatArray] | None = None
 
 
 def find_combiner(name: str, parameters: Parameters) -> Combiner:
@@ -123,19 +126,33 @@ def _sums_by_unit(labels: Labels, sums: NDArray[np.floating]) -> tuple[Labels, F
     return labels[filled], pairs[filled]
 
 
+def _third_by_first(sums: FloatArray) -> FloatArray:
+    """Return the mean of y of each unit, of sums that begin with 1, x and y."""
+    return np.asarray(sums[..., 2] / sums[..., 0])
+
+
+def _second_by_first(sums: FloatArray) -> FloatArray:
+    return np.asarray(sums[..., 1] / sums[..., 0])
+
+
+def _association(sums: FloatArray) -> FloatArray:
+    """Return s of each target word, of whichever set it is."""
+    return np.asarray((sums[..., 1] + sums[..., 3]) / (sums[..., 0] + sums[..., 2]))
+
+
 #: All combiners by name. Stored files contain these names, so never give a name another meaning.
 COMBINERS: dict[str, Combiner] = {
-    "mean": Combiner(_plain(_ratio), ratio=True),
+    "mean": Combiner(_plain(_ratio), ratio=True, own=_ratio),
     "mean_of_template_means": Combiner(_plain(_ratio), ratio=True, by_unit=_mean_by_unit, after="mean"),
     "mean_absolute_template_mean": Combiner(_plain(_ratio), ratio=True, by_unit=_absolute_mean_by_unit, after="mean"),
     "mean_over_templates": Combiner(_plain(_ratio), ratio=True, by_unit=_sums_by_unit, after="mean"),
-    "pearson": Combiner(_plain(pearson_of_sums)),
-    "slope": Combiner(_plain(slope_of_sums)),
-    "effect_size": Combiner(_plain(effect_size_of_sums)),
-    "deviation": Combiner(_plain(deviation_of_sums)),
-    "block_slope": Combiner(_plain(slope_of_block_sums)),
-    "perplexity": Combiner(_plain(perplexity_of_sums)),
-    "f1": Combiner(_plain(f1_of_sums)),
+    "pearson": Combiner(_plain(pearson_of_sums), own=_third_by_first),
+    "slope": Combiner(_plain(slope_of_sums), own=_third_by_first),
+    "effect_size": Combiner(_plain(effect_size_of_sums), own=_association),
+    "deviation": Combiner(_plain(deviation_of_sums), own=_second_by_first),
+    "block_slope": Combiner(_plain(slope_of_block_sums), own=_third_by_first),
+    "perplexity": Combiner(_plain(perplexity_of_sums), own=perplexity_of_sums),
+    "f1": Combiner(_plain(f1_of_sums), own=f1_of_sums),
     "f1_gap": Combiner(_plain(f1_gap_of_sums)),
     "accuracy_gap": Combiner(_plain(accuracy_gap_of_sums)),
     "absolute_gaps": Combiner(absolute_gaps_of_counts, smooth=False, trials=trials_of_counts),

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.errors import GateError
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer
@@ -34,6 +35,7 @@ class Statistic:
         mistakes: of a statistic that chance raises, the more so the more mistakes a model makes: the statistic of these mistakes
             (``accuracy``). Two values are compared only where it did not move. ``None``: chance does not raise the statistic.
         without_chance: the statistic of the same kind that chance does not raise, if there is one.
+        no_gate: why no gate takes it, and what to gate instead; empty for a statistic that gates take.
     """
 
     direction: str
@@ -44,6 +46,19 @@ class Statistic:
     plot: str = "units"
     mistakes: str | None = None
     without_chance: str | None = None
+    no_gate: str = ""
+
+    def check_gateable(self, name: str) -> None:
+        """Refuse a statistic that says nothing of how large a bias is.
+
+        Args:
+            name: its name, for the message.
+
+        Raises:
+            GateError: it is a p value, or no measure of bias.
+        """
+        if self.no_gate:
+            raise GateError(f"no gate takes {name}: {self.no_gate}")
 
     def distance(self, value: Value) -> Value:
         """Return how bad a value is, or each of an array of values: larger is worse, 0 is neutral."""
@@ -66,8 +81,8 @@ class FamilyStatistic:
     """A statistic of a family: its plain part, and the functions that compute its sums, unit scores and null values.
 
     Attributes:
-        direction: as in :class:`Statistic`, as are ``neutral``, ``meaning``, ``partner``, ``question``, ``plot``, ``mistakes`` and
-            ``without_chance``.
+        direction: as in :class:`Statistic`, as are ``neutral``, ``meaning``, ``partner``, ``question``, ``plot``, ``mistakes``,
+            ``without_chance`` and ``no_gate``.
         sums: function that makes the sums of each unit, or the reason why the statistic has none.
         scores: for a statistic that is a mean over all units of scores between 0 and 1: function that returns the score of each
             answered unit, shape (n,), in the order of the answer. NaN for a unit that turns out to have no score. The function returns
@@ -89,12 +104,18 @@ class FamilyStatistic:
     null: NullValues | None = None
     mistakes: str | None = None
     without_chance: str | None = None
+    no_gate: str = ""
+
+    @property
+    def is_size(self) -> bool:
+        """Whether it is made of sizes without a sign, so that chance alone keeps it from its neutral value 0, and shuffles say how far."""
+        return self.direction == "higher" and self.neutral == 0 and self.partner is not None and self.null is not None
 
     @property
     def plain(self) -> Statistic:
         """The part that a measurement carries."""
         about = (self.direction, self.neutral, self.meaning, self.partner, self.question, self.plot)
-        return Statistic(*about, self.mistakes, self.without_chance)
+        return Statistic(*about, self.mistakes, self.without_chance, self.no_gate)
 
     def item_sums(self, options: Options, arrays: Arrays) -> ItemSums:
         """Return the sums of each unit.

@@ -191,7 +191,7 @@ def test_two_restarts_that_do_not_differ_are_undecided() -> None:
     assert judge_no_worse(whole[1], whole[0], tolerance=0.0).verdict == "inconclusive"
     [row] = main_of(compare_models(sent(*whole), ["a", "b"])[0])
     assert (row.better, row.low) == ("undecided", None)
-    assert row.method.endswith("three on each are needed")
+    assert row.method.endswith("four on each are needed")
     many = judge_no_worse(trained("b", *[0.5] * 5), trained("a", *[0.6] * 5), tolerance=0.0)
     assert (many.verdict, many.p) == ("regressed", pytest.approx(1 / 252))
 
@@ -420,7 +420,7 @@ def test_gates_on_one_statistic_can_be_told_apart(jobs: pytest.Pytester) -> None
 def test_the_table_says_better_and_alike_in_words() -> None:
     def shown(now: Measurement, then: Measurement) -> str:
         judged = judge_no_worse(now, then, tolerance=0.0)
-        return make_table([], [SettledJudgement(judged, "passed")]).splitlines()[2].split("|")[5].strip()
+        return make_table([], [SettledJudgement(judged, "passed")]).splitlines()[2].split("|")[9].strip()
 
     a, b = classified("a", 1), classified("b", 1, 0.05)
     assert shown(b, a) == "worse by 0.0500, the same in every item"

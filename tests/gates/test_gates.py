@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -362,13 +363,19 @@ def test_worse_better_and_undecided(whole: Measurement, tmp_path: Path) -> None:
     baseline = stored(tmp_path, whole)
     worse = baseline.judge(measure_like(whole, Scatter(worse=0.05)), tolerance=0.01)
     assert worse.verdict == "regressed" and worse.difference == pytest.approx(0.05)
-    assert "premise words that moved most (+ is worse): " in worse.text
+    assert "premise words that moved most, then and now: " in worse.text
     assert "judged for other premise words" in worse.text
     assert baseline.judge(measure_like(whole, Scatter(worse=0.05)), tolerance=0.06).verdict == "pass"
     assert baseline.judge(measure_like(whole, Scatter(worse=-0.05)), tolerance=0.01).verdict == "stale"
     few = baseline.judge(measure_like(whole, Scatter(worse=0.3, words=("nurse", "poet"))), tolerance=0.01)
     assert few.verdict == "inconclusive"
-    assert "(20 of them, 2 moved; " in few.text and "nurse (+0.015)" in few.text and "poet (+0.015)" in few.text
+    assert "(20 of them, 2 moved; " in few.text
+    moved = re.search(r"moved most, then and now: (nurse|poet) ([\d.]+) -> ([\d.]+), (nurse|poet) ", few.text)
+    assert moved is not None and float(moved[2]) - float(moved[3]) == pytest.approx(0.3, abs=1e-3)
+    records = few.text.partition("records of what moved most, as they are now:\n")[2].splitlines()
+    assert [record.partition("; pairs")[0].strip() for record in records] == [
+        f"slice: person; value: {name}" for name in (moved[1], moved[4])
+    ]
     assert "or a tolerance of 0.3" in few.settled_by
     assert baseline.judge(measure_like(whole, Scatter(worse=0.3, words=("nurse", "poet"))), tolerance=0.31).verdict == "pass"  # fmt: skip
 
@@ -378,7 +385,7 @@ def test_too_few_items_leave_the_suite_itself(wide: Path, tmp_path: Path) -> Non
     baseline = stored(tmp_path, few)
     found = baseline.judge(measure_like(few, Scatter(worse=0.05)), tolerance=0.01)
     assert (found.verdict, found.over) == ("regressed", "the suite's cases, all of them")
-    assert "3 premise words in common say nothing of others, 5 are needed" in found.text
+    assert "3 premise words in common say nothing of others, 6 are needed" in found.text
     assert baseline.judge(measure_like(few, Scatter(worse=0.05)), tolerance=0.06).verdict == "pass"
     part = measure_like(few, Scatter(), limit=100)
     found = stored(tmp_path, part).judge(measure_like(few, Scatter(worse=0.05), limit=100), tolerance=0.0)
@@ -450,11 +457,11 @@ def test_restarts_against_restarts(wide: Path, tmp_path: Path) -> None:
     assert others.verdict == "inconclusive", "as good on average, with tolerance 0"
     assert baseline.judge(restarts(wide, 0.71, 0.70, 0.72), tolerance=0.05).verdict == "pass"
     worse = baseline.judge(restarts(wide, 0.60, 0.62, 0.61), tolerance=0.05)
-    assert worse.verdict == "regressed" and "Welch's t over restarts" in worse.text
+    assert worse.verdict == "regressed" and "restarts" in worse.over
     assert baseline.judge(restarts(wide, 0.80, 0.82, 0.81), tolerance=0.05).verdict == "stale"
     assert "--bias-model=Scatter=runs/{seed} --bias-update" in worse.text, "the command that accepts it names them all"
     more = Baseline(tmp_path, "m", "t.py").judge(restarts(wide, 0.70, 0.72, 0.71, 0.70), tolerance=0.0)
-    assert (more.verdict, "setting: restarts 3 stored, 4 now" in more.text) == ("not comparable", True)
+    assert more.verdict == "inconclusive", "the number of restarts may differ"
 
 
 def test_a_case_that_rounding_tips_over_a_threshold_is_no_regression_of_the_same_weights() -> None:

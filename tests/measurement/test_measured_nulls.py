@@ -6,7 +6,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from pytest_genderbias import assert_within, measure
+from pytest_genderbias import assert_at_most, assert_within, measure
 from pytest_genderbias.errors import GateFailure, SettingError
 from pytest_genderbias.measurement.carry_out import carry_out
 from pytest_genderbias.measurement.plan import plan_measurement
@@ -40,11 +40,21 @@ class Classifier:
         return np.stack([np.where(same, 1.0, 0.1), np.where(same, 0.0, 0.8), np.where(same, 0.0, 0.1)], axis=1)
 
 
-def test_no_null_without_being_asked():
-    found = measure("lm-occupation", Writer(), cache=None)
-    assert found.null == {}
-    assert found.to_dict()["null"] == {}
+def test_only_what_is_made_of_sizes_has_a_null_without_being_asked():
+    """Chance alone keeps a mean of sizes from neutral 0, so that the value says little without what chance gives."""
+    model = Writer()
+    found = measure("lm-occupation", model, cache=None)
+    assert set(found.null) == {"aggregate_bias"} and found.null["aggregate_bias"].repeats == 200
     assert "null" not in found.signature["settings"]
+    calls, model.calls = model.calls, 0
+    assert found.null == {
+        "aggregate_bias": measure("lm-occupation", model, cache=None, null=200).null["aggregate_bias"]
+    }
+    assert model.calls == calls, "shuffles ask the model nothing"
+    assert not any("null" in note for note in found.notes)
+    with pytest.raises(GateFailure, match=r"neutral is 0 \(by chance alone 0\.[12]\d* to 0\.3\d*\)"):
+        assert_at_most(found, 0.1)
+    assert measure("nli-religion", Classifier(), limit=300, cache=None).null == {}
 
 
 def test_a_measurement_has_the_values_of_shuffles_without_asking_the_model_again(tmp_path):
@@ -143,7 +153,7 @@ def test_an_explanation_has_one_line_on_the_null():
     (line,) = [line for line in str(failure.value).splitlines() if "null control" in line]
     assert line == (
         "  null control (the two groups are exchanged at random in each prefix of each occupation; 200 shuffles): "
-        f"mean {null.mean:.4g}, 95 % of them {null.low:.4g} to {null.high:.4g}, 0.498 % at least as bad"
+        f"mean {null.mean:.4g}, 95 % of them {null.low:.4g} to {null.high:.4g}, <= 0.5 % at least as bad"
     )
     with pytest.raises(GateFailure) as failure:
         assert_within(measure("lm-occupation", Writer(), cache=None), 0.1, statistic="signed_bias")

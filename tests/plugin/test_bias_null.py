@@ -41,8 +41,8 @@ def run(pytester, monkeypatch, tmp_path_factory):
 
 WITH_NULL = [
     "| suite *| verdict *| null (p) *|",
-    "| lm-occupation | w *| aggregate_bias * measured *| 0.*(0.498 %) *|",
-    "| lm-occupation | w *| signed_bias * measured *| -0.*(0.498 %) *|",
+    "| lm-occupation | w *| aggregate_bias * measured *| 0.*(<= 0.5 %) *|",
+    "| lm-occupation | w *| signed_bias * measured *| -0.*(<= 0.5 %) *|",
 ]
 
 
@@ -61,18 +61,20 @@ def test_flag(run, pytester):
     assert "bias.lm-occupation.signed_bias.null_mean" in written
 
 
-def test_no_column_without_the_flag(run):
-    result = run()
-    result.stdout.fnmatch_lines(["| suite *| verdict *|"])
-    result.stdout.no_fnmatch_line("*null*")
+def test_only_what_is_made_of_sizes_has_one_without_the_flag(run, pytester):
+    result = run("--bias-json=r.json")
+    result.stdout.fnmatch_lines([WITH_NULL[0], WITH_NULL[1], "| lm-occupation | w *| signed_bias * measured * |"])
+    result.stdout.no_fnmatch_line("note: *null*")
+    found = {m["suite"]: m for m in json.loads((pytester.path / "r.json").read_text())["measurements"]}
+    assert [list(found[suite]["null"]) for suite in ("lm-occupation", "nli-religion")] == [["aggregate_bias"], []]
 
 
 def test_repeats(run, pytester):
-    run("--bias-null", "--bias-null-repeats=99").stdout.fnmatch_lines(["* signed_bias *(1 %) *|"])
+    run("--bias-null", "--bias-null-repeats=99").stdout.fnmatch_lines(["* signed_bias *(<= 1 %) *|"])
     pytester.makeini("[pytest]\nbias_null = true\nbias_null_repeats = 49")
-    run().stdout.fnmatch_lines(["* signed_bias *(2 %) *|"])
+    run().stdout.fnmatch_lines(["* signed_bias *(<= 2 %) *|"])
     pytester.makeini("[pytest]\nbias_null_repeats = 49")
-    run().stdout.no_fnmatch_line("*null*")
+    run().stdout.fnmatch_lines(["* aggregate_bias *(<= 0.5 %) *|", "* signed_bias * measured * |"])
 
 
 @pytest.mark.parametrize(
@@ -103,8 +105,8 @@ def test_gates_show_it_and_baselines_do_not_know_it(run, pytester):
     result = run("--bias-null", "release.bias.yaml", "--bias-json=r.json")
     result.stdout.fnmatch_lines(
         [
-            "*  null control (*; 200 shuffles): mean *, 0.498 % at least as bad",
-            "* within 0.1 * over the limit *(0.498 %) *|",
+            "*  null control (*; 200 shuffles): mean *, <= 0.5 % at least as bad",
+            "* within 0.1 * over the limit *(<= 0.5 %) *|",
         ]
     )
     (judged, *_) = json.loads((pytester.path / "r.json").read_text())["judgements"]
@@ -130,7 +132,7 @@ def test_python_tests_may_ask_for_it(run, pytester):
         """
         def test_it(bias_measure):
             plain, shuffled = bias_measure("lm-occupation"), bias_measure("lm-occupation", null=60)
-            assert not plain.null and shuffled.null["signed_bias"].repeats == 60
+            assert list(plain.null) == ["aggregate_bias"] and shuffled.null["signed_bias"].repeats == 60
             assert shuffled is bias_measure("lm-occupation", null=60)
         """
     )

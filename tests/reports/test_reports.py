@@ -67,15 +67,16 @@ def test_p_values_of_all_judgements_are_corrected_together() -> None:
     _, _, *rows = make_table([], judgements).splitlines()
     cells = [[cell.strip() for cell in row.strip("| ").split(" | ")] for row in rows]
     assert [row[-1] for row in cells[1:]] == ["0.02", "0.04"]
-    assert cells[1][:8] == [
+    assert cells[1][:9] == [
         "s\\| (n)",
         "m",
         "t",
         "0.5000",
-        "worse by 0.2000, 0.1000 to 0.3000",
+        "",
         "words",
         "1,000 of 2,000",
         "b",
+        "worse by 0.2000, 0.1000 to 0.3000",
     ]
     again = [*judgements, *(replace(one, test="t.py::again") for one in judgements)]
     twice = [row.rpartition(" | ")[2].strip(" |") for row in make_table([], again).splitlines()[2:]]

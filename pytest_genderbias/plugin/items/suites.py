@@ -84,7 +84,12 @@ class SuiteItem(ComparedItem):
         measure_references(self)
         measurement, judgements = measure_for(self, spec, self._loaded(), self._settings()), []
         baseline = outcomes.baseline_of(self, measurement.model)
-        if baseline.update != "no" or baseline.stored(measurement.suite) is not None:
+        stored = baseline.stored(measurement.suite) is not None
+        if (
+            not stored and measurement.statistics[measurement.main].no_gate
+        ):  # it is measured, and nothing is to be judged
+            return
+        if baseline.update != "no" or stored:
             judgements.append(baseline.judge(measurement, self.config.stash[SETTINGS].tolerance))
         try:
             if self.reference is not None:

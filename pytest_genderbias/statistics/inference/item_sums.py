@@ -116,6 +116,18 @@ class ItemSums:
         flat = self.by_unit()
         return float(flat.value(flat.sums.sum(axis=0, dtype=np.float64)))
 
+    def by_itself(self) -> FloatArray:
+        """Return what each unit gives by itself, in the order of :meth:`by_unit`, shape (G,); NaN where a unit gives no figure.
+
+        >>> mean_sums(np.array(["a", "b"]), np.array([3.0, 6.0]), np.array([2, 1]), "letters").by_itself()
+        array([1.5, 6. ])
+        """
+        flat = self.by_unit()
+        if (own := flat._function.own) is None:
+            return np.full(len(flat.labels), np.nan)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return own(np.asarray(flat.sums, dtype=np.float64))
+
     def to_arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return everything as arrays of numbers and texts, which need no pickle: ``about`` holds JSON.
 

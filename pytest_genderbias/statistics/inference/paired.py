@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import comb
 from typing import Protocol
 
@@ -21,13 +21,14 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 Distance = Callable[[FloatArray], FloatArray]
 Bounds = tuple[float, float, float, float]  #: low, high, p, p_better of a worsening
 
+#: What repeats one training with other draws: no sample of items, and so few that only Student's t holds.
+REPETITIONS = frozenset({"restarts", "shuffles"})
 _RESAMPLES = 9999  #: so that p values go down to .0001, and survive a correction for many gates
 _EXCHANGES = 9999
 _EXCHANGES_OF_MANY = 999  #: of sums with more figures than ``_MANY``, where more would take seconds
 _MANY = 100_000
 _SEED = 1999  #: the bounds of a comparison are always the same
 _BLOCK = 2_000_000  #: figures held at a time
-_FEWEST = 5  #: all of four items move the same way by chance in one case of 16, more than 5 %
 _STEP = 1e-3  #: of an item's standard deviation, by which totals are moved to find a derivative
 
 _SAME = "the same in every item"
@@ -70,6 +71,10 @@ class Comparable(Protocol):
         """Return the statistic of totals, shape (..., K) to (...)."""
 
 
+def _nothing() -> FloatArray:
+    return np.zeros(0)
+
+
 @dataclass(frozen=True)
 class Difference:
     """The worsening from then to now, with bounds.
@@ -87,6 +92,8 @@ class Difference:
         changes: contribution of each unit to the worsening, shape (items,); they add up to about ``value``.
         labels: names of the units, shape (items,).
         least_p: the smallest ``p`` that the method can give on so many units, however much worse they are.
+        of_then: what each unit gave by itself then, shape (items,); NaN, or empty, where a unit gives no figure.
+        of_now: the same of now.
     """
 
     value: float
@@ -101,6 +108,8 @@ class Difference:
     changes: FloatArray
     labels: NDArray[np.str_]
     least_p: float = 0.0
+    of_then: FloatArray = field(default_factory=_nothing)
+    of_now: FloatArray = field(default_factory=_nothing)
 
 
 def compare_items(
@@ -125,7 +134,7 @@ def compare_items(
         repeats: random draws of the bounds, where a simulation needs many comparisons; at most as many as usual.
 
     Raises:
-        UndefinedError: fewer than five units in common of which some moved, or no value on them.
+        UndefinedError: fewer units in common than :func:`fewest_items` of which some moved, or no value on them.
 
     Example:
         All five units are worse by .1: so is the mean of other units. By chance that happens in one case of 32.
@@ -139,7 +148,8 @@ def compare_items(
         (0.1, 0.1, 0.1, 0.03125)
     """
     then, now = align(then, now)
-    return compare_aligned(then.by_unit(), now.by_unit(), distance, tolerance, level, noise, repeats)
+    difference = compare_aligned(then.by_unit(), now.by_unit(), distance, tolerance, level, noise, repeats)
+    return replace(difference, of_then=then.by_itself(), of_now=now.by_itself()) if difference.moved else difference
 
 
 def compare_aligned(
@@ -158,8 +168,8 @@ def compare_aligned(
         raise UndefinedError(f"the statistic has no value on the {items} {now.over} in common")
     if not moved:
         return Difference(0.0, 0.0, 0.0, 1.0, 1.0, items, 0, _SAME, now.over, np.zeros(items), labels)
-    if items < _FEWEST:
-        raise UndefinedError(f"{items} {now.over} in common say nothing of others, {_FEWEST} are needed")
+    if items < (fewest := fewest_items(level)):
+        raise UndefinedError(f"{items} {now.over} in common say nothing of others, {fewest} are needed")
     changes = pair.contributions()
     if (of_gaps := _gap_bounds(then, now, distance, tolerance, level)) is not None:
         method, bounds, least = METHOD, of_gaps, 0.0
@@ -180,6 +190,15 @@ def _gap_bounds(then: Comparable, now: Comparable, distance: Distance, tolerance
     if sides[0] is None or sides[1] is None or np.ptp(distance(np.array([-1.0, 0.0, 1.0])) - [-1.0, 0.0, 1.0]) > 0:
         return None
     return gap_change_bounds(sides[0], sides[1], tolerance, level)
+
+
+def fewest_items(level: float) -> int:
+    """Return how many items are too many to move the same way by chance more often than one-sided bounds of this level allow.
+
+    >>> fewest_items(0.95), fewest_items(0.975)  # one case of 32, and of 64
+    (5, 6)
+    """
+    return int(np.ceil(np.log2(1 / (1 - level)) - 1e-9))
 
 
 class _Pair:
@@ -480,7 +499,8 @@ def compare_restarts(
     Where all pairs differ alike, p is that of the sign test, and the bounds are the difference itself.
 
     Raises:
-        UndefinedError: fewer than two restarts on a side (three, where none differs from others; five pairs, where all differ alike), or
+        UndefinedError: fewer than two restarts on a side (three, or four at 97.5 %, where none differs from others; five or six pairs,
+            where all differ alike), or
             a value that is no finite number.
 
     Example:
@@ -500,7 +520,7 @@ def compare_restarts(
     largest = max(1.0, *(float(np.abs(x).max()) for x in sides))
     alike = abs(float(sides[1].mean() - sides[0].mean())) <= 1e-12 * largest
     if all(np.ptp(x) <= 1e-12 * largest for x in sides) and (alike or not paired):
-        return _restarts_without_spread(sides, distance, tolerance, 1e-12 * largest)
+        return _restarts_without_spread(sides, distance, tolerance, level, 1e-12 * largest)
     (before, then_bends), (after, now_bends) = (_one_sided(x, distance, level) for x in sides)
     bounds_of = _student if paired else _welch
     bounds = bounds_of(before, after, tolerance, level)
@@ -586,7 +606,10 @@ def _student(before: FloatArray, after: FloatArray, tolerance: float, level: flo
     nothing = 1e-12 * max(1.0, float(np.abs(after).max()), float(np.abs(before).max()))
     if error <= nothing:
         if 0.5**n > 1 - level and abs(value) > nothing:
-            raise UndefinedError(f"{n} restarts that all moved alike say too little of others; five or more are needed")
+            needed = fewest_items(level)
+            raise UndefinedError(
+                f"{n} restarts that all moved alike say too little of others; {needed} or more are needed"
+            )
         chance = 0.5**n
         return value, value, chance if value > tolerance else 1.0, chance if value < -tolerance else 1.0
     reach = float(stats.t.ppf(level, n - 1)) * error
@@ -595,18 +618,19 @@ def _student(before: FloatArray, after: FloatArray, tolerance: float, level: flo
 
 
 def _restarts_without_spread(
-    sides: Sequence[FloatArray], distance: Distance, tolerance: float, nothing: float
+    sides: Sequence[FloatArray], distance: Distance, tolerance: float, level: float, nothing: float
 ) -> Difference:
     before, after = (np.asarray(distance(x), dtype=np.float64) for x in sides)
     if abs(sides[1].mean() - sides[0].mean()) <= nothing:
         return of_restarts(0.0, (0.0, 0.0, 1.0, 1.0), len(after), 0, SAME_RESTARTS)
-    if min(len(before), len(after)) < 3:
+    chance = 1 / comb(len(before) + len(after), len(before))
+    if min(len(before), len(after)) < 3 or chance > 1 - level + 1e-9:
+        needed = "three" if comb(6, 3) * (1 - level) >= 1 - 1e-9 else "four"
         raise UndefinedError(
-            "no two restarts of a side differ, and so few say nothing of others; three on each are needed"
+            f"no two restarts of a side differ, and so few say nothing of others; {needed} on each are needed"
         )
     differences = after[:, None] - before
     value, low, high = float(after.mean() - before.mean()), float(differences.min()), float(differences.max())
-    chance = 1 / comb(len(before) + len(after), len(before))
     bounds = low, high, chance if low > tolerance else 1.0, chance if high < -tolerance else 1.0
     return of_restarts(value, bounds, len(after), len(after), _PERMUTATION, chance)
 

@@ -42,6 +42,9 @@ _RATIO = (
     "{} singular value / 1st: near 0 one direction holds what sets the words apart, near 1 none stands out; it says how well "
     "taking a direction out can do, and is no measure of bias"
 )
+_NO_GATE = (
+    "it says how well taking a direction out can do, and is no measure of bias; gate a suite of the bias, such as weat"
+)
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class SubspaceBody:
     train: tuple[str, ...]
 
 
-def _of_all_words(name: str, direction: str, neutral: float, meaning: str) -> FamilyStatistic:
+def _of_all_words(name: str, direction: str, neutral: float, meaning: str, no_gate: str = "") -> FamilyStatistic:
     """Return a statistic of all words together, which no sums over words make up."""
     return FamilyStatistic(
         direction,
@@ -62,6 +65,7 @@ def _of_all_words(name: str, direction: str, neutral: float, meaning: str) -> Fa
         "singular values and components are of all words together, and no function of sums over words",
         plot="value",
         null=named_values(name),
+        no_gate=no_gate,
     )
 
 
@@ -86,9 +90,9 @@ class Subspace(Family[SubspaceBody, SubspaceOptions]):
     roles: ClassVar[tuple[str, ...]] = ("vectors", *NETWORKS)
     keys: ClassVar[tuple[str, ...]] = ("words", "pair", "train")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
-        "ratio_2": _of_all_words("ratio_2", "higher", 0.0, _RATIO.format("2nd")),
-        "ratio_3": _of_all_words("ratio_3", "higher", 0.0, _RATIO.format("3rd")),
-        "ratio_4": _of_all_words("ratio_4", "higher", 0.0, _RATIO.format("4th")),
+        "ratio_2": _of_all_words("ratio_2", "higher", 0.0, _RATIO.format("2nd"), _NO_GATE),
+        "ratio_3": _of_all_words("ratio_3", "higher", 0.0, _RATIO.format("3rd"), _NO_GATE),
+        "ratio_4": _of_all_words("ratio_4", "higher", 0.0, _RATIO.format("4th"), _NO_GATE),
         "cosine": _of_all_words(
             "cosine",
             "lower",

@@ -40,6 +40,7 @@ FloatArray = NDArray[np.float64]
 #: Data sets with contexts, in the order of the search.
 CORPORA = ("brown", "wikitext2", "war_and_peace", "state_union", "inaugural")
 
+_NO_GATE = "a p value depends on the number of words (and draws) as much as on the bias; gate {}"
 _P_VALUE = (
     "share of the splits of the target words that differ as much: how sure, not how strong; without bias it is below .05 in "
     "one model of twenty, so gate the effect size"
@@ -164,7 +165,9 @@ class Weat(_Associations[WeatOptions]):
             _effect_sums,
             null=named_values("effect_size"),
         ),
-        "p_value": FamilyStatistic("lower", 1.0, _P_VALUE, _NO_COMPARISON, "effect_size", plot="value"),
+        "p_value": FamilyStatistic(
+            "lower", 1.0, _P_VALUE, _NO_COMPARISON, "effect_size", plot="value", no_gate=_NO_GATE.format("effect_size")
+        ),
     }
     options: ClassVar[Mapping[str, Option]] = {
         "where": _WHERE,
@@ -249,6 +252,7 @@ class Ceat(_Associations[CeatOptions]):
             "combined_effect_size",
             plot="value",
             draws=_contexts_drawn,
+            no_gate=_NO_GATE.format("combined_effect_size"),
         ),
         "word_p_value": FamilyStatistic(
             "lower",
@@ -258,6 +262,7 @@ class Ceat(_Associations[CeatOptions]):
             "combined_effect_size",
             plot="value",
             draws=_contexts_drawn,
+            no_gate=_NO_GATE.format("combined_effect_size"),
         ),
     }
     options: ClassVar[Mapping[str, Option]] = {
