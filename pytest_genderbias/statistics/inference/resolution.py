@@ -18,6 +18,7 @@ from pytest_genderbias.statistics.inference.restarts import compare_with_restart
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 SHARE = 0.95  #: of equal models that a plan keeps green
+_ONE_SIDED = (1 + SHARE) / 2  #: level of each bound of a comparison: both together hold with SHARE
 POWER = 0.8  #: with which a plan finds a worsening
 _DRAWS, _REPEATS = 300, 1999  #: simulated models, and resamples of the bounds of each
 _BENT_DRAWS, _BENT_REPEATS = 150, 999  #: where each worsening is simulated by itself
@@ -35,10 +36,10 @@ class SimulatedBounds:
     """One-sided bounds of the worsening of each simulated model.
 
     Attributes:
-        low: lower bounds at 95 %, shape (draws,), in units of the statistic.
+        low: lower bounds at 97.5 %, one-sided, shape (draws,), in units of the statistic.
         strict_low: lower bounds at 100 % less 5 % divided by the number of tests, shape (draws,), as ``regressed`` needs them in the
             project's family.
-        high: upper bounds at 95 %, shape (draws,).
+        high: upper bounds at 97.5 %, one-sided, shape (draws,).
         freedom: degrees of freedom of Student's t that far tails are extrapolated by.
     """
 
@@ -289,7 +290,7 @@ class ItemSimulation:
     def _bounds_of(self, then: ItemSums, now: ItemSums) -> tuple[float, float, float]:
         """Return lower bound, strict lower bound and upper bound; infinite ones where the gate has none."""
         try:
-            usual = compare_items(then, now, self._distance, level=SHARE, repeats=self._repeats)
+            usual = compare_items(then, now, self._distance, level=_ONE_SIDED, repeats=self._repeats)
             if self._tests == 1:
                 return usual.low, usual.low, usual.high
             level = 1 - (1 - SHARE) / self._tests
@@ -355,10 +356,10 @@ class RestartSimulation:
         UndefinedError: fewer than two restarts, or all of them are equal.
 
     Example:
-        Three restarts have s = 1. One more lies t(2) sqrt(4/3) = 3.37 above their mean in 5 %, and its bounds reach as far again.
+        Three restarts have s = 1. One more lies t(2) sqrt(4/3) = 3.37 above their mean in 5 %, and its bounds reach 4.97 farther.
 
         >>> resolution = resolve(RestartSimulation([1.0, 2.0, 3.0], lambda v: v))
-        >>> bool(6.6 < resolution.tolerance < 6.8)
+        >>> bool(8.2 < resolution.tolerance < 8.5)
         True
     """
 
@@ -390,7 +391,7 @@ class RestartSimulation:
         return self._known[worsening]
 
     def _judged(self, value: float) -> tuple[float, float, float]:
-        usual = compare_with_restarts(self._then, [value], self._distance, level=SHARE)
+        usual = compare_with_restarts(self._then, [value], self._distance, level=_ONE_SIDED)
         if self._tests == 1:
             return usual.low, usual.low, usual.high
         strict = compare_with_restarts(self._then, [value], self._distance, level=1 - (1 - SHARE) / self._tests)

@@ -41,13 +41,13 @@ def checkpoints(seed: int, apart: float = 0.0, middle: float = 0.5) -> tuple[Ite
 
 
 def test_items_resolve_what_normal_theory_says() -> None:
-    """With a standard error e, equal models pass from (1.645 + 1.645) e on, and 1.645 e + .842 e more is found in 80 %."""
+    """With a standard error e, equal models pass from (1.645 + 1.96) e on, and 1.96 e + .842 e more is found in 80 %."""
     resolution = resolve(ItemSimulation(*checkpoints(1), worse_if_higher, tests=6), 6)
     error, z = 0.05 / ITEMS**0.5, stats.norm.ppf
-    assert resolution.alone == pytest.approx(2 * z(0.95) * error, rel=0.12)
+    assert resolution.alone == pytest.approx((z(0.95) + z(0.975)) * error, rel=0.12)
     strict = 1 - 0.05 / 6
-    assert resolution.together == pytest.approx((z(0.95) + z(strict)) * error, rel=0.15)
-    assert resolution.worsening == pytest.approx(resolution.tolerance + (z(0.95) + z(0.8)) * error, rel=0.08)
+    assert resolution.together == pytest.approx((z(0.975) + z(strict)) * error, rel=0.15)
+    assert resolution.worsening == pytest.approx(resolution.tolerance + (z(0.975) + z(0.8)) * error, rel=0.08)
     assert resolution.worsening_together == pytest.approx(resolution.tolerance + (z(strict) + z(0.8)) * error, rel=0.08)
     assert resolution.green >= 0.97 and resolution.alarms == 0 and resolution.power > 0.8
 
@@ -60,7 +60,8 @@ def test_what_is_promised_is_seen_on_fresh_models() -> None:
         then = 0.5 + 0.2 * rng.normal(size=ITEMS)
         now = then + 0.05 * rng.normal(size=ITEMS)
         pairs = [
-            compare_items(means(then), means(now + w), worse_if_higher, repeats=499) for w in (0, resolution.worsening)
+            compare_items(means(then), means(now + w), worse_if_higher, level=0.975, repeats=499)
+            for w in (0, resolution.worsening)
         ]
         green.append(pairs[0].high <= resolution.tolerance)
         found.append(pairs[1].low > resolution.tolerance)
@@ -73,9 +74,9 @@ def test_restarts_resolve_what_the_prediction_bound_says(k: int) -> None:
     values = np.random.default_rng(k).normal(size=k)
     resolution = resolve(RestartSimulation(values, worse_if_higher, tests=4), 4)
     error, t = values.std(ddof=1) * (1 + 1 / k) ** 0.5, stats.t(k - 1).ppf
-    assert resolution.alone == pytest.approx(2 * t(0.95) * error, rel=0.02)
-    assert resolution.together == pytest.approx((t(0.95) + t(1 - 0.05 / 4)) * error, rel=0.08)
-    assert resolution.worsening == pytest.approx(resolution.tolerance + (t(0.95) + t(0.8)) * error, rel=0.02)
+    assert resolution.alone == pytest.approx((t(0.95) + t(0.975)) * error, rel=0.02)
+    assert resolution.together == pytest.approx((t(0.975) + t(1 - 0.05 / 4)) * error, rel=0.08)
+    assert resolution.worsening == pytest.approx(resolution.tolerance + (t(0.975) + t(0.8)) * error, rel=0.02)
     assert resolution.worsening_together == pytest.approx(
         resolution.tolerance + (t(1 - 0.05 / 4) + t(0.8)) * error, rel=0.02
     )
