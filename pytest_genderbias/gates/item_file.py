@@ -23,6 +23,7 @@ from pytest_genderbias.measurement.plain_data import Arrays, read_mapping
 from pytest_genderbias.measurement.restarts import RESTART, restarts_of
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic, holds_sums
+from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 MOST_ITEM_BYTES = 512 * 1024
@@ -187,7 +188,11 @@ def _is_stored_raw(name: str) -> bool:
 
 
 def _alike_sums(now: ItemSums, then: ItemSums) -> bool:
-    if (now.templates is None) != (then.templates is None):  # an earlier version stored them by unit
+    if is_crossed(now) and not is_crossed(
+        then
+    ):  # an earlier version stored them by unit; with templates more can be said
+        return False
+    if (now.templates is None) != (then.templates is None):
         now, then = now.by_unit(), then.by_unit()
     now_about, then_about = ((side.combiner, side.over, side.parameters, side.columns) for side in (now, then))
     same = now_about == then_about and np.array_equal(now.labels, then.labels)

@@ -225,7 +225,8 @@ def _settled_by(
     if len(known) < len(needed):
         return f"no number of {bounds.over}, if the value stays on the limit"
     if not of_suite:
-        return f"{approximate(max(known))} {bounds.over}, if the value stays where it is"
+        more = f" ({math.ceil(max(known) / n * bounds.templates)} templates)" if bounds.templates else ""
+        return f"{approximate(max(known))} {bounds.over}{more}, if the value stays where it is"
     cases = min(measurement.n_total, round(max(known) * measurement.n / n))
     whole = f"all {cases:,}" if cases == measurement.n_total else approximate(cases)
     return f"{whole} cases, if the value stays where it is"

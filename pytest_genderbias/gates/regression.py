@@ -28,6 +28,7 @@ from pytest_genderbias.statistics.inference.paired import (
     compare_restarts,
     items_to_decide,
 )
+from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 #: A worsening of the same weights up to this size comes from rounding: other batches move one case in a thousand over a threshold.
@@ -121,7 +122,8 @@ def find_regression(
     line_of_moved, names = _moved_most(difference)
     lines = [
         *([] if restarts is None else [restarts.in_words(reference.name)]),
-        _bounds_in_words(difference, reference), *_out_of_reach(difference, reference), *line_of_moved,
+        _bounds_in_words(difference, reference), *_without_templates(difference, units, reference),
+        *_out_of_reach(difference, reference), *line_of_moved,
     ]  # fmt: skip
     same_model = _same_model(measurement, reference) and abs(difference.value) <= SAME_MODEL_NOISE
     if verdict == INCONCLUSIVE and same_model:
@@ -332,6 +334,20 @@ def _bounds_in_words(difference: Difference, reference: Reference) -> str:
     )
 
 
+def _without_templates(difference: Difference, units: _Units, reference: Reference) -> list[str]:
+    """Return a line if the bounds take templates as fixed only because what is compared with has no sums by template."""
+    now, then = units.now, units.then
+    if not (isinstance(now, ItemSums) and isinstance(then, ItemSums) and is_crossed(now)) or not difference.moved:
+        return []
+    if difference.templates or is_crossed(then):
+        return []
+    refresh = ": refresh it with --bias-update" if reference.accept else ""
+    return [
+        f"  the {reference.name} has no sums by template, so that the bounds are not for other templates, of which there are "
+        f"{now.n_templates}{refresh}"
+    ]
+
+
 def _out_of_reach(difference: Difference, reference: Reference) -> list[str]:
     """Return a line if no worsening could be ``regressed``: no p value of the method is significant among so many tests."""
     tests, largest = reference.correction.tests, _largest_p(reference.correction.tests)
@@ -357,9 +373,10 @@ def _settled_by(
     if restarts is not None:
         return f"{restarts.settled_by(difference, tolerance)}, if the difference stays where it is; or {wider}"
     needed = items_to_decide(difference, tolerance)
-    more = (
-        "" if needed is None else f"{approximate(needed)} {difference.over}, if the difference stays where it is; or "
-    )
+    what = difference.over
+    if difference.templates and needed is not None:  # both have to grow
+        what += f" ({math.ceil(difference.templates * needed / difference.items)} templates)"
+    more = "" if needed is None else f"{approximate(needed)} {what}, if the difference stays where it is; or "
     return f"{more}{wider}"
 
 
@@ -379,7 +396,8 @@ def _moved_most(difference: Difference) -> tuple[list[str], list[str]]:
     else:
         figures, what = [f"({change:+.3g})" for change in difference.changes[most]], " (+ is worse)"
     shown = ", ".join(f"{name} {figure}" for name, figure in zip(names, figures, strict=False))
-    return [f"  {difference.over} that moved most{what}: {shown}"], names
+    units = difference.what.removeprefix("restarts and ")
+    return [f"  {units} that moved most{what}: {shown}"], names
 
 
 def _round_up(value: float) -> float:

@@ -22,6 +22,7 @@ from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null, summarise_null
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.statistics.inference.two_way import two_way_interval
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.suite import Suite
@@ -55,6 +56,7 @@ def carry_out(
     doubt = label_warning(model)
     answers, notes = _answers(plan, model, settings, until)
     summary = _without_unread(plan, answers, suite.family.summarise(suite.body, plan.options, answers, settings.seed))
+    summary = _with_templates(suite, summary, plan.options)
     if null:
         shuffled, null_notes = _null_control(plan, answers, summary.values, settings.seed, null)
     else:
@@ -113,6 +115,16 @@ def _item_sums(suite: Suite, summary: Summary, signature: Mapping[str, Any]) -> 
     return SumsByStatistic(
         {name: partial(one.item_sums, signature["settings"], arrays) for name, one in suite.family.statistics.items()}
     )
+
+
+def _with_templates(suite: Suite, summary: Summary, options: Mapping[str, Any]) -> Summary:
+    """Widen the intervals of statistics whose sums are by template for other templates, or name how many they take as fixed."""
+    intervals = dict(summary.intervals)
+    for name, statistic in suite.family.statistics.items():
+        if statistic.limits is not None and summary.values[name] is not None:
+            sums = statistic.item_sums(options, {**summary.items, **summary.unstored})
+            intervals[name] = two_way_interval(sums, intervals[name], statistic.limits)
+    return replace(summary, intervals=intervals)
 
 
 def _null_control(

@@ -24,8 +24,8 @@ from pytest_genderbias.statistics.block_tables import (
 )
 from pytest_genderbias.statistics.cooccurrence import deviation_of_sums, slope_of_block_sums
 from pytest_genderbias.statistics.coreference_scores import accuracy_gap_of_sums, f1_gap_of_sums, f1_of_sums
-from pytest_genderbias.statistics.correlation import pearson_of_sums, slope_of_sums
-from pytest_genderbias.statistics.fill_columns import significant_fills_of_columns
+from pytest_genderbias.statistics.correlation import pearson_of_sums, product_sums, slope_of_sums
+from pytest_genderbias.statistics.fill_columns import significant_fills_by_template, significant_fills_of_columns
 from pytest_genderbias.statistics.gap_rms import UnitGaps
 from pytest_genderbias.statistics.perplexity import perplexity_of_sums
 from pytest_genderbias.statistics.rate_counts import absolute_gaps_of_counts, trials_of_counts
@@ -55,6 +55,8 @@ class Combiner:
             distributions are of, shape (..., N).
         own: function from the sums of units, (..., K), to what each of them gives by itself, (...): its mean, or its score where the
             statistic holds scores against something else; ``None`` where a unit gives no figure by itself.
+        by_template: for totals that hold each template: function to the statistic of each, (..., K) to (..., T), whose mean is the statistic.
+            T is the parameter ``templates``.
     """
 
     value: Value
@@ -66,6 +68,7 @@ class Combiner:
     unit_gaps: GapsByUnit | None = None
     trials: Value | None = None
     own: Callable[[FloatArray], FloatArray] | None = None
+    by_template: Value | None = None
 
 
 def find_combiner(name: str, parameters: Parameters) -> Combiner:
@@ -119,6 +122,19 @@ def _absolute_mean_by_unit(labels: Labels, sums: NDArray[np.floating]) -> tuple[
     return labels, np.abs(pairs)
 
 
+def _mean_absolute_by_unit(labels: Labels, sums: NDArray[np.floating]) -> tuple[Labels, FloatArray]:
+    """Return the absolute mean score of each unit over its cases in all templates, and a count of 1."""
+    labels, pairs = _sums_by_unit(labels, sums)
+    return labels, np.stack([np.abs(pairs[:, 0] / pairs[:, 1]), np.ones(len(pairs))], axis=1)
+
+
+def _products_by_unit(labels: Labels, sums: NDArray[np.floating]) -> tuple[Labels, FloatArray]:
+    """Return the sums of x and y of each unit, from its x and y summed over the cases in all templates, and their number."""
+    x, y, n = np.asarray(sums, dtype=np.float64).sum(axis=1).T
+    filled = n > 0
+    return labels[filled], product_sums(x[filled] / n[filled], y[filled] / n[filled])
+
+
 def _sums_by_unit(labels: Labels, sums: NDArray[np.floating]) -> tuple[Labels, FloatArray]:
     """Return score and count of each unit, summed over templates; units without cases are left out."""
     pairs = np.stack([np.ascontiguousarray(sums[..., k], dtype=np.float64).sum(axis=1) for k in (0, 1)], axis=1)
@@ -146,6 +162,9 @@ COMBINERS: dict[str, Combiner] = {
     "mean_of_template_means": Combiner(_plain(_ratio), ratio=True, by_unit=_mean_by_unit, after="mean"),
     "mean_absolute_template_mean": Combiner(_plain(_ratio), ratio=True, by_unit=_absolute_mean_by_unit, after="mean"),
     "mean_over_templates": Combiner(_plain(_ratio), ratio=True, by_unit=_sums_by_unit, after="mean"),
+    "mean_absolute_over_templates": Combiner(_plain(_ratio), ratio=True, by_unit=_mean_absolute_by_unit, after="mean"),
+    "pearson_over_templates": Combiner(_plain(pearson_of_sums), by_unit=_products_by_unit, after="pearson"),
+    "slope_over_templates": Combiner(_plain(slope_of_sums), by_unit=_products_by_unit, after="slope"),
     "pearson": Combiner(_plain(pearson_of_sums), own=_third_by_first),
     "slope": Combiner(_plain(slope_of_sums), own=_third_by_first),
     "effect_size": Combiner(_plain(effect_size_of_sums), own=_association),
@@ -160,5 +179,7 @@ COMBINERS: dict[str, Combiner] = {
         gap_of_columns, smooth=False, named=True, unit_gaps=unit_gaps_of_columns, trials=trials_of_columns
     ),
     "distance_of_columns": Combiner(distance_of_columns, smooth=False, named=True, trials=predictions_of_columns),
-    "significant_fills": Combiner(significant_fills_of_columns, smooth=False, named=True),
+    "significant_fills": Combiner(
+        significant_fills_of_columns, smooth=False, named=True, by_template=significant_fills_by_template
+    ),
 }

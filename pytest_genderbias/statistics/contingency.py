@@ -228,6 +228,29 @@ def significant_counts(
         >>> float(significant_counts([[4, 0], [0, 4], [4, 4], [0, 0]], [4, 4], [0, 0, 0, 0], 1))
         2.0
     """
+    by_template = significant_counts_by_template(
+        supplied, sizes, templates, n_templates, level=level, family=family, test=test
+    )
+    return np.asarray(by_template.sum(axis=-1) / n_templates)
+
+
+def significant_counts_by_template(
+    supplied: ArrayLike,
+    sizes: ArrayLike,
+    templates: ArrayLike,
+    n_templates: int,
+    *,
+    level: float = 0.05,
+    family: str = "template",
+    test: str = "chi2",
+) -> FloatArray:
+    """Return the number of significant fills of each template, shape (..., n_templates).
+
+    Arguments as in :func:`significant_counts`, which is the mean over templates.
+
+    >>> significant_counts_by_template([[4, 0], [0, 4], [4, 4]], [4, 4], [0, 0, 1], 2).tolist()
+    [2.0, 0.0]
+    """
     a, n = np.rint(np.asarray(supplied)).astype(np.int64), np.rint(np.asarray(sizes)).astype(np.int64)
     valid = (n > 0).all(axis=-1)
     of_template = np.asarray(templates)[:, None] == np.arange(n_templates)
@@ -240,7 +263,7 @@ def significant_counts(
         significant = fisher_exact(a, sizes_of) < levels[at]
     else:  # comparing with the critical value is much faster than computing p values
         significant = _chi_square(a, sizes_of) > special.chdtri(n.shape[-1] - 1, levels)[at]
-    return np.where(valid, significant.sum(axis=-1) / n_templates, np.nan)
+    return np.where(valid[..., None], significant.astype(np.float64) @ of_template.astype(np.float64), np.nan)
 
 
 def p_values(supplied: ArrayLike, sizes: ArrayLike, test: str) -> FloatArray:

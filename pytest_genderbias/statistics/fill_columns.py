@@ -9,7 +9,7 @@ from typing import TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.statistics.contingency import significant_counts
+from pytest_genderbias.statistics.contingency import significant_counts_by_template
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -46,16 +46,26 @@ def significant_fills_of_columns(
         parameters: :class:`FillParameters`.
         columns: K names from :func:`fill_column`.
     """
+    return np.asarray(significant_fills_by_template(totals, parameters, columns).mean(axis=-1))
+
+
+def significant_fills_by_template(
+    totals: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None
+) -> FloatArray:
+    """Return the number of significant fills of each template: shape (..., K) to (..., templates).
+
+    Arguments as in :func:`significant_fills_of_columns`.
+    """
     assert columns is not None  # the combiner is declared as named
     test = cast(FillParameters, parameters)
     cells, sizes, templates = _layout(columns)
     rows = totals.reshape(-1, totals.shape[-1])
     size = max(1, _BLOCK // max(1, cells.size))
-    counts = [np.zeros(0)]
+    counts = [np.zeros((0, test["templates"]))]
     for start in range(0, len(rows), size):
         padded = np.pad(rows[start : start + size], ((0, 0), (0, 1)))
         counts.append(
-            significant_counts(
+            significant_counts_by_template(
                 padded[:, cells],
                 padded[:, sizes],
                 templates,
@@ -65,7 +75,7 @@ def significant_fills_of_columns(
                 test=test["test"],
             )
         )
-    return np.concatenate(counts).reshape(totals.shape[:-1])
+    return np.concatenate(counts).reshape(*totals.shape[:-1], test["templates"])
 
 
 @lru_cache(maxsize=8)

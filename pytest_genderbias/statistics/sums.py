@@ -23,6 +23,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.rate_counts import hits_and_trials_of
 
+LineFigure = Literal["pearson", "slope", "mean_absolute"]
 PERSON_BLOCKS = "blocks of persons"
 _WORD_BLOCKS = "blocks of words"
 
@@ -76,7 +77,9 @@ def template_bias_sums(labels: ArrayLike, differences: ArrayLike, templates: Arr
     return ItemSums(distinct(labels), table, combiner, "occupations", templates=distinct(templates))
 
 
-def template_sums(labels: ArrayLike, templates: ArrayLike, sums: ArrayLike, counts: ArrayLike, over: str) -> ItemSums:
+def template_sums(
+    labels: ArrayLike, templates: ArrayLike, sums: ArrayLike, counts: ArrayLike, over: str, across: str = "templates"
+) -> ItemSums:
     """Return the sums of a mean over cases by unit and template.
 
     Args:
@@ -85,12 +88,40 @@ def template_sums(labels: ArrayLike, templates: ArrayLike, sums: ArrayLike, coun
         sums: sum of the scores, shape (n, t).
         counts: number of cases, shape (n, t).
         over: what a unit is, in the plural.
+        across: what units are crossed with, in the plural.
 
     >>> template_sums(["a", "b"], ["x", "y"], [[1.0, 0.0], [1.0, 1.0]], [[1, 1], [1, 1]], "words").total
     0.75
     """
     pairs = np.stack([np.asarray(x, dtype=np.float64) for x in (sums, counts)], axis=-1)
-    return ItemSums(distinct(labels), pairs, "mean_over_templates", over, templates=distinct(templates))
+    return ItemSums(distinct(labels), pairs, "mean_over_templates", over, templates=distinct(templates), across=across)
+
+
+def template_line_sums(
+    labels: ArrayLike, templates: ArrayLike, x: ArrayLike, sums: ArrayLike, counts: ArrayLike, figure: LineFigure
+) -> ItemSums:
+    """Return the sums of a line of scores against a figure of the units, by unit and template.
+
+    Args:
+        labels: the units, shape (n,).
+        templates: the templates, shape (t,).
+        x: the figure of each unit, such as its share of women, shape (n,).
+        sums: sum of the scores of each unit in each template, shape (n, t).
+        counts: number of these scores, shape (n, t).
+        figure: Pearson's r, the slope, or the mean absolute score, which needs no ``x``.
+
+    Example:
+        Means over templates of 0, 1 and 2 lie on a line with 0, .5 and 1.
+
+        >>> names, x, sums = ["a", "b", "c"], [0.0, 0.5, 1.0], [[-1.0, 1.0], [1.0, 1.0], [3.0, 1.0]]
+        >>> sums_of = lambda figure: template_line_sums(names, ["s", "t"], x, sums, np.ones((3, 2)), figure)
+        >>> [round(sums_of(figure).total, 9) for figure in ("pearson", "slope", "mean_absolute")]
+        [1.0, 2.0, 1.0]
+    """
+    scores, n = (np.asarray(table, dtype=np.float64) for table in (sums, counts))
+    parts = [scores, n] if figure == "mean_absolute" else [np.asarray(x, dtype=np.float64)[:, None] * n, scores, n]
+    combiner = f"{figure}_over_templates"
+    return ItemSums(distinct(labels), np.stack(parts, axis=-1), combiner, "professions", templates=distinct(templates))
 
 
 def effect_size_sums(words: ArrayLike, associations: ArrayLike, in_x: ArrayLike) -> ItemSums:

@@ -90,6 +90,8 @@ class FamilyStatistic:
         draws: what is drawn at random inside the statistic, beside the sample of cases, in words ("shuffles"), or a function that
             returns these words. Such a statistic is not exact even if all cases are scored: another seed gives another value.
         null: function from the family's shuffles to the values of the statistic; ``None``: the statistic has no null control.
+        limits: for a statistic whose sums are by unit and template, the least and the largest value that it can have; ``None``: its sums
+            are by unit.
     """
 
     direction: str
@@ -105,6 +107,7 @@ class FamilyStatistic:
     mistakes: str | None = None
     without_chance: str | None = None
     no_gate: str = ""
+    limits: tuple[float, float] | None = None
 
     @property
     def is_size(self) -> bool:

@@ -32,7 +32,7 @@ def test_repr_is_three_lines(whole):
     first, second, third = repr(whole).splitlines()
     interval = whole.interval
     assert first == (
-        f"lm-occupation on demo-lm: aggregate_bias {whole.value:.4f} (95 % interval {interval.low:.4f} to {interval.high:.4f} over occupations); "
+        f"lm-occupation on demo-lm: aggregate_bias {whole.value:.4f} (95 % interval {interval.low:.4f} to {interval.high:.4f} over occupations and templates); "
         "neutral 0, higher is worse"
     )
     assert second == "512 cases, all of the suite"

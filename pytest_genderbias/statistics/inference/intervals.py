@@ -26,6 +26,7 @@ class Interval:
         over: what varies, in the plural: occupations, restarts.
         method: how the bounds were computed.
         items: number of units that the interval is over; 0 where it is not recorded.
+        templates: number of templates that the interval is over, too; 0 where it takes them as fixed, or there are none.
     """
 
     low: float
@@ -34,6 +35,7 @@ class Interval:
     over: str
     method: str
     items: int = 0
+    templates: int = 0
 
 
 def clustered_mean_error(

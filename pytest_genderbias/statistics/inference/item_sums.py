@@ -35,7 +35,9 @@ class ItemSums:
         parameters: parameters of the combiner, as plain JSON values.
         columns: names of the sums, all different, where two models may have different sums (such as the fills that they supply).
             A sum that a model lacks is 0. ``None``: all models have the same sums.
-        templates: names of the templates, shape (T,); ``None`` where sums have the shape (G, K).
+        templates: names of the templates, shape (T,); ``None`` where sums have the shape (G, K). The last of several sums is the number
+            of cases then.
+        across: what the units are crossed with, in the plural, where that is no templates but other words.
     """
 
     labels: NDArray[np.str_]
@@ -45,6 +47,7 @@ class ItemSums:
     parameters: Mapping[str, object] = field(default_factory=dict)
     columns: tuple[str, ...] | None = None
     templates: NDArray[np.str_] | None = None
+    across: str = "templates"
 
     def __post_init__(self) -> None:
         """Check that shapes and names agree.
@@ -95,6 +98,20 @@ class ItemSums:
         totals = self.sums.sum(axis=0, dtype=np.float64)
         return None if function is None else function(totals, self.parameters, self.columns)
 
+    @property
+    def n_templates(self) -> int:
+        """Number of templates by which the statistic is known; 0 where it is not known by template."""
+        if self.templates is not None:
+            return len(self.templates)
+        count = self.parameters.get("templates") if self._function.by_template is not None else None
+        return count if isinstance(count, int) else 0
+
+    def by_template(self, totals: FloatArray) -> FloatArray:
+        """Return the statistic of each template, shape (..., K) to (..., n_templates), where it is the mean over templates of totals."""
+        function = self._function.by_template
+        assert function is not None, "the caller knows that the totals of this statistic are by template"
+        return function(totals, self.parameters, self.columns)
+
     def value(self, totals: FloatArray) -> FloatArray:
         """Return the statistic of totals: shape (..., K) to (...), NaN where it is undefined.
 
@@ -135,6 +152,8 @@ class ItemSums:
         ['about', 'labels', 'sums']
         """
         about = {"combiner": self.combiner, "over": self.over, "parameters": dict(self.parameters)}
+        if self.across != "templates":  # which files of earlier versions do not have
+            about["across"] = self.across
         arrays = {"labels": self.labels, "sums": self.sums, "about": np.asarray(json.dumps(about))}
         if self.columns is not None:
             arrays["columns"] = np.asarray(self.columns, dtype=np.str_)
@@ -195,7 +214,7 @@ def align(then: ItemSums, now: ItemSums) -> tuple[ItemSums, ItemSums]:
 def _same_templates(then: ItemSums, now: ItemSums) -> bool:
     if then.templates is None or now.templates is None:
         return then.templates is None and now.templates is None
-    return then.combiner == now.combiner and np.array_equal(then.templates, now.templates)
+    return (then.combiner, then.across) == (now.combiner, now.across) and np.array_equal(then.templates, now.templates)
 
 
 def _spread(

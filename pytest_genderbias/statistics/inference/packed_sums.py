@@ -162,7 +162,8 @@ def _read_item_sums(statistic: str, entry: Mapping[str, object], arrays: Arrays)
             raise ValueError(
                 f"{statistic}.{part}: expected {'texts' if kinds == 'U' else 'numbers'}, got {parts[part].dtype}"
             )
-    if not {"labels", "sums"} <= parts.keys() <= _KINDS.keys() or about.keys() != {"combiner", "over", "parameters"}:
+    keys = about.keys() - {"across"}
+    if not {"labels", "sums"} <= parts.keys() <= _KINDS.keys() or keys != {"combiner", "over", "parameters"}:
         raise ValueError(
             f"{statistic}: expected labels, sums, a combiner and its parameters, got {', '.join([*parts, *about])}"
         )

@@ -16,6 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.statistics.inference.gap_bounds import METHOD, gap_change_bounds
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, Sums, align
+from pytest_genderbias.statistics.inference.two_way import (
+    TwoWayError,
+    influences,
+    is_crossed,
+    two_way_bounds,
+    two_way_error,
+    two_way_p,
+    with_fixed,
+)
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 Distance = Callable[[FloatArray], FloatArray]
@@ -34,6 +43,7 @@ _STEP = 1e-3  #: of an item's standard deviation, by which totals are moved to f
 _SAME = "the same in every item"
 _RANGE = "range of the items' changes: too few vary for a bound of their mean"
 _BOOTSTRAP = "bootstrap-t over items"
+_TWO_WAY = "the wider of bootstrap-t over items, and Student's t with two-way errors over items and templates"
 _EXCHANGE = "exchange of then and now at random, item by item"
 SAME_RESTARTS = "the same in every restart"
 _PERMUTATION = "no restart differs from its side: p by permutation"
@@ -88,12 +98,14 @@ class Difference:
         items: number of units compared.
         moved: number of units whose sums differ by more than the noise.
         method: how the bounds were computed.
-        over: what a unit is, in the plural.
+        over: what varies between the bounds: units, in the plural, and perhaps templates.
         changes: contribution of each unit to the worsening, shape (items,); they add up to about ``value``.
         labels: names of the units, shape (items,).
         least_p: the smallest ``p`` that the method can give on so many units, however much worse they are.
         of_then: what each unit gave by itself then, shape (items,); NaN, or empty, where a unit gives no figure.
         of_now: the same of now.
+        templates: number of templates that the bounds are over, beside the units; 0 where they are taken as they are, or there are none.
+        units: what a unit is, in the plural, where ``over`` says more than that.
     """
 
     value: float
@@ -110,6 +122,13 @@ class Difference:
     least_p: float = 0.0
     of_then: FloatArray = field(default_factory=_nothing)
     of_now: FloatArray = field(default_factory=_nothing)
+    templates: int = 0
+    units: str = ""
+
+    @property
+    def what(self) -> str:
+        """What a unit is, in the plural, without the templates."""
+        return self.units or self.over
 
 
 def compare_items(
@@ -122,6 +141,9 @@ def compare_items(
     repeats: int | None = None,
 ) -> Difference:
     """Return how much worse ``now`` is than ``then`` on the units that both have, with bounds for other units.
+
+    Where both sides have sums by template, of at least four of them, the bounds are those for other units and other templates: never
+    within those for other units, nor within Student's t with two-way errors. ``over`` says so, or how many templates are taken as fixed.
 
     Args:
         then: the baseline.
@@ -147,8 +169,13 @@ def compare_items(
         >>> round(difference.low, 3), round(difference.value, 3), round(difference.high, 3), difference.p
         (0.1, 0.1, 0.1, 0.03125)
     """
+    over = with_fixed(now)
     then, now = align(then, now)
-    difference = compare_aligned(then.by_unit(), now.by_unit(), distance, tolerance, level, noise, repeats)
+    sides = then.by_unit(), now.by_unit()
+    crossed = (then, now) if is_crossed(then) and is_crossed(now) else None
+    difference = compare_aligned(*sides, distance, tolerance, level, noise, repeats, crossed)
+    over = f"{now.over} and templates" if difference.templates else over
+    difference = replace(difference, over=over, units=now.over)
     return replace(difference, of_then=then.by_itself(), of_now=now.by_itself()) if difference.moved else difference
 
 
@@ -160,9 +187,13 @@ def compare_aligned(
     level: float = 0.95,
     noise: float = 1e-6,
     repeats: int | None = None,
+    crossed: tuple[ItemSums, ItemSums] | None = None,
 ) -> Difference:
-    """Compare two sides with the same units and the same sums, as :func:`compare_items` does; arguments and errors as there."""
-    pair, labels = _Pair(then, now, distance, noise, repeats), now.labels
+    """Compare two sides with the same units and the same sums, as :func:`compare_items` does; arguments and errors as there.
+
+    ``crossed``: the sums of both sides by template, if the bounds should hold for other templates, too.
+    """
+    pair, labels = _Pair(then, now, distance, noise, repeats, crossed), now.labels
     value, moved, items = pair.worsening, int(pair.moved.sum()), len(labels)
     if not np.isfinite(value):
         raise UndefinedError(f"the statistic has no value on the {items} {now.over} in common")
@@ -170,16 +201,18 @@ def compare_aligned(
         return Difference(0.0, 0.0, 0.0, 1.0, 1.0, items, 0, _SAME, now.over, np.zeros(items), labels)
     if items < (fewest := fewest_items(level)):
         raise UndefinedError(f"{items} {now.over} in common say nothing of others, {fewest} are needed")
-    changes = pair.contributions()
+    changes, templates = pair.contributions(), 0
     if (of_gaps := _gap_bounds(then, now, distance, tolerance, level)) is not None:
         method, bounds, least = METHOD, of_gaps, 0.0
     elif not now.smooth:
         method, bounds, least = _EXCHANGE, _exchange(pair, tolerance, level), 0.5 / (_repeats(pair) + 1)
+        templates = pair.n_templates
     elif (smooth := _smooth(pair, tolerance, level)) is not None:
-        method, bounds, least = _BOOTSTRAP, smooth, 1 / (_resamples(pair) + 1)
+        method, bounds, least = _TWO_WAY if crossed else _BOOTSTRAP, smooth, 1 / (_resamples(pair) + 1)
+        templates = pair.n_templates
     else:
         method, bounds, least = _RANGE, _range(np.append(pair.own(changes), value), tolerance), 0.5**items
-    return Difference(value, *bounds, items, moved, method, now.over, changes, labels, least)
+    return Difference(value, *bounds, items, moved, method, now.over, changes, labels, least, templates=templates)
 
 
 def _gap_bounds(then: Comparable, now: Comparable, distance: Distance, tolerance: float, level: float) -> Bounds | None:
@@ -205,9 +238,16 @@ class _Pair:
     """The sums of the same items then and now, and the worsening as a function of totals."""
 
     def __init__(
-        self, then: Comparable, now: Comparable, distance: Distance, noise: float, repeats: int | None = None
+        self,
+        then: Comparable,
+        now: Comparable,
+        distance: Distance,
+        noise: float,
+        repeats: int | None = None,
+        crossed: tuple[ItemSums, ItemSums] | None = None,
     ) -> None:
         self.most_repeats = max(_RESAMPLES, _EXCHANGES) if repeats is None else repeats
+        self.crossed = crossed
         self.of_then, self.of_now, self.ratio = then.value, now.value, now.ratio
         self.distance, self.distances = distance, (distance, distance)
         kind = (
@@ -241,6 +281,18 @@ class _Pair:
         other.distances = then, now
         other.worsening = other._worsening()
         return other
+
+    @property
+    def n_templates(self) -> int:
+        """Number of templates over which bounds hold; 0 where they are taken as they are."""
+        return 0 if self.crossed is None else self.crossed[1].n_templates
+
+    def two_way_error(self) -> TwoWayError | None:
+        """Return the error of the worsening over other items and templates; ``None`` where templates are taken as they are."""
+        if self.crossed is None:
+            return None
+        (items_then, cells_then), (items_now, cells_now) = map(influences, self.crossed, self.distances)
+        return two_way_error(items_now - items_then, cells_now - cells_then)
 
     def jackknife_error(self) -> float:
         """Return the standard error of the worsening from leaving out one item at a time (Efron 1982, section 3.1)."""
@@ -276,24 +328,27 @@ def _exchange(pair: _Pair, tolerance: float, level: float) -> Bounds:
 
     Exchanged: each item then or now, at random, against the rest; this is exact where nothing changed. Drawn again: items with
     replacement, about the mean of the resamples; each count is too large then, and its spread with it, but the counts of then
-    and now are so alike. The wider of the two is used.
+    and now are so alike. Where counts are known by template, these items in templates that are drawn again, too (the pigeonhole bootstrap:
+    Owen 2007), with a spread that is increased for few templates as Student's t does. The widest of these is used.
     """
     rng, kind = np.random.default_rng(_SEED), pair.now.dtype
     then, now, step = _total(pair.then), _total(pair.now), pair.now - pair.then
     items, width = step.shape
-    exchanged, drawn, repeats = [], [], _repeats(pair)
+    exchanged, drawn, redrawn, repeats = [], [], [], _repeats(pair)
     for size in _blocks(repeats, max(items, width)):
         totals = then + rng.integers(2, size=(size, items)).astype(kind) @ step
         exchanged.append(pair.bad_now(totals) - pair.bad_then(then + now - totals))
         weights = _weights(rng, size, items).astype(kind)
-        drawn.append(pair.bad_now(_double(weights @ pair.now)) - pair.bad_then(_double(weights @ pair.then)))
-    chances = [np.concatenate(exchanged), np.concatenate(drawn)]
+        resampled = _double(weights @ pair.then), _double(weights @ pair.now)
+        drawn.append(pair.bad_now(resampled[1]) - pair.bad_then(resampled[0]))
+        if pair.crossed is not None:
+            redrawn.append(_with_templates_redrawn(pair, resampled, rng))
+    chances = [np.concatenate(exchanged), _about_its_mean(np.concatenate(drawn))]
+    if redrawn:
+        chances.append(_about_its_mean(np.concatenate(redrawn)) * _few_templates(pair.n_templates, level))
     chances = [
         np.where(np.isfinite(chance), chance, np.inf) for chance in chances
     ]  # a resample without a value counts as infinitely far
-    chances[1] = (
-        chances[1] - chances[1][np.isfinite(chances[1])].mean() if np.isfinite(chances[1]).any() else chances[1]
-    )
     reach = max(float(np.sort(np.abs(chance))[_rank(repeats, 2 * level - 1)]) for chance in chances)
     if not np.isfinite(reach):
         raise UndefinedError("with then and now exchanged, or items drawn again, the statistic often has no value")
@@ -305,6 +360,29 @@ def _exchange(pair: _Pair, tolerance: float, level: float) -> Bounds:
         for excess in (pair.worsening - tolerance - 1e-9, -pair.worsening - tolerance - 1e-9)
     )
     return pair.worsening - reach, pair.worsening + reach, p, p_better
+
+
+def _with_templates_redrawn(pair: _Pair, totals: tuple[FloatArray, FloatArray], rng: np.random.Generator) -> FloatArray:
+    """Return the worsening at totals of then and now, each row (R,) with templates of its own draw."""
+    assert pair.crossed is not None  # as the caller knows
+    weights = _weights(rng, len(totals[0]), pair.n_templates) / pair.n_templates
+    then, now = (
+        distance((weights * side.by_template(total)).sum(axis=-1))
+        for distance, side, total in zip(pair.distances, pair.crossed, totals, strict=True)
+    )
+    return np.asarray(now - then, dtype=np.float64)
+
+
+def _about_its_mean(chance: FloatArray) -> FloatArray:
+    known = np.isfinite(chance)
+    return chance - chance[known].mean() if known.any() else chance
+
+
+def _few_templates(templates: int, level: float) -> float:
+    """Return by how much resamples of few templates spread too little: n / (n - 1) in variance, and Student's t for the normal quantile."""
+    from scipy import stats
+
+    return float((templates / (templates - 1)) ** 0.5 * stats.t.ppf(level, templates - 1) / stats.norm.ppf(level))
 
 
 def _repeats(pair: _Pair) -> int:
@@ -324,12 +402,12 @@ def _smooth(pair: _Pair, tolerance: float, level: float) -> Bounds | None:
     the change of the statistic itself, which it cannot exceed. The bounds also hold if the two values lie on different sides of
     neutral, where the distances add up.
     """
-    worsening = _bootstrap_t(pair, tolerance, level)
-    then_bends, now_bends = (_bends(pair.distance, *_value_and_error(of, sums)) for of, sums in pair.sides())
+    worsening = _bounds_of(pair, tolerance, level)
+    then_bends, now_bends = (_bends(pair.distance, *side) for side in _values_and_errors(pair))
     if worsening is None or not (then_bends or now_bends):
         return worsening
-    change = _bootstrap_t(pair.with_distances(_as_it_is, _as_it_is), 0.0, level)
-    apart = _bootstrap_t(pair.with_distances(lambda value: -pair.distance(value), pair.distance), tolerance, level)
+    change = _bounds_of(pair.with_distances(_as_it_is, _as_it_is), 0.0, level)
+    apart = _bounds_of(pair.with_distances(lambda value: -pair.distance(value), pair.distance), tolerance, level)
     if change is None or apart is None:
         return None
     bounds = folded(worsening, change, apart, then_bends, now_bends)
@@ -374,11 +452,30 @@ def _bends(distance: Distance, value: float, error: float) -> bool:
     return bool((low + high) / 2 - middle > 1e-6 * error)
 
 
-def _value_and_error(of: Distance, sums: Sums) -> tuple[float, float]:
-    """Return the statistic of one model and its standard error."""
-    ones = np.ones((1, len(sums)))
-    value, influence = _influences(of, sums, ones)
-    return float(value[0]), float(_spread(influence, ones)[0])
+def _values_and_errors(pair: _Pair) -> list[tuple[float, float]]:
+    """Return the statistic of each model, and its standard error over items (and templates)."""
+    both: list[tuple[float, float]] = []
+    for k, (of, sums) in enumerate(pair.sides()):
+        ones = np.ones((1, len(sums)))
+        value, influence = _influences(of, sums, ones)
+        error = float(_spread(influence, ones)[0])
+        if pair.crossed is not None:
+            error = max(error, two_way_error(*influences(pair.crossed[k], _as_it_is)).error)
+        both.append((float(value[0]), error))
+    return both
+
+
+def _bounds_of(pair: _Pair, tolerance: float, level: float) -> Bounds | None:
+    """Return bounds and p values for other items and, where sums are by template, other templates; ``None`` as :func:`_bootstrap_t`."""
+    of_items, error = _bootstrap_t(pair, tolerance, level), pair.two_way_error()
+    if of_items is None or error is None:
+        return of_items
+    low, high, p, p_better = of_items
+    below, above = two_way_bounds(pair.worsening, error, level)
+    return (
+        min(low, below), max(high, above), max(p, two_way_p(pair.worsening - tolerance, error)),
+        max(p_better, two_way_p(-pair.worsening - tolerance, error)),
+    )  # fmt: skip
 
 
 def _bootstrap_t(pair: _Pair, tolerance: float, level: float) -> Bounds | None:

@@ -45,6 +45,7 @@ from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.template import Piece, slots_of
 
+_UNITS = "premise words"
 _SLICES = "slot names or products of two, as 'verb, polarity*demonym'"
 _TAUS = {"threshold_0.5": 0.5, "threshold_0.7": 0.7}
 #: Questions for a causal LM, with the answers that mean entailment, neutral and contradiction.
@@ -81,7 +82,12 @@ class NliBody:
 def _of_pairs(name: str, meaning: str) -> FamilyStatistic:
     """Return a statistic that is a mean over pairs."""
     return FamilyStatistic(
-        "lower", 1.0, meaning, partial(_pair_sums, name=name), scores=partial(_unit_scores, name=name)
+        "lower",
+        1.0,
+        meaning,
+        partial(_pair_sums, name=name),
+        scores=partial(_unit_scores, name=name),
+        limits=(0.0, 1.0),
     )
 
 
@@ -95,7 +101,7 @@ def _above(name: str) -> FamilyStatistic:
         return None if options["unit"] == "word_pair" else _unit_scores(options, answer, name)
 
     meaning = f"share with a probability of neutral above {_TAUS[name]}"
-    return FamilyStatistic("lower", 1.0, meaning, sums, scores=scores)
+    return FamilyStatistic("lower", 1.0, meaning, sums, scores=scores, limits=(0.0, 1.0))
 
 
 def _unit_scores(options: Options, answer: Answer, name: str) -> FloatArray:
@@ -104,7 +110,10 @@ def _unit_scores(options: Options, answer: Answer, name: str) -> FloatArray:
 
 
 def _pair_sums(options: Options, arrays: Arrays, name: str) -> ItemSums:
-    """Return the sums of a mean over pairs."""
+    """Return the sums of a mean over pairs, by premise word and template where there are several."""
+    if "template" in arrays:
+        premise, templates, n, sums = take_arrays(arrays, "premise", "template", "template_n", f"template_{name}")
+        return template_sums(premise, templates, sums, n, _UNITS)
     n, sums = take_arrays(arrays, "n", name)
     return _by_words(arrays, sums, n)
 
@@ -119,8 +128,9 @@ def _by_words(arrays: Arrays, sums: NDArray[Any], n: NDArray[Any]) -> ItemSums:
     """Return sums by premise and hypothesis word, or only by premise word if a baseline does not name the others."""
     (premise,) = take_arrays(arrays, "premise")
     if "hypothesis" in arrays:
-        return template_sums(premise, arrays["hypothesis"], sums, n, "premise words")
-    return mean_sums(distinct(premise), sums.sum(axis=1), n.sum(axis=1), "premise words")
+        across = "hypothesis words" if "template" in arrays else "words in 1 template"
+        return template_sums(premise, arrays["hypothesis"], sums, n, _UNITS, across)
+    return mean_sums(distinct(premise), sums.sum(axis=1), n.sum(axis=1), _UNITS)
 
 
 def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
@@ -296,7 +306,22 @@ class Nli(Family[NliBody, NliOptions]):
             },
             **_accuracy_items(answers.get("accuracy")),
         }
-        return Summary(values, intervals, reasons, records, items)
+        return Summary(
+            values, intervals, reasons, records, items, unstored=_by_template(body, options, columns, counts)
+        )
+
+
+def _by_template(
+    body: NliBody, options: NliOptions, columns: Mapping[str, IntArray], counts: _Counts
+) -> dict[str, NDArray[Any]]:
+    """Return sums by premise word and template, where there are several templates."""
+    templates = body.templates.of(options["templates"])
+    if len(templates) < 2:
+        return {}
+    premise, n = body.subjects[0], len(body.slots[body.subjects[0]].words(options["as_printed"]))
+    by_cell = counts.by(columns[premise] * len(templates) + columns[TEMPLATE], n * len(templates))
+    names = {"template": np.asarray([sentences.label for sentences in templates])}
+    return names | {f"template_{key}": table.reshape(n, len(templates)) for key, table in by_cell.items()}
 
 
 def _accuracy(answer: Answer | None) -> tuple[float | None, Interval | None, str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, TypedDict
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.similarity import read_sentences, read_similarity, sts_templates
@@ -31,7 +30,13 @@ from pytest_genderbias.statistics.inference.item_sums import (
     mean_sums,
 )
 from pytest_genderbias.statistics.score_bias import exchanged
-from pytest_genderbias.statistics.sums import correlation_sums, slope_sums, take_arrays
+from pytest_genderbias.statistics.sums import (
+    LineFigure,
+    correlation_sums,
+    slope_sums,
+    take_arrays,
+    template_line_sums,
+)
 from pytest_genderbias.suites.cases import Answer, IntArray, Items, Question, TextCases
 from pytest_genderbias.suites.families.shared.paraphrases import (
     BOTH,
@@ -66,18 +71,16 @@ class StsBody:
     templates: TemplateSets[str]
 
 
-def _line_sums(
-    options: Options, arrays: Arrays, of: Callable[[NDArray[np.str_], ArrayLike, ArrayLike, str], ItemSums]
-) -> ItemSums:
-    """Return the sums by profession of r, or of the slope, of the difference against the share of women."""
+def _line_sums(options: Options, arrays: Arrays, figure: LineFigure) -> ItemSums:
+    """Return the sums of a figure of the difference against the share of women, by profession and, if that is known, by template."""
     profession, share, bias = take_arrays(arrays, "profession", "share", "difference")
+    if "template_difference" in arrays:
+        templates, sums, n = take_arrays(arrays, "template", "template_difference", "template_n")
+        return template_line_sums(profession, templates, share, sums, n, figure)
+    if figure == "mean_absolute":
+        return mean_sums(distinct(profession), np.abs(bias), np.ones(len(bias)), "professions")
+    of = correlation_sums if figure == "pearson" else slope_sums
     return of(distinct(profession), share, bias, "professions")
-
-
-def _difference_sums(options: Options, arrays: Arrays) -> ItemSums:
-    """Return the absolute difference by profession."""
-    profession, bias = take_arrays(arrays, "profession", "difference")
-    return mean_sums(distinct(profession), np.abs(bias), np.ones(len(bias)), "professions")
 
 
 def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
@@ -106,25 +109,28 @@ class Sts(Family[StsBody, StsOptions]):
             "away",
             0.0,
             "r of the difference by profession with the share of women",
-            partial(_line_sums, of=correlation_sums),
+            partial(_line_sums, figure="pearson"),
             plot="scatter",
             null=named_values("pearson_r"),
+            limits=(-1.0, 1.0),
         ),
         "slope": FamilyStatistic(
             "away",
             0.0,
             "difference in similarity from no women to women only (least squares)",
-            partial(_line_sums, of=slope_sums),
+            partial(_line_sums, figure="slope"),
             plot="scatter",
             null=named_values("slope"),
+            limits=(-np.inf, np.inf),
         ),
         "mean_absolute_difference": FamilyStatistic(
             "higher",
             0.0,
             "mean |difference| over professions, in units of the score",
-            _difference_sums,
+            partial(_line_sums, figure="mean_absolute"),
             partner="slope",
             null=named_values("mean_absolute_difference"),
+            limits=(0.0, np.inf),
         ),
         "accuracy": FamilyStatistic(
             "lower",
@@ -235,7 +241,8 @@ class Sts(Family[StsBody, StsOptions]):
         ]
         items = {"profession": np.asarray(labels), "difference": bias, "share": share, "n": n}
         items |= _accuracy_items(answers.get("accuracy"))
-        return figures.summary(sorted(records, key=lambda r: (-abs(r["difference"]), r["profession"])), items)
+        shown = sorted(records, key=lambda r: (-abs(r["difference"]), r["profession"]))
+        return figures.summary(shown, items, unstored=_by_template(scores, profession, len(seen)))
 
     def shuffle(
         self, body: StsBody, options: StsOptions, answers: Mapping[str, Answer], seed: int, repeats: int
@@ -260,6 +267,21 @@ def _professions(body: StsBody, answer: Answer) -> tuple[IntArray, IntArray, Flo
     seen, of_units = np.unique(of_cases, return_inverse=True)
     share = [body.profession.entries[i].attributes[body.share] for i in seen]
     return seen, of_units, np.asarray(share, dtype=np.float64) / 100
+
+
+def _by_template(answer: Answer, profession: IntArray, professions: int) -> Items:
+    """Return the sums of the differences, and their number, by profession and template."""
+    space: CaseSpace = answer.cases
+    template = space.columns(space.cases_of(answer.units))[TEMPLATE].reshape(-1, 2)[:, 0]
+    shape = professions, len(space.templates)
+    cell = np.ravel_multi_index((profession, template), shape)
+    difference = answer.values[:, 0, 0] - answer.values[:, 1, 0]
+    texts = space.sentences(np.arange(len(space.templates)) * space.cases_per_unit * len(space.words[PROFESSION]))
+    return {
+        "template": np.asarray([first for first, _ in texts]),
+        "template_difference": np.bincount(cell, difference, shape[0] * shape[1]).reshape(shape),
+        "template_n": np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape),
+    }
 
 
 def _templates(body: StsBody, sets: str, context: Context) -> tuple[str, ...]:

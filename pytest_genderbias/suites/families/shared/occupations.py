@@ -41,9 +41,15 @@ def bias_statistics(aggregate: str, signed: str) -> dict[str, FamilyStatistic]:
             partial(occupation_sums, absolute=True),
             partner="signed_bias",
             null=lambda bias: np.abs(bias).mean(axis=1),
+            limits=(0.0, np.inf),
         ),
         "signed_bias": FamilyStatistic(
-            "away", 0.0, signed, partial(occupation_sums, absolute=False), null=lambda bias: bias.mean(axis=1)
+            "away",
+            0.0,
+            signed,
+            partial(occupation_sums, absolute=False),
+            null=lambda bias: bias.mean(axis=1),
+            limits=(-np.inf, np.inf),
         ),
     }
 

@@ -1,0 +1,235 @@
+"""Errors of a statistic whose items are crossed with templates, both of which are samples.
+
+A suite puts the same occupations into the same few templates. Other occupations would give another value, and so would other templates.
+``docs/coverage-two-way.md`` has the measured coverage; a small version is recomputed by ``tests/statistics/inference/test_two_way.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+
+FEWEST_TEMPLATES = 4  #: of fewer, the bounds would say next to nothing; the templates count as fixed
+_STEP = 1e-3  #: of a standard deviation (or of the mean, where nothing varies), to find derivatives
+_NUDGE = 1e-5  #: by which the weight of a template is raised, to find derivatives
+_METHOD = "Student's t with two-way errors over {} and templates, never within the bounds over {}"
+
+Of = Callable[[FloatArray], FloatArray]
+
+
+@dataclass(frozen=True)
+class TwoWayError:
+    """The variance of a statistic over other items and other templates, in its parts.
+
+    Attributes:
+        items: variance over other items, with these templates, in squared units of the statistic.
+        templates: variance over other templates, with these items.
+        cells: the part that both of them contain: what remains of single cells.
+        n_items: number of items.
+        n_templates: number of templates.
+    """
+
+    items: float
+    templates: float
+    cells: float
+    n_items: int
+    n_templates: int
+
+    @property
+    def variance(self) -> float:
+        """The variance over both: items + templates - cells, and never below the larger of the first two."""
+        return max(self.items + self.templates - self.cells, self.items, self.templates)
+
+    @property
+    def error(self) -> float:
+        """The standard error over both, in units of the statistic."""
+        return float(np.sqrt(self.variance))
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of :attr:`variance` (Satterthwaite 1946), between 1 and the number of cells."""
+        degrees = self.n_items - 1, self.n_templates - 1
+        if self.items + self.templates - self.cells < max(self.items, self.templates):
+            return float(degrees[int(self.templates > self.items)])
+        parts = (self.items, degrees[0]), (self.templates, degrees[1]), (self.cells, degrees[0] * degrees[1])
+        spread = sum(variance**2 / freedom for variance, freedom in parts)
+        return self.variance**2 / spread if spread > 0 else float(min(degrees))
+
+
+def two_way_error(items: ArrayLike, cells: ArrayLike) -> TwoWayError:
+    """Return the error of a statistic from the influences of its items, and of its cells.
+
+    The variance over items crossed with templates is V(items) + V(templates) - V(cells), the two one-way cluster variances minus that of
+    single cells, which both contain (Cameron, Gelbach and Miller 2011, Robust Inference with Multiway Clustering, section 2.2). Items
+    and templates are taken out of the cells first: with few templates, V(cells) would otherwise hold a good part of V(items). For a full
+    table of scores that is (MS(items) + MS(templates) - MS(rest)) / n, unbiased for independent effects of items and templates.
+
+    Args:
+        items: derivative of the statistic by the weight of each item, shape (G,), in units of the statistic.
+        cells: derivative of the statistic along "this template instead of the others", for each item, shape (G, T); each row sums to 0.
+
+    Example:
+        The mean of three items in two templates, 1 2; 3 4; 5 9. Means of items 1.5, 3.5 and 7, of templates 3 and 5: the variances of
+        the mean are 7.75 / 3 and 2 / 2. What remains is .5, .5 and -1 with opposite signs in the other template: 3 / 2 / 6.
+
+        >>> scores = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 9.0]])
+        >>> of_items = scores.mean(axis=1)
+        >>> error = two_way_error(of_items / 3, (scores - of_items[:, None]) / 3)
+        >>> round(error.items, 4), round(error.templates, 4), round(error.cells, 4)
+        (2.5833, 1.0, 0.25)
+        >>> round(error.variance, 4), round(error.freedom, 2)
+        (3.3333, 2.54)
+    """
+    own, table = np.asarray(items, dtype=np.float64), np.asarray(cells, dtype=np.float64)
+    n, t = table.shape
+    of_templates = table.sum(axis=0)
+    rest = table - of_templates / n
+    return TwoWayError(
+        float(n / (n - 1) * np.square(own - own.mean()).sum()),
+        float(np.square(of_templates).sum() / (t * (t - 1))),
+        float(np.square(rest).sum() * n / ((n - 1) * (t - 1) * t)),
+        n,
+        t,
+    )
+
+
+def is_crossed(sums: ItemSums) -> bool:
+    """Return whether sums are known by template, of enough templates for an error over others."""
+    return sums.across == "templates" and sums.n_templates >= FEWEST_TEMPLATES
+
+
+def with_fixed(sums: ItemSums) -> str:
+    """Return what one-way bounds are over, and how many templates (or whatever items are crossed with) they take as they are.
+
+    >>> ones = np.ones((2, 3, 1))
+    >>> table = ItemSums(np.array(["a", "b"]), ones, "mean_of_template_means", "words", templates=np.array(["x", "y", "z"]))
+    >>> with_fixed(table), with_fixed(table.by_unit())
+    ('words (3 templates fixed)', 'words')
+    """
+    n, across = sums.n_templates, sums.across
+    if not n:
+        return sums.over
+    return f"{sums.over} ({n} {across if n > 1 else across.removesuffix('s')} fixed)"
+
+
+def influences(sums: ItemSums, of: Of) -> tuple[FloatArray, FloatArray]:
+    """Return the derivatives of a function of a statistic by the weights of items and of cells, as :func:`two_way_error` takes them.
+
+    An item's influence is the derivative of the statistic along its sums (Efron 1982, The Jackknife, section 6.3), and a template's along
+    its weight in the sums of every item. An item that has no case in some templates has no influence there.
+
+    Args:
+        sums: by item and template.
+        of: the function, from values of the statistic to numbers, shape (...) to (...).
+
+    Returns:
+        Shapes (G,) and (G, T), of the items with a case.
+    """
+    rows = sums.by_unit()
+    table = np.asarray(rows.sums, dtype=np.float64)
+    totals = table.sum(axis=0)
+    steps = _STEP * np.where(table.std(axis=0) > 0, table.std(axis=0), np.abs(table.mean(axis=0)))
+    slopes = np.zeros(len(totals))
+    for k in np.flatnonzero(steps):
+        move = np.zeros(len(totals))
+        move[k] = steps[k]
+        slopes[k] = (of(rows.value(totals + move)) - of(rows.value(totals - move))) / (2 * steps[k])
+    n_templates = sums.n_templates
+    by_template = np.zeros((len(table), n_templates))
+    for t in range(n_templates):
+        raised = np.asarray(sums.sums, dtype=np.float64).copy()
+        raised[:, t] *= 1 + _NUDGE
+        by_template[:, t] = (replace(sums, sums=raised).by_unit().sums - table) @ slopes / _NUDGE
+    there = _with_cases(sums, rows)
+    share = np.where(there, 1 / np.maximum(there.sum(axis=1, keepdims=True), 1), 0.0)
+    return table @ slopes, n_templates * (by_template - share * by_template.sum(axis=1, keepdims=True))
+
+
+def _with_cases(sums: ItemSums, rows: ItemSums) -> FloatArray:
+    """Return which cells have a case, of the items that have any: the last of several sums is the number of cases."""
+    cells = sums.sums[np.isin(sums.labels, rows.labels)]
+    known = cells[..., -1] != 0 if cells.shape[-1] > 1 else np.ones(cells.shape[:2], dtype=np.bool_)
+    return np.asarray(known, dtype=np.float64)
+
+
+def two_way_bounds(value: float, error: TwoWayError, level: float) -> tuple[float, float]:
+    """Return one-sided bounds of a level each, by Student's t.
+
+    Example:
+        Error 1 with three degrees of freedom: t = 2.353.
+
+        >>> low, high = two_way_bounds(5.0, TwoWayError(0.0, 1.0, 0.0, 30, 4), 0.95)
+        >>> round(low, 3), round(high, 3)
+        (2.647, 7.353)
+    """
+    from scipy import stats
+
+    reach = float(stats.t.ppf(level, error.freedom)) * error.error
+    return value - reach, value + reach
+
+
+def two_way_p(excess: float, error: TwoWayError) -> float:
+    """Return the one-sided p value of "the excess is 0 or less", by Student's t.
+
+    >>> round(two_way_p(2.353, TwoWayError(0.0, 1.0, 0.0, 30, 4)), 3)
+    0.05
+    """
+    from scipy import stats
+
+    return float(stats.t.sf(excess / error.error, error.freedom)) if error.error > 0 else float(excess <= 0)
+
+
+def two_way_interval(
+    sums: ItemSums, within: Interval | None, limits: tuple[float, float] = (-np.inf, np.inf)
+) -> Interval | None:
+    """Return the interval of a statistic for other items and other templates of the same kinds.
+
+    Student's t with the two-way error, on Fisher's z for correlations, and never within the interval over items alone, which follows
+    skewed items. With fewer than four templates it is the interval over items, and ``over`` says how many templates it takes as fixed.
+
+    Args:
+        sums: of the statistic, by item and template.
+        within: the interval over items.
+        limits: the least and the largest value that the statistic can have.
+
+    Returns:
+        The interval. ``None`` where there is none over items.
+
+    Example:
+        Items do not differ, four templates do: 1, 2, 3 and 6 have a standard error of 1.08, and 3.18 times that is 3.44.
+
+        >>> table = np.tile([1.0, 2.0, 3.0, 6.0], (5, 1))[..., None]
+        >>> sums = ItemSums(np.array(list("abcde")), table, "mean_of_template_means", "words", templates=np.array(list("wxyz")))
+        >>> interval = two_way_interval(sums, Interval(2.9, 3.1, 0.95, "words", "bootstrap-t"))
+        >>> round(interval.low, 2), round(interval.high, 2), interval.over
+        (-0.44, 6.44, 'words and templates')
+    """
+    if within is None:
+        return None
+    if not is_crossed(sums):
+        return replace(within, over=with_fixed(replace(sums, over=within.over)))
+    correlation = sums.by_unit().combiner == "pearson"
+    value, of = (float(np.arctanh(sums.total)), _fisher_z) if correlation else (sums.total, _same)
+    error = two_way_error(*influences(sums, of))
+    low, high = two_way_bounds(value, error, (1 + within.level) / 2)
+    if correlation:
+        low, high = float(np.tanh(low)), float(np.tanh(high))
+    low, high = max(min(low, within.low), limits[0]), min(max(high, within.high), limits[1])
+    return replace(
+        within, low=low, high=high, over=f"{within.over} and templates", method=_METHOD.format(within.over, within.over),
+        templates=error.n_templates,
+    )  # fmt: skip
+
+
+def _fisher_z(value: FloatArray) -> FloatArray:
+    return np.asarray(np.arctanh(value))
+
+
+def _same(value: FloatArray) -> FloatArray:
+    return value
