@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -87,6 +88,31 @@ def test_own_model(example: Path, pytest_in: Callable[..., tuple[str, int]]) -> 
     )
     assert status == 0, output
     assert "| nli-occupation | rules" in output
+
+
+@pytest.mark.parametrize("example", ["deployment"], indirect=True)
+def test_deployment(
+    example: Path,
+    pytest_in: Callable[..., tuple[str, int]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    script = runpy.run_path(str(example / "compress.py"))
+    monkeypatch.setitem(
+        script["main"].__globals__, "find_spec", lambda name: None
+    )  # only what needs no further package
+    script["main"]("demo-nli", str(example / "copies"))
+    assert "written: bfloat16\n" in capsys.readouterr().out
+    models = ("float32=demo-nli", "bfloat16=copies/bfloat16", "dynamic-int8=dynamic_int8:make_model")
+    output, status = pytest_in(
+        example, "--bias-limit=500", "--bias-json=r.json", *(f"--bias-model={model}" for model in models)
+    )
+    assert status == 0, output
+    report = json.loads((example / "r.json").read_text())
+    assert {j["model"]: j["verdict"] for j in report["judgements"]} == {"bfloat16": "pass", "dynamic-int8": "pass"}
+    formats = {m["model"]: m["signature"]["model"]["dtype"] for m in report["measurements"]}
+    assert formats == {"float32": "float32", "bfloat16": "bfloat16", "dynamic-int8": "qint8 and float32"}
+    assert "not for the models of this run: lm-occupation" in output
 
 
 @pytest.mark.slow

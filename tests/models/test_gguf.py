@@ -2,6 +2,8 @@
 
 import json
 import os
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,8 @@ from support.tiny_checkpoints import make_network, tokenizer
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models import source
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def write_gguf(path, architecture="llama", leave_out="", change=None):
@@ -84,6 +88,27 @@ def test_a_gguf_file_gives_the_logits_of_the_network_it_was_written_from(tmp_pat
     assert found.value > 0
     with pytest.raises(NotApplicableError, match="tiny is a causal LM"):
         measure("disco-names", model, cache=None)
+
+
+@pytest.mark.parametrize(("number_format", "most"), [("F32", 1e-5), ("Q8_0", 0.1), ("Q4_0", 1.0)])
+def test_quantised_copies_answer_nearly_as_their_original(tmp_path, number_format, most):
+    pytest.importorskip("gguf", reason="GGUF files need the packages gguf and accelerate")
+    write = runpy.run_path(str(EXAMPLES / "deployment" / "to_gguf.py"))["write_gguf"]
+    words = tokenizer("llama")
+    network = make_network("llama", hidden_size=64, intermediate_size=128, initializer_range=0.1)
+    write(network, words, tmp_path / "copy.gguf", number_format)
+    model = load_model(tmp_path / "copy.gguf", device="cpu")
+    texts = ["He is an engineer.", "The nurse ate a bagel"]
+    assert [model.backend.tokenizer(text)["input_ids"] for text in texts] == [
+        words(text)["input_ids"] for text in texts
+    ]
+    ids = torch.as_tensor([words(texts[0])["input_ids"]])
+    with torch.no_grad():
+        shift = (model.backend.network(ids).logits - network(ids).logits).abs().max().item()
+    assert (0 if number_format == "F32" else most / 1000) <= shift < most
+    original = load_model(network, tokenizer=words)
+    values = [measure("lm-occupation", m, limit=40, cache=None).value for m in (model, original)]
+    assert values[0] == pytest.approx(values[1], abs=most)
 
 
 def test_another_weight_is_another_fingerprint(tmp_path):

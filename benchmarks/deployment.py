@@ -1,0 +1,148 @@
+"""What compressing changes on real models: ``python benchmarks/deployment.py MODELS [--only NAME] [--write]``.
+
+``MODELS`` holds ``minilm-snli``, ``minilm-mlm``, ``bert-tiny-mlm`` and ``stories260k``. Each copy that ``examples/deployment/compress.py`` writes with
+the packages at hand is compared with its original on the same items. ``--write`` puts the tables into docs/deployment.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias import load_model, load_suite, measure
+from pytest_genderbias.gates.comparison import judge_no_worse
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.scoring.scorers import make_scorer
+from pytest_genderbias.suites.options import resolve_options
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLE = ROOT / "examples" / "deployment"
+PAGE = ROOT / "docs" / "deployment.md"
+BEGIN, END = "<!-- made by benchmarks/deployment.py -->", "<!-- end -->"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model, the suite that it is judged on, the tolerance, and how many cases are scored (all by default)."""
+
+    model: str
+    suite: str
+    tolerance: float
+    limit: int | None = None
+
+
+ROWS = (
+    Row("minilm-snli", "nli-occupation", 0.02, 3000),
+    Row("minilm-mlm", "disco-terms", 0.3),
+    Row("bert-tiny-mlm", "disco-terms", 0.3),
+    Row("stories260k", "lm-occupation", 0.05),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", type=Path)
+    parser.add_argument("--only", help="one of the models")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    sys.path.insert(0, str(EXAMPLE))
+    lines = ["| suite | copy | MB | value | worse by (bounds, 95 % each) | tolerance | verdict | other answers | largest shift |",
+             "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    batches = [
+        "| model | copy | value, batches of 2,048 tokens | value, each row alone | largest shift |",
+        "|---|---|---|---|---|",
+    ]
+    for row in ROWS:
+        if options.only in (None, row.model):
+            compared, alone = compare(row, options.models / row.model)
+            lines += compared
+            batches += alone
+    text = "\n".join([*lines, "", *batches])
+    print(text)
+    if options.write:
+        page = PAGE.read_text()
+        before, after = page[: page.index(BEGIN) + len(BEGIN)], page[page.index(END) :]
+        PAGE.write_text(f"{before}\n{text}\n{after}")
+
+
+def compare(row: Row, source: Path) -> tuple[list[str], list[str]]:
+    """Return the rows of both tables for a model: the original, its copies, and the effect of batches."""
+    from compress import main as compress
+
+    with tempfile.TemporaryDirectory() as folder:
+        compress(str(source), folder)
+        lines, batches, original, before = [], [], None, None
+        for name, model, size in copies(source, Path(folder)):
+            measured = measure(row.suite, model, limit=row.limit, cache=None)
+            scores, alone = answers(row, model), None
+            start = f"| `{row.suite}` on {row.model} | {name} | {size} | {measured.value:.4f} |"
+            if original is None or before is None:
+                original, before = measured, scores
+                lines.append(f"{start} | | | | |")
+                continue
+            judgement = judge_no_worse(measured, original, row.tolerance)
+            changed, shift = difference(before, scores)
+            bounds = (
+                "the same in every item"
+                if judgement.verdict == "unchanged"
+                else f"{judgement.difference:+.4f} ({judgement.interval.low:+.4f} to {judgement.interval.high:+.4f})"
+            )
+            lines.append(f"{start} {bounds} | {row.tolerance} | `{judgement.verdict}` | {changed:.2%} | {shift} |")
+            if name in ("dynamic-int8", "onnx-int8", "int8"):
+                alone = measure(row.suite, model, limit=row.limit and 500, cache=None, batch_tokens=1)
+                together = measure(row.suite, model, limit=row.limit and 500, cache=None)
+                _, shift = difference(answers(row, model, 1), answers(row, model))
+                batches.append(f"| {row.model} | {name} | {together.value:.4f} | {alone.value:.4f} | {shift} |")
+    return lines, batches
+
+
+def copies(source: Path, folder: Path) -> Iterator[tuple[str, Model, str]]:
+    """Yield name, model and megabytes of the original and of each copy."""
+    from dynamic_int8 import make_model
+
+    yield "float32", load_model(source), megabytes(source)
+    os.environ["FLOAT32"] = str(source)
+    yield "dynamic-int8", make_model(), "-"
+    for path in sorted(folder.iterdir()):
+        yield path.name, load_model(path, dtype="auto"), megabytes(path)
+
+
+def megabytes(path: Path) -> str:
+    files = (
+        [path]
+        if path.is_file()
+        else [file for file in path.iterdir() if file.suffix in (".safetensors", ".onnx", ".bin")]
+    )
+    return f"{sum(file.stat().st_size for file in files) / 1e6:.1f}"
+
+
+def answers(row: Row, model: Model, batch_tokens: int | None = None) -> NDArray[np.generic]:
+    """Return the scores of up to 1,000 cases, spread over the suite."""
+    suite = load_suite(row.suite)
+    options = resolve_options(suite.family.options, suite.defaults, row.suite)
+    cases, query = suite.family.space(suite.body, options), suite.family.query(suite.body, options)
+    chosen = np.unique(np.linspace(0, cases.n_cases - 1, 1000).astype(np.int64))
+    return np.asarray(make_scorer(cases, query, model, batch_tokens).score(chosen))
+
+
+def difference(before: NDArray[np.generic], now: NDArray[np.generic]) -> tuple[float, str]:
+    """Return the share of answers that differ, and the largest shift of a probability (or of ln P, of a single score)."""
+    if before.dtype.kind == "i":  # ids of the best fills
+        return float((before[:, 0] != now[:, 0]).mean()), "-"
+    shift = float(np.abs(before - now).max())
+    if before.shape[1] == 1:  # ln P of he and of she, in turn
+        signs = [np.sign(scores[::2] - scores[1::2]) for scores in (before, now)]
+        return float((signs[0] != signs[1]).mean()), f"{shift:.3f} in ln P"
+    return float((before.argmax(1) != now.argmax(1)).mean()), f"{shift:.3f}"
+
+
+if __name__ == "__main__":
+    main()
