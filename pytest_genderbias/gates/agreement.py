@@ -12,6 +12,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 MUST_AGREE = {"digest": "suite", "definition": "definition", "settings": "setting", "data": "data", "sample": "sample"}
 #: Batches and threads cause differences up to this size. They say nothing about a model.
 FLOAT_NOISE = 1e-6
+_DEFAULT = "the default"  # of an option that a signature does not have
 _MAY_DIFFER = ("architecture", "tokenizer", "pooling", "max_length", "dtype", "device", "runtime")
 
 
@@ -51,7 +52,7 @@ def different(measurement: Measurement, statistic: str, before: Mapping[str, obj
     return [
         f"{word}: {name}{_short(old)} stored, {_short(new)} now"
         for key, word in MUST_AGREE.items()
-        for name, old, new in _changed(then.get(key), now[key])
+        for name, old, new in _changed(then.get(key), now[key], _DEFAULT if key == "settings" else None)
     ]
 
 
@@ -73,12 +74,14 @@ def other_conditions(measurement: Measurement, model: Mapping[str, object]) -> s
     return f" (changed: {', '.join(changed)})" if changed else ""
 
 
-def _changed(then: object, now: object) -> list[tuple[str, object, object]]:
-    """Return what differs: of two mappings only the keys that do, each followed by a space."""
+def _changed(then: object, now: object, absent: str | None) -> list[tuple[str, object, object]]:
+    """Return what differs: of two mappings only the keys that do, each followed by a space, and ``absent`` for a missing one."""
     if not (isinstance(then, Mapping) and isinstance(now, Mapping)):
         return [("", then, now)] if then != now else []
     names = sorted({*then, *now})
-    return [(f"{name} ", then.get(name), now.get(name)) for name in names if then.get(name) != now.get(name)]
+    return [
+        (f"{name} ", then.get(name, absent), now.get(name, absent)) for name in names if then.get(name) != now.get(name)
+    ]
 
 
 def _data_of(data: object, statistic: str, measurement: Measurement) -> dict[str, object]:

@@ -33,7 +33,7 @@ def measurement_of(case: Answered) -> Measurement:
     summary, family = case.summary, case.family
     signature = {
         "suite": case.suite.name, "digest": case.suite.digest, "definition": family.definition,
-        "settings": {"seed": 0, **{k: v for k, v in case.options.items() if not family.options[k].display}},
+        "settings": {"seed": 0, **{k: v for k, v in case.options.items() if family.options[k].is_signed(v)}},
         "sample": {"n": case.main.n, "of": case.main.n_total, "seed": 0}, "data": dict(summary.data),
         "model": {"fingerprint": None, "spec": "noise"}, "versions": {},
     }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from support.small_projects import NLI, model
@@ -21,3 +22,19 @@ def test_options_of_a_suite_come_from_the_command_line(project: pytest.Pytester)
     result.stderr.fnmatch_lines(["ERROR: --bias-option: no suite 'tiny-nly' to take the option 'unit'; *tiny-nli*"])
     project.makeini("[pytest]\nbias_option = elsewhere:unit=word_pair")
     project.runpytest(*NLI, model(project, "good")).assert_outcomes(passed=1)
+
+
+def test_paraphrases_are_another_setting_for_a_baseline(project: pytest.Pytester) -> None:
+    suite = project.path / "tiny-nli.yaml"
+    first = dict(re.findall(r"^(premise|hypothesis): (.+)$", suite.read_text(), re.MULTILINE))
+    other = [f"{key}: {text.replace('The ', 'This ', 1)}" for key, text in first.items()]
+    tolerance = "--bias-tolerance=0"
+    project.runpytest(*NLI, model(project, "good"), tolerance, "--bias-update").assert_outcomes(passed=1)
+    suite.write_text(f"{suite.read_text()}\nparaphrases:\n  - {other[0]}\n    {other[1]}\n")
+    project.runpytest(*NLI, model(project, "good"), tolerance).assert_outcomes(passed=1)
+    project.runpytest(*NLI, model(project, "good"), tolerance, "--bias-option=templates=paper").assert_outcomes(
+        passed=1
+    )
+    result = project.runpytest(*NLI, model(project, "good"), tolerance, "--bias-option=templates=both")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*not comparable*setting: templates the default stored, both now*"])

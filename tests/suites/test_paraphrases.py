@@ -270,7 +270,7 @@ def test_stored_figures_of_other_templates_are_not_compared(tmp_path):
     assert "templates" not in default.signature["settings"]  # as in baselines that were stored without the option
     assert different(default, "signed_bias", paper.signature) == []
     differences = different(other, "signed_bias", default.signature)
-    assert differences[0] == "setting: templates null stored, paraphrases now"
+    assert differences[0] == "setting: templates the default stored, paraphrases now"
     assert any(text.startswith("data: cases ") for text in differences)
 
 

@@ -47,7 +47,7 @@ class Answered:
 
     def item_sums(self, statistic, items=None):
         """As a measurement does it: with the settings of its signature, where options of the display have no place."""
-        settings = {name: value for name, value in self.options.items() if not self.family.options[name].display}
+        settings = {name: value for name, value in self.options.items() if self.family.options[name].is_signed(value)}
         arrays = {**self.summary.items, **self.summary.unstored} if items is None else items
         return self.family.statistics[statistic].item_sums(settings, arrays)
 
