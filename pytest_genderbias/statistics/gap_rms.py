@@ -7,6 +7,7 @@ known; what is left is unbiased.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 FloatArray = NDArray[np.float64]
 
+_ROUNDING = 1e-14  #: a smaller mean square is rounding, and its root would be a thousand million times larger
 FEWEST = 2  #: cases of each group in a class, without which the variance of its gap is not known
 
 
@@ -52,7 +54,8 @@ def rms_of_gaps(gaps: ArrayLike, variances: ArrayLike) -> FloatArray:
     there = np.isfinite(size) & np.isfinite(variance)
     squares = np.where(there, np.square(size) - variance, 0.0).sum(axis=-1)
     classes = there.sum(axis=-1)
-    return np.where(classes > 0, signed_root(squares / np.maximum(classes, 1)), np.nan)
+    mean = squares / np.maximum(classes, 1)
+    return np.where(classes > 0, signed_root(np.where(np.abs(mean) > _ROUNDING, mean, 0.0)), np.nan)
 
 
 def gaps_and_variances(hits: ArrayLike, trials: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -160,3 +163,48 @@ def unit_gaps(hits: ArrayLike, trials: ArrayLike, paired: bool = False) -> UnitG
     gaps = np.where(there, rates[..., 0, :] - rates[..., 1, :], np.nan)
     first, second = influences[..., 0, :], influences[..., 1, :]
     return UnitGaps(gaps, first - second if paired else np.concatenate([first, -second], axis=-2))
+
+
+def paired_columns(hits: ArrayLike, trials: ArrayLike) -> FloatArray:
+    """Return the sums of each pair from which :func:`rms_of_paired_sums` is computed.
+
+    Args:
+        hits: numerators of the rate by pair, group and class, 0 or 1, shape (..., 2, K).
+        trials: denominators, 0 or 1, same shape.
+
+    Returns:
+        By class: hits and trials of both groups, and the four products of one of the first group and one of the second. Shape (..., 8 K).
+
+    >>> paired_columns([[1], [0]], [[1], [1]]).tolist()
+    [1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 1.0]
+    """
+    of, by = np.asarray(hits, dtype=np.float64), np.asarray(trials, dtype=np.float64)
+    products = [x[..., 0, :] * y[..., 1, :] for x in (of, by) for y in (of, by)]
+    parts = [of[..., 0, :], of[..., 1, :], by[..., 0, :], by[..., 1, :], *products]
+    return np.concatenate(parts, axis=-1)
+
+
+def rms_of_paired_sums(totals: FloatArray) -> FloatArray:
+    """Return the root mean square of gaps from totals of :func:`paired_columns`, shape (..., 8 K) to (...).
+
+    The value is that of the gaps and variances of :func:`unit_gaps` with ``paired``.
+
+    Example:
+        Differences 0, 0, 1 and 0 in four pairs: the gap is .25, and the variance of their mean .25 / 4.
+
+        >>> hits = np.array([[[1], [1]], [[1], [1]], [[1], [0]], [[0], [0]]])
+        >>> float(rms_of_paired_sums(paired_columns(hits, np.ones_like(hits)).sum(axis=0))), 0.25**2 - 0.25 / 4
+        (0.0, 0.0)
+    """
+    parts = list(np.moveaxis(totals.reshape(*totals.shape[:-1], 8, -1), -2, 0))
+    gaps, variances = gaps_and_variances(np.stack(parts[:2], axis=-2), np.stack(parts[2:4], axis=-2))
+    first, second = (parts[i] / np.maximum(parts[i + 2], 1.0) for i in (0, 1))
+    together = parts[4] - second * parts[5] - first * parts[6] + first * second * parts[7]
+    scales = [np.maximum(n * (n - 1), 1.0) for n in parts[2:4]]
+    return rms_of_gaps(gaps, variances - 2 * together / np.sqrt(scales[0] * scales[1]))
+
+
+def unit_gaps_of_pairs(sums: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None) -> UnitGaps:
+    """Return the gaps and what each pair adds to their errors, from :func:`paired_columns` of each pair, shape (G, 8 K)."""
+    parts = sums.reshape(len(sums), 4, 2, -1)
+    return unit_gaps(parts[:, 0], parts[:, 1], paired=True)

@@ -17,6 +17,7 @@ from pytest_genderbias.statistics.block_tables import (
 )
 from pytest_genderbias.statistics.correlation import product_sums
 from pytest_genderbias.statistics.fill_columns import SIZE, fill_column
+from pytest_genderbias.statistics.gap_rms import paired_columns
 from pytest_genderbias.statistics.group_gaps import Rate, hits_and_trials
 from pytest_genderbias.statistics.inference.blocks import blocks_of, distinct
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
@@ -249,6 +250,20 @@ def absolute_gap_sums(labels: NDArray[np.str_], counts: FloatArray, rate: Rate, 
         over: what a unit is, in the plural.
     """
     return ItemSums(labels, counts.reshape(len(counts), -1), "absolute_gaps", over, {"rate": rate})
+
+
+def paired_gap_rms_sums(labels: NDArray[np.str_], counts: FloatArray, rate: Rate, over: str) -> ItemSums:
+    """Return the sums of a root mean square of gaps whose units compare the groups, as pairs of sentences do.
+
+    Args:
+        labels: names of the units, shape (n,).
+        counts: sums of :func:`~pytest_genderbias.statistics.rate_counts.rate_counts` over the cases of each unit, at most one of each
+            group, (n, 3, 2, K).
+        rate: which rate.
+        over: what a unit is, in the plural.
+    """
+    hits, trials = hits_and_trials_of(counts, rate)
+    return ItemSums(labels, paired_columns(hits, trials), "paired_gap_rms", over)
 
 
 def gap_pearson_sums(labels: ArrayLike, counts: ArrayLike, rate: Rate, shares: ArrayLike, over: str) -> ItemSums:

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pytest_genderbias.statistics.block_tables import gap_figure
-from pytest_genderbias.statistics.gap_rms import gap_rms, gaps_and_variances, rms_of_gaps, signed_root, unit_gaps
+from pytest_genderbias.statistics.gap_rms import (
+    gap_rms,
+    gaps_and_variances,
+    paired_columns,
+    rms_of_gaps,
+    rms_of_paired_sums,
+    signed_root,
+    unit_gaps,
+    unit_gaps_of_pairs,
+)
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 
@@ -87,3 +96,19 @@ def test_a_class_with_one_person_of_a_group_is_left_out():
     assert gap_rms(gaps, variances) == pytest.approx(float(signed_root(0.25 - 2 * 0.75 * 0.25 / 3)))
     with pytest.raises(UndefinedError, match="no class has 2 cases of each group"):
         gap_rms(gaps[:1], variances[:1])
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(3, 30))
+@settings(max_examples=60, deadline=None)
+def test_totals_of_pairs_give_what_pairs_give(seed, classes, pairs):
+    rng = np.random.default_rng(seed)
+    trials = (rng.random((pairs, 2, classes)) < 0.8).astype(float)
+    hits = trials * (rng.random(trials.shape) < 0.6)
+    columns, found = paired_columns(hits, trials), unit_gaps(hits, trials, paired=True)
+    expected = float(rms_of_gaps(found.gaps, found.variances))
+    # The square is compared: the root of almost nothing is no small number.
+    square, other = (x * abs(x) for x in (float(rms_of_paired_sums(columns.sum(axis=0))), expected))
+    assert square == pytest.approx(other, abs=1e-12, nan_ok=True)
+    again = unit_gaps_of_pairs(columns, {}, None)
+    np.testing.assert_array_equal(again.gaps, found.gaps)
+    np.testing.assert_array_equal(again.influences, found.influences)

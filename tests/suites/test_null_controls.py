@@ -24,7 +24,7 @@ EXPECTED = {
     "sts": {"pearson_r", "slope", "mean_absolute_difference"},
     "winogender": {"pearson_r", "slope", "accuracy_gap"},
     "winobias": {
-        "f1_gap", *(f"{rate}_gap_{kind}" for rate in ("tpr", "fpr", "precision") for kind in ("sum", "pearson")),
+        "f1_gap", *(f"{rate}_gap_{kind}" for rate in ("tpr", "fpr", "precision") for kind in ("sum", "pearson", "rms")),
     },
 }  # fmt: skip
 

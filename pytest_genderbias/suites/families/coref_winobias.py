@@ -25,6 +25,7 @@ from pytest_genderbias.statistics.coreference_scores import (
 )
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval
 from pytest_genderbias.statistics.distances import distance_gap, distance_sum, independence, separation, sufficiency
+from pytest_genderbias.statistics.gap_rms import gap_rms, paired_columns, rms_of_paired_sums, unit_gaps
 from pytest_genderbias.statistics.group_gaps import (
     ClassGaps,
     Rate,
@@ -33,6 +34,7 @@ from pytest_genderbias.statistics.group_gaps import (
     class_gaps,
     confusion_tables,
 )
+from pytest_genderbias.statistics.inference.gap_bounds import gap_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.rate_counts import (
@@ -40,7 +42,14 @@ from pytest_genderbias.statistics.rate_counts import (
     rate_counts,
 )
 from pytest_genderbias.statistics.score_bias import exchanged
-from pytest_genderbias.statistics.sums import absolute_gap_sums, f1_gap_sums, f1_sums, gap_pearson_sums, take_arrays
+from pytest_genderbias.statistics.sums import (
+    absolute_gap_sums,
+    f1_gap_sums,
+    f1_sums,
+    gap_pearson_sums,
+    paired_gap_rms_sums,
+    take_arrays,
+)
 from pytest_genderbias.suites.cases import Answer, Facts, IntArray, Question, TextCases
 from pytest_genderbias.suites.families.shared.coreference_verdicts import (
     NEEDS,
@@ -92,6 +101,8 @@ def _gap_statistics(key: str, rate: Rate) -> dict[str, FamilyStatistic]:
             partial(_gap_sum_sums, rate=rate),
             partner=f"{key}_gap_pearson",
             null=named_values(f"{key}_gap_sum"),
+            mistakes="accuracy",
+            without_chance=f"{key}_gap_rms",
         ),
         f"{key}_gap_pearson": FamilyStatistic(
             "away",
@@ -100,6 +111,14 @@ def _gap_statistics(key: str, rate: Rate) -> dict[str, FamilyStatistic]:
             partial(_gap_pearson_sums, rate=rate),
             plot="scatter",
             null=named_values(f"{key}_gap_pearson"),
+        ),
+        f"{key}_gap_rms": FamilyStatistic(
+            "higher",
+            0.0,
+            f"root mean square over professions of the {what} gap, without what chance adds; below 0: less than chance adds",
+            partial(_gap_rms_sums, rate=rate),
+            partner=f"{key}_gap_pearson",
+            null=named_values(f"{key}_gap_rms"),
         ),
     }
 
@@ -122,12 +141,25 @@ def _stored_counts(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray]:
     return names, rate_counts(answer.ravel(), gold.ravel(), gender.ravel(), len(names))
 
 
+def _stored_pairs(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray]:
+    """Return the pairs of sentences, and the counts of each, shape (pairs, 3, 2, professions)."""
+    (pairs,) = take_arrays(arrays, "pair")
+    return pairs, _by_pair(_stored_counts(arrays)[1])
+
+
+def _by_pair(counts: FloatArray) -> FloatArray:
+    """Add the counts of the two sentences of each pair."""
+    return np.asarray(counts.reshape(-1, 2, *counts.shape[1:]).sum(axis=1), dtype=np.float64)
+
+
 def _gap_sum_sums(options: Options, arrays: Arrays, rate: Rate) -> ItemSums:
     """Return counts by pair of sentences."""
-    (pairs,) = take_arrays(arrays, "pair")
-    _, counts = _stored_counts(arrays)
-    by_pair = counts.reshape(len(pairs), 2, *counts.shape[1:]).sum(axis=1)
-    return absolute_gap_sums(pairs, by_pair, rate, _PAIRS)
+    return absolute_gap_sums(*_stored_pairs(arrays), rate, _PAIRS)
+
+
+def _gap_rms_sums(options: Options, arrays: Arrays, rate: Rate) -> ItemSums:
+    """Return counts, and their products between the pronouns, by pair of sentences."""
+    return paired_gap_rms_sums(*_stored_pairs(arrays), rate, _PAIRS)
 
 
 def _gap_pearson_sums(options: Options, arrays: Arrays, rate: Rate) -> ItemSums:
@@ -228,8 +260,11 @@ class CorefWinobias(Family[WinobiasBody, WinobiasOptions]):
         tables = _tables(names, facts, verdicts)
         shares = _shares(body, options["shares"], names)
         gaps = {key: _gaps(tables, rate) for key, rate in _RATES.items()}
+        codes = _codes(names, facts, verdicts)
+        by_pair = _by_pair(rate_counts(codes["answer"], codes["gold"], codes["gender"], len(names)))
         for key, class_gap in gaps.items():
             _take_gaps(figures, key, class_gap, shares)
+            _take_rms(figures, key, class_gap, by_pair)
         kind = "F1: mean of MUC, B3 and CEAF-phi4 over clusters" if verdicts.clusters else "F1: f1_pair, by pairs"
         left = int((~np.isin(facts["gender"], _GENDERS)).sum())
         notes = [
@@ -249,7 +284,7 @@ class CorefWinobias(Family[WinobiasBody, WinobiasOptions]):
             "difference": right[:, 0] - right[:, 1],
             "f1_counts": np.stack([pro, anti], axis=1),
             "profession": names,
-            **{key: codes.astype(np.int16).reshape(-1, 2) for key, codes in _codes(names, facts, verdicts).items()},
+            **{key: code.astype(np.int16).reshape(-1, 2) for key, code in codes.items()},
             "share_of": np.asarray(list(shares), dtype=np.int16),
             "share": np.asarray(list(shares.values()), dtype=np.float64),
         }
@@ -262,12 +297,17 @@ class CorefWinobias(Family[WinobiasBody, WinobiasOptions]):
         facts, verdicts = _facts(answers["cases"]), verdicts_of(answers["cases"])
         names = _names(facts)
         shares = _spread(_shares(body, options["shares"], names), len(names))
-        counts = _exchanged_counts(_codes(names, facts, verdicts), len(names), repeats, seed)
+        by_pair, differ = _pairs_to_exchange(_codes(names, facts, verdicts), len(names))
+        counts = np.rint(_exchanged(by_pair, by_pair[:, :, ::-1], differ, repeats, seed))
         null = {"f1_gap": exchanged_f1_gaps(*_sides(verdicts), repeats, seed)}
         for key, rate in _RATES.items():
             hits, trials = hits_and_trials_of(counts, rate)
             null[f"{key}_gap_sum"] = gap_figure(hits, trials, shares, "sum")
             null[f"{key}_gap_pearson"] = gap_figure(hits, trials, shares, "pearson")
+            as_it_is, turned = (
+                paired_columns(*hits_and_trials_of(side, rate)) for side in (by_pair, by_pair[:, :, ::-1])
+            )
+            null[f"{key}_gap_rms"] = rms_of_paired_sums(_exchanged(as_it_is, turned, differ, repeats, seed))
         return null
 
 
@@ -295,16 +335,21 @@ def _spread(shares: Mapping[int, float], n: int) -> FloatArray:
     return by_profession
 
 
-def _exchanged_counts(codes: Mapping[str, IntArray], n_classes: int, repeats: int, seed: int) -> FloatArray:
-    """Return total counts after random exchanges of the pronouns' genders in pairs with a female and a male pronoun."""
-    counts = rate_counts(codes["answer"], codes["gold"], codes["gender"], n_classes)
+def _pairs_to_exchange(codes: Mapping[str, IntArray], n_classes: int) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Return the counts of each pair, and whether it has a female and a male pronoun, so that their genders can be exchanged."""
     genders = codes["gender"].reshape(-1, 2)
     differ = (genders >= 0).all(axis=1) & (genders[:, 0] != genders[:, 1])
-    by_pair = counts.reshape(len(genders), 2, *counts.shape[1:]).sum(axis=1)
-    half = np.where(differ[:, None, None, None], by_pair - by_pair[:, :, ::-1], 0.0) / 2
+    return _by_pair(rate_counts(codes["answer"], codes["gold"], codes["gender"], n_classes)), differ
+
+
+def _exchanged(
+    as_it_is: FloatArray, turned: FloatArray, differ: NDArray[np.bool_], repeats: int, seed: int
+) -> FloatArray:
+    """Return totals after random exchanges in the pairs that differ, from the sums of each pair as it is and exchanged."""
+    half = np.where(differ.reshape(-1, *[1] * (as_it_is.ndim - 1)), as_it_is - turned, 0.0) / 2
     moved = exchanged(half.reshape(len(half), -1), np.zeros(len(half)), 1, repeats, seed)
-    totals = (by_pair - half).sum(axis=0) + moved.reshape(repeats, *counts.shape[1:])
-    return np.asarray(np.rint(totals), dtype=np.float64)
+    totals = (as_it_is - half).sum(axis=0) + moved.reshape(repeats, *as_it_is.shape[1:])
+    return np.asarray(totals, dtype=np.float64)
 
 
 def _in_pairs(paths: tuple[Path, ...]) -> list[WinoBiasSentence]:
@@ -380,6 +425,20 @@ def _gaps(tables: NDArray[np.int64], rate: Rate) -> ClassGaps | str:
 def _convention_notes(pro: FloatArray, anti: FloatArray) -> list[str]:
     sides = " and ".join(f"{side}-stereotypical" for side in sides_without_links(pro, anti))
     return [f"F1 counts a precision of 0 / 0 as 0: the system links nothing in the {sides} sentences"] if sides else []
+
+
+def _take_rms(figures: SummaryBuilder, key: str, gaps: ClassGaps | str, by_pair: FloatArray) -> None:
+    """Add the root mean square; the errors of the two sentences of a pair go together."""
+    if isinstance(gaps, str):
+        figures.miss(gaps, f"{key}_gap_rms")
+        return
+    found = unit_gaps(*hits_and_trials_of(by_pair, _RATES[key]), paired=True)
+    figures.take(
+        f"{key}_gap_rms",
+        lambda: gap_rms(found.gaps, found.variances),
+        lambda: gap_interval(found.gaps, found.variances, _PAIRS),
+        "the sentences of a pair always have the same answer, or each rate is 0 or 1",
+    )
 
 
 def _take_gaps(figures: SummaryBuilder, key: str, gaps: ClassGaps | str, shares: Mapping[int, float]) -> None:

@@ -8,6 +8,7 @@ from functools import cache, partial
 import numpy as np
 import pytest
 import scipy.stats
+from support.answered_suites import winobias as answered_winobias
 
 from pytest_genderbias import GateFailure, assert_at_most, load_suite, measure
 from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
@@ -248,6 +249,22 @@ def test_winobias_by_a_stereotype(tmp_path):
     assert any(note == "F1: f1_pair, by pairs" for note in found.notes)
     distance = next(record for record in found.records if record["slice"] == "distance")
     assert distance["separation_sum"] == pytest.approx(6 * np.log(2))
+
+
+def test_winobias_root_mean_squares_are_those_of_loops_over_pairs(tmp_path):
+    found = answered_winobias(tmp_path).summary
+    answer, gold, gender = (found.items[name] for name in ("answer", "gold", "gender"))
+    assert (gold[:, 0] == gold[:, 1]).all() and (np.sort(gender, axis=1) == [0, 1]).all()
+    right = np.where(gender == 0, answer == gold, 0).sum(axis=1) - np.where(gender == 1, answer == gold, 0).sum(axis=1)
+    squares = []
+    for code in range(len(found.items["profession"])):
+        differences = right[gold[:, 0] == code]
+        if len(differences) > 1:
+            squares.append(differences.mean() ** 2 - np.var(differences, ddof=1) / len(differences))
+    mean = np.mean(squares)
+    assert found.values["tpr_gap_rms"] == pytest.approx(np.sign(mean) * np.sqrt(abs(mean)))
+    interval = found.intervals["tpr_gap_rms"]
+    assert interval.low < found.values["tpr_gap_rms"] < interval.high and interval.over == "pairs of sentences"
 
 
 @pytest.mark.parametrize("clusters", [True, False])
