@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Anchor:
-    """The first accepted measurement of a baseline entry. Only an update with a reason moves it.
+    """The first accepted measurement of a baseline entry, where its values have changed since. Only an update with a reason moves it.
 
     Attributes:
         values: values of the statistics.
         signature: the keys that must agree for a measurement to be compared with it, as the entry had them.
         items_sha256: SHA-256 of its item file; ``None`` if it has none.
         date: when it was accepted, in ISO format; empty if an earlier version stored it.
-        reason: why it was moved there; ``None`` if it is the first.
         fingerprint: of the model's weights, where it is known.
     """
 
@@ -23,7 +22,6 @@ class Anchor:
     signature: Mapping[str, object] = field(default_factory=dict)
     items_sha256: str | None = None
     date: str = ""
-    reason: str | None = None
     fingerprint: str | None = None
 
     def to_dict(self) -> dict[str, object]:

@@ -31,12 +31,21 @@ from pytest_genderbias.gates.book import (
     read_reference,
 )
 from pytest_genderbias.gates.book_update import state_of
+from pytest_genderbias.gates.drift import (
+    accepted_on,
+    anchor_of,
+    beside_anchor,
+    entry_at_anchor,
+    held_to_anchor,
+    in_words,
+    worse_than,
+)
 from pytest_genderbias.gates.item_file import load_items, pack_measured
 from pytest_genderbias.gates.judgement import AcceptedValue, Finding, Judgement, make_judgement
 from pytest_genderbias.gates.policy import correction_for
-from pytest_genderbias.gates.regression import Reference, find_regression
+from pytest_genderbias.gates.regression import Reference, find_regression, is_rounding
 from pytest_genderbias.gates.tolerance import HOW_TO_CHOOSE, Margin, PlannedMargin, Tolerance, read_tolerance
-from pytest_genderbias.gates.verdicts import MISSING, NO_VALUE, NOT_COMPARABLE, REFUSED, UPDATED
+from pytest_genderbias.gates.verdicts import MISSING, NO_VALUE, NOT_COMPARABLE, REFUSED, UNCHANGED, UPDATED
 from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.models.predictions import same_ids
@@ -102,7 +111,8 @@ class Baseline:
         new = entry_of(measurement, self.accepted.get(name, ()), self.judged.get(name))
         stored = self.stored(name)
         planned = {} if stored is None else planned_of(stored, measurement)
-        return replace(new, entry=replace(new.entry, planned=planned))
+        entry = accepted_on(_today(), stored, replace(new.entry, planned=planned), self.reason)
+        return replace(new, entry=entry)
 
     def judge(
         self,
@@ -179,18 +189,16 @@ class Baseline:
         if entry is None or entry.definition != measurement.signature["definition"]:
             return {}
         others = entry.gated if gates is None else gates
-        return {
-            statistic: self._note(statistic, entry, measurement)
+        before = {
+            statistic: worse_than(entry, measurement, statistic, tolerance)
             for statistic, tolerance in others.items()
             if statistic not in self.judged[name]
-            and is_worse(measurement, statistic, entry.values.get(statistic), tolerance)
         }
-
-    def _note(self, statistic: str, entry: BaselineEntry, measurement: Measurement) -> AcceptedValue:
-        today = datetime.date.today().isoformat()
-        return AcceptedValue(
-            statistic, today, entry.values[statistic], measurement.values[statistic], self.reason
-        )  # fmt: skip
+        return {
+            statistic: AcceptedValue(statistic, _today(), old, measurement.values[statistic], self.reason)
+            for statistic, old in before.items()
+            if old is not None
+        }
 
     def _find(self, measurement: Measurement, tolerance: Tolerance, statistic: str, name: str) -> Finding:
         """Judge by the stored entry. If another run replaces it in the meantime, and with it the items, judge by the new one."""
@@ -250,7 +258,39 @@ class Baseline:
             self._lost_items(name, entry, measurement),
         )  # fmt: skip
         finding = find_regression(measurement, statistic, reference, margin.amount, margin.written)
-        return replace(finding, accepted=accepted)
+        finding = replace(finding, accepted=accepted, facts={**finding.facts, "accepted_on": entry.date})
+        at_anchor = entry_at_anchor(entry)
+        if at_anchor is None:
+            return finding
+        return self._hold_to_anchor(finding, measurement, statistic, name, at_anchor, tolerance, reference)
+
+    def _hold_to_anchor(
+        self, finding: Finding, measurement: Measurement, statistic: str, name: str, at_anchor: BaselineEntry,
+        tolerance: Tolerance, before: Reference,
+    ) -> Finding:  # fmt: skip
+        """Compare with the anchor of an entry, too: it fails the gate where many small steps add up to more than the tolerance."""
+        anchor, old = anchor_of(at_anchor), at_anchor.values.get(statistic)
+        worse = worsening(measurement, statistic, old)
+        if reasons := different(measurement, statistic, at_anchor.signature):
+            why = f"not compared item by item, since it is of something else ({'; '.join(reasons)})"
+            return beside_anchor(finding, anchor, statistic, worse, why)
+        if finding.verdict == UNCHANGED or is_rounding(measurement, before, finding.difference):
+            return beside_anchor(finding, anchor, statistic, worse, "this is what was accepted last")
+        if worse is None:
+            return beside_anchor(finding, anchor, statistic, worse, "only finite values are compared")
+        margin = _margin(at_anchor, measurement, statistic, tolerance, old) or Margin(0.0)
+        try:
+            items = read_items(self.path, name, at_anchor)
+        except BaselineError as error:
+            raise BaselineError(
+                f"the items of {in_words(anchor)} of {name!r}: {error}; or move the anchor with --bias-update "
+                '--bias-reason="why"'
+            ) from None
+        reference = replace(
+            before, name="anchor", value=old, worsening=worse, items=items, fingerprint=anchor.fingerprint, lost=""
+        )
+        anchored = find_regression(measurement, statistic, reference, margin.amount, margin.written)
+        return held_to_anchor(finding, anchored, anchor, statistic)
 
     def _lost_items(self, name: str, entry: BaselineEntry, measurement: Measurement) -> str:
         """Return why an entry has no items although they can be stored; an empty text if it has them, or they are too large."""
@@ -303,12 +343,16 @@ class Baseline:
         accepted = _in_force(entry.accepted, measurement) if entry is not None and alike else ()
         notes = self.accepted.setdefault(name, list(accepted))  # of all statistics of the entry
         why = ""
-        amount = _amount(_margin(entry, measurement, statistic, tolerance, old))
-        if entry is not None and alike and is_worse(measurement, statistic, old, amount):
+        before = None
+        if entry is not None and alike:
+            first = anchor_of(entry).values.get(statistic)
+            amounts = (_amount(_margin(entry, measurement, statistic, tolerance, value)) for value in (old, first))
+            before = worse_than(entry, measurement, statistic, *amounts)
+        if entry is not None and before is not None:
             if not self.reason:
                 self.refused.add(name)
-                return self._refuse(measurement, statistic, name, entry, tolerance)
-            note = self._note(statistic, entry, measurement)
+                return self._refuse(measurement, statistic, name, entry, tolerance, before)
+            note = AcceptedValue(statistic, _today(), before, new, self.reason)
             accepted = (*accepted, note)
             if note not in notes:
                 notes.append(note)
@@ -332,13 +376,20 @@ class Baseline:
             pass
 
     def _refuse(
-        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, tolerance: Tolerance
+        self,
+        measurement: Measurement,
+        statistic: str,
+        name: str,
+        entry: BaselineEntry,
+        tolerance: Tolerance,
+        before: float,
     ) -> Finding:
-        """Return the finding on a worse value that has no reason."""
+        """Return the finding on a value that is worse than ``before``, and has no reason."""
         reasons = "; ".join(different(measurement, statistic, entry.signature))
-        old, new = entry.values.get(statistic), measurement.values[statistic]
+        new = measurement.values[statistic]
+        since = "" if before == entry.values.get(statistic) else f" than {in_words(anchor_of(entry))}"
         text = (
-            f"{statistic} {format_number(old)} -> {format_number(new)} is {worsening(measurement, statistic, old):.3g} worse and is "
+            f"{statistic} {format_number(before)} -> {format_number(new)} is {worsening(measurement, statistic, before):.3g} worse{since} and is "
             f'not accepted without a reason: --bias-update --bias-reason="why"'
             f"{f' (it is of something else, too: {reasons})' if reasons else ''}"
         )
@@ -359,6 +410,10 @@ def _margin(
 
 def _amount(margin: Margin | None) -> float:
     return 0.0 if margin is None else margin.amount
+
+
+def _today() -> str:
+    return datetime.date.today().isoformat()
 
 
 def planned_of(entry: BaselineEntry, measurement: Measurement) -> dict[str, PlannedMargin]:

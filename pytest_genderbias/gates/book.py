@@ -60,7 +60,7 @@ class BaselineEntry:
         gated: the tolerance of each statistic that a gate judges, so that no gate accepts what another one judges.
         date: when its values were accepted, in ISO format; empty if an earlier version wrote it.
         planned: what ``--bias-plan`` found, by statistic.
-        anchor: the first accepted values; ``None`` if an earlier version wrote the entry.
+        anchor: the first accepted values; ``None`` if they are those of the entry.
         other: keys that this version does not know; they are written back as they were read.
     """
 
@@ -84,6 +84,17 @@ class BaselineEntry:
     def signature(self) -> dict[str, object]:
         """The keys that must agree for a measurement to be compared with this entry."""
         return {key: vars(self)[key] for key in MUST_AGREE}
+
+    @property
+    def has_left_anchor(self) -> bool:
+        """Whether its values or items differ from those of its anchor."""
+        anchor = self.anchor
+        return anchor is not None and (anchor.items_sha256, anchor.values) != (self.items_sha256, self.values)
+
+    @property
+    def comparisons(self) -> int:
+        """How many comparisons its gates make: one a gated statistic, and another with the anchor that it has left."""
+        return max(1, len(self.gated)) * (2 if self.has_left_anchor else 1)
 
     def to_dict(self) -> dict[str, object]:
         """Return the entry as the JSON file has it; what an earlier version did not write only where there is some."""
@@ -260,20 +271,20 @@ def read_items(book: Path, name: str, entry: BaselineEntry) -> StoredItems | Non
 def read_reference(
     book: Path, name: str, entry: BaselineEntry, counted: Iterable[Path]
 ) -> tuple[StoredItems | None, int]:
-    """Return what is stored of the units of an entry, as :func:`read_items` does, and how many statistics gates judge.
+    """Return what is stored of the units of an entry, as :func:`read_items` does, and how many comparisons gates make.
 
     Args:
         book: the baseline file of the entry.
         name: name of the entry.
         entry: the entry.
-        counted: the baseline files whose gated statistics are counted, at least one an entry.
+        counted: the baseline files whose comparisons are counted, at least one an entry.
 
     Raises:
         BaselineError: one of the files cannot be read.
         InconsistentEntryError: as :func:`read_items`.
     """
     packed = _read_packed(book, name, entry)
-    gated = sum(max(1, len(other.gated)) for path in counted for other in read_book(path).values())
+    gated = sum(other.comparisons for path in counted for other in read_book(path).values())
     return None if packed is None else _unpack(book, name, entry, packed), gated
 
 

@@ -27,6 +27,7 @@ from pytest_genderbias.gates.book import (
     read_contents,
     read_items,
 )
+from pytest_genderbias.gates.drift import anchor_of, same_values
 from pytest_genderbias.gates.item_file import alike_items, load_stored
 from pytest_genderbias.gates.tolerance import PlannedMargin
 
@@ -205,21 +206,24 @@ def state_of(entry: BaselineEntry | None) -> str:
     """Return a digest of what a verdict on an entry depends on, so that a change of it can be noticed; empty for no entry."""
     if entry is None:
         return ""
-    content = {key: value for key, value in entry.to_dict().items() if key != "gated"}
+    content = {key: value for key, value in entry.to_dict().items() if key not in ("gated", "date")}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def to_write(book: Path, name: str, new: NewEntry, stored: BaselineEntry | None) -> NewEntry | None:
     """Return what is to be written over a stored entry; ``None`` if the new one differs by noise only.
 
-    If only the gates differ, the stored figures stay, and with them the model that they are of.
+    If only the gates differ, or the stored entry has no date, the stored figures stay, and with them the model that they are of.
     """
     if stored is None or not _unchanged(book, name, new, stored):
         return new
     same_gates = new.entry.gated.keys() == stored.gated.keys() and all(
         abs(amount - stored.gated[statistic]) <= FLOAT_NOISE for statistic, amount in new.entry.gated.items()
     )  # a share of a value has the noise of that value
-    return None if same_gates else NewEntry(replace(stored, gated=new.entry.gated))
+    dated = stored.date or new.entry.date  # an entry of an earlier version has no date
+    if same_gates and dated == stored.date:
+        return None
+    return NewEntry(replace(stored, gated=new.entry.gated, date=dated))
 
 
 def _unchanged(book: Path, name: str, new: NewEntry, stored: BaselineEntry) -> bool:
@@ -227,9 +231,9 @@ def _unchanged(book: Path, name: str, new: NewEntry, stored: BaselineEntry) -> b
     now = new.entry
     if (now.suite, now.accepted, now.signature) != (stored.suite, stored.accepted, stored.signature):
         return False
-    if now.values.keys() != stored.values.keys():
+    if now.anchor != stored.anchor and now.anchor != anchor_of(stored):
         return False
-    if not all(_alike(now.values[key], stored.values[key]) for key in now.values):
+    if not same_values(now.values, stored.values):
         return False
     try:
         items = read_items(book, name, stored)
@@ -238,7 +242,3 @@ def _unchanged(book: Path, name: str, new: NewEntry, stored: BaselineEntry) -> b
     if items is None or new.items is None:
         return items is None and new.items is None
     return alike_items(load_stored(new.items, now.signature), items)
-
-
-def _alike(now: float | None, then: float | None) -> bool:
-    return now is None and then is None if now is None or then is None else abs(now - then) <= FLOAT_NOISE

@@ -125,8 +125,7 @@ def find_regression(
         _bounds_in_words(difference, reference), *_without_templates(difference, units, reference),
         *_out_of_reach(difference, reference), *line_of_moved,
     ]  # fmt: skip
-    same_model = _same_model(measurement, reference) and abs(difference.value) <= SAME_MODEL_NOISE
-    if verdict == INCONCLUSIVE and same_model:
+    if verdict == INCONCLUSIVE and is_rounding(measurement, reference, difference.value):
         verdict, lines = PASS, [*lines, "  the same model, by its fingerprint: so small a difference is rounding"]
     settled = _settled_by(difference, tolerance, reference, restarts) if verdict == INCONCLUSIVE else ""
     return Finding(
@@ -186,9 +185,11 @@ def _without_number(sums: ItemSums) -> str:
     return "" if math.isfinite(total) else f"its items give {total}"
 
 
-def _same_model(measurement: Measurement, reference: Reference) -> bool:
+def is_rounding(measurement: Measurement, reference: Reference, difference: float | None) -> bool:
+    """Return whether a measurement is of the weights of its reference, by their fingerprint, and differs by no more than rounding."""
     fingerprint = measurement.signature["model"].get("fingerprint")
-    return fingerprint is not None and bool(fingerprint == reference.fingerprint)
+    same = fingerprint is not None and bool(fingerprint == reference.fingerprint)
+    return same and difference is not None and abs(difference) <= SAME_MODEL_NOISE
 
 
 def _difference_from(

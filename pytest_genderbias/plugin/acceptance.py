@@ -10,6 +10,7 @@ from pytest_genderbias.errors import BiasError
 from pytest_genderbias.gates.agreement import MUST_AGREE
 from pytest_genderbias.gates.book import BaselineEntry, NewEntry, book_path
 from pytest_genderbias.gates.book_update import BookChange, state_of, to_write, update_book
+from pytest_genderbias.gates.drift import anchor_of, in_words
 from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.reported import ProposedEntry
@@ -198,8 +199,21 @@ def _list_changes(
             before = "new" if statistic not in old else f"was {show_number(old[statistic])}"
             if statistic not in old or show_number(old[statistic]) != show_number(value):
                 messages.add(f"  {name}.{statistic}: {show_number(value)} ({before})")
+        if name in stored and (moved := _moved_anchor(stored[name], new.entry)):
+            messages.add(f"  {name}: {moved}")
     for name in sorted(removed):
         messages.add(f"  {name}: removed, no longer measured")
+
+
+def _moved_anchor(stored: BaselineEntry, new: BaselineEntry) -> str:
+    """Return in words how far the anchor of an entry moves; an empty text if it stays."""
+    anchor = anchor_of(stored)
+    values = [
+        f"{statistic} {show_number(anchor.values.get(statistic))} -> {show_number(new.values.get(statistic))}"
+        for statistic in sorted(new.gated)
+        if show_number(anchor.values.get(statistic)) != show_number(new.values.get(statistic))
+    ]
+    return f"{in_words(anchor)} moves: {', '.join(values)}" if new.anchor is None and values else ""
 
 
 def show_number(value: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.plugin.acceptance import show_number
 from pytest_genderbias.plugin.reasons import INAPPLICABLE, NO_MODEL, OTHER_MODELS, Unjudged
 from pytest_genderbias.plugin.terminal import show
+from pytest_genderbias.reports.baseline_history import baseline_history
 from pytest_genderbias.reports.comparison import comparison_notes, make_comparison_table
 from pytest_genderbias.reports.reduction import make_reduction_table
 from pytest_genderbias.reports.table import make_table
@@ -76,6 +78,8 @@ def _lines(summary: RunSummary) -> Iterator[tuple[str, str]]:
             yield settled.judgement.text.splitlines()[0], "yellow"
     for line in _accepted(summary.judgements):
         yield line, "yellow"
+    for line in baseline_history(summary.judgements, datetime.date.today()):
+        yield line, ""
     yield from summary.messages
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import re
@@ -197,7 +198,9 @@ def test_an_update_sweeps_the_items_of_an_earlier_state(gated: pytest.Pytester) 
     other.write_bytes(b"of a book that is not here")
     gated.runpytest(model(gated, "better"), "--bias-update")
     after = set(files(gated)) - {other.name}
-    assert len(after) == 2 == len(before) and len(after & before) == 1
+    assert len(before) == 2 and len(after) == 3 and before < after, "the items of the anchor stay"
+    gated.runpytest(model(gated, "better"), "--bias-update", "--bias-reason=to hold on to it")
+    assert len(set(files(gated)) - {other.name}) == 2
     assert other.exists()
 
 
@@ -243,3 +246,35 @@ def test_the_command_that_is_printed_accepts_it(gated: pytest.Pytester) -> None:
     for command in here:
         gated.runpytest(*command, "--bias-reason=why").assert_outcomes(passed=1, deselected=int("-k" in command))
     gated.runpytest("test_gate.py", model(gated, "worse"), *typed).assert_outcomes(passed=2)
+
+
+def test_only_a_reason_moves_the_anchor_and_every_run_says_how_far_a_value_has_come(gated: pytest.Pytester) -> None:
+    """From .9 in steps that each pass: to .895, and to .885 with a reason only, since the tolerance is .01."""
+    models = next(gated.path.glob("models_*.py"))
+    models.write_text(
+        models.read_text() + "\ndef at_0_895(): return Classifier(0.895)\ndef at_0_885(): return Classifier(0.885)\n"
+    )
+    gated.runpytest(model(gated, "good"), "--bias-update").assert_outcomes(passed=1)
+    path = book(gated)
+    path.write_text(path.read_text().replace(datetime.date.today().isoformat(), "2026-01-31"))
+    step = gated.runpytest(model(gated, "at_0_895"), "--bias-update")
+    step.assert_outcomes(passed=1)
+    far = gated.runpytest(model(gated, "at_0_885"))
+    far.assert_outcomes(failed=1)
+    far.stdout.fnmatch_lines(
+        [
+            "*regressed: tiny-nli on m: against the anchor of 2026-01-31: net_neutral 0.9 -> 0.885, 0.015 worse, tolerance 0.01; to accept *",
+            "baseline of m: accepted today",
+            "since 2026-01-31: tiny-nli.net_neutral on m 0.9 -> 0.885, 0.015 worse",
+        ]
+    )
+    refused = gated.runpytest(model(gated, "at_0_885"), "--bias-update")
+    refused.stdout.fnmatch_lines(
+        ["*refused: *0.015 worse than the anchor of 2026-01-31 and is not accepted without a reason*"]
+    )
+    accepted = gated.runpytest(model(gated, "at_0_885"), "--bias-update", "--bias-reason=a smaller model")
+    accepted.assert_outcomes(passed=1)
+    accepted.stdout.fnmatch_lines(["  tiny-nli: the anchor of 2026-01-31 moves: net_neutral 0.9 -> 0.885"])
+    again = gated.runpytest(model(gated, "at_0_885"))
+    again.assert_outcomes(passed=1)
+    again.stdout.no_fnmatch_line("since 20*")

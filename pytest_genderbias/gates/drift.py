@@ -1,0 +1,144 @@
+"""How far values have come from the anchor of their baseline entry, which small steps that each pass do not move."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pytest_genderbias.gates.agreement import FLOAT_NOISE, MUST_AGREE, is_worse
+from pytest_genderbias.gates.anchor import Anchor
+from pytest_genderbias.gates.book import BaselineEntry
+from pytest_genderbias.gates.judgement import Finding
+from pytest_genderbias.gates.verdicts import INCONCLUSIVE, PASS, REGRESSED, STALE
+from pytest_genderbias.gates.wording import format_number
+from pytest_genderbias.measurement.measurement import Measurement
+
+#: Which verdict of a comparison with the anchor takes the place of which one of the comparison with the entry.
+_REPLACES = {REGRESSED: {PASS, STALE, INCONCLUSIVE}, INCONCLUSIVE: {PASS, STALE}}
+
+
+def anchor_of(entry: BaselineEntry) -> Anchor:
+    """Return the anchor of an entry; the entry itself is its anchor until its values change."""
+    if entry.anchor is not None:
+        return entry.anchor
+    fingerprint = entry.model.get("fingerprint")
+    return Anchor(
+        entry.values, entry.signature, entry.items_sha256, entry.date, fingerprint if isinstance(fingerprint, str) else None
+    )  # fmt: skip
+
+
+def entry_at_anchor(entry: BaselineEntry) -> BaselineEntry | None:
+    """Return an entry as it was at its anchor; ``None`` if its values are still those of the anchor."""
+    anchor = entry.anchor
+    if anchor is None or not entry.has_left_anchor:
+        return None
+    signature = BaselineEntry.from_dict(
+        {key: anchor.signature.get(key) for key in MUST_AGREE if key in anchor.signature}
+    )
+    return replace(
+        entry, digest=signature.digest, definition=signature.definition, settings=signature.settings, data=signature.data,
+        sample=signature.sample, values=anchor.values, items_sha256=anchor.items_sha256, date=anchor.date,
+        model={"fingerprint": anchor.fingerprint}, anchor=None,
+    )  # fmt: skip
+
+
+def accepted_on(date: str, stored: BaselineEntry | None, new: BaselineEntry, reason: str | None) -> BaselineEntry:
+    """Return a new entry with its date, and with the anchor that the stored one leaves to it.
+
+    An update with a reason moves the anchor to the new values, and so does another definition, by which old values mean something else.
+    A better value does not move it: of equal models, some are better by chance.
+
+    Args:
+        date: when the new values are accepted, in ISO format.
+        stored: the entry in whose place the new one is; ``None`` if there is none.
+        new: the entry that is accepted.
+        reason: why it is accepted, if somebody says so.
+    """
+    if stored is None or stored.definition != new.definition:
+        return replace(new, date=date, anchor=None)
+    if stored.anchor is None and stored.signature == new.signature and same_values(stored.values, new.values):
+        return replace(new, date=stored.date or date, anchor=None)  # only its items are written anew
+    return replace(new, date=date, anchor=None if reason else anchor_of(stored))
+
+
+def same_values(first: Mapping[str, float | None], second: Mapping[str, float | None]) -> bool:
+    """Return whether two mappings have the same statistics, with the same values up to noise."""
+    return first.keys() == second.keys() and all(_alike(first[name], second[name]) for name in first)
+
+
+def _alike(first: float | None, second: float | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return abs(first - second) <= FLOAT_NOISE
+
+
+def worse_than(
+    entry: BaselineEntry, measurement: Measurement, statistic: str, tolerance: float, at_anchor: float | None = None
+) -> float | None:
+    """Return the value of an entry, or else of its anchor, that a value is worse than by more than the tolerance; ``None`` if it is not.
+
+    Other samples and settings do not matter, so that another sample avoids neither. ``at_anchor`` is the tolerance from the anchor, where
+    it is another one: a share is of another value.
+    """
+    stored = entry.values.get(statistic)
+    if is_worse(measurement, statistic, stored, tolerance):
+        return stored
+    anchor = entry.anchor
+    if anchor is None or anchor.signature.get("definition") != measurement.signature["definition"]:
+        return None
+    first = anchor.values.get(statistic)
+    return first if is_worse(measurement, statistic, first, tolerance if at_anchor is None else at_anchor) else None
+
+
+def in_words(anchor: Anchor) -> str:
+    """Return an anchor as messages name it."""
+    return f"the anchor of {anchor.date}" if anchor.date else "the anchor that an earlier version stored"
+
+
+def beside_anchor(finding: Finding, anchor: Anchor, statistic: str, worsening: float | None, why: str) -> Finding:
+    """Return a finding with how far the value has come from the anchor, where only the values are compared.
+
+    Args:
+        finding: of the comparison with the stored entry.
+        anchor: the anchor of the entry.
+        statistic: the statistic.
+        worsening: how much worse it is than at the anchor, in its units; ``None`` without a value.
+        why: why nothing more is compared.
+    """
+    line = f"  since {in_words(anchor)} ({format_number(anchor.values.get(statistic))}): {_change(worsening)}; {why}"
+    return replace(
+        finding, lines=[*finding.lines, line], facts={**finding.facts, **_facts(anchor, statistic, worsening)}
+    )
+
+
+def held_to_anchor(finding: Finding, anchored: Finding, anchor: Anchor, statistic: str) -> Finding:
+    """Return the finding that counts: of the comparison with the entry, or of that with its anchor, if that one fails.
+
+    Args:
+        finding: of the comparison with the stored entry.
+        anchored: of the comparison with the anchor, by the same rule.
+        anchor: the anchor of the entry.
+        statistic: the statistic.
+    """
+    facts = {**finding.facts, **_facts(anchor, statistic, anchored.difference)}
+    if finding.verdict in _REPLACES.get(anchored.verdict, ()):
+        text = f"against {in_words(anchor)}: {anchored.text}"
+        beside = f"  against the baseline: {finding.verdict}: {finding.text.partition('; to accept it')[0]}"
+        return replace(
+            anchored, text=text, lines=[*anchored.lines, beside, *finding.lines], accepted=finding.accepted, facts=facts
+        )
+    bounds = "" if anchored.low is None else f", one-sided 95 % bounds {anchored.low:.4g} and {anchored.high:.4g}"
+    line = f"  since {in_words(anchor)} ({format_number(anchor.values.get(statistic))}): {_change(anchored.difference)}{bounds}"
+    return replace(finding, lines=[*finding.lines, line], facts=facts)
+
+
+def _change(worsening: float | None) -> str:
+    if worsening is None:
+        return "no value"
+    if abs(worsening) <= FLOAT_NOISE:
+        return "no change"
+    return f"{abs(worsening):.3g} {'worse' if worsening > 0 else 'better'}"
+
+
+def _facts(anchor: Anchor, statistic: str, worsening: float | None) -> Mapping[str, object]:
+    return {"anchor": {"date": anchor.date, "value": anchor.values.get(statistic), "worsening": worsening}}
