@@ -42,9 +42,10 @@ from pytest_genderbias.gates.drift import (
 )
 from pytest_genderbias.gates.item_file import load_items, pack_measured
 from pytest_genderbias.gates.judgement import AcceptedValue, Finding, Judgement, make_judgement
+from pytest_genderbias.gates.plan import SECOND_CHECKPOINT, Planning, plan_gate, planned_finding, with_power
 from pytest_genderbias.gates.policy import correction_for
 from pytest_genderbias.gates.regression import Reference, find_regression, is_rounding
-from pytest_genderbias.gates.tolerance import HOW_TO_CHOOSE, Margin, PlannedMargin, Tolerance, read_tolerance
+from pytest_genderbias.gates.tolerance import AUTO, HOW_TO_CHOOSE, Margin, PlannedMargin, Tolerance, read_tolerance
 from pytest_genderbias.gates.verdicts import MISSING, NO_VALUE, NOT_COMPARABLE, REFUSED, UNCHANGED, UPDATED
 from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.measurement import Measurement
@@ -74,6 +75,7 @@ class Baseline:
         against: what was stored of each entry when it was judged, as :func:`~pytest_genderbias.gates.book_update.state_of` has it.
         accepted: worse values that were accepted, by entry.
         judged: the strictest tolerance of each statistic, in its units, by entry.
+        planning: how gates are planned instead of judged (``--bias-plan``); ``None`` if they are judged.
     """
 
     directory: Path
@@ -89,6 +91,7 @@ class Baseline:
     against: dict[str, str] = field(default_factory=dict)
     accepted: dict[str, list[AcceptedValue]] = field(default_factory=dict)
     judged: dict[str, dict[str, float]] = field(default_factory=dict)
+    planning: Planning | None = None
 
     @property
     def path(self) -> Path:
@@ -135,8 +138,12 @@ class Baseline:
             GateError: the tolerance is missing or wrong, no gate takes the statistic, scoring stopped early, or another measurement claims
                 the entry.
         """
+        if self.planning is not None and tolerance is None:
+            tolerance = AUTO
         written = read_tolerance(tolerance)
         statistic = measurement.statistic(statistic)
+        if self.planning is not None and self.planning.is_second:
+            return make_judgement(measurement, statistic, SECOND_CHECKPOINT, name)
         measurement.statistics[statistic].check_gateable(statistic)
         if measurement.stopped:
             raise GateError(
@@ -145,7 +152,35 @@ class Baseline:
         entry_name = name or measurement.suite
         self._claim(entry_name, measurement)
         finding = self._find(measurement, written, statistic, entry_name)
+        if self.planning is not None:
+            finding = self._plan(self.planning, finding, measurement, written, statistic, entry_name)
         return make_judgement(measurement, statistic, finding, name)
+
+    def _plan(
+        self,
+        planning: Planning,
+        finding: Finding,
+        measurement: Measurement,
+        written: Tolerance,
+        statistic: str,
+        name: str,
+    ) -> Finding:
+        """Plan a gate by what is stored, or will be. A measurement that cannot be compared, has no value or is refused is not planned."""
+        if finding.verdict in (NOT_COMPARABLE, NO_VALUE, REFUSED):
+            return finding
+        entry = self.stored(name)
+        stored = None if entry is None or self.update == "all" else read_items(self.path, name, entry)
+        values = measurement.values if stored is None or entry is None else entry.values
+        margin = None if written.is_auto else _margin(entry, measurement, statistic, written, values.get(statistic))
+        books = (read_book(path) for path in self._counted_books())
+        gated = sum(max(1, len(other.gated)) for book in books for other in book.values())
+        tests = correction_for(self.correct_for, max(gated, planning.tests), "gates").tests
+        plan = plan_gate(
+            measurement, statistic, stored or measurement, planning.second(measurement), tests,
+            None if margin is None else margin.amount,
+        )  # fmt: skip
+        plan = replace(plan, module=self.module, entry=name, seconds=planning.seconds(measurement))
+        return planned_finding(finding, plan, measurement, statistic)
 
     def amounts(
         self, measurement: Measurement, tolerances: Mapping[str, Iterable[Tolerance]], name: str
@@ -260,9 +295,9 @@ class Baseline:
         finding = find_regression(measurement, statistic, reference, margin.amount, margin.written)
         finding = replace(finding, accepted=accepted, facts={**finding.facts, "accepted_on": entry.date})
         at_anchor = entry_at_anchor(entry)
-        if at_anchor is None:
-            return finding
-        return self._hold_to_anchor(finding, measurement, statistic, name, at_anchor, tolerance, reference)
+        if at_anchor is not None:
+            finding = self._hold_to_anchor(finding, measurement, statistic, name, at_anchor, tolerance, reference)
+        return with_power(finding, margin.amount, entry.planned.get(statistic))
 
     def _hold_to_anchor(
         self, finding: Finding, measurement: Measurement, statistic: str, name: str, at_anchor: BaselineEntry,

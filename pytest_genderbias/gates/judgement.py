@@ -43,6 +43,7 @@ _MOST_RECORDS = 5  #: of the items that moved
 WHOLE_SUITE = "the suite's cases"
 LEVEL = 0.95  #: confidence of every interval; each of its bounds alone is wrong in at most half of the rest, 2.5 %
 ONE_SIDED = (1 + LEVEL) / 2  #: confidence of each bound alone, for a limit and for a worsening
+UNDERPOWERED = "underpowered"  #: in the facts of a judgement: the gate has less than half the power at its tolerance
 
 
 @dataclass(frozen=True)
@@ -200,8 +201,9 @@ class SettledJudgement:
 
     @property
     def verdict(self) -> str:
-        """The verdict, with what its test made of it: ``regressed (xfail)``."""
-        return self.judgement.verdict + _FORGIVEN.get(self.outcome, "")
+        """The verdict, with what its test made of it, and whether its gate has too little power: ``regressed (xfail)``."""
+        weak = f" ({UNDERPOWERED})" if self.judgement.facts.get(UNDERPOWERED) else ""
+        return self.judgement.verdict + weak + _FORGIVEN.get(self.outcome, "")
 
     def to_dict(self, finite: bool = False) -> dict[str, object]:
         """Return the plain JSON values of the judgement, with ``test``, ``outcome`` and ``failed`` among them."""

@@ -16,7 +16,7 @@ from pytest_genderbias.gates.judgement import LEVEL, ONE_SIDED, WHOLE_SUITE, Fin
 from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.restarts import RestartPair, compare_over_restarts
 from pytest_genderbias.gates.verdicts import INCONCLUSIVE, NO_VALUE, NOT_COMPARABLE, PASS, REGRESSED, STALE, UNCHANGED
-from pytest_genderbias.gates.wording import approximate, format_number
+from pytest_genderbias.gates.wording import approximate, format_number, round_up
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, align
@@ -366,7 +366,7 @@ def _settled_by(
     difference: Difference, tolerance: float, reference: Reference, restarts: RestartPair | None = None
 ) -> str:
     """Return what would decide if the difference stays where it is."""
-    wider = f"a tolerance of {_round_up(difference.high):g}"
+    wider = f"a tolerance of {round_up(difference.high):g}"
     if difference.low > tolerance:  # only the correction keeps it from being regressed
         correction = reference.correction
         fewer = f"fewer comparisons (--bias-correct-for: now {correction.tests} {correction.what})"
@@ -399,11 +399,3 @@ def _moved_most(difference: Difference) -> tuple[list[str], list[str]]:
     shown = ", ".join(f"{name} {figure}" for name, figure in zip(names, figures, strict=False))
     units = difference.what.removeprefix("restarts and ")
     return [f"  {units} that moved most{what}: {shown}"], names
-
-
-def _round_up(value: float) -> float:
-    """Return a number of two figures that is not below ``value``."""
-    if value <= 0:
-        return 0.0
-    unit = 10.0 ** (np.floor(np.log10(value)) - 1)
-    return float(np.ceil(value / unit - 1e-9) * unit)

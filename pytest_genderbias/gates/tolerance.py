@@ -112,7 +112,7 @@ def read_tolerance(written: object) -> Tolerance:
     if isinstance(written, Tolerance):
         return written
     if written is None:
-        raise GateError(f"a comparison needs a tolerance: {FORMS}. To choose one, {HOW_TO_CHOOSE}")
+        raise GateError(f"a comparison needs a tolerance: {FORMS}. To choose one, write 'auto' and {HOW_TO_CHOOSE}")
     if isinstance(written, (int, float)) and not isinstance(written, bool) and 0 <= written < math.inf:
         return Tolerance(amount=float(written))
     if isinstance(written, str):

@@ -10,12 +10,14 @@ OVER_LIMIT = "over the limit"
 UNCHANGED, REGRESSED, STALE, MISSING, UPDATED, REFUSED = (
     "unchanged", "regressed", "stale", "missing", "updated", "refused",
 )  # fmt: skip
+#: Verdict on a gate that is planned and not judged (``--bias-plan``).
+PLANNED = "planned"
 #: Verdicts on a mitigation, besides ``inconclusive``, ``no value`` and ``not comparable``.
 REDUCED, NOT_REDUCED, OVER_CORRECTED, ACCURACY_LOST, SUPERFICIAL = (
     "reduced", "not reduced", "over-corrected", "accuracy lost", "superficial",
 )  # fmt: skip
 #: Verdicts that pass a test whatever the policy is. Of the others, a policy decides on ``inconclusive`` and ``stale``; the rest fail.
-ALWAYS_PASS = frozenset({PASS, UNCHANGED, UPDATED, REDUCED})
+ALWAYS_PASS = frozenset({PASS, UNCHANGED, UPDATED, PLANNED, REDUCED})
 #: Verdicts with which a test can pass under some policy.
 CAN_PASS = ALWAYS_PASS | {INCONCLUSIVE, STALE}
 #: Outcomes of a judgement to which a policy was applied.

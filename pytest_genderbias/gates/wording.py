@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from pytest_genderbias.statistics.inference.intervals import Interval
@@ -16,6 +17,18 @@ def approximate(number: int) -> str:
     """
     unit = 10 ** max(0, len(str(number)) - 2)
     return f"about {-(-number // unit) * unit:,}"
+
+
+def round_up(value: float) -> float:
+    """Return a number of two figures that is not below ``value``; 0 where that is below 0.
+
+    >>> round_up(0.01234), round_up(-1.0)
+    (0.013, 0.0)
+    """
+    if value <= 0 or not math.isfinite(value):
+        return max(0.0, value)
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return float(f"{math.ceil(value / unit - 1e-9) * unit:.2g}")
 
 
 def direction_in_words(direction: str) -> str:

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol
-
-import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_genderbias.errors import ModelError
+
+if TYPE_CHECKING:  # a plugin that reads specs imports this module, and no numpy
+    import numpy as np
+    from numpy.typing import DTypeLike, NDArray
 
 #: Endings of the files, and the kind of their specs, which is the name of the extra, too.
 ENDINGS = {".onnx": "onnx", ".xml": "openvino"}
@@ -22,8 +23,8 @@ _WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "*.safetensors.index.json")
 #: Files beside a graph that hold no weights of it: texts, and other graphs.
 _NO_WEIGHTS = {".json", ".jsonl", ".txt", ".md", ".py", ".jinja", ".model", ".yaml", ".yml", ".safetensors", *ENDINGS}
 _TYPES: dict[str, DTypeLike] = {
-    "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(bool)": np.bool_,
-    "tensor(double)": np.float64,
+    "tensor(int64)": "int64", "tensor(int32)": "int32", "tensor(float)": "float32", "tensor(float16)": "float16", "tensor(bool)": "bool",
+    "tensor(double)": "float64",
 }  # fmt: skip
 
 
@@ -144,6 +145,8 @@ class OpenVinoGraph:
 
     def run(self, fed: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
         """Return every output by its name. A state, as the keys and values of a decoder, begins anew."""
+        import numpy as np
+
         self._request.reset_state()
         results = self._request.infer(dict(fed))
         return {port.name: np.array(results[output]) for port, output in zip(self.outputs, self._outputs, strict=True)}
@@ -173,7 +176,7 @@ class _OpenVinoPort(Protocol):
 
 def _onnx_port(port: _OnnxPort) -> Port:
     shape = tuple(size if isinstance(size, int) and size >= 0 else None for size in port.shape)
-    return Port(port.name, _TYPES.get(port.type, np.float32), shape)
+    return Port(port.name, _TYPES.get(port.type, "float32"), shape)
 
 
 def _openvino_port(port: _OpenVinoPort) -> Port:

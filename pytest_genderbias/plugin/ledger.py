@@ -150,6 +150,10 @@ class Ledger:
             self._check_that_something_ran(exitstatus)
         if self._settings.compare:
             self._compare()
+        if self._settings.plan and complete:
+            from pytest_genderbias.plugin.planning import store_plans
+
+            store_plans(self._settings.baseline, [settled.judgement for settled in self._judgements], self._messages)
         if self._messages.failures:
             _fail(session)
         if self._settings.json is not None:

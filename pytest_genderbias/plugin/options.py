@@ -99,6 +99,16 @@ class Settings:
     update_new: bool = switch(
         "--bias-update-new", "accept the measured values where there is no baseline entry yet", ini=False
     )
+    plan: bool = switch(
+        "--bias-plan",
+        "plan the gates on baselines instead of judging them: the least tolerance that models keep that are equal but for chance, and the "
+        "smallest worsening that is found then. 'tolerance: auto' takes what it stores in the baseline entries",
+        ini=False,
+    )
+    plan_with: str | None = value(
+        "--bias-plan-with", "NAME", parse.as_is,
+        "another checkpoint of the same training (a --bias-model) that --bias-plan takes for an equal model", ini=False,
+    )  # fmt: skip
     inconclusive: str = value(
         "--bias-inconclusive", "fail|warn", parse.choice("fail", "warn"),
         "whether a gate fails or warns if its bounds contain the limit", default="fail",
@@ -190,6 +200,7 @@ def read_settings(config: pytest.Config) -> Settings:
     settings = Settings(**values)  # type: ignore[arg-type]  # each flag's parser returns the type of its field
     _check_cache(settings)
     _check_update(settings)
+    _check_plan(settings)
     _check_compare(settings)
     _check_no_worse_than(settings, config)
     if FLAGS["null_repeats"].is_typed(config) and not settings.null_control:
@@ -214,6 +225,19 @@ def _check_update(settings: Settings) -> None:
         )
     if settings.reason and settings.update != "all":
         raise pytest.UsageError("--bias-reason: goes with --bias-update, which accepts what is worse")
+
+
+def _check_plan(settings: Settings) -> None:
+    name, names = settings.plan_with, [spec.name for spec in settings.models]
+    if name is None:
+        return
+    if not settings.plan:
+        raise pytest.UsageError("--bias-plan-with: goes with --bias-plan, which plans the gates")
+    if name not in names or len(names) < 2:
+        raise pytest.UsageError(
+            f"--bias-plan-with: expected the name of a second model, got {name!r}; the run has {', '.join(names) or 'none'}. Give both: "
+            f"--bias-model=release=SPEC --bias-model={name}=SPEC"
+        )
 
 
 def _check_compare(settings: Settings) -> None:

@@ -19,6 +19,7 @@ from pytest_genderbias.plugin.books import BookKey
 from pytest_genderbias.plugin.items.base import BiasItem, node_id, uses_fixture
 from pytest_genderbias.plugin.markers import gate_marker
 from pytest_genderbias.plugin.options import SETTINGS
+from pytest_genderbias.plugin.planning import planning_of
 from pytest_genderbias.plugin.reasons import Unjudged
 from pytest_genderbias.plugin.update_command import update_command
 
@@ -235,6 +236,7 @@ def baseline_of(item: pytest.Item, model: str) -> Baseline:
             settings.reason,
             settings.correct_for,
             update_command(item),
+            planning=planning_of(item, model) if settings.plan else None,
         )
     return outcome.baseline
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -28,6 +29,14 @@ if TYPE_CHECKING:
     Limits = tuple[tuple[str, Limit], ...]
 
 
+class Measured(NamedTuple):
+    """How a measurement was made: its suite, its settings, and how many seconds it took."""
+
+    suite: Suite
+    settings: Mapping[str, object]
+    seconds: float
+
+
 class BiasSession:
     """Measurements and mitigations of one pytest run, with its settings."""
 
@@ -35,6 +44,7 @@ class BiasSession:
         self._config = config
         of_cases, self.of_steps = (TerminalProgress(config, unit) for unit in ("cases", "steps"))
         self.runner = _make_runner(config, of_cases)
+        self._made: dict[int, tuple[Measurement, Measured]] = {}  # by the identity of a measurement, which is kept
 
     def suite(self, name: str | Path) -> Suite:
         """Load a suite once."""
@@ -51,7 +61,15 @@ class BiasSession:
         from pytest_genderbias.gates.limits import decided_by
 
         until = decided_by(limits, suite.family.plain_statistics()) if limits else None
-        return self.runner.measure(suite, spec, settings, until)
+        start = time.perf_counter()
+        measurement = self.runner.measure(suite, spec, settings, until)
+        made = Measured(suite, dict(settings), time.perf_counter() - start)
+        self._made.setdefault(id(measurement), (measurement, made))
+        return measurement
+
+    def made(self, measurement: Measurement) -> Measured | None:
+        """Return how a measurement of this session was made; ``None`` for any other."""
+        return self._made[id(measurement)][1] if id(measurement) in self._made else None
 
     def mitigate(
         self,

@@ -16,6 +16,7 @@ from pytest_genderbias.plugin.reasons import INAPPLICABLE, NO_MODEL, OTHER_MODEL
 from pytest_genderbias.plugin.terminal import show
 from pytest_genderbias.reports.baseline_history import baseline_history
 from pytest_genderbias.reports.comparison import comparison_notes, make_comparison_table
+from pytest_genderbias.reports.plan import make_plan_table, plan_notes
 from pytest_genderbias.reports.reduction import make_reduction_table
 from pytest_genderbias.reports.table import make_table
 
@@ -59,6 +60,11 @@ def _lines(summary: RunSummary) -> Iterator[tuple[str, str]]:
         yield table, ""
     if reductions := make_reduction_table(summary.judgements):
         yield (f"\n{reductions}" if table else reductions), ""
+    judgements = [settled.judgement for settled in summary.judgements]
+    if plans := make_plan_table(judgements):
+        yield f"\n{plans}", ""
+        for note in plan_notes(judgements):
+            yield note, ""
     if summary.comparisons is not None:
         comparisons = make_comparison_table(summary.comparisons)
         yield "", ""

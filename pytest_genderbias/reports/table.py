@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, SettledJudgement
+from pytest_genderbias.gates.verdicts import PLANNED
 from pytest_genderbias.gates.wording import format_chance
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.reduction import is_reduction
@@ -35,7 +36,7 @@ def make_table(measurements: Iterable[Measurement], judgements: Iterable[Settled
     """
     from tabulate import tabulate
 
-    settled = [one for one in judgements if not is_reduction(one.judgement)]
+    settled = [one for one in judgements if not is_reduction(one.judgement) and one.judgement.verdict != PLANNED]
     seen = {(one.judgement.suite, one.judgement.model, one.judgement.statistic) for one in settled}
     p_values = _corrected([one.judgement for one in settled])
     rows = [_judged(one, p) for one, p in zip(settled, p_values, strict=True)]

@@ -21,6 +21,8 @@ NO_INI = {
     "--bias-update-new",
     "--bias-reason",
     "--bias-compare",
+    "--bias-plan",
+    "--bias-plan-with",
 }
 #: For each field of the settings, a value as a user writes it and the setting that comes of it.
 EXAMPLES: dict[str, tuple[str, object]] = {
@@ -44,6 +46,8 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "update_all": ("true", True),
     "reason": ("because  so", "because so"),
     "update_new": ("true", True),
+    "plan": ("true", True),
+    "plan_with": ("n", "n"),
     "inconclusive": ("warn", "warn"),
     "stale": ("fail", "fail"),
     "correct_for": ("9", 9),

@@ -76,6 +76,11 @@ class SuiteItem(ComparedItem):
             self.spec is not None and outcomes.baseline_of(self, self.spec.name).stored(self._loaded().name) is not None
         )
 
+    @property
+    def baseline_gate(self) -> tuple[str, str] | None:
+        """The baseline entry and the statistic that it judges."""
+        return self._loaded().name, self._loaded().main_statistic
+
     def runtest(self) -> None:
         """Measure, and judge against the stored entry and the reference. Without a stored entry, an update makes one."""
         from pytest_genderbias.gates.assertions import settle_all
@@ -89,10 +94,10 @@ class SuiteItem(ComparedItem):
             not stored and measurement.statistics[measurement.main].no_gate
         ):  # it is measured, and nothing is to be judged
             return
-        if baseline.update != "no" or stored:
+        if baseline.planning is not None or baseline.update != "no" or stored:
             judgements.append(baseline.judge(measurement, self.config.stash[SETTINGS].tolerance))
         try:
-            if self.reference is not None:
+            if self.reference is not None and baseline.planning is None:
                 judgements.append(self._judge_no_worse(measurement, self.reference))
         finally:  # a reference that cannot be measured does not hide a regression from the baseline
             settle_all(judgements)
