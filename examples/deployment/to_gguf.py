@@ -61,5 +61,6 @@ def _add_tokenizer(writer: gguf.GGUFWriter, tokenizer: PreTrainedTokenizerBase) 
         writer.add_unk_token_id(tokenizer.unk_token_id)
     else:
         writer.add_token_merges([" ".join(pair) for pair in model["merges"]])
+    writer.add_add_bos_token(tokenizer("a")["input_ids"][0] == tokenizer.bos_token_id)
     writer.add_bos_token_id(tokenizer.bos_token_id)
     writer.add_eos_token_id(tokenizer.eos_token_id)
