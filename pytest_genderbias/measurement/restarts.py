@@ -16,11 +16,13 @@ from pytest_genderbias.measurement.plain_data import Arrays
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.inference.packed_sums import Entry, SumsByStatistic
+from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.summary import Record
 
 #: Prefix of the arrays that hold the values of a statistic by restart; of the sums of a restart, ``restart.2.NAME`` of the third.
 RESTART = "restart."
+_MOST_BY_TEMPLATE = 8192  #: values of a restart, so that those of ten fit into the item file of a baseline
 _NO_SUMS = "the values of its restarts are compared, and not its units"
 _FEW, _ALIKE = "fewer than three restarts", "all restarts gave the same"
 _SAMPLED = "{:,} of {:,} cases were scored, the same in every restart, and what a sample of it says about all of them is not known"
@@ -109,17 +111,17 @@ def _sums_by_restart(measurements: Sequence[Measurement]) -> SumsByStatistic:
 
 
 def _smooth_sums(entry: Entry) -> ItemSums:
-    """Return sums with one row a unit.
+    """Return sums with one row a unit; also by template, where these are not many and a source of variance.
 
     Raises:
         UndefinedError: they can be compared with nothing: the statistic is no smooth function of them.
     """
     if isinstance(entry, str):
         raise UndefinedError(entry)
-    sums = (entry if isinstance(entry, ItemSums) else entry()).by_unit()
+    sums = entry if isinstance(entry, ItemSums) else entry()
     if not sums.smooth:
         raise UndefinedError("a count of tests: the values of its restarts are compared, and not its units")
-    return sums
+    return sums if is_crossed(sums) and sums.sums.size <= _MOST_BY_TEMPLATE else sums.by_unit()
 
 
 def _widened(interval: Interval, values: FloatArray, bounds: Sequence[Interval | None]) -> Interval | None:

@@ -6,6 +6,7 @@ It runs in the controller; a worker of xdist only sends what it collected.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.gates.comparison import Comparison, LeftOut
     from pytest_genderbias.gates.judgement import SettledJudgement
     from pytest_genderbias.measurement.measurement import Measurement
+    from pytest_genderbias.measurement.variance import ValueVariance
     from pytest_genderbias.plugin.acceptance import Proposals
     from pytest_genderbias.plugin.reported import ReportedOutcome
 
@@ -225,13 +227,19 @@ class Ledger:
         order = [spec.name for spec in self._settings.models]
         self._comparisons, self._not_compared = compare_models(self._measurements, order)
 
+    def _variances(self) -> list[ValueVariance]:
+        from pytest_genderbias.measurement.variance import all_variances
+
+        return all_variances(self._measurements) if self._settings.variance else []
+
     def _write_json(self, path: Path, session: pytest.Session) -> None:
         from pytest_genderbias.reports.json_report import write_json
 
         exit_status = int(session.exitstatus)
         try:
             write_json(
-                path, self._measurements, self._judgements, exit_status, self._comparisons, self._not_compared, self._not_judged()
+                path, self._measurements, self._judgements, exit_status, self._comparisons, self._not_compared, self._not_judged(),
+                self._variances(),
             )  # fmt: skip
         except OSError as error:
             self._messages.fail(f"--bias-json: {path} cannot be written: {error.strerror or error}")
@@ -252,6 +260,8 @@ class Ledger:
 
         unjudged = list(self._unjudged.values())
         summary = RunSummary(self._measurements, self._judgements, unjudged, self._messages.lines)
+        if self._settings.variance:
+            summary = replace(summary, variances=self._variances())
         if self._settings.compare:
             summary = summary.with_comparisons(self._comparisons, self._not_compared)
         print_summary(summary, terminalreporter)

@@ -132,6 +132,10 @@ class Settings:
         "much, within which bounds, with corrected p values",
         ini=False,
     )
+    variance: bool = switch(
+        "--bias-variance",
+        "show where the variance of each value comes from, and so what it hangs on: items, templates, seeds (of several restarts) and the rest",
+    )
     no_worse_than: str | None = value(
         "--bias-no-worse-than", "NAME", parse.as_is,
         "make every suite of --bias-suite a gate: no model may be worse than the model NAME, item by item, by more than "

@@ -289,7 +289,9 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
         module=key.module,
         model=key.model if measures(item) or recorded else "",
         settled=_is_settled(item, outcome, report),
-        measurements=tuple(_shortened(measurement, settings.compare) for measurement in outcome.measurements),
+        measurements=tuple(
+            _shortened(measurement, settings.compare or settings.variance) for measurement in outcome.measurements
+        ),
         judgements=tuple(outcome.judgements),
         used=frozenset(outcome.baseline.used if outcome.baseline else ()),
         refused=frozenset(outcome.baseline.refused if outcome.baseline else ()),

@@ -11,6 +11,7 @@ from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.verdicts import WARNED
 from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.plugin.acceptance import show_number
 from pytest_genderbias.plugin.reasons import INAPPLICABLE, NO_MODEL, OTHER_MODELS, Unjudged
 from pytest_genderbias.plugin.terminal import show
@@ -19,6 +20,7 @@ from pytest_genderbias.reports.comparison import comparison_notes, make_comparis
 from pytest_genderbias.reports.plan import make_plan_table, plan_notes
 from pytest_genderbias.reports.reduction import make_reduction_table
 from pytest_genderbias.reports.table import make_table
+from pytest_genderbias.reports.variance import make_variance_table
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -33,6 +35,7 @@ class RunSummary:
         messages: lines with their markup.
         comparisons: between models; ``None`` if the run compares none.
         not_compared: suites that could not be compared.
+        variances: sources of variance; ``None`` if the run shows none.
     """
 
     measurements: Sequence[Measurement]
@@ -41,6 +44,7 @@ class RunSummary:
     messages: Sequence[tuple[str, str]]
     comparisons: Sequence[Comparison] | None = None
     not_compared: Sequence[LeftOut] = ()
+    variances: Sequence[ValueVariance] | None = None
 
     def with_comparisons(self, comparisons: Sequence[Comparison], not_compared: Sequence[LeftOut]) -> RunSummary:
         """Return the summary of a run that compares models."""
@@ -71,6 +75,9 @@ def _lines(summary: RunSummary) -> Iterator[tuple[str, str]]:
         yield comparisons or "--bias-compare: no suite was measured on two models", ""
         for note in comparison_notes(summary.comparisons, summary.not_compared):
             yield note, ""
+    if summary.variances is not None:
+        yield "", ""
+        yield make_variance_table(summary.variances), ""
     notes = (
         f"note: {measurement.suite} on {measurement.model}: {note}"
         for measurement in summary.measurements

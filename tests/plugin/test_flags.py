@@ -53,6 +53,7 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "correct_for": ("9", 9),
     "seeds": ("7", 7),
     "compare": ("true", True),
+    "variance": ("true", True),
     "no_worse_than": ("m", "m"),
     "tolerance": ("20%", Tolerance(share=0.2)),
     "runs": ("trained", Path("trained")),

@@ -1,0 +1,42 @@
+"""The table of ``--bias-variance``: what a value hangs on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_genderbias.measurement.variance import ValueVariance
+from pytest_genderbias.text.printable import escape
+
+HEADERS = ("suite", "model", "statistic", "source", "levels", "variance", "share", "share of the value's variance")
+_NOTES = (
+    "share: of the variance of a single score (one item in one template). Share of the value's variance: how far another sample of this source "
+    "would move the value, a mean over all levels; more of the source with the largest share makes it surer.",
+    "Components below 0 are estimated as 0, and said so; with few levels all of them are rough.",
+)
+
+
+def make_variance_table(variances: Sequence[ValueVariance]) -> str:
+    """Return a markdown table with a row for each source of variance, and the notes below it; a line if nothing is known.
+
+    Texts are escaped for markdown.
+    """
+    from tabulate import tabulate
+
+    rows = [
+        [
+            escape(one.suite), escape(one.model), one.statistic, share.source, f"{share.levels:,}",
+            "0 (estimate below 0)" if share.below_zero else f"{share.variance:.3g}", _percent(share.share), _percent(share.share_of_value),
+        ]
+        for one in variances
+        for share in one.shares
+    ]  # fmt: skip
+    reasons = [
+        f"no shares of variance: {one.suite} on {one.model}: {one.reason}" for one in variances if not one.shares
+    ]
+    if not rows:
+        return "\n".join(reasons or ["--bias-variance: nothing was measured"])
+    return "\n".join([tabulate(rows, HEADERS, tablefmt="github", disable_numparse=True), *_NOTES, *reasons])
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
