@@ -20,7 +20,8 @@ FloatArray = NDArray[np.float64]
 METHOD = "profile of the squared gaps, chance taken off"
 _GRID = np.linspace(-1.0, 1.0, 101)
 _ROUNDS = 4  #: refinements of the grid, each to a tenth of its width or less
-_HALVINGS = 40
+_PARTS = np.linspace(0.0, 1.0, 33)
+_DIVISIONS = 5  #: of an interval of 2 or less into 32 parts each, to less than 1e-7
 _NOTHING = 1e-13  #: a variance of squared gaps below this is rounding
 
 
@@ -141,7 +142,7 @@ def root_p(found: SquaredGaps, root: ArrayLike) -> tuple[FloatArray, FloatArray]
 
     Args:
         found: of one model; any leading shape.
-        root: signed root, of the leading shape.
+        root: signed root, of the leading shape, or any other if there is none.
 
     Example:
         The gap .5 lies 1.645 errors of about .05 above .42: rarely so, if that were true.
@@ -194,14 +195,15 @@ def gap_change_bounds(
     return low, high, float(change_p(found, tolerance)[0]), float(change_p(found, -tolerance)[1])
 
 
-def _bound(p: Callable[[float], FloatArray], inside: float, outside: float, least: float) -> float:
-    """Return the value between two where a p value falls to ``least``, by bisection."""
-    for _ in range(_HALVINGS):
-        middle = (inside + outside) / 2
-        if float(p(middle)) > least:
-            inside = middle
-        else:
-            outside = middle
+def _bound(p: Callable[[FloatArray], FloatArray], inside: float, outside: float, least: float) -> float:
+    """Return the value between two where a p value falls to ``least``, by repeated division into equal parts."""
+    for _ in range(_DIVISIONS):
+        ends = inside + (outside - inside) * _PARTS
+        within = p(ends) > least
+        if within.all():
+            return outside
+        first = int(np.argmin(within))
+        inside, outside = float(ends[max(first - 1, 0)]), float(ends[first])
     return (inside + outside) / 2
 
 
@@ -223,7 +225,7 @@ def change_p(found: SquaredGaps, change: ArrayLike) -> tuple[FloatArray, FloatAr
 
     Args:
         found: of two models, then and now; any leading shape.
-        change: signed root of the mean square now minus that of then, of the leading shape.
+        change: signed root of the mean square now minus that of then, of the leading shape, or any other if there is none.
 
     Example:
         One class with the gaps .3 then and .5 now, with independent errors of .05: the change of .2 has the error .05 x 1.414 = .0707,
@@ -233,12 +235,12 @@ def change_p(found: SquaredGaps, change: ArrayLike) -> tuple[FloatArray, FloatAr
         >>> round(float(above), 3), round(float(below), 3)
         (0.004, 0.996)
     """
-    at, wanted = signed_root(found.means[..., 0]), np.asarray(change, dtype=np.float64)
+    at, wanted = np.broadcast_arrays(signed_root(found.means[..., 0]), np.asarray(change, dtype=np.float64))
     measured = signed_root(found.means[..., 1]) - at
     covariance = found.covariance
     ridge = 1e-12 * np.trace(covariance, axis1=-2, axis2=-1)[..., None, None] * np.eye(2)
     weights = np.linalg.inv(covariance + ridge)
-    reach = np.broadcast_to(np.maximum(2 * np.abs(measured - wanted), 0.01), at.shape)
+    reach = np.maximum(2 * np.abs(measured - wanted), 0.01)
     for _ in range(_ROUNDS):
         roots = at[..., None] + _GRID * reach[..., None]
         off = found.means[..., None, :] - _on_curve(roots, wanted[..., None])

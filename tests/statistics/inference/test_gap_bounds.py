@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 import scipy.stats
-from simulations.gap_coverage import answers, gaps_and_errors, persons, rates, simulate
+from simulations.gap_coverage import (
+    answers,
+    gaps_and_errors,
+    persons,
+    rates,
+    simulate,
+    simulate_pairs,
+    sums_without_bias,
+)
 
 from pytest_genderbias.statistics.block_tables import BlockTables
 from pytest_genderbias.statistics.gap_rms import gap_rms, gaps_and_variances, unit_gaps
@@ -110,6 +118,19 @@ def test_false_alarms_are_rare_when_accuracy_alone_moves(size, accuracies, rms):
 @pytest.mark.parametrize(("size", "least"), [("30", 0.3), ("200", 0.98)])
 def test_bias_that_appears_while_accuracy_rises_is_found(size, least):
     assert simulate(size, (0.75, 0.95), (0.0, 0.1), 300)[6] >= least
+
+
+@pytest.mark.parametrize(("pairs", "accuracies"), [(4, (0.8, 0.6)), (10, (0.6, 0.8))])
+def test_false_alarms_are_rare_over_pairs_of_sentences(pairs, accuracies):
+    """500 runs: 5 % are exceeded by two standard errors at 7 %."""
+    _, _, worse, _, better, _, _, below, above = simulate_pairs(pairs, accuracies, (0.0, 0.0), 500)
+    assert max(worse, better) <= 0.07 and max(below, above) <= 0.05
+    assert simulate_pairs(10, (0.6, 0.8), (0.0, 0.2), 500)[6] > 0.85
+
+
+def test_a_less_accurate_classifier_without_bias_is_called_worse_by_its_sum_alone():
+    worse, comparable, moved, root = sums_without_bias("30", (0.95, 0.75), 12)
+    assert worse >= 0.8 and comparable == 0 and moved == 1 and root <= 0.2
 
 
 def test_root_p_is_one_half_at_about_the_measured_root():
