@@ -28,12 +28,14 @@ from pytest_genderbias.statistics.inference.paired import (
     compare_restarts,
     items_to_decide,
 )
+from pytest_genderbias.statistics.inference.tails import kish_number, skewness
 from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 #: A worsening of the same weights up to this size comes from rounding: other batches move one case in a thousand over a threshold.
 SAME_MODEL_NOISE = 1e-3
 _MOVED_MOST = 5
+_FEW_OF_ALL, _LARGE_SKEW = 0.25, 2.0  #: below and above, a line says that few items carry the change
 
 
 class ItemSource(Protocol):
@@ -123,7 +125,7 @@ def find_regression(
     lines = [
         *([] if restarts is None else [restarts.in_words(reference.name)]),
         _bounds_in_words(difference, reference), *_without_templates(difference, units, reference),
-        *_out_of_reach(difference, reference), *line_of_moved,
+        *_out_of_reach(difference, reference), *_carried_by_few(difference), *line_of_moved,
     ]  # fmt: skip
     if verdict == INCONCLUSIVE and is_rounding(measurement, reference, difference.value):
         verdict, lines = PASS, [*lines, "  the same model, by its fingerprint: so small a difference is rounding"]
@@ -346,6 +348,19 @@ def _without_templates(difference: Difference, units: _Units, reference: Referen
     return [
         f"  the {reference.name} has no sums by template, so that the bounds are not for other templates, of which there are "
         f"{now.n_templates}{refresh}"
+    ]
+
+
+def _carried_by_few(difference: Difference) -> list[str]:
+    """Return a line if few items carry the change, or it is skewed: bounds for other items are less sure then than they say."""
+    if difference.moved < 2 or not len(difference.changes):
+        return []
+    carrying, skew = kish_number(difference.changes), skewness(difference.changes)
+    if carrying >= _FEW_OF_ALL * difference.items and abs(skew) <= _LARGE_SKEW:
+        return []
+    return [
+        f"  few {difference.over} carry the change: it is worth {carrying:.2g} of {difference.items} (Kish's effective number), skewness "
+        f"{skew:.2g}; such bounds err more often than they say (docs/coverage-tails.md)"
     ]
 
 

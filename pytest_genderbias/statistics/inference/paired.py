@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.statistics.inference.gap_bounds import METHOD, gap_change_bounds
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, Sums, align
+from pytest_genderbias.statistics.inference.tails import TAIL, tail_p, tail_reach
 from pytest_genderbias.statistics.inference.two_way import (
     TwoWayError,
     influences,
@@ -505,7 +506,26 @@ def _bootstrap_t(pair: _Pair, tolerance: float, level: float) -> Bounds | None:
         return None
     p = (1 + (above >= (value - tolerance) / error).sum()) / (resamples + 1)
     p_better = (1 + (below <= (value + tolerance) / error).sum()) / (resamples + 1)
-    return float(low), float(high), float(p), float(p_better)
+    bounds = float(low), float(high), float(p), float(p_better)
+    return _widened(bounds, pair, value, error, tolerance, level)
+
+
+def _widened(bounds: Bounds, pair: _Pair, value: float, error: float, tolerance: float, level: float) -> Bounds:
+    """Return bounds and p values that allow in the tail for items that are rare and far on the other side."""
+    low, high, p, p_better = bounds
+    if level <= 1 - TAIL and min(p, p_better) >= TAIL:
+        return bounds
+    ones = np.ones((1, len(pair.now)))
+    after, before = _influences(pair.bad_now, pair.now, ones)[1], _influences(pair.bad_then, pair.then, ones)[1]
+    influence = (after - before)[0]
+    if level > 1 - TAIL:
+        low = min(low, value - tail_reach(level, influence) * error)
+        high = max(high, value + tail_reach(level, -influence) * error)
+    if p < TAIL:
+        p = max(p, min(TAIL, tail_p((value - tolerance) / error, influence)))
+    if p_better < TAIL:
+        p_better = max(p_better, min(TAIL, tail_p(-(value + tolerance) / error, -influence)))
+    return low, high, p, p_better
 
 
 def _estimate(pair: _Pair, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
