@@ -123,7 +123,7 @@ class BaselineEntry:
         return entry
 
     def _check(self, where: str) -> None:
-        """Refuse digests and tolerances that cannot be.
+        """Refuse digests, tolerances and signatures of anchors that cannot be.
 
         Raises:
             DataFileError: one of them is of another form.
@@ -131,6 +131,7 @@ class BaselineEntry:
         digests = {"items_sha256": self.items_sha256}
         if self.anchor is not None:
             digests["anchor.items_sha256"] = self.anchor.items_sha256
+            read_dataclass(BaselineEntry, self.anchor.signature, f"{where}.anchor.signature")
         for key, digest in digests.items():
             if digest is not None and not _DIGEST.fullmatch(digest):
                 raise DataFileError(f"{where}.{key}: expected 64 hexadecimal digits or null, got {digest!r:.80}")

@@ -32,9 +32,7 @@ def entry_at_anchor(entry: BaselineEntry) -> BaselineEntry | None:
     anchor = entry.anchor
     if anchor is None or not entry.has_left_anchor:
         return None
-    signature = BaselineEntry.from_dict(
-        {key: anchor.signature.get(key) for key in MUST_AGREE if key in anchor.signature}
-    )
+    signature = BaselineEntry.from_dict({key: anchor.signature[key] for key in MUST_AGREE if key in anchor.signature})
     return replace(
         entry, digest=signature.digest, definition=signature.definition, settings=signature.settings, data=signature.data,
         sample=signature.sample, values=anchor.values, items_sha256=anchor.items_sha256, date=anchor.date,

@@ -78,6 +78,8 @@ def test_the_item_file_of_an_anchor_is_not_swept(tmp_path: Path) -> None:
         ({"anchor": {"items_sha256": "../x"}}, "anchor.items_sha256: expected 64 hexadecimal digits or null"),
         ({"anchor": {"values": {"share": "much"}}}, "anchor.values.share: expected a number or null"),
         ({"anchor": []}, "anchor: expected a mapping"),
+        ({"anchor": {"signature": {"settings": [1]}}}, "anchor.signature.settings: expected a mapping"),
+        ({"anchor": {"signature": {"of": 1}}}, "anchor.signature: expected the keys suite, "),
         ({"date": 3}, "date: expected a text, got 3"),
     ],
 )

@@ -68,7 +68,18 @@ def test_gates_of_a_file_have_tolerances_of_their_own(jobs: pytest.Pytester, wor
         f"gates:\n  - {{{gate}, tolerance: 80%}}\n  - {{{gate}, statistic: threshold_0.7, tolerance: auto}}\n"
         "  - {suite: ./tiny-nli.yaml, no_worse_than: a, tolerance: auto}\n"
     )
-    jobs.runpytest("g.bias.yaml", model(jobs, "good", "a"), "--bias-update").assert_outcomes(passed=2, failed=1)
-    (book,) = jobs.path.glob("bias_baselines/a/*.json")
+    good = model(jobs, "good", "b")
+    jobs.runpytest("g.bias.yaml", model(jobs, "good", "a"), good, "--bias-update", *workers)
+    (book,) = jobs.path.glob("bias_baselines/b/*.json")
     text = book.read_text()
     assert '"net_neutral": 0.08' in text and '"threshold_0.7": 0.0' in text
+    margin = {"tiny-nli": {"net_neutral": PlannedMargin(0.08, "2026-11-22")}}
+    write_margins(jobs.path / "bias_baselines", "b", "g.bias.yaml", margin)
+    result = jobs.runpytest("g.bias.yaml", model(jobs, "good", "a"), model(jobs, "worse", "b"), *workers)
+    result.stdout.fnmatch_lines_random(
+        [
+            "*| b *| net_neutral *| baseline 0.9 - 0.08 *| pass *|",
+            "*| b *| threshold_0.7 *| no plan *| missing *|",
+            "*| b *| net_neutral *| a 0.9 - 0.08 *| pass *|",
+        ]
+    )

@@ -9,7 +9,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,9 +34,12 @@ from pytest_genderbias.datasets.corpora import feed_corpus
 from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.datasets.passages import read_passages
 from pytest_genderbias.datasets.vocabulary import Vocabulary
+from pytest_genderbias.gates.anchor import Anchor
 from pytest_genderbias.gates.book import book_path, entry_of, items_path, read_book, read_items
 from pytest_genderbias.gates.book_update import write_entries
+from pytest_genderbias.gates.drift import entry_at_anchor
 from pytest_genderbias.gates.gate_file import read_gates
+from pytest_genderbias.gates.tolerance import PlannedMargin
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.file import read_mitigations
 from pytest_genderbias.models.predictions import read_predictions
@@ -378,9 +381,11 @@ def _measurement_meaning(path: Path) -> object:
 @cache
 def _stored(folder: Path) -> Path:
     """Write a book with one entry into a folder and return its path."""
-    return write_entries(
-        folder, "m", "t.py", {"lm-occupation": entry_of(_measurement(), gated={"aggregate_bias": 0.1})}
-    )
+    new = entry_of(_measurement(), gated={"aggregate_bias": 0.1})
+    anchor = Anchor(new.entry.values, new.entry.signature, None, "2026-01-31", "f")
+    planned = {"aggregate_bias": PlannedMargin(0.02, "2026-02-28", {"power": 0.8})}
+    entry = replace(new.entry, date="2026-03-31", planned=planned, anchor=anchor)
+    return write_entries(folder, "m", "t.py", {"lm-occupation": replace(new, entry=entry)})
 
 
 def _book(folder: Path) -> tuple[bytes, str, bytes]:
@@ -395,6 +400,7 @@ def _book_meaning(path: Path) -> object:
     entries = read_book(path)
     for name, entry in entries.items():
         read_items(path, name, entry)
+        entry_at_anchor(entry)
     return {name: entry.to_dict() for name, entry in entries.items()}
 
 
