@@ -111,7 +111,7 @@ def missed_by_t(population, items, templates, repeats, rng):
     return wrong / (repeats // block * block)
 
 
-def means(repeats=4000):
+def means(repeats=5000):
     print(
         f"| effects (standard deviations: items, templates, rest) | templates | {' | '.join(f'{n} items' for n in ITEMS)} |"
     )
@@ -126,7 +126,7 @@ def means(repeats=4000):
             print(f"| {shown} | {templates} | {' | '.join(cells)} |", flush=True)
 
 
-def shown_intervals(repeats=400):
+def shown_intervals(repeats=150):
     """The intervals that a measurement shows, with 60 items."""
     print("| effects | " + " | ".join(f"{t} templates" for t in TEMPLATES) + " |")
     print("|---|" + "---|" * len(TEMPLATES))
@@ -141,55 +141,50 @@ def shown_intervals(repeats=400):
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
-def statistics(repeats=300):
-    """Mean absolute bias of occupations: its expectation with so many templates is the truth, from 4,000 tables."""
+def statistics(repeats=150):
+    """Mean absolute bias of 60 occupations: the truth is its expectation with so many templates, from 4,000 tables."""
     population = Population(1.0, 0.5, 1.0)
-    print(f"| templates | {' | '.join(f'{n} items' for n in ITEMS)} |")
-    print("|---|" + "---|" * len(ITEMS))
+    cells = []
     for templates in TEMPLATES:
-        cells = []
-        for items in ITEMS:
-            rng = np.random.default_rng(SEED)
-            truth = np.mean([np.abs(population.draw(rng, items, templates).mean(axis=1)).mean() for _ in range(4_000)])
-            wrong = missed(
-                lambda r, n=items, t=templates: intervals_of(population.draw(r, n, t), True), truth, repeats, rng
-            )
-            cells.append(f"{100 * wrong[0]:.1f} / {100 * wrong[1]:.1f} %")
-        print(f"| {templates} | {' | '.join(cells)} |", flush=True)
+        rng = np.random.default_rng(SEED)
+        truth = np.mean([np.abs(population.draw(rng, 60, templates).mean(axis=1)).mean() for _ in range(4_000)])
+        wrong = missed(lambda r, t=templates: intervals_of(population.draw(r, 60, t), True), truth, repeats, rng)
+        cells.append(f"{100 * wrong[0]:.1f} / {100 * wrong[1]:.1f} %")
+    print("| statistic | " + " | ".join(f"{t} templates" for t in TEMPLATES) + " |")
+    print("|---|" + "---|" * len(TEMPLATES))
+    print(f"| mean absolute bias | {' | '.join(cells)} |")
 
 
 def worsening(repeats=200):
-    """Two models that differ in every item and template, and not on average over all of them."""
+    """Two models that differ in every item and template, and not on average over all of them; 60 items."""
     change = Population(0.5, 0.3, 0.5)
-    print(f"| templates | {' | '.join(f'{n} items' for n in ITEMS)} |")
-    print("|---|" + "---|" * len(ITEMS))
+    print("| bounds | " + " | ".join(f"{t} templates" for t in TEMPLATES) + " |")
+    print("|---|" + "---|" * len(TEMPLATES))
+    rows = ["over items", "over items and templates"]
     for templates in TEMPLATES:
-        cells = []
-        for items in ITEMS:
 
-            def pair(r, n=items, t=templates):
-                before = POPULATIONS["half of items'"].draw(r, n, t)
-                return sums_of(before), sums_of(before + change.draw(r, n, t))
+        def pair(r, t=templates):
+            before = POPULATIONS["half of items'"].draw(r, 60, t)
+            return sums_of(before), sums_of(before + change.draw(r, 60, t))
 
-            wrong = regressed(pair, repeats, np.random.default_rng(SEED))
-            cells.append(" / ".join(f"{100 * w[0]:.1f}, {100 * w[1]:.1f} %" for w in wrong))
-        print(f"| {templates} | {' | '.join(cells)} |", flush=True)
+        for k, (worse, better) in enumerate(regressed(pair, repeats, np.random.default_rng(SEED))):
+            rows[k] += f" | {100 * worse:.1f}, {100 * better:.1f} %"
+    print("\n".join(f"| {row} |" for row in rows))
 
 
-def counts(repeats=150):
-    """Counts of significant fills: in each template, each model depends on the group or not, by chance and alike often."""
-    print("| templates | 60 persons | 164 persons |")
-    print("|---|---|---|")
+def counts(repeats=100):
+    """Counts of significant fills of two models; each template depends on the group with the same chance in either; 60 persons."""
+    print("| bounds | " + " | ".join(f"{t} templates" for t in TEMPLATES) + " |")
+    print("|---|" + "---|" * len(TEMPLATES))
+    rows = ["over persons", "over persons and templates"]
     for templates in TEMPLATES:
-        cells = []
-        for persons in (60, 164):
 
-            def pair(r, n=persons, t=templates):
-                return fills_of(r, n, t), fills_of(r, n, t)
+        def pair(r, t=templates):
+            return fills_of(r, 60, t), fills_of(r, 60, t)
 
-            wrong = regressed(pair, repeats, np.random.default_rng(SEED))
-            cells.append(" / ".join(f"{100 * w[0]:.1f}, {100 * w[1]:.1f} %" for w in wrong))
-        print(f"| {templates} | {' | '.join(cells)} |", flush=True)
+        for k, (worse, better) in enumerate(regressed(pair, repeats, np.random.default_rng(SEED))):
+            rows[k] += f" | {100 * worse:.1f}, {100 * better:.1f} %"
+    print("\n".join(f"| {row} |" for row in rows))
 
 
 def fills_of(rng, persons, templates):
