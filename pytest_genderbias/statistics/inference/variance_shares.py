@@ -138,6 +138,8 @@ def score_table(sums: ItemSums) -> FloatArray:
     if sums.templates is None or not sums.smooth:
         raise UndefinedError(f"the statistic has no score of each of the {sums.over} in each template")
     if sums.sums.shape[-1] > 1 and not sums.sums[..., -1].all():
-        raise UndefinedError(f"some {sums.over} have no case in some {sums.across}; score all cases (no limit)")
+        raise UndefinedError(
+            f"some of the {sums.over} have no case in some of the {sums.across}; score all cases (no limit)"
+        )
     items, cells = influences(sums, lambda value: value)
     return np.asarray(sums.total + len(items) * ((items - items.mean())[:, None] + cells))

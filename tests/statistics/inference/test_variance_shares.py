@@ -84,7 +84,9 @@ def test_scores_of_cells_have_the_statistic_as_their_mean() -> None:
 
 def test_without_every_cell_there_is_no_table() -> None:
     counts = np.array([[1, 1], [0, 2]])
-    with pytest.raises(UndefinedError, match="some words have no case in some templates; score all cases"):
+    with pytest.raises(
+        UndefinedError, match="some of the words have no case in some of the templates; score all cases"
+    ):
         score_table(template_sums(["a", "b"], ["x", "y"], counts * 0.5, counts, "words"))
     with pytest.raises(UndefinedError, match="no score of each of the words"):
         score_table(template_sums(["a", "b"], ["x", "y"], counts * 0.5, counts, "words").by_unit())
