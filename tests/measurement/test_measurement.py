@@ -176,3 +176,22 @@ def nested(depth: int) -> list:
 def test_damaged_data_are_refused_with_what_was_expected_and_got(small: Measurement, change, message: str) -> None:
     with pytest.raises(DataFileError, match=message):
         Measurement.from_dict(change(small.to_dict()))
+
+
+@pytest.mark.parametrize(
+    ("suite", "model", "options", "over", "templates"),
+    [
+        ("lm-occupation", "demo-lm", {}, "occupations and templates", 4),
+        ("nli-occupation", "demo-nli", {"limit": 3000}, "words for occupation (6 words in 1 template fixed)", 0),
+        ("nli-occupation", "demo-nli", {"limit": 3000, "templates": "both"}, "words for occupation and templates", 9),
+    ],
+)
+def test_intervals_say_what_they_are_over(
+    suite: str, model: str, options: dict[str, object], over: str, templates: int
+) -> None:
+    """Values by template are those of all cases: two-way intervals are never within those over items alone."""
+    found = measure(suite, model, cache=None, **options)
+    interval = found.interval
+    assert interval is not None and interval.over == over
+    assert interval.templates >= templates if templates else interval.templates == 0
+    assert found.item_sums(found.main).total == pytest.approx(found.value, rel=1e-9)
