@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, align
 from pytest_genderbias.statistics.inference.paired import Distance, compare_items
 from pytest_genderbias.statistics.inference.restarts import compare_with_restarts
+from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+
+#: The items of a simulated model then and now, shape (2, items), and its templates, if they are drawn again.
+_Drawn: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.int64] | None]"
 
 SHARE = 0.95  #: of equal models that a plan keeps green
 _ONE_SIDED = (1 + SHARE) / 2  #: level of each bound of a comparison: both together hold with SHARE
@@ -188,8 +192,9 @@ def _bounds_from(judged: FloatArray, freedom: float) -> SimulatedBounds:
 class ItemSimulation:
     """Equal and worse models, made from the items of one checkpoint or of two checkpoints of the same training.
 
-    *Two checkpoints.* Each simulated model has as many items, drawn with replacement from the pairs of items then and now, and their
-    differences are recentred: on all items the two values are equal. What differs between the two beyond the error of the items is
+    *Two checkpoints.* Each simulated model has as many items, drawn with replacement from the pairs of items then and now, in as many
+    templates, drawn likewise where the bounds hold for other templates, too (Owen 2007, The pigeonhole bootstrap), and their differences
+    are recentred: on all items the two values are equal. What differs between the two beyond the error of the items is
     a difference of trainings, of which two checkpoints show one: its variance is the squared difference less the squared error
     (at least 0), and each simulated model is moved by that error times a draw of Student's t with one degree of freedom.
 
@@ -243,7 +248,11 @@ class ItemSimulation:
         rows = rng.integers(items, size=(usual[0] if draws is None else draws, 2, items))
         if now is not None:
             rows[:, 1] = rows[:, 0]
-        self._rows, self.freedom, self._trainings = rows, np.inf, np.zeros(len(rows))
+        templates = None if now is None or not is_crossed(self._then) else self._then.sums.shape[1]
+        self._drawn: list[_Drawn] = [
+            (of_draw, None if templates is None else rng.integers(templates, size=(templates,))) for of_draw in rows
+        ]
+        self.freedom, self._trainings = np.inf, np.zeros(len(rows))
         if self.training_error:
             self.freedom = 1.0
             self._trainings = self.training_error * rng.permutation(_student_scores(1.0, len(rows)))
@@ -258,13 +267,17 @@ class ItemSimulation:
         ends = (self._distance(self._array(-reach)) + self._distance(self._array(reach))) / 2
         return bool(ends - self._distance(self._array(0.0)) <= 1e-9 * reach)
 
-    def _rows_of(self, rows: NDArray[np.int64]) -> tuple[ItemSums, ItemSums]:
-        """Return some items then and some now, shape (2, items): each pair is one item of a simulated model."""
+    def _rows_of(self, rows: NDArray[np.int64], columns: NDArray[np.int64] | None = None) -> tuple[ItemSums, ItemSums]:
+        """Return some items then and some now, shape (2, items), in some templates: each pair is one item of a simulated model."""
         labels = np.arange(rows.shape[1]).astype(np.str_)
         then, now = (
             replace(side, labels=labels, sums=side.sums[of_side])
             for side, of_side in zip((self._then, self._now), rows, strict=True)
         )
+        if columns is None:
+            return then, now
+        names = np.arange(len(columns)).astype(np.str_)
+        then, now = (replace(side, templates=names, sums=side.sums[:, columns]) for side in (then, now))
         return then, now
 
     def bounds(self, worsening: float) -> SimulatedBounds:
@@ -272,18 +285,18 @@ class ItemSimulation:
         if self.straight:
             if 0.0 not in self._known:
                 apart = float(self._distance(self._array(self._apart)) - self._distance(self._array(0.0)))
-                judged = np.asarray([self._bounds_of(*self._rows_of(rows)) for rows in self._rows])
+                judged = np.asarray([self._bounds_of(*self._rows_of(*drawn)) for drawn in self._drawn])
                 self._known[0.0] = _bounds_from(judged + (self._trainings - apart)[:, None], self.freedom)
             return self._known[0.0].moved_by(worsening)
         if worsening not in self._known:
             moves = self._trainings - self._apart + self._worse * worsening
-            judged = np.asarray([self._judged(rows, move) for rows, move in zip(self._rows, moves, strict=True)])
+            judged = np.asarray([self._judged(drawn, move) for drawn, move in zip(self._drawn, moves, strict=True)])
             self._known[worsening] = _bounds_from(judged, self.freedom)
         return self._known[worsening]
 
-    def _judged(self, rows: NDArray[np.int64], move: float) -> tuple[float, float, float]:
+    def _judged(self, drawn: _Drawn, move: float) -> tuple[float, float, float]:
         """Judge a model whose baseline has the value that is stored, and whose statistic is moved from there."""
-        then, now = self._rows_of(rows)
+        then, now = self._rows_of(*drawn)
         middle = self._middle - then.by_unit().total
         return self._bounds_of(moved(then, middle), moved(now, middle + move))
 

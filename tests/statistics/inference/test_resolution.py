@@ -129,6 +129,23 @@ def test_near_neutral_a_worsening_has_to_be_larger() -> None:
     assert resolve(near).worsening > 1.5 * resolve(far).worsening
 
 
+def test_templates_are_drawn_again_where_the_bounds_cover_others() -> None:
+    """Two trainings that differ by a noise of each template differ by more than that of the items, and plans know it."""
+    rng = np.random.default_rng(10)
+    then = rng.normal(size=(40, 8, 1))
+    now = then + 0.02 * rng.normal(size=then.shape) + 0.1 * rng.normal(size=(1, 8, 1))
+    labels, templates = np.arange(40).astype(np.str_), np.arange(8).astype(np.str_)
+    pair = [
+        ItemSums(labels, x, "mean_of_template_means", "words", templates=templates)
+        for x in (then, now - (now - then).mean())
+    ]
+    crossed = resolve(ItemSimulation(pair[0], pair[1], worse_if_higher, 1, 60, 199))
+    flat = resolve(ItemSimulation(pair[0].by_unit(), pair[1].by_unit(), worse_if_higher, 1, 60, 199))
+    error = 0.1 / 8**0.5
+    assert 2 * error < crossed.alone < 10 * error
+    assert flat.alone < error, "the same templates cancel"
+
+
 def test_moved_sums_move_the_statistic_and_no_item() -> None:
     then, now = checkpoints(7)
     difference = compare_items(then, now, worse_if_higher, repeats=199)
