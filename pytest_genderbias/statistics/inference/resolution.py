@@ -13,7 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, align
-from pytest_genderbias.statistics.inference.paired import Distance, compare_items
+from pytest_genderbias.statistics.inference.paired import (
+    REPETITIONS,
+    Difference,
+    Distance,
+    compare_items,
+    compare_restarts,
+)
 from pytest_genderbias.statistics.inference.restarts import compare_with_restarts
 from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
@@ -26,6 +32,7 @@ _ONE_SIDED = (1 + SHARE) / 2  #: level of each bound of a comparison: both toget
 POWER = 0.8  #: with which a plan finds a worsening
 _DRAWS, _REPEATS = 300, 1999  #: simulated models, and resamples of the bounds of each
 _BENT_DRAWS, _BENT_REPEATS = 150, 999  #: where each worsening is simulated by itself
+_ROUGH_DRAWS, _ROUGH_REPEATS = 100, 399  #: of counts of tests, whose tables are wide
 _RESTART_DRAWS = 400  #: evenly spaced, so that chance does not matter
 _NORMAL = 1.645  #: the 95 % quantile of the normal distribution
 _SEED = 2024
@@ -235,15 +242,17 @@ class ItemSimulation:
         self._apart = self._now.by_unit().total - self._middle
         first = rng.integers(items, size=(2, items))
         pair = self._rows_of(first) if now is None else (self._then, self._now)
-        change = compare_items(*pair, _as_it_is, repeats=_REPEATS)
+        change = compare_items(*pair, _as_it_is, repeats=_ROUGH_REPEATS)
         if not change.moved:
             raise UndefinedError(f"the two checkpoints are the same in every one of the {items} {then.over}")
         #: The standard error of the items, and that of a training beyond it, in units of the statistic.
         self.item_error = (change.high - change.low) / (2 * _NORMAL)
         self.training_error = max(0.0, self._apart**2 - self.item_error**2) ** 0.5
         self._worse = 1.0 if distance(self._array(1e-3)) >= distance(self._array(-1e-3)) else -1.0
-        self.straight = not then.by_unit().smooth or self._is_straight()
-        usual = (_DRAWS, _REPEATS) if self.straight else (_BENT_DRAWS, _BENT_REPEATS)
+        self.straight = not then.by_unit().smooth or then.over in REPETITIONS or self._is_straight()
+        rough = not self._then.by_unit().smooth
+        straight = (_ROUGH_DRAWS, _ROUGH_REPEATS) if rough else (_DRAWS, _REPEATS)
+        usual = straight if self.straight else (_BENT_DRAWS, _BENT_REPEATS)
         self._repeats = max(usual[1], 20 * tests - 1) if repeats is None else repeats
         rows = rng.integers(items, size=(usual[0] if draws is None else draws, 2, items))
         if now is not None:
@@ -300,16 +309,23 @@ class ItemSimulation:
         middle = self._middle - then.by_unit().total
         return self._bounds_of(moved(then, middle), moved(now, middle + move))
 
+    def _compared(self, then: ItemSums, now: ItemSums, level: float) -> Difference:
+        """Compare as the gate does: repetitions of a training inside a suite seed by seed, and units by their sums."""
+        if then.over not in REPETITIONS:
+            return compare_items(then, now, self._distance, level=level, repeats=self._repeats)
+        pairs = [side.sums[:, 0] / side.sums[:, 1] for side in (then, now)]
+        return compare_restarts(pairs[0], pairs[1], self._distance, level=level, paired=True)
+
     def _bounds_of(self, then: ItemSums, now: ItemSums) -> tuple[float, float, float]:
         """Return lower bound, strict lower bound and upper bound; infinite ones where the gate has none."""
         try:
-            usual = compare_items(then, now, self._distance, level=_ONE_SIDED, repeats=self._repeats)
+            usual = self._compared(then, now, _ONE_SIDED)
             if self._tests == 1:
                 return usual.low, usual.low, usual.high
             level = 1 - (1 - SHARE) / self._tests
             if usual.least_p > 1 - level + 1e-12:
                 return usual.low, -np.inf, usual.high
-            strict = compare_items(then, now, self._distance, level=level, repeats=self._repeats)
+            strict = self._compared(then, now, level)
         except UndefinedError:
             return -np.inf, -np.inf, np.inf
         return usual.low, min(usual.low, strict.low), usual.high

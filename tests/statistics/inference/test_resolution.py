@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -144,6 +146,15 @@ def test_templates_are_drawn_again_where_the_bounds_cover_others() -> None:
     error = 0.1 / 8**0.5
     assert 2 * error < crossed.alone < 10 * error
     assert flat.alone < error, "the same templates cancel"
+
+
+def test_shuffles_of_a_probe_are_compared_seed_by_seed() -> None:
+    """As the gate does it: by Student's t over the differences of ten shuffles."""
+    then, now = (replace(means(x.sums[:10, 0] / 4), over="shuffles") for x in checkpoints(11))
+    resolution = resolve(ItemSimulation(then, now, worse_if_higher))
+    own = (now.sums[:, 0] - then.sums[:, 0]) / 4
+    error, t = own.std(ddof=1) / 10**0.5, stats.t(9).ppf(0.975)
+    assert resolution.alone == pytest.approx((t + 1.645) * error, rel=0.35)
 
 
 def test_moved_sums_move_the_statistic_and_no_item() -> None:
