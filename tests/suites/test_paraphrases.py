@@ -37,6 +37,9 @@ NLI = (
 )
 
 
+OTHER_NLI = "paraphrases:\n  - {premise: 'Who {verb}? The {a}.', hypothesis: 'Who {verb}? The {b}.'}\n"
+
+
 def own(tmp_path, text):
     (tmp_path / "own.yaml").write_text(text)
     return tmp_path / "own.yaml"
@@ -242,9 +245,7 @@ class Labels:
 
 
 def test_nli_reports_each_template_and_averages_over_all(tmp_path):
-    path = own(
-        tmp_path, NLI + "paraphrases:\n  - {premise: 'Who {verb}? The {a}.', hypothesis: 'Who {verb}? The {b}.'}\n"
-    )
+    path = own(tmp_path, NLI + OTHER_NLI)
     measured = measure(path, Labels(), cache=None, limit=3000, templates="both")
     by_template = [record for record in measured.records if record["slice"] == "template"]
     assert len(by_template) == 2 and sum(record["pairs"] for record in by_template) == 3000
@@ -254,6 +255,22 @@ def test_nli_reports_each_template_and_averages_over_all(tmp_path):
     assert by_template[0]["net_neutral"] < by_template[1]["net_neutral"] - 0.1
     alone = measure(path, Labels(), cache=None, limit=100)
     assert not [record for record in alone.records if record["slice"] == "template"]
+
+
+def test_item_sums_of_both_sets_name_every_template(tmp_path):
+    cases = {
+        "lm-occupation": (Writer(), "signed_bias", 14),
+        "coref-occupation": (NoisyCoreference(1.0), "signed_bias", 40),
+        "sts-occupation": (Pairs(), "slope", 80),
+        own(tmp_path, NLI + OTHER_NLI): (Labels(), "net_neutral", 2),
+    }
+    for suite, (model, statistic, templates) in cases.items():
+        measured = measure(
+            suite, model, data=tmp_path, limit=4000 if "nli" in str(suite) else None, cache=None, templates="both"
+        )
+        sums = measured.item_sums(statistic)
+        assert len(set(sums.templates.tolist())) == templates == sums.sums.shape[1], suite
+        assert sums.total == pytest.approx(measured.values[statistic]), suite
 
 
 # Comparisons
