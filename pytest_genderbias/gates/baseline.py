@@ -286,7 +286,7 @@ class Baseline:
         accepted = _in_force(entry.accepted, measurement)
         spec = measurement.signature["model"].get("spec") or measurement.model
         items, gated = read_reference(self.path, name, entry, self._counted_books())
-        correction = correction_for(self.correct_for, gated, f"statistics gated in the baselines of {self._books()}")
+        correction = correction_for(self.correct_for, gated, f"comparisons with the baselines of {self._books()}")
         reference = Reference(
             "baseline", old, worse, items, changed, correction,
             self.command or f"pytest --bias-model={measurement.model}={spec} --bias-update", entry.model.get("fingerprint"),
