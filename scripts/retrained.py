@@ -264,7 +264,7 @@ def is_regressed(verdict: str) -> bool:
 
 
 #: The gates that ``plant`` worsens, and the words whose vectors it draws apart.
-PLANTED = (("lm-occupation", "aggregate_bias"), ("lm-occupation", "signed_bias"))
+PLANTED = (("lm-occupation", "aggregate_bias"),)
 PAIRS = (("he", "she"), ("his", "her"), ("man", "woman"))
 
 

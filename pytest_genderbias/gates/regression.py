@@ -332,9 +332,16 @@ def _bounds_in_words(difference: Difference, reference: Reference) -> str:
     corrected = f"{largest:.2g} or less" + (f", 0.05 for {tests} {reference.correction.what}" if tests > 1 else "")
     return (
         f"  worsening {difference.value:.4g}, 95 % bounds {difference.low:.4g} and {difference.high:.4g} over {difference.over} "
-        f"({difference.items} of them, {difference.moved} moved; {difference.method}); p {'<=' if difference.p <= difference.least_p * (1 + 1e-9) else '='} {difference.p:.2g} against a worsening "
+        f"({_count_in_words(difference)}; {difference.method}); p {'<=' if difference.p <= difference.least_p * (1 + 1e-9) else '='} {difference.p:.2g} against a worsening "
         f"within the tolerance, regressed at {corrected}"
     )
+
+
+def _count_in_words(difference: Difference) -> str:
+    """Return how many units or restarts were compared, and how many of them moved."""
+    if difference.over.startswith("restarts and "):
+        return f"{difference.items} {difference.over.removeprefix('restarts and ')}, {difference.moved} moved"
+    return f"{difference.items} of them, {difference.moved} moved"
 
 
 def _without_templates(difference: Difference, units: _Units, reference: Reference) -> list[str]:

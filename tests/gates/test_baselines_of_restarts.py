@@ -103,7 +103,7 @@ def test_the_number_of_restarts_may_differ(tmp_path: Path) -> None:
     stored(tmp_path, retrained(*SHIFTS))
     found = judged(tmp_path, retrained(0.2, 0.21, 0.22, 0.23))
     assert (found.verdict, found.over) == ("regressed", "restarts and items")
-    assert "two-way error of restarts and items, Student's t" in found.text
+    assert "over restarts and items (12 items, 12 moved; two-way error of restarts and items, Student's t" in found.text
     rows, _ = compare_models([one(0.0, "a"), retrained(0.2, 0.21, 0.22, model="b")], ["a", "b"])
     assert [(row.better, row.over) for row in rows] == [("a", "restarts")]
 

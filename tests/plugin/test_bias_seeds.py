@@ -48,7 +48,9 @@ def test_checkpoints_of_a_training(wide_project: pytest.Pytester) -> None:
     assert sorted(verdicts.values()) == ["inconclusive", "regressed"]
     assert found["values"]["net_neutral"] == pytest.approx(0.7 - 0.1 - 0.0053, abs=1e-3)
     assert found["notes"] == ["mean over 3 restarts, seeds 0, 1, 2"]
-    result.stdout.fnmatch_lines(["*over restarts and premise words (*; two-way error of restarts and premise words, *"])
+    result.stdout.fnmatch_lines(
+        ["*over restarts and premise words (20 premise words, 20 moved; two-way error of restarts and premise words, *"]
+    )
     result, verdicts, _ = judge(wide_project, model(wide_project, "seed_{seed}"), "--bias-seeds=2")
     assert sorted(verdicts.values()) == ["inconclusive", "pass"], "their number may differ"
     result.stdout.fnmatch_lines(
