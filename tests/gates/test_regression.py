@@ -90,3 +90,18 @@ def test_a_gate_file_names_what_no_gate_takes(tmp_path: Path, gate: str, message
     path.write_text(f"gates:\n  - {{{gate}}}\n")
     with pytest.raises(DataFileError, match=f"g.bias.yaml:2: {message}"):
         read_gates(read_yaml(path))
+
+
+def test_few_items_that_carry_the_change_are_said_to() -> None:
+    """Two of twelve items moved: as many as two by Kish's number, and less than a quarter. All twelve alike: nothing is said."""
+    then = hand_made(model="then")
+    sums = then.item_sums("share")
+    moved = sums.sums.copy()
+    moved[:2, 0] += 0.2
+    two = replace(
+        then, values={"share": float(moved[:, 0].mean())}, sums=SumsByStatistic({"share": replace(sums, sums=moved)})
+    )
+    text = judge_no_worse(replace(two, model="m"), then, tolerance=0.01).text
+    assert "few items carry the change: it is worth 2 of 12 (Kish's effective number), skewness 1.8; " in text
+    assert "items that moved most, then and now: item 0 0.1 -> 0.3, item 1 0.1273 -> 0.3273\n" in text
+    assert "carry the change" not in judge_no_worse(hand_made(0.1), then, tolerance=0.01).text
