@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pytest_genderbias.statistics.combiners import find_combiner
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 
@@ -131,8 +132,9 @@ def influences(sums: ItemSums, of: Of) -> tuple[FloatArray, FloatArray]:
     Returns:
         Shapes (G,) and (G, T), of the items with a case.
     """
-    rows = sums.by_unit()
-    table = np.asarray(rows.sums, dtype=np.float64)
+    rows, n_templates = sums.by_unit(), sums.n_templates
+    means = np.asarray(sums.sums, dtype=np.float64).mean(axis=1, keepdims=True)
+    table = _rows_of(sums, means)
     totals = table.sum(axis=0)
     steps = _STEP * np.where(table.std(axis=0) > 0, table.std(axis=0), np.abs(table.mean(axis=0)))
     slopes = np.zeros(len(totals))
@@ -140,15 +142,21 @@ def influences(sums: ItemSums, of: Of) -> tuple[FloatArray, FloatArray]:
         move = np.zeros(len(totals))
         move[k] = steps[k]
         slopes[k] = (of(rows.value(totals + move)) - of(rows.value(totals - move))) / (2 * steps[k])
-    n_templates = sums.n_templates
-    by_template = np.zeros((len(table), n_templates))
-    for t in range(n_templates):
-        raised = np.asarray(sums.sums, dtype=np.float64).copy()
-        raised[:, t] *= 1 + _NUDGE
-        by_template[:, t] = (replace(sums, sums=raised).by_unit().sums - table) @ slopes / _NUDGE
+    raised = (
+        means + _NUDGE / n_templates * sums.sums
+    )  # the mean of an item over templates, one of which counts a little more
+    each = _rows_of(sums, raised.reshape(-1, 1, means.shape[-1])).reshape(len(table), n_templates, -1)
+    by_template = (each - table[:, None]) @ slopes / _NUDGE
     there = _with_cases(sums, rows)
     share = np.where(there, 1 / np.maximum(there.sum(axis=1, keepdims=True), 1), 0.0)
     return table @ slopes, n_templates * (by_template - share * by_template.sum(axis=1, keepdims=True))
+
+
+def _rows_of(sums: ItemSums, means: FloatArray) -> FloatArray:
+    """Return sums by item from means over templates, (n, 1, K) to (n', K'): no statistic depends on the scale of all sums."""
+    by_unit = find_combiner(sums.combiner, sums.parameters).by_unit
+    assert by_unit is not None  # as is_crossed and score_table tell
+    return by_unit(np.arange(len(means)).astype(np.str_), means)[1]
 
 
 def _with_cases(sums: ItemSums, rows: ItemSums) -> FloatArray:
