@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from pytest_genderbias import load_model, load_suite
 from pytest_genderbias.gates.judgement import decide
 from pytest_genderbias.gates.regression import verdict_on
-from pytest_genderbias.gates.verdicts import INCONCLUSIVE, PASS, REGRESSED, STALE
+from pytest_genderbias.gates.verdicts import INCONCLUSIVE, OVER_LIMIT, PASS, REGRESSED, STALE, UNCHANGED
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
@@ -56,7 +56,9 @@ def stored_scores(name: str, suite_name: str, cache: Path, n: int):
 def false_alarms(p: np.ndarray) -> None:
     """Set limits exactly at the mean of all pairs, so that every early decision is due to chance."""
     print(f"Limits exactly at the value, {ORDERS} random orders, at most {BUDGET:,} pairs each")
-    print("| statistic | value | decided 'at least' | wrongly 'regressed' | decided 'at most' | wrongly 'regressed' |")
+    print(
+        "| statistic | value | decided 'at least' | wrongly over the limit | decided 'at most' | wrongly over the limit |"
+    )
     print("|---|---|---|---|---|---|")
     for statistic, scores in {
         "net_neutral": p,
@@ -72,7 +74,7 @@ def false_alarms(p: np.ndarray) -> None:
             counted["most"][decide(low, high, -np.inf, value)] += 1
         shares = []
         for verdicts in counted.values():
-            shares += [f"{(ORDERS - verdicts[INCONCLUSIVE]) / ORDERS:.1%}", f"{verdicts[REGRESSED] / ORDERS:.1%}"]
+            shares += [f"{(ORDERS - verdicts[INCONCLUSIVE]) / ORDERS:.1%}", f"{verdicts[OVER_LIMIT] / ORDERS:.1%}"]
         print(f"| {statistic} | {value:.4f} | {' | '.join(shares)} |", flush=True)
 
 
@@ -90,6 +92,7 @@ def planted(p: np.ndarray, premise: np.ndarray, names: np.ndarray) -> None:
                 for tolerance in TOLERANCES:
                     verdicts[tolerance][verdict(p[sample], now[sample], premise[sample], names, tolerance)] += 1
             for tolerance, counts in verdicts.items():
+                counts[PASS] += counts[UNCHANGED]
                 shares = " | ".join(f"{counts[name] / DRAWS:.0%}" for name in (REGRESSED, INCONCLUSIVE, PASS, STALE))
                 print(f"| {fall:g} | {size:,} | {tolerance:g} | {shares} |", flush=True)
 

@@ -131,7 +131,7 @@ def test_release(example: Path) -> None:
     )
     worse = run(example, f"--bias-model=candidate={example.parent / 'next'}", *few)
     assert worse.returncode == 1
-    assert "over the limit: nli-occupation on candidate: net_neutral" in worse.stdout
+    assert "regressed: nli-occupation on candidate: net_neutral" in worse.stdout
     accepted = run(
         example, f"--bias-model=candidate={example.parent / 'next'}", "--bias-limit=3000", "-k", "last_release or demonym",
         "--bias-update", "--bias-reason=trained on corrected labels",
