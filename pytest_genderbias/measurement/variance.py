@@ -11,6 +11,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
 from pytest_genderbias.measurement.restarts import sums_of_restarts
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
+from pytest_genderbias.statistics.inference.two_way import template_groups
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.inference.variance_shares import VarianceShare, score_table, variance_shares
 
@@ -45,7 +46,8 @@ def value_variance(measurement: Measurement, statistic: str | None = None) -> Va
 
     Seeds are among them where the measurement is one over restarts. Suites are crossed with a few templates (NLI suites with one template:
     with the words of the hypothesis); scores of cells are those of
-    :func:`~pytest_genderbias.statistics.inference.variance_shares.score_table`.
+    :func:`~pytest_genderbias.statistics.inference.variance_shares.score_table`. Of templates that the models read alike the first stands
+    for all of them.
 
     Raises:
         UnknownNameError: the suite has no such statistic.
@@ -59,6 +61,8 @@ def value_variance(measurement: Measurement, statistic: str | None = None) -> Va
         if len({table.shape for table in tables}) > 1:
             raise UndefinedError("the restarts have other items")
         table = np.stack(tables, axis=-1) if len(tables) > 1 else tables[0]
+        if (groups := template_groups(*sums)) is not None:
+            table = table[:, np.unique(groups, return_index=True)[1]]
         return ValueVariance(measurement.suite, measurement.model, name, tuple(variance_shares(table, sources)))
     except UndefinedError as error:
         return ValueVariance(measurement.suite, measurement.model, name, reason=str(error))

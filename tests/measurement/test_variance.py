@@ -21,6 +21,12 @@ def test_seeds_are_a_source_of_restarts() -> None:
     assert sum(one.share_of_value for one in variance.shares) == pytest.approx(1.0)
 
 
+def test_templates_that_a_model_reads_alike_are_one() -> None:
+    """The demo model knows no capitals: "He is" and "he is" are one prefix."""
+    variance = value_variance(measure("lm-occupation", "demo-mlm", cache=None))
+    assert [one.levels for one in variance.shares] == [64, 2, 128]
+
+
 def test_what_is_not_crossed_says_why() -> None:
     variance = value_variance(measure("disco-terms", "demo-mlm", limit=420, cache=None))
     assert (

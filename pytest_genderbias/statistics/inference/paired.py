@@ -18,9 +18,13 @@ from pytest_genderbias.statistics.inference.gap_bounds import METHOD, gap_change
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, Sums, align
 from pytest_genderbias.statistics.inference.tails import TAIL, tail_p, tail_reach
 from pytest_genderbias.statistics.inference.two_way import (
+    FEWEST_TEMPLATES,
+    Groups,
     TwoWayError,
     influences,
     is_crossed,
+    merge_templates,
+    template_groups,
     two_way_bounds,
     two_way_error,
     two_way_p,
@@ -50,6 +54,29 @@ SAME_RESTARTS = "the same in every restart"
 _PERMUTATION = "no restart differs from its side: p by permutation"
 _WELCH = "Welch's t over restarts"
 _STUDENT = "Student's t over the differences of restarts, seed by seed"
+
+
+@dataclass(frozen=True)
+class _Crossed:
+    """The sums of both sides by template, and the group of each template, if templates of one group count as one."""
+
+    then: ItemSums
+    now: ItemSums
+    groups: Groups | None
+
+    @property
+    def sides(self) -> tuple[ItemSums, ItemSums]:
+        """The sums of then and of now."""
+        return self.then, self.now
+
+    @property
+    def n_templates(self) -> int:
+        """Number of templates that count."""
+        return self.now.n_templates if self.groups is None else int(self.groups.max()) + 1
+
+    def error(self, items: FloatArray, cells: FloatArray) -> TwoWayError:
+        """Return the two-way error of influences."""
+        return two_way_error(items, cells if self.groups is None else merge_templates(cells, self.groups))
 
 
 class Comparable(Protocol):
@@ -140,11 +167,13 @@ def compare_items(
     level: float = 0.95,
     noise: float = 1e-6,
     repeats: int | None = None,
+    redrawn: bool = False,
 ) -> Difference:
     """Return how much worse ``now`` is than ``then`` on the units that both have, with bounds for other units.
 
-    Where both sides have sums by template, of at least four of them, the bounds are those for other units and other templates: never
-    within those for other units, nor within Student's t with two-way errors. ``over`` says so, or how many templates are taken as fixed.
+    Where both sides have sums by template, of at least four different ones, the bounds are those for other units and other templates:
+    never within those for other units, nor within Student's t with two-way errors. ``over`` says so, or how many templates are taken as
+    fixed. Templates that both models read alike count as one.
 
     Args:
         then: the baseline.
@@ -155,6 +184,7 @@ def compare_items(
         level: of each bound, one-sided.
         noise: sums that differ by less count as equal; times the count where the statistic is a mean.
         repeats: random draws of the bounds, where a simulation needs many comparisons; at most as many as usual.
+        redrawn: whether a simulation drew the templates with replacement, so that equal ones are several all the same.
 
     Raises:
         UndefinedError: fewer units in common than :func:`fewest_items` of which some moved, or no value on them.
@@ -173,11 +203,19 @@ def compare_items(
     over = with_fixed(now)
     then, now = align(then, now)
     sides = then.by_unit(), now.by_unit()
-    crossed = (then, now) if is_crossed(then) and is_crossed(now) else None
+    crossed = _crossed(then, now, redrawn)
     difference = compare_aligned(*sides, distance, tolerance, level, noise, repeats, crossed)
     over = f"{now.over} and templates" if difference.templates else over
     difference = replace(difference, over=over, units=now.over)
     return replace(difference, of_then=then.by_itself(), of_now=now.by_itself()) if difference.moved else difference
+
+
+def _crossed(then: ItemSums, now: ItemSums, redrawn: bool) -> _Crossed | None:
+    """Return both sides by template where bounds can hold for other templates; ``None`` where there are too few different ones."""
+    if not (is_crossed(then) and is_crossed(now)):
+        return None
+    groups = None if redrawn else template_groups(then, now)
+    return None if groups is not None and int(groups.max()) + 1 < FEWEST_TEMPLATES else _Crossed(then, now, groups)
 
 
 def compare_aligned(
@@ -188,7 +226,7 @@ def compare_aligned(
     level: float = 0.95,
     noise: float = 1e-6,
     repeats: int | None = None,
-    crossed: tuple[ItemSums, ItemSums] | None = None,
+    crossed: _Crossed | None = None,
 ) -> Difference:
     """Compare two sides with the same units and the same sums, as :func:`compare_items` does; arguments and errors as there.
 
@@ -245,7 +283,7 @@ class _Pair:
         distance: Distance,
         noise: float,
         repeats: int | None = None,
-        crossed: tuple[ItemSums, ItemSums] | None = None,
+        crossed: _Crossed | None = None,
     ) -> None:
         self.most_repeats = max(_RESAMPLES, _EXCHANGES) if repeats is None else repeats
         self.crossed = crossed
@@ -286,14 +324,14 @@ class _Pair:
     @property
     def n_templates(self) -> int:
         """Number of templates over which bounds hold; 0 where they are taken as they are."""
-        return 0 if self.crossed is None else self.crossed[1].n_templates
+        return 0 if self.crossed is None else self.crossed.n_templates
 
     def two_way_error(self) -> TwoWayError | None:
         """Return the error of the worsening over other items and templates; ``None`` where templates are taken as they are."""
         if self.crossed is None:
             return None
-        (items_then, cells_then), (items_now, cells_now) = map(influences, self.crossed, self.distances)
-        return two_way_error(items_now - items_then, cells_now - cells_then)
+        (items_then, cells_then), (items_now, cells_now) = map(influences, self.crossed.sides, self.distances)
+        return self.crossed.error(items_now - items_then, cells_now - cells_then)
 
     def jackknife_error(self) -> float:
         """Return the standard error of the worsening from leaving out one item at a time (Efron 1982, section 3.1)."""
@@ -369,7 +407,7 @@ def _with_templates_redrawn(pair: _Pair, totals: tuple[FloatArray, FloatArray], 
     weights = _weights(rng, len(totals[0]), pair.n_templates) / pair.n_templates
     then, now = (
         distance((weights * side.by_template(total)).sum(axis=-1))
-        for distance, side, total in zip(pair.distances, pair.crossed, totals, strict=True)
+        for distance, side, total in zip(pair.distances, pair.crossed.sides, totals, strict=True)
     )
     return np.asarray(now - then, dtype=np.float64)
 
@@ -461,7 +499,7 @@ def _values_and_errors(pair: _Pair) -> list[tuple[float, float]]:
         value, influence = _influences(of, sums, ones)
         error = float(_spread(influence, ones)[0])
         if pair.crossed is not None:
-            error = max(error, two_way_error(*influences(pair.crossed[k], _as_it_is)).error)
+            error = max(error, pair.crossed.error(*influences(pair.crossed.sides[k], _as_it_is)).error)
         both.append((float(value[0]), error))
     return both
 

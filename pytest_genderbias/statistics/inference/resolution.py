@@ -21,7 +21,7 @@ from pytest_genderbias.statistics.inference.paired import (
     compare_restarts,
 )
 from pytest_genderbias.statistics.inference.restarts import compare_with_restarts
-from pytest_genderbias.statistics.inference.two_way import is_crossed
+from pytest_genderbias.statistics.inference.two_way import different_templates
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 #: The items of a simulated model then and now, shape (2, items), and its templates, if they are drawn again.
@@ -257,7 +257,8 @@ class ItemSimulation:
         rows = rng.integers(items, size=(usual[0] if draws is None else draws, 2, items))
         if now is not None:
             rows[:, 1] = rows[:, 0]
-        templates = None if now is None or not is_crossed(self._then) else self._then.sums.shape[1]
+        groups = None if now is None else different_templates(self._then, self._now)
+        templates = None if groups is None else len(groups)
         self._drawn: list[_Drawn] = [
             (of_draw, None if templates is None else rng.integers(templates, size=(templates,))) for of_draw in rows
         ]
@@ -312,7 +313,8 @@ class ItemSimulation:
     def _compared(self, then: ItemSums, now: ItemSums, level: float) -> Difference:
         """Compare as the gate does: repetitions of a training inside a suite seed by seed, and units by their sums."""
         if then.over not in REPETITIONS:
-            return compare_items(then, now, self._distance, level=level, repeats=self._repeats)
+            redrawn = self._drawn[0][1] is not None
+            return compare_items(then, now, self._distance, level=level, repeats=self._repeats, redrawn=redrawn)
         pairs = [side.sums[:, 0] / side.sums[:, 1] for side in (then, now)]
         return compare_restarts(pairs[0], pairs[1], self._distance, level=level, paired=True)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.statistics.combiners import find_combiner
 from pytest_genderbias.statistics.inference.intervals import Interval
@@ -18,10 +18,12 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 
 FEWEST_TEMPLATES = 4  #: of fewer, the bounds would say next to nothing; the templates count as fixed
 _STEP = 1e-3  #: of a standard deviation (or of the mean, where nothing varies), to find derivatives
+_ALIKE = 1e-6  #: of the largest sum; scores of the same text differ by less between batches
 _NUDGE = 1e-5  #: by which the weight of a template is raised, to find derivatives
 _METHOD = "Student's t with two-way errors over {} and templates, never within the bounds over {}"
 
 Of = Callable[[FloatArray], FloatArray]
+Groups = NDArray[np.intp]  #: for each template the number of its group, from 0
 
 
 @dataclass(frozen=True)
@@ -105,18 +107,70 @@ def is_crossed(sums: ItemSums) -> bool:
     return sums.across == "templates" and sums.n_templates >= FEWEST_TEMPLATES
 
 
+def template_groups(*sides: ItemSums) -> Groups | None:
+    """Return groups of templates that have the same sums in every item, on all sides: the model reads the same text in them.
+
+    "He is" and "he is" are one template to a model that knows no capitals, and say nothing of others.
+
+    Args:
+        sides: sums of one statistic, with the same items and templates.
+
+    Returns:
+        The number of each template's group, from 0 in the order of their first templates, shape (T,). ``None`` where sums are not known
+        by template.
+
+    >>> table = np.array([[1.0, 2.0, 1.0], [3.0, 5.0, 3.0]])[..., None]
+    >>> sums = ItemSums(np.array(["a", "b"]), table, "mean_of_template_means", "words", templates=np.array(["x", "y", "z"]))
+    >>> template_groups(sums).tolist()
+    [0, 1, 0]
+    """
+    if any(side.templates is None for side in sides):
+        return None
+    columns = np.concatenate([np.moveaxis(side.sums, 1, 0).reshape(side.n_templates, -1) for side in sides], axis=1)
+    noise = _ALIKE * float(np.abs(columns).max(initial=0.0))
+    firsts: list[int] = []
+    groups = np.zeros(len(columns), dtype=np.intp)
+    for number, column in enumerate(columns):
+        alike = (place for place, first in enumerate(firsts) if np.abs(column - columns[first]).max() <= noise)
+        groups[number] = next(alike, len(firsts))
+        if groups[number] == len(firsts):
+            firsts.append(number)
+    return groups
+
+
+def different_templates(*sides: ItemSums) -> Groups | None:
+    """Return the groups of :func:`template_groups` if sums are known by template, of enough different ones for an error over others."""
+    groups = template_groups(*sides) if all(map(is_crossed, sides)) else None
+    return None if groups is None or int(groups.max()) + 1 < FEWEST_TEMPLATES else groups
+
+
+def merge_templates(cells: FloatArray, groups: Groups) -> FloatArray:
+    """Return the influences of cells, as :func:`two_way_error` takes them, with one column a group of templates, shape (G, T) to (G, T').
+
+    >>> merge_templates(np.array([[1.0, -2.0, 1.0]]), np.array([0, 1, 0])).round(3).tolist()
+    [[1.333, -1.333]]
+    """
+    n_groups = int(groups.max()) + 1
+    merged = np.zeros((len(cells), n_groups))
+    np.add.at(merged.T, groups, cells.T)
+    return merged * n_groups / len(groups)
+
+
 def with_fixed(sums: ItemSums) -> str:
     """Return what one-way bounds are over, and how many templates (or whatever items are crossed with) they take as they are.
 
-    >>> ones = np.ones((2, 3, 1))
-    >>> table = ItemSums(np.array(["a", "b"]), ones, "mean_of_template_means", "words", templates=np.array(["x", "y", "z"]))
-    >>> with_fixed(table), with_fixed(table.by_unit())
+    >>> table = np.array([[1.0, 2.0, 4.0], [3.0, 5.0, 4.0]])[..., None]
+    >>> sums = ItemSums(np.array(["a", "b"]), table, "mean_of_template_means", "words", templates=np.array(["x", "y", "z"]))
+    >>> with_fixed(sums), with_fixed(sums.by_unit())
     ('words (3 templates fixed)', 'words')
     """
     n, across = sums.n_templates, sums.across
     if not n:
         return sums.over
-    return f"{sums.over} ({n} {across if n > 1 else across.removesuffix('s')} fixed)"
+    groups = template_groups(sums) if across == "templates" else None
+    different = n if groups is None else int(groups.max()) + 1
+    number = f"{n}" if different == n else f"{different} different"
+    return f"{sums.over} ({number} {across if different > 1 else across.removesuffix('s')} fixed)"
 
 
 def influences(sums: ItemSums, of: Of) -> tuple[FloatArray, FloatArray]:
@@ -199,7 +253,8 @@ def two_way_interval(
     """Return the interval of a statistic for other items and other templates of the same kinds.
 
     Student's t with the two-way error, on Fisher's z for correlations, and never within the interval over items alone, which follows
-    skewed items. With fewer than four templates it is the interval over items, and ``over`` says how many templates it takes as fixed.
+    skewed items. With fewer than four different templates it is the interval over items, and ``over`` says how many templates it takes
+    as fixed. Templates that a model reads alike are one.
 
     Args:
         sums: of the statistic, by item and template.
@@ -220,11 +275,13 @@ def two_way_interval(
     """
     if within is None:
         return None
-    if not is_crossed(sums):
+    groups = different_templates(sums)
+    if groups is None:
         return replace(within, over=with_fixed(replace(sums, over=within.over)))
     correlation = sums.by_unit().combiner == "pearson"
     value, of = (float(np.arctanh(sums.total)), _fisher_z) if correlation else (sums.total, _same)
-    error = two_way_error(*influences(sums, of))
+    items, cells = influences(sums, of)
+    error = two_way_error(items, merge_templates(cells, groups))
     low, high = two_way_bounds(value, error, (1 + within.level) / 2)
     if correlation:
         low, high = float(np.tanh(low)), float(np.tanh(high))

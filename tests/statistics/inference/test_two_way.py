@@ -15,6 +15,8 @@ from pytest_genderbias.statistics.inference.two_way import (
     TwoWayError,
     influences,
     is_crossed,
+    merge_templates,
+    template_groups,
     two_way_error,
     two_way_interval,
     with_fixed,
@@ -244,3 +246,42 @@ def test_counts_of_tests_draw_templates_again() -> None:
     assert (found.over, found.templates) == ("persons and templates", 6)
     assert found.value == one_way.value and found.low <= one_way.low and found.high >= one_way.high
     assert found.low < 0 < found.high
+
+
+# Templates that a model reads alike
+
+
+def test_templates_that_a_model_reads_alike_are_one() -> None:
+    """With capitals ignored, "He is" and "he is" say nothing of other templates."""
+    table = effects(np.random.default_rng(3), 30, 4)
+    twice = np.repeat(table[:, :2], 2, axis=1)
+    within = Interval(-1.0, 1.0, 0.95, "items", "bootstrap-t")
+    assert two_way_interval(crossed_mean(table), within).over == "items and templates"
+    assert two_way_interval(crossed_mean(twice), within) == replace(within, over="items (2 different templates fixed)")
+    noisy = twice + 1e-9 * np.random.default_rng(4).normal(size=twice.shape)
+    assert template_groups(crossed_mean(noisy)).tolist() == [0, 0, 1, 1]
+
+
+def test_a_repeated_set_of_templates_has_the_error_of_the_set() -> None:
+    table = effects(np.random.default_rng(5), 20, 5)
+    sums = crossed_mean(table)
+    repeated = crossed_mean(np.concatenate([table, table], axis=1))
+    items, cells = influences(repeated, lambda v: v)
+    merged = two_way_error(items, merge_templates(cells, template_groups(repeated)))
+    once = two_way_error(*influences(sums, lambda v: v))
+    assert [merged.items, merged.templates, merged.cells] == pytest.approx([once.items, once.templates, once.cells])
+    assert (merged.n_templates, merged.freedom) == (5, pytest.approx(once.freedom))
+
+
+def test_a_comparison_counts_templates_that_both_models_read_alike_once() -> None:
+    rng = np.random.default_rng(6)
+    then, now = effects(rng, 30, 4), effects(rng, 30, 4)
+    over = [
+        compare_items(crossed_mean(a), crossed_mean(b), lambda v: v).over
+        for a, b in ((then, now), (then[:, [0, 0, 1, 1]], now), (then[:, [0, 0, 1, 1]], now[:, [0, 0, 1, 1]]))
+    ]
+    assert over == [*["occupations and templates"] * 2, "occupations (2 different templates fixed)"]
+    drawn = compare_items(
+        crossed_mean(then[:, [0, 0, 1, 1]]), crossed_mean(now[:, [0, 0, 1, 1]]), lambda v: v, redrawn=True
+    )
+    assert drawn.over == "occupations and templates"
