@@ -125,7 +125,7 @@ def held_to_anchor(finding: Finding, anchored: Finding, anchor: Anchor, statisti
         return replace(
             anchored, text=text, lines=[*anchored.lines, beside, *finding.lines], accepted=finding.accepted, facts=facts
         )
-    bounds = "" if anchored.low is None else f", one-sided 95 % bounds {anchored.low:.4g} and {anchored.high:.4g}"
+    bounds = "" if anchored.low is None else f", 95 % bounds {anchored.low:.4g} and {anchored.high:.4g}"
     line = f"  since {in_words(anchor)} ({format_number(anchor.values.get(statistic))}): {_change(anchored.difference)}{bounds}"
     return replace(finding, lines=[*finding.lines, line], facts=facts)
 

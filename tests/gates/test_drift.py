@@ -92,7 +92,7 @@ def test_the_text_names_the_anchor_and_how_far_the_value_has_come(tmp_path: Path
     update(tmp_path, noisy(0.012, 1))
     near = judge(tmp_path, noisy(0.014, 2))
     assert near.verdict == "pass"
-    assert "  since the anchor of 2026-01-31 (0.25): 0.014 worse, one-sided 95 % bounds 0.01" in near.text
+    assert "  since the anchor of 2026-01-31 (0.25): 0.014 worse, 95 % bounds 0.01" in near.text
     assert near.facts["anchor"] == {
         "date": "2026-01-31",
         "value": pytest.approx(0.25),

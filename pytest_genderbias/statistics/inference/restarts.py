@@ -254,17 +254,9 @@ def compare_crossed(
 
         That is t with 4.16 degrees, 2.109, times the square root of .51.
     """
-    sides = [_Side.of(side) for side in (then, now)]
-    before, after = sides
-    labels = before.labels
-    if not np.array_equal(labels, after.labels) or before.over != after.over:
-        raise UndefinedError(f"the two do not have the same {after.over}")
-    units = len(labels)
-    lines = [_Line.at(side.value, side.reach(level), distance) for side in sides]
-    parts = {sign: _Parts.of(before, after, sign) for sign in (1.0, -1.0)}
-    largest = max(1.0, *(float(np.abs(side.values).max()) for side in sides))
-    if min(part.variance for part in parts.values()) <= (_NOTHING * largest) ** 2:
-        raise UndefinedError("no restart and no unit differs from the others")
+    before, after = _Side.of(then), _Side.of(now)
+    lines = [_Line.at(side.value, side.reach(level), distance) for side in (before, after)]
+    parts = _parts_by_sign(before, after)
     bounds_of = {sign: partial(_student, part.variance**0.5, part.freedom, level) for sign, part in parts.items()}
     bounds = _of_lines(lines, (before.value, after.value), bounds_of, tolerance)
     changes, moved = unit_changes(before.mean_sums, after.mean_sums, distance)
@@ -272,7 +264,18 @@ def compare_crossed(
     method = _CROSSED.format(over=after.over, freedom=used.freedom, share=used.share_of_restarts)
     over = f"restarts and {after.over}"
     value = lines[1].height - lines[0].height
-    return Difference(value, *bounds, units, int(moved.sum()), method, over, changes, labels)
+    return Difference(value, *bounds, len(changes), int(moved.sum()), method, over, changes, before.labels)
+
+
+def _parts_by_sign(before: _Side, after: _Side) -> dict[float, _Parts]:
+    """Return the parts of the variance of a difference and of a sum; errors as :func:`compare_crossed`."""
+    if not np.array_equal(before.labels, after.labels) or before.over != after.over:
+        raise UndefinedError(f"the two do not have the same {after.over}")
+    parts = {sign: _Parts.of(before, after, sign) for sign in (1.0, -1.0)}
+    largest = max(1.0, *(float(np.abs(side.values).max()) for side in (before, after)))
+    if min(part.variance for part in parts.values()) <= (_NOTHING * largest) ** 2:
+        raise UndefinedError("no restart and no unit differs from the others")
+    return parts
 
 
 @dataclass(frozen=True, eq=False)

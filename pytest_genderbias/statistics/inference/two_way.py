@@ -117,14 +117,14 @@ def template_groups(*sides: ItemSums) -> Groups | None:
 
     Returns:
         The number of each template's group, from 0 in the order of their first templates, shape (T,). ``None`` where sums are not known
-        by template.
+        by template; other words that items are crossed with differ, even if their scores do not.
 
     >>> table = np.array([[1.0, 2.0, 1.0], [3.0, 5.0, 3.0]])[..., None]
     >>> sums = ItemSums(np.array(["a", "b"]), table, "mean_of_template_means", "words", templates=np.array(["x", "y", "z"]))
     >>> template_groups(sums).tolist()
     [0, 1, 0]
     """
-    if any(side.templates is None for side in sides):
+    if any(side.templates is None or side.across != "templates" for side in sides):
         return None
     columns = np.concatenate([np.moveaxis(side.sums, 1, 0).reshape(side.n_templates, -1) for side in sides], axis=1)
     noise = _ALIKE * float(np.abs(columns).max(initial=0.0))
@@ -167,7 +167,7 @@ def with_fixed(sums: ItemSums) -> str:
     n, across = sums.n_templates, sums.across
     if not n:
         return sums.over
-    groups = template_groups(sums) if across == "templates" else None
+    groups = template_groups(sums)
     different = n if groups is None else int(groups.max()) + 1
     number = f"{n}" if different == n else f"{different} different"
     return f"{sums.over} ({number} {across if different > 1 else across.removesuffix('s')} fixed)"
