@@ -145,7 +145,10 @@ def test_a_baseline_of_raw_items_is_judged_as_one_of_sums(tmp_path: Path) -> Non
             assert (to_write(path, suite, entry_of(then), read_book(path)[suite]) is not None) == refreshed
         now_judged, before = (replace(judgement, text=judgement.text.replace("old", "new")) for judgement in judged)
         if suite == "lm-occupation" and other is not None:
-            assert (now_judged.over, before.over) == ("occupations and templates", "occupations (2 different templates fixed)")
+            assert (now_judged.over, before.over) == (
+                "occupations and templates",
+                "occupations (2 different templates fixed)",
+            )
             missing = (
                 "  the baseline has no sums by template, so that the bounds are not for other templates, of which there are 4: "
                 "refresh it with --bias-update"
