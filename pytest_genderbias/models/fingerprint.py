@@ -61,15 +61,32 @@ def config_content(config: PreTrainedConfig) -> dict[str, object]:
 
 
 def fingerprint_tokenizer(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return a SHA-256 over everything that determines the token ids of a text."""
+    """Return a SHA-256 over everything that determines the token ids of a text.
+
+    How the last call cut and padded its texts is no part of it: every call sets that anew.
+    """
     content = (
-        tokenizer.backend_tokenizer.to_str()
+        _without_last_call(tokenizer.backend_tokenizer.to_str())
         if isinstance(tokenizer, _FastTokenizer)
         else json.dumps(tokenizer.get_vocab(), sort_keys=True)
     )
     special = json.dumps(tokenizer.special_tokens_map, sort_keys=True, default=str)
     kind = type(tokenizer).__name__
     return hashlib.sha256(f"{kind}\n{content}\n{special}".encode()).hexdigest()
+
+
+def _without_last_call(content: str) -> str:
+    """Return the JSON of a tokenizer without truncation and padding, which stand before everything else that it has.
+
+    >>> _without_last_call('{"version":"1.0","truncation":{"max_length":16},"padding":null,"model":{"truncation":1}}')
+    '{"version":"1.0","truncation":null,"padding":null,"model":{"truncation":1}}'
+    """
+    decoder = json.JSONDecoder()
+    for key in ('"truncation":', '"padding":'):
+        before, there, rest = content.partition(key)
+        if there:
+            content = f"{before}{there}null{rest[decoder.raw_decode(rest)[1] :]}"
+    return content
 
 
 def fingerprint_reading(checkpoint: Checkpoint) -> str:

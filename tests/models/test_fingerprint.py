@@ -112,3 +112,11 @@ def saved(model: Model, folder: Path) -> Path:
     model.backend.network.save_pretrained(folder)
     model.backend.tokenizer.save_pretrained(folder)
     return folder
+
+
+def test_a_call_of_a_tokenizer_does_not_change_its_fingerprint() -> None:
+    words = deepcopy(tokenizer("bert"))
+    before = fingerprint_tokenizer(words)
+    words(["one", "one more text"], padding="max_length", truncation=True, max_length=3)
+    assert words.backend_tokenizer.truncation and words.backend_tokenizer.padding
+    assert fingerprint_tokenizer(words) == before
