@@ -9,6 +9,8 @@ A suite whose report is in DIR already is not planned again, so that an interrup
 from __future__ import annotations
 
 import argparse
+import csv
+import gzip
 import json
 import subprocess
 import sys
@@ -23,41 +25,76 @@ MODELS: tuple[tuple[str, str, str], ...] = (
         "bert-tiny",
         "models/bert-tiny-mlm",
         "lm-occupation pairs-pll weat weat-occupation weat-names weat-math-arts weat-science-arts weat-demonym weat-religion subspace "
-        "subspace-demonym subspace-religion sts-occupation bios coref-occupation disco-terms disco-names ceat ceat-occupation ceat-math-arts "
-        "ceat-science-arts",
+        "subspace-demonym subspace-religion sts-occupation coref-occupation disco-terms disco-names ceat ceat-occupation ceat-math-arts "
+        "ceat-science-arts probe-compression",
     ),
     ("minilm-nli", "models/minilm-snli", "nli-occupation nli-demonym nli-religion"),
     ("stories260k", "models/stories260k", "lm-occupation pairs-pll"),
     ("neuralcoref", "coref_predictions/neuralcoref_winobias_dev.jsonl.gz", "coref-winobias"),
     ("neuralcoref-wg", "coref_predictions/neuralcoref_winogender.jsonl.gz", "coref-winogender"),
     ("wikitext2", "text:wikitext2/valid.txt.gz", "corpus-cooccurrence"),
+    ("careers", "careers.csv", "bios"),
 )
+CAREERS = "careers.csv"  #: written by this script
 
 
 def plan(model: str, path: str, suite: str, data: Path, out: Path) -> None:
-    """Plan the main statistic of a suite on a model, by ``pytest --bias-plan``."""
+    """Plan the main statistic of a suite on a model (of ``bios``, the root mean square of gaps), by ``pytest --bias-plan``."""
     report = out / f"{model}.{suite}.json"
     if report.exists():
         return
+    if path == CAREERS:
+        data, path = out, predict_careers(data, out).name
     prefix, _, rest = path.rpartition(":")
     spec = f"{prefix}:{data / rest}" if prefix else str(data / rest)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--rootdir",
-        str(out),
-        str(out),
-        f"--bias-suite={suite}",
-    ]
+    nothing = out / "nothing"  # so that only what is named is collected
+    nothing.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(out)]
+    command += [str(_gate_on_roots(out))] if path == CAREERS else [str(nothing), f"--bias-suite={suite}"]
     command += [f"--bias-model={model}={spec}", "--bias-plan", f"--bias-limit={LIMIT}", f"--bias-correct-for={FAMILY}"]
     command += [f"--bias-data={data}", f"--bias-json={report}"]
-    command += [f"--bias-option={suite}:draws=500"] if suite.startswith("ceat") else []
+    options = {"ceat": "draws=500", "probe": "texts=wiki_career"}
+    command += [f"--bias-option={suite}:{option}" for kind, option in options.items() if suite.startswith(kind)]
     with (out / f"{model}.{suite}.log").open("w") as log:
         subprocess.run(command, cwd=out, stdout=log, stderr=subprocess.STDOUT, check=False)
+
+
+def _gate_on_roots(out: Path) -> Path:
+    """Write a gate on the root mean square of gaps: the sum, which is the main statistic, grows with mistakes."""
+    path = out / "gate" / "bios.bias.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(
+        "gates: [{suite: bios, statistic: tpr_gap_rms, baseline: true, tolerance: auto}]\n", encoding="utf-8"
+    )
+    return path
+
+
+def predict_careers(data: Path, out: Path) -> Path:
+    """Write 10-fold predictions of the professions in Wikipedia's careers: logistic regression on mean vectors of MiniLM."""
+    import numpy as np
+    import torch
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import cross_val_predict
+    from transformers import AutoModel, AutoTokenizer
+
+    with gzip.open(data / "bios" / "wiki_career.jsonl.gz", "rt", encoding="utf-8") as file:
+        people = [json.loads(line) for line in file]
+    folder = data / "models" / "minilm-mlm"
+    tokenizer, network = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    vectors = []
+    with torch.inference_mode():
+        for person in people:
+            inputs = tokenizer(person["text"], truncation=True, max_length=256, return_tensors="pt")
+            vectors.append(network(**inputs).last_hidden_state[0].mean(dim=0).numpy())
+    gold = [person["profession"] for person in people]
+    predicted = cross_val_predict(LogisticRegression(max_iter=2000), np.stack(vectors), gold, cv=10)
+    path = out / CAREERS
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(("id", "prediction", "gold", "group"))
+        groups = (person["gender"] for person in people)
+        table.writerows(zip(range(len(people)), predicted, gold, groups, strict=True))
+    return path
 
 
 def rows(out: Path) -> list[list[str]]:
