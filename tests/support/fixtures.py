@@ -15,9 +15,9 @@ from support.wide_suites import CLASSIFIERS, write_suites
 
 from pytest_genderbias import load_model
 
-_ = (
-    transformers.PreTrainedModel
-)  # loaded when it is named, and with it modules of torch that cannot be imported twice either
+# Loaded when they are named, and with them modules of torch that cannot be imported twice either. A class that is first loaded inside an
+# in-process run is another one afterwards.
+_ = transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase
 #: Plugins of packages that are installed for the tests, which a run inside a test would load for nothing.
 WITHOUT_OTHERS = "-p no:hypothesispytest -p no:typeguard -p no:anyio"
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
