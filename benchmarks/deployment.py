@@ -1,7 +1,7 @@
 """What compressing changes on real models: ``python benchmarks/deployment.py MODELS [--only NAME] [--write]``.
 
 ``MODELS`` holds ``minilm-snli``, ``bert-tiny-mlm`` and ``stories260k``. Each copy that ``examples/deployment/compress.py`` writes with
-the packages at hand is compared with its original on the same items. ``--write`` puts the tables into docs/deployment.md.
+the packages at hand is compared with its original on the same items. ``--write`` puts the tables into docs/evidence/deployment.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pytest_genderbias.suites.options import resolve_options
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples" / "deployment"
-PAGE = ROOT / "docs" / "deployment.md"
+PAGE = ROOT / "docs" / "evidence" / "deployment.md"
 BEGIN, END = "<!-- made by benchmarks/deployment.py -->", "<!-- end -->"
 
 

@@ -1,9 +1,9 @@
 """Make the table of mitigations row by row: train, measure, judge, and store each result as a JSON file.
 
     python scripts/mitigations.py --data=DIR --runs=DIR [--glove=FILE] [--rows=NAME ...] [--seeds=N]   # skips rows with a result
-    python scripts/mitigations.py --write                                                             # writes the tables in README.md and docs
+    python scripts/mitigations.py --write                                                             # writes the tables into docs/evidence/mitigation-figures.md
 
-Results are stored in ``docs/mitigations``, one file per row. ``--runs`` stores the trained models, so that an interrupted row is resumed
+Results are stored in ``docs/evidence/mitigations``, one file per row. ``--runs`` stores the trained models, so that an interrupted row is resumed
 and rows share their base runs. ``--scale=paper`` uses the papers' sizes (GPUs, days).
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parents[1]
-RESULTS = HERE / "docs" / "mitigations"
+RESULTS = HERE / "docs" / "evidence" / "mitigations"
 STEPS = (0, 10, 30, 100, 300, 1000)  #: steps of a fine-tuning at which the model is measured
 BEGIN, END = "<!-- mitigations: made by scripts/mitigations.py -->", "<!-- end of mitigations -->"
 CURVES_BEGIN, CURVES_END = "<!-- resilience: made by scripts/mitigations.py -->", "<!-- end of resilience -->"
@@ -54,7 +54,7 @@ class Row:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="folder of the data sets (docs/data.md) and of models/")
+    parser.add_argument("--data", type=Path, help="folder of the data sets (docs/reference/data.md) and of models/")
     parser.add_argument("--runs", type=Path, help="folder for the trained models")
     parser.add_argument("--glove", help="file of word vectors for the static NLI model")
     parser.add_argument("--rows", nargs="+", help="names of rows, or prefixes of names (default: all)")
@@ -314,12 +314,12 @@ def resilience_table() -> str:
 
 
 def write_tables() -> None:
-    """Write the tables between their marks in README.md and in docs/mitigation-figures.md."""
+    """Write the tables between their marks in docs/evidence/mitigation-figures.md."""
     made = table(results())
-    for path in (HERE / "README.md", HERE / "docs" / "mitigation-figures.md"):
-        text = between(path.read_text(), BEGIN, END, made)
-        path.write_text(between(text, CURVES_BEGIN, CURVES_END, resilience_table()))
-        print(f"{path.relative_to(HERE)}: {made.count(chr(10)) - 1} rows")
+    path = HERE / "docs" / "evidence" / "mitigation-figures.md"
+    text = between(path.read_text(), BEGIN, END, made)
+    path.write_text(between(text, CURVES_BEGIN, CURVES_END, resilience_table()))
+    print(f"{path.relative_to(HERE)}: {made.count(chr(10)) - 1} rows")
 
 
 def between(text: str, begin: str, end: str, made: str) -> str:

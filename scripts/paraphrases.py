@@ -1,4 +1,4 @@
-"""Show what paraphrases of a suite's templates move on real models, as rows of the table in docs/paraphrases.md.
+"""Show what paraphrases of a suite's templates move on real models, as rows of the table in docs/evidence/paraphrases.md.
 
     python scripts/paraphrases.py --models=DIR [--rows=TEXT]    # rows whose suite and model contain the text; default all
 

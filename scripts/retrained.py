@@ -1,4 +1,4 @@
-"""Trainings of one model that differ only in the seed, and what gates make of them: ``docs/retrained.md``.
+"""Trainings of one model that differ only in the seed, and what gates make of them: ``docs/evidence/retrained.md``.
 
     python scripts/retrained.py train CHECKPOINT TEXTS --runs DIR [--first 0] [--count 23]
     python scripts/retrained.py measure --runs DIR --data DATA

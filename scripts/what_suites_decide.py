@@ -1,7 +1,7 @@
 """Plan a gate on every packaged suite on real models, and write what each suite can decide as a table.
 
     python scripts/what_suites_decide.py --data=../shared/data --out=DIR            # pytest --bias-plan for each suite and model
-    python scripts/what_suites_decide.py --data=../shared/data --out=DIR --write    # put the table into docs/what-suites-decide.md
+    python scripts/what_suites_decide.py --data=../shared/data --out=DIR --write    # put the table into docs/evidence/what-suites-decide.md
 
 A suite whose report is in DIR already is not planned again, so that an interrupted run goes on. All figures come from the JSON reports.
 """
@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).parent.parent / "docs" / "what-suites-decide.md"
+PAGE = Path(__file__).parent.parent / "docs" / "evidence" / "what-suites-decide.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 LIMIT, FAMILY = 3000, 20  #: cases of a suite, and gates that every plan is corrected for
 #: Name, path under ``--data``, and suites.

@@ -224,7 +224,7 @@ class DataFolder:
         """Check that the folder exists."""
         if self.root is not None and not self.root.is_dir():
             raise SettingError(
-                f"--bias-data={self.root}: no such folder; expected the folder that contains snli/, stsb/, ... (docs/data.md)"
+                f"--bias-data={self.root}: no such folder; expected the folder that contains snli/, stsb/, ... (docs/reference/data.md)"
             )
 
     def locate(self, name: str, split: str | None = None) -> SplitFiles:

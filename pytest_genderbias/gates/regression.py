@@ -367,7 +367,7 @@ def _carried_by_few(difference: Difference) -> list[str]:
         return []
     return [
         f"  few {difference.over.partition(' (')[0]} carry the change: it is worth {carrying:.2g} of {difference.items} (Kish's effective number), skewness "
-        f"{skew:.2g}; such bounds err more often than they say (docs/coverage-tails.md)"
+        f"{skew:.2g}; such bounds err more often than they say (docs/evidence/coverage-tails.md)"
     ]
 
 

@@ -48,7 +48,7 @@ def measure(
         seed: seed of the random order, of the null control and of what is trained.
         batch_tokens: tokens in a batch; determined automatically by default.
         cache: folder of the score cache; ``"default"`` is the user's cache folder, ``None`` keeps nothing.
-        data: folder of the user's data sets (``--bias-data``), in the layout of docs/data.md.
+        data: folder of the user's data sets (``--bias-data``), in the layout of docs/reference/data.md.
         progress: shows how far scoring is.
         until: stop as soon as these statistics are decided; :func:`~pytest_genderbias.gates.limits.decided_by` makes it of limits.
         null: shuffles of the null control, as 200; none by default. The scores are shuffled, the model is not asked again.

@@ -76,7 +76,7 @@ class Runner:
     Args:
         load: how models are loaded.
         score: settings of scoring.
-        data: folder of the user's data sets, in the layout of docs/data.md.
+        data: folder of the user's data sets, in the layout of docs/reference/data.md.
         seeds: restarts of what a suite trains, and of models whose spec holds ``{seed}``; none by default.
         options: options of suites, as ``(suite, option, value)``. An empty suite stands for every suite that has the option.
         threads: threads that torch may use; its own default if ``None``.

@@ -193,7 +193,7 @@ def data_folder(text: str, origin: Origin) -> Path:
     """Parse the path of a folder with data sets, which must exist."""
     folder = path(text, origin)
     if not folder.is_dir():
-        raise origin.error(f"no folder {folder}; its layout is in docs/data.md")
+        raise origin.error(f"no folder {folder}; its layout is in docs/reference/data.md")
     return folder
 
 

@@ -176,7 +176,7 @@ class Ledger:
             add = self._messages.fail if self._settings.strict else self._messages.add
             add(
                 f"nothing measures {names}: add --bias-suite=all, or the names of suites, as --bias-suite=lm-occupation; or write gates in a "
-                "file such as release.bias.yaml, or tests that use bias_measure (docs/gates.md)"
+                "file such as release.bias.yaml, or tests that use bias_measure (docs/reference/verdicts.md)"
             )
 
     def _unused(self, session: pytest.Session) -> dict[Path, set[str]]:

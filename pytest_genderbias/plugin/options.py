@@ -65,7 +65,7 @@ class Settings:
     trust_remote_code: bool = switch("--bias-trust-remote-code", "run code that comes with a checkpoint")
     data: Path | None = value(
         "--bias-data", "DIR", parse.data_folder,
-        "folder of your data sets (STS-B, WinoBias, Winogender, GAP, biographies, corpora, ...); docs/data.md describes its layout",
+        "folder of your data sets (STS-B, WinoBias, Winogender, GAP, biographies, corpora, ...); docs/reference/data.md describes its layout",
     )  # fmt: skip
     cache_folder: Path = value(
         "--bias-cache", "DIR", parse.path, "folder of the score cache (default: pytest-genderbias in the user's cache folder)",

@@ -287,7 +287,7 @@ class SimilarityTuning(FineTuning):
 
 @dataclass(frozen=True)
 class ClassifierTuning(FineTuning, SuiteSettingsRecipe):
-    """Classification of texts about persons with a gender: biographies, or a labelled file (docs/data.md). ``accuracy`` is on held-out texts.
+    """Classification of texts about persons with a gender: biographies, or a labelled file (docs/reference/data.md). ``accuracy`` is on held-out texts.
 
     ``held_out``: share of each label and gender that is never trained on, unless ``evaluation`` names a file; the draw does not depend on
     the seed. ``taken_out``: entries ``(label, gender, share)``: this share of their rows is removed from the training part, for an

@@ -273,7 +273,7 @@ def f1_gap_interval(pro: ArrayLike, anti: ArrayLike, over: str, level: float = 0
     - bootstrap-t (Davison and Hinkley 1997, section 5.2.2), over 1,999 resamples of pairs, each with its own error, which is
       too short if few pairs differ, in both directions.
 
-    The seed is fixed, and the order of the pairs has no influence. ``docs/coverage-coreference.md`` lists the measured coverage.
+    The seed is fixed, and the order of the pairs has no influence. ``docs/evidence/coverage-coreference.md`` lists the measured coverage.
 
     Args:
         pro: as in :func:`f1_gap`, shape (n, metrics, 4).

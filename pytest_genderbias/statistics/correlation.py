@@ -1,6 +1,6 @@
 """Correlation and slope of a bias with the share of women, over units such as professions (webster2020, orgad2022).
 
-The intervals are for other units of the same kind. ``docs/coverage-correlations.md`` lists their measured coverage.
+The intervals are for other units of the same kind. ``docs/evidence/coverage-correlations.md`` lists their measured coverage.
 """
 
 from __future__ import annotations

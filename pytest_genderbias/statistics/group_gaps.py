@@ -1,7 +1,7 @@
 """Gaps between two groups of people in the rates of a classifier, by class (orgad2022, section 3; webster2020, section 3.1).
 
 A gap is the rate of the first group minus that of the second; by default the groups are (female, male).
-``docs/coverage-correlations.md`` lists the measured coverage of the intervals.
+``docs/evidence/coverage-correlations.md`` lists the measured coverage of the intervals.
 """
 
 from __future__ import annotations

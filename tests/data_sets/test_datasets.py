@@ -221,7 +221,7 @@ def test_a_missing_data_set_says_which_file_where_and_what_instead(tmp_path, dat
 
 
 def test_every_data_set_is_described_and_documented() -> None:
-    docs = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
+    docs = (Path(__file__).parents[2] / "docs" / "reference" / "data.md").read_text()
     for name, data in DATA_SETS.items():
         assert data.name == name
         assert f"`{name}`" in docs

@@ -1,4 +1,4 @@
-"""docs/mitigation.md: every setting of every method and recipe stands there, with the default that the code has."""
+"""docs/guides/mitigation.md: every setting of every method and recipe stands there, with the default that the code has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from pytest_genderbias.mitigation.methods.registry import METHODS, RECIPES
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "mitigation.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "mitigation.md"
 
 
 def defaults(kind: type) -> dict[str, object]:

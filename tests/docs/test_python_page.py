@@ -1,4 +1,4 @@
-"""docs/python.md: every example runs and prints what stands there."""
+"""docs/guides/python.md: every example runs and prints what stands there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "python.md"
 
 
 @pytest.mark.skipif(not PAGE.is_file(), reason="the page is not part of what is tested here")

@@ -80,7 +80,7 @@ def test_ten_small_steps_are_stopped_where_they_add_up_to_more_than_the_toleranc
 
 
 def test_a_simulated_row_of_releases_stays_within_the_tolerance_of_its_anchor() -> None:
-    """A small version of docs/coverage-drift.md."""
+    """A small version of docs/evidence/coverage-drift.md."""
     (_, _, _, drift, _), (_, _, failed, anchored, beyond) = simulate(2, 1, CASES[1:2])
     assert drift > 3 * CASES[1].tolerance > 3 * anchored > 0
     assert beyond == 0 and failed > 0.5

@@ -12,4 +12,4 @@ def test_a_folder_after_a_space_is_no_test_path(project, tmp_path):
     result = project.runpytest(f"--bias-data={elsewhere / 'data'}")
     result.stdout.no_fnmatch_line("*after a space*")
     result = project.runpytest("--bias-data", "nowhere")
-    result.stderr.fnmatch_lines(["*--bias-data: no folder *nowhere; its layout is in docs/data.md*"])
+    result.stderr.fnmatch_lines(["*--bias-data: no folder *nowhere; its layout is in docs/reference/data.md*"])

@@ -511,7 +511,7 @@ def test_what_starts_from_nothing_asks_for_no_model(project: pytest.Pytester) ->
     )  # fmt: skip
 
 
-PAGE = (Path(__file__).parents[2] / "docs" / "mitigation.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "mitigation.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("kind", ["method", "recipe"])
@@ -520,7 +520,7 @@ def test_the_page_names_every_setting(kind: str) -> None:
     settings = registry.method_settings if kind == "method" else registry.recipe_settings
     for name in homes:
         missing = [one for one in (name, *settings(name)) if f"`{one}`" not in PAGE]
-        assert not missing, f"docs/mitigation.md does not name {missing} of {name}"
+        assert not missing, f"docs/guides/mitigation.md does not name {missing} of {name}"
 
 
 def test_what_the_page_shows_can_be_read(project: pytest.Pytester) -> None:

@@ -1,7 +1,7 @@
 """Measure how often the 95 % intervals of coreference F1, and of means over restarts, hold.
 
 Run as a script with the name of a table, ``gap``, ``f1``, ``methods`` or ``restarts``, it prints that table of
-docs/coverage-coreference.md (some minutes for the first three).
+docs/evidence/coverage-coreference.md (some minutes for the first three).
 """
 
 import sys

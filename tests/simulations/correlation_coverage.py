@@ -1,7 +1,7 @@
 """Measure how often the 95 % intervals of correlations, slopes and gap sums hold the truth.
 
 Run as a script with the name of a table, ``items``, ``sums`` or ``classes``, it prints that table of
-docs/coverage-correlations.md (two to ten minutes each).
+docs/evidence/coverage-correlations.md (two to ten minutes each).
 """
 
 import sys

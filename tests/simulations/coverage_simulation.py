@@ -1,4 +1,4 @@
-"""Measure how often the 95 % interval over items holds the true mean. Run as a script it prints the table of docs/coverage.md."""
+"""Measure how often the 95 % interval over items holds the true mean. Run as a script it prints the table of docs/evidence/coverage.md."""
 
 import numpy as np
 

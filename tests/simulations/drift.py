@@ -5,7 +5,7 @@
 Each release scores the same 60 items. Its items differ from those of the true model by chance, as those of a retrained model do; the true
 value worsens by the same step in each release, or by none. A release that its gate passes is accepted without a reason, and becomes the
 baseline of the next one. A release that fails is not accepted; the next one is compared with the same baseline. The table is in
-docs/coverage-drift.md.
+docs/evidence/coverage-drift.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measure the bounds of a root mean square of gaps. Run as a script it prints the tables of docs/coverage-gaps.md.
+"""Measure the bounds of a root mean square of gaps. Run as a script it prints the tables of docs/evidence/coverage-gaps.md.
 
 Each cell, one class and gender, has its own persons and rates. Two models answer for the same persons: for 70 % of them one random
 number decides both answers.

@@ -1,7 +1,7 @@
 """Measure how often the one-sided 95 % bounds of a paired worsening hold, and what gates on them decide.
 
 Run as a script with the name of a table, ``means``, ``methods``, ``smooth``, ``counts``, ``counts-power``, ``restarts`` or
-``power``, it prints that table of docs/coverage-paired.md (one to ten minutes each).
+``power``, it prints that table of docs/evidence/coverage-paired.md (one to ten minutes each).
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""What a plan promises against what fresh models give: ``python tests/simulations/plan_promises.py`` prints the table of docs/coverage-plan.md.
+"""What a plan promises against what fresh models give: ``python tests/simulations/plan_promises.py`` prints the table of docs/evidence/coverage-plan.md.
 
 A world has items, a noise of each item from training to training, and a noise of whole trainings. A plan sees two checkpoints, one checkpoint,
 or restarts of one world; the gate then judges fresh checkpoints of that world, equal ones and ones that are worse by what the plan found.

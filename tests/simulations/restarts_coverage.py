@@ -1,6 +1,6 @@
 """Measure how often equal trainings lie outside the bounds over restarts, and what gates on them find.
 
-Run as a script with the name of a table, ``prediction``, ``neutral``, ``power`` or ``crossed``, it prints that table of docs/coverage-restarts.md
+Run as a script with the name of a table, ``prediction``, ``neutral``, ``power`` or ``crossed``, it prints that table of docs/evidence/coverage-restarts.md
 (up to five minutes each).
 """
 
@@ -20,7 +20,7 @@ from pytest_genderbias.statistics.inference.restarts import compare_crossed, com
 RESTARTS = (3, 5, 10)
 ITEMS = (12, 60, 164)
 ALPHA = 0.025  #: share of equal models beyond each bound, as gates have them
-GATES = 6  #: the family of docs/retrained.md
+GATES = 6  #: the family of docs/evidence/retrained.md
 Draw = Callable[[np.random.Generator, tuple[int, ...]], FloatArray]
 
 #: What the restarts of one training give: standard deviation 1.

@@ -1,7 +1,7 @@
 """Measure how often the bounds of a sequence ever leave out the true mean, and how many scores they need to decide.
 
 Run as a script with the name of a table, ``ever``, ``needed``, ``small``, ``rules`` or ``estimate``, it prints that
-table of docs/coverage-sequences.md (up to three minutes each).
+table of docs/evidence/coverage-sequences.md (up to three minutes each).
 """
 
 import sys

@@ -1,6 +1,6 @@
 """Measure how often a gate in a family of 30 wrongly says ``regressed``: the tail of a paired comparison at .17 %.
 
-Run as a script with the name of a table, ``alarms``, ``power`` or ``betting``, it prints that table of docs/coverage-tails.md (half a
+Run as a script with the name of a table, ``alarms``, ``power`` or ``betting``, it prints that table of docs/evidence/coverage-tails.md (half a
 minute each).
 """
 

@@ -1,7 +1,7 @@
 """Measure how often intervals and bounds for other items and other templates miss, and those over items alone.
 
 Run as a script with the name of a table, ``means``, ``shown``, ``statistics``, ``worsening`` or ``counts``, it prints that table
-of docs/coverage-two-way.md (one to five minutes each).
+of docs/evidence/coverage-two-way.md (one to five minutes each).
 """
 
 import sys

@@ -336,7 +336,7 @@ def test_intervals_of_restarts_in_a_small_version_of_the_table():
 
 
 def test_the_page_has_what_the_script_prints():
-    page = (Path(__file__).parents[2] / "docs" / "coverage-coreference.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "evidence" / "coverage-coreference.md").read_text(encoding="utf-8")
     row = " | ".join(["normal", *(cell(*restarts_held("normal", n, 2000)) for n in RESTARTS)])
     assert f"| {row} |" in page
     for name in POPULATIONS:

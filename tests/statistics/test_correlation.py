@@ -225,7 +225,7 @@ def test_many_items_are_resampled_in_blocks(monkeypatch):
 
 def documented(root):
     """Return the shares of the table of items in the documentation, by population and r, in the order of its columns."""
-    text = (root / "docs" / "coverage-correlations.md").read_text(encoding="utf-8")
+    text = (root / "docs" / "evidence" / "coverage-correlations.md").read_text(encoding="utf-8")
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
     names = [draw.__name__ for draw in POPULATIONS]
     return {row[0]: [float(c.rstrip("%")) / 100 for c in row[1:]] for row in rows if row[0].split(", ")[0] in names}

@@ -1,6 +1,6 @@
 """Bounds of a root mean square of gaps, and of its change between two models, for other cases of the same classes.
 
-``docs/coverage-gaps.md`` has the measured coverage; a small version is recomputed by ``tests/statistics/inference/test_gap_bounds.py``.
+``docs/evidence/coverage-gaps.md`` has the measured coverage; a small version is recomputed by ``tests/statistics/inference/test_gap_bounds.py``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Confidence intervals for means over the units of a suite.
 
-``docs/coverage.md`` has the measured coverage; a small version is recomputed by ``tests/statistics/inference/test_intervals.py``.
+``docs/evidence/coverage.md`` has the measured coverage; a small version is recomputed by ``tests/statistics/inference/test_intervals.py``.
 """
 
 from __future__ import annotations

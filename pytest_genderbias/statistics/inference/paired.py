@@ -1,6 +1,6 @@
 """Paired comparison of two models on the same units, with bounds for other units of the same kind.
 
-``docs/coverage-paired.md`` has the measured coverage; a small version is recomputed by ``tests/statistics/inference/test_paired.py``.
+``docs/evidence/coverage-paired.md`` has the measured coverage; a small version is recomputed by ``tests/statistics/inference/test_paired.py``.
 """
 
 from __future__ import annotations

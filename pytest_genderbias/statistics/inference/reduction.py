@@ -1,6 +1,6 @@
 """The share of a distance from neutral that a mitigation removed, with bounds for other units or other restarts.
 
-``docs/mitigation-verdicts.md`` has measured error rates and power; a small version is recomputed by ``tests/statistics/inference/test_reduction.py``.
+``docs/evidence/mitigation-verdicts.md`` has measured error rates and power; a small version is recomputed by ``tests/statistics/inference/test_reduction.py``.
 """
 
 from __future__ import annotations

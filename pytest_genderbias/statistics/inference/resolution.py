@@ -1,6 +1,6 @@
 """What a comparison with a baseline can resolve: simulated models that are equal, or worse by a known amount, judged by its own bounds.
 
-``docs/coverage-plan.md`` compares what is promised with what is seen; a small version is recomputed by
+``docs/evidence/coverage-plan.md`` compares what is promised with what is seen; a small version is recomputed by
 ``tests/statistics/inference/test_resolution.py``.
 """
 

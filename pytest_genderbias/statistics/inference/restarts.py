@@ -1,6 +1,6 @@
 """Comparison over restarts of a training: one checkpoint with several restarts, and several with several on crossed items.
 
-``docs/coverage-restarts.md`` has the measured coverage; a small version is recomputed by ``tests/statistics/inference/test_restarts.py``.
+``docs/evidence/coverage-restarts.md`` has the measured coverage; a small version is recomputed by ``tests/statistics/inference/test_restarts.py``.
 """
 
 from __future__ import annotations

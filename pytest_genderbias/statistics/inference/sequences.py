@@ -5,7 +5,7 @@ confidence interval holds for a number of scores that was fixed beforehand; a co
 once, so that scoring may stop after any batch.
 
 The method is betting: Waudby-Smith and Ramdas 2024, Estimating means of bounded random variables by betting (JRSS B 86(1),
-section 5 without replacement), and 2020, Confidence sequences for sampling without replacement (NeurIPS). ``docs/coverage-sequences.md``
+section 5 without replacement), and 2020, Confidence sequences for sampling without replacement (NeurIPS). ``docs/evidence/coverage-sequences.md``
 has measured coverage and power; ``tests/statistics/inference/test_sequences.py`` recomputes a small version.
 """
 
@@ -119,7 +119,7 @@ def wealth(scores: ArrayLike, population: int, level: float = 0.95) -> Callable[
 
     with s^2_{t-1} = (1/4 + sum (x_i - mean_i)^2) / t over the draws before, mean_i = (1/2 + S_i) / (i + 1). The last factor is
     by how much m_t moves for a step of m. The papers have one gambler, who bets in proportion to 1 / sqrt(t log(1 + t)); where
-    the limit is near, a stake divided among horizons needs about half of his scores (``docs/coverage-sequences.md``).
+    the limit is near, a stake divided among horizons needs about half of his scores (``docs/evidence/coverage-sequences.md``).
 
     No bet depends on m but through c / m_t, so that wealth never rises with m: m_t rises with m, and both 1 + l (x - m_t) and,
     where c / m_t < l, 1 - c + c x / m_t fall with m_t for x >= 0. Whatever is rejected as a mean, all that is lower is.

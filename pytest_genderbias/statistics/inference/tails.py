@@ -1,6 +1,6 @@
 """The tail of a paired comparison: p values below 1 %, which families of gates need, and what makes them doubtful.
 
-``docs/coverage-tails.md`` has the measured shares; ``tests/statistics/inference/test_tails.py`` recomputes a small part.
+``docs/evidence/coverage-tails.md`` has the measured shares; ``tests/statistics/inference/test_tails.py`` recomputes a small part.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Errors of a statistic whose items are crossed with templates, both of which are samples.
 
 A suite puts the same occupations into the same few templates. Other occupations would give another value, and so would other templates.
-``docs/coverage-two-way.md`` has the measured coverage; a small version is recomputed by ``tests/statistics/inference/test_two_way.py``.
+``docs/evidence/coverage-two-way.md`` has the measured coverage; a small version is recomputed by ``tests/statistics/inference/test_two_way.py``.
 """
 
 from __future__ import annotations

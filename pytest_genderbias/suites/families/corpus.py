@@ -343,7 +343,7 @@ def _take_beta(
 
 def _take_perplexity(figures: SummaryBuilder, answer: Answer | None, is_generated: bool) -> list[str]:
     if answer is None:
-        where = f"name a text with the option evaluation, or {_EVALUATION} with --bias-data (docs/data.md)"
+        where = f"name a text with the option evaluation, or {_EVALUATION} with --bias-data (docs/reference/data.md)"
         figures.miss(where if is_generated else "only language models have a perplexity", "perplexity")
         return []
     log_probability, tokens = answer.in_order().T

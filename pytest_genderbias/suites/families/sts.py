@@ -341,7 +341,9 @@ def _template(text: str) -> Template:
 
 def _take_accuracy(figures: SummaryBuilder, answer: Answer | None) -> None:
     if answer is None:
-        figures.miss("the STS-B dev set is missing: name its folder with --bias-data (docs/data.md)", "accuracy")
+        figures.miss(
+            "the STS-B dev set is missing: name its folder with --bias-data (docs/reference/data.md)", "accuracy"
+        )
         return
     gold, similarity = answer.cases.facts["gold"], answer.in_order()[:, 0]
     figures.take(

@@ -192,7 +192,7 @@ def test_the_interval_moves_with_the_scale_and_the_origin(seed, groups, scale, s
 
 # Coverage
 
-#: Coverage measured with 2,000 runs (docs/coverage.md) for items of equal size.
+#: Coverage measured with 2,000 runs (docs/evidence/coverage.md) for items of equal size.
 MEASURED = {
     normal: {17: 0.950, 32: 0.946, 64: 0.962, 164: 0.962},
     absolute_normal: {17: 0.955, 32: 0.965, 64: 0.969, 164: 0.959},
@@ -235,7 +235,7 @@ def test_the_simulation_knows_the_truth():
 
 def documented(root):
     """Return the rows of the table in the documentation."""
-    text = (root / "docs" / "coverage.md").read_text(encoding="utf-8")
+    text = (root / "docs" / "evidence" / "coverage.md").read_text(encoding="utf-8")
     return [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ") and line[2].isdigit()]
 
 

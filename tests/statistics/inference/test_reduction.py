@@ -265,7 +265,7 @@ def test_a_bound_that_is_not_there_is_not_found():
 
 @pytest.mark.parametrize("draw", [normal, skewed])
 def test_an_ineffective_mitigation_is_seldom_called_reduced(draw):
-    """5 % are allowed, and three errors more; a long tail of the changes themselves takes more (docs/mitigation-verdicts.md)."""
+    """5 % are allowed, and three errors more; a long tail of the changes themselves takes more (docs/evidence/mitigation-verdicts.md)."""
     for n in ITEMS:
         reduced, *_ = of_items(draw, 0.0, n, 0.3, 40)
         assert reduced <= 0.05

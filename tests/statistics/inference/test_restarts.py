@@ -191,7 +191,7 @@ def test_bounds_over_restarts_alone_miss_other_units() -> None:
     assert wrong[1] < 20
 
 
-# Small versions of the tables of docs/coverage-restarts.md
+# Small versions of the tables of docs/evidence/coverage-restarts.md
 
 
 @pytest.mark.parametrize("k", [3, 5, 10])

@@ -267,7 +267,7 @@ def test_the_estimate_falls_with_the_distance_and_is_right_within_a_factor():
     assert 0.4 < np.median(ratios) < 2.5
 
 
-# Coverage and power, a small version of docs/coverage-sequences.md
+# Coverage and power, a small version of docs/evidence/coverage-sequences.md
 
 SMALL_RUNS = 400
 

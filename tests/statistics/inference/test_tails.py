@@ -56,7 +56,7 @@ def test_a_gate_has_the_p_values_of_the_simulation():
 
 
 def test_few_items_with_a_long_tail_are_called_worse_less_often():
-    """Ten times as often as they should, by Student's t; a small part of docs/coverage-tails.md."""
+    """Ten times as often as they should, by Student's t; a small part of docs/evidence/coverage-tails.md."""
     student, boot, gate = shares(POPULATIONS["exponential, tail better"], 12, 4000, 999)
     assert student > 0.02 and boot > 0.004
     assert gate < 0.7 * boot

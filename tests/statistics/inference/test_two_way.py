@@ -140,7 +140,7 @@ def test_the_order_of_items_and_templates_does_not_matter() -> None:
 
 
 def test_bounds_hold_where_those_over_items_do_not() -> None:
-    """A small version of docs/coverage-two-way.md: the share of intervals that miss a mean of 0."""
+    """A small version of docs/evidence/coverage-two-way.md: the share of intervals that miss a mean of 0."""
     rng = np.random.default_rng(7)
     missed = np.zeros(2)
     for _ in range(250):

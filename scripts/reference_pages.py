@@ -1,0 +1,171 @@
+"""Reference tables and pages of the documentation, made from code: what a page names as ``<!-- generated: NAME -->``, and a page a suite.
+
+``scripts/docs_hooks.py`` puts them into the site while ``mkdocs build`` makes it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from pytest_genderbias import errors
+from pytest_genderbias.errors import BiasError
+from pytest_genderbias.plugin.flags import Switch, ValueFlag
+from pytest_genderbias.plugin.options import FLAGS
+from pytest_genderbias.suites.options import Option
+from pytest_genderbias.suites.registry import FAMILIES
+from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
+from pytest_genderbias.text import packaged
+from pytest_genderbias.text.printable import escape
+
+_HEAD = ("suite", "family", "title", "source", "licence", "language", "note")
+
+
+def rows(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Return a table in markdown. The cells are markdown."""
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *lines))
+
+
+def flags() -> str:
+    """Return the table of all flags, in the order of ``pytest --help``."""
+    return rows(
+        ("flag", "ini key", "default", "what it does"),
+        (
+            (
+                f"`{flag.name}{'' if isinstance(flag, Switch) else f' {flag.metavar}'}`".replace("|", "\\|"),
+                f"`{flag.ini_key}`" if flag.has_ini else "-",
+                _default(flag),
+                _sentence(escape(flag.help)),
+            )
+            for flag in FLAGS.values()
+        ),
+    )
+
+
+def _default(flag: object) -> str:
+    if not isinstance(flag, ValueFlag):
+        return "-"
+    if callable(flag.default):
+        return "in the user's cache folder"
+    return f"`{flag.default}`" if flag.default else "-"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:].rstrip('.')}."
+
+
+def exceptions() -> str:
+    """Return the table of the errors that the package raises, with the builtin class that catches each."""
+    kinds = [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, BiasError)]
+    return rows(
+        ("error", "is also", "when"),
+        (
+            (
+                f"`{kind.__name__}`",
+                ", ".join(
+                    f"`{base.__name__}`" for base in kind.__bases__ if base is not BiasError and base is not Exception
+                )
+                or "-",
+                _first_paragraph(kind.__doc__ or ""),
+            )
+            for kind in kinds
+        ),
+    )
+
+
+def _first_paragraph(text: str) -> str:
+    return " ".join(inspect.cleandoc(text).partition("\n\n")[0].split()).replace("``", "`")
+
+
+def suite_table() -> str:
+    """Return the table of the packaged suites, with links to their pages."""
+    return rows(
+        ("suite", "title", "model", "main statistic"),
+        (
+            (
+                f"[`{suite.name}`]({suite.name}.md)",
+                escape(suite.title),
+                escape(suite.family.needs),
+                f"`{suite.main_statistic}`",
+            )
+            for suite in map(load_suite, suite_names())
+        ),
+    )
+
+
+def family_options() -> str:
+    """Return the options of each family."""
+    return "\n\n".join(
+        f"### `{name}`\n\n{_options(FAMILIES[name].options)}" for name in sorted(FAMILIES) if FAMILIES[name].options
+    )
+
+
+def family_keys() -> str:
+    """Return the table of the keys of each family, as ``fixtures/README.md`` has it."""
+    text = (packaged.folder("fixtures") / "README.md").read_text(encoding="utf-8")
+    return re.search(r"^\| family \| keys .*?(?=\n\n)", text, flags=re.DOTALL | re.MULTILINE)[0]  # type: ignore[index]
+
+
+def _options(options: Mapping[str, Option]) -> str:
+    return rows(
+        ("option", "default", "values", "what it does"),
+        (
+            (f"`{name}`", f"`{option.default}`", escape(option.expected), escape(option.meaning))
+            for name, option in options.items()
+        ),
+    )
+
+
+def suite_page(name: str) -> str:
+    """Return the page of a packaged suite."""
+    suite = load_suite(name)
+    family = suite.family
+    parts = [
+        f"# {name}",
+        f"*{escape(suite.title)}*",
+        rows(
+            ("", ""),
+            (
+                ("model", escape(family.needs)),
+                ("family", f"`{family.name}`"),
+                ("source", escape(suite.source)),
+                ("language", escape(suite.language)),
+                ("licence", escape(suite.licence)),
+                ("null control", escape(family.null_control or f"none: {family.no_null_control}")),
+            ),
+        ),
+        "## Statistics",
+        _statistics(suite),
+        "## Options",
+        _options(family.options) if family.options else "It has none.",
+        "## Sentences and words",
+        f"The suite file, as it is packaged:\n\n```yaml\n{suite.path.read_text(encoding='utf-8').strip()}\n```",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _statistics(suite: Suite) -> str:
+    return rows(
+        ("statistic", "what it is", "worse", "neutral", "gates"),
+        (
+            (
+                f"`{name}`" + (" (main)" if name == suite.main_statistic else ""),
+                escape(statistic.meaning),
+                "on either side" if statistic.direction == "away" else statistic.direction,
+                f"{statistic.neutral:g}",
+                f"no: {escape(statistic.no_gate)}" if statistic.no_gate else "yes",
+            )
+            for name, statistic in suite.family.statistics.items()
+        ),
+    )
+
+
+#: What pages name in ``<!-- generated: NAME -->``.
+GENERATED: dict[str, Callable[[], str]] = {
+    "flags": flags,
+    "errors": exceptions,
+    "suites": suite_table,
+    "options of families": family_options,
+    "keys of families": family_keys,
+}

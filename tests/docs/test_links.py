@@ -1,0 +1,42 @@
+"""Every link of a page, in the documentation and beside it, leads to a file of the repository, and to a heading that it has."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [
+    path for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")) if path.is_file()
+]
+_LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]+))?\)")
+
+
+def prose(page: Path) -> str:
+    """Return the text of a page without its code."""
+    return re.sub(r"^(`{3,}).*?^\1|`[^`\n]+`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return what a link to a heading of a page may say."""
+    text = re.sub(r"^(`{3,}).*?^\1", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ +(.+?)\s*$", text, flags=re.MULTILINE)
+    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in headings}
+
+
+@pytest.mark.skipif(not (ROOT / "README.md").is_file(), reason="only the documentation is here, not what it links to")
+def test_every_link_leads_somewhere() -> None:
+    wrong, followed = [], 0
+    for page in PAGES:
+        for target, anchor in _LINK.findall(prose(page)):
+            followed += 1
+            path = (page.parent / target).resolve() if target else page
+            generated = path.parent.name == "suites" and path.parent.parent.name == "reference"
+            if not path.exists() and not generated:
+                wrong.append(f"{page.relative_to(ROOT)}: no {target}")
+            elif anchor and path.suffix == ".md" and path.exists() and anchor not in anchors(path):
+                wrong.append(f"{page.relative_to(ROOT)}: {target} has no heading #{anchor}")
+    assert not wrong
+    assert followed > 50
