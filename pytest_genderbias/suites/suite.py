@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from pytest_genderbias.errors import BiasError, DataFileError, UnknownNameError
+from pytest_genderbias.suites.about import SuiteAbout, read_own_words
 from pytest_genderbias.suites.family import AnyFamily
 from pytest_genderbias.suites.options import resolve_options
 from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml, refuse_unknown, take
 
-_HEAD = ("suite", "family", "title", "source", "licence", "language", "note", "options")
+_HEAD = ("suite", "family", "title", "source", "licence", "language", "note", "about", "options")
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Suite:
     body: Any  # each family has its own type of body
     defaults: Mapping[str, object]
     digest: str
+    about: SuiteAbout  #: the words of the family, or the suite's own where it has any
 
     @property
     def main_statistic(self) -> str:
@@ -99,6 +101,7 @@ def load_suite(name: str | Path) -> Suite:
         body,
         defaults,
         digest,
+        family.about.of_suite(head["source"], read_own_words(data)),
     )
 
 

@@ -1,0 +1,69 @@
+"""What a suite asks, in words: the texts that the terminal, the report, the model card and the docs take from one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pytest_genderbias.text.located_yaml import LocatedMap, refuse_unknown, take
+
+#: What a suite file may say of itself under ``about``, where the family's words do not fit.
+OWN_WORDS = ("question", "reads", "does_not_mean", "formula", "picture", "cost")
+
+
+@dataclass(frozen=True)
+class Criticism:
+    """What a publication holds against a measurement, or against measurements of its kind.
+
+    Attributes:
+        text: the point, in one or two sentences.
+        source: the publication: authors, year, title, venue.
+    """
+
+    text: str
+    source: str
+
+    def __str__(self) -> str:
+        """Return the point with its source."""
+        return f"{self.text} ({self.source})"
+
+
+@dataclass(frozen=True)
+class SuiteAbout:
+    """What a suite measures, in words: plain text without markup, for readers who have not seen the papers.
+
+    Attributes:
+        question: what the suite asks of a model, in two sentences.
+        reads: what the figure of the main statistic means: unit, neutral value and direction.
+        does_not_mean: what must not be read from the figure.
+        formula: definition of the main statistic, as plain text; a line break starts the next part of it.
+        picture: how to read the picture.
+        criticisms: what the literature says against it.
+        paper: the publication that defines it, with the section.
+        cost: what a measurement costs: forward passes, data, trainings.
+    """
+
+    question: str
+    reads: str
+    does_not_mean: str
+    formula: str
+    picture: str
+    criticisms: tuple[Criticism, ...]
+    paper: str
+    cost: str
+
+    def of_suite(self, source: str, own_words: dict[str, str]) -> SuiteAbout:
+        """Return the words of one suite of the family: its own where it has any, and its own source as the paper."""
+        changes: dict[str, Any] = {**own_words, "paper": source}
+        return replace(self, **changes)
+
+
+def read_own_words(data: LocatedMap) -> dict[str, str]:
+    """Read the key ``about`` of a suite file: the suite's own texts by name, empty where it has none.
+
+    Raises:
+        DataFileError: an unknown name, or something else than a text.
+    """
+    about = take(data, "about", LocatedMap, "the suite", default={})
+    refuse_unknown(about, OWN_WORDS, "'about' of a suite")
+    return {name: take(about, name, str, "'about' of a suite") for name in about}

@@ -1,0 +1,64 @@
+"""What the suites say of themselves: every family, and the words of a suite's own."""
+
+import re
+from dataclasses import asdict
+
+import pytest
+
+from pytest_genderbias import load_suite
+from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.suites.registry import FAMILIES
+from pytest_genderbias.text import packaged
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_every_family_says_what_it_asks(name):
+    about = FAMILIES[name].about
+    texts = {key: text for key, text in asdict(about).items() if key != "criticisms"}
+    assert all(text.strip() == text and len(text) > 40 for text in texts.values())
+    assert len(re.findall(r"[.?](?= |$)", about.question.replace(".'", "'"))) == 2, "two sentences"
+    assert about.question.count("?") == 1
+    assert not re.search(r"[<>]|\*\*|`|\\", about.question + about.reads + about.does_not_mean), "plain text"
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_every_criticism_names_author_year_title_and_venue(name):
+    criticisms = FAMILIES[name].about.criticisms
+    assert criticisms
+    for criticism in criticisms:
+        assert re.fullmatch(r".+ (19|20)\d\d, .+, [\w ,*]+", criticism.source), criticism.source
+        assert str(criticism) == f"{criticism.text} ({criticism.source})"
+
+
+def test_the_paper_is_the_source_of_the_suite():
+    suite = load_suite("weat-religion")
+    assert suite.about.paper == suite.source != suite.family.about.paper
+    assert suite.about.reads == suite.family.about.reads
+
+
+def own_suite(tmp_path, about):
+    text = packaged.locate("fixtures", "lm-occupation").read_text(encoding="utf-8")
+    path = tmp_path / "own.yaml"
+    path.write_text(text.replace("suite: lm-occupation", "suite: own") + about, encoding="utf-8")
+    return path
+
+
+def test_a_suite_of_ones_own_may_say_it_in_its_own_words(tmp_path):
+    plain, worded = load_suite(own_suite(tmp_path, "")), load_suite(own_suite(tmp_path, "about: {question: Why?}\n"))
+    assert worded.about.question == "Why?"
+    assert worded.about.reads == plain.about.reads
+    assert worded.digest == plain.digest, "words for the reader change no score"
+
+
+@pytest.mark.parametrize(
+    ("about", "message"),
+    [
+        ("about: {papers: none}\n", "unknown key 'papers'"),
+        ("about: {question: 3}\n", "'question' of 'about' of a suite should be a text"),
+        ("about: none\n", "'about' of the suite should be a mapping"),
+        ("about: {reads: ''}\n", "is empty"),
+    ],
+)
+def test_words_that_are_none_are_refused(tmp_path, about, message):
+    with pytest.raises(DataFileError, match=message):
+        load_suite(own_suite(tmp_path, about))
