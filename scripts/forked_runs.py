@@ -160,7 +160,18 @@ def _mitigate(folder: Path) -> int:
 
 def _mitigated(folder: Path) -> dict[str, str]:
     weights = {name: text for name, text in _files(folder / "runs").items() if name.endswith(".safetensors")}
-    return {"report.json": _read(folder / "report.json"), **weights}
+    return {"report.json": _read_report(folder / "report.json"), **weights}
+
+
+def _read_report(path: Path) -> str:
+    """Return a report without what differs from run to run: of the description of the run, only its exit status."""
+    if not (text := _read(path)):
+        return ""
+    try:
+        content = json.loads(text)
+    except ValueError:
+        return text
+    return json.dumps(content | {"run": {"exit_status": content["run"]["exit_status"]}})
 
 
 def _prepare_report(folder: Path) -> None:
@@ -184,7 +195,7 @@ def report_arguments(limit: int = 256) -> list[str]:
 
 
 def _reported(folder: Path) -> dict[str, str]:
-    return {"report.json": _read(folder / "report.json")}
+    return {"report.json": _read_report(folder / "report.json")}
 
 
 PLACES = {

@@ -235,7 +235,7 @@ def _is_kept(name: str, before: str, after: str, now: str) -> bool:
 
 def _is_interrupted(text: str) -> bool:
     try:
-        return int(json.loads(text)["exit_status"]) != 0
+        return int(json.loads(text)["run"]["exit_status"]) != 0
     except (ValueError, KeyError, TypeError):
         return False
 

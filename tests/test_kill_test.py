@@ -37,6 +37,9 @@ def foreign(text):
 def kept(name, *states):
     return kill_test._is_kept(name, *(json.dumps(state) if state else "" for state in states))
 
+def run(status, n=0):
+    return {"run": {"exit_status": status}, "n": n}
+
 old, new = ({"entries": {"a": value, "b": value}} for value in (1, 2))
 counted = []
 counter = kill_test.count_operations(folder, 2, lambda: counted.append("acted"))
@@ -54,11 +57,11 @@ print(json.dumps({
     ],
     "kept": [
         kept("books/m.json", old, new, old), kept("books/m.json", old, new, {"entries": {"a": 1, "b": 2}}),
-        kept("report.json", {"exit_status": 0}, {"exit_status": 0, "n": 1}, {"exit_status": 2}), kept("books/old.npz", "digest", "", ""),
+        kept("report.json", run(0), run(0, 1), run(2)), kept("books/old.npz", "digest", "", ""),
     ],
     "lost": [
         kept("books/m.json", old, new, {"entries": {"a": 1}}), kept("books/m.json", old, new, {"entries": {"a": 1, "b": 3}}), kept("books/m.json", old, new, ""),
-        kept("report.json", {"exit_status": 0}, {"exit_status": 0, "n": 1}, {"exit_status": 0, "n": 2}), kept("books/new.npz", "", "digest", "half"),
+        kept("report.json", run(0), run(0, 1), run(0, 2)), kept("books/new.npz", "", "digest", "half"),
     ],
     "counted": counted,
 }))

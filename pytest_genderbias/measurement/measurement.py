@@ -160,8 +160,7 @@ class Measurement(Displayed):
 
         Args:
             records: keep only this many of the worst records (of each slice); all by default.
-            arrays: whether the item statistics are included, as text. A report leaves them out, has ``None`` for NaN and infinities,
-                and cannot be read back.
+            arrays: whether the item statistics are included, as text. A report leaves them out, and has ``None`` for NaN and infinities.
         """
         content = self._plain(list(self.records) if records is None else self.worst(records), finite=not arrays)
         if not arrays:
@@ -176,11 +175,15 @@ class Measurement(Displayed):
     def from_dict(cls, data: object) -> Measurement:
         """Return the measurement that :meth:`to_dict` wrote. Tuples inside records and settings have become lists.
 
+        One that was written without item statistics has none.
+
         Raises:
             DataFileError: a key is missing, unknown or of another type, the schema is another, or parts do not belong to each other.
         """
         content = read_schema(data, SCHEMA, _WHERE)
         known = ("main", *_PLAIN_FIELDS, "records", "arrays", "sums")
+        if not {"arrays", "sums"} & content.keys():
+            content |= {"arrays": pack_arrays({}), "sums": pack_arrays(SumsByStatistic({}).to_arrays())}
         if content.keys() != set(known):
             wrong = sorted(content.keys() ^ set(known))
             raise DataFileError(

@@ -39,6 +39,7 @@ from pytest_genderbias.plugin.options import (
     taken_for_test_path,
 )
 from pytest_genderbias.plugin.outcomes import attach, explain_timeout, forget, measures, running
+from pytest_genderbias.plugin.outputs import check_outputs
 from pytest_genderbias.plugin.runs import keep_runs
 from pytest_genderbias.plugin.unjudged import GateKeeper
 
@@ -65,6 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Read all settings, so that a wrong one is a usage error of one line."""
     config.addinivalue_line("markers", HELP)
     config.stash[SETTINGS] = read_settings(config)
+    check_outputs(config.stash[SETTINGS])
     keep_cache(config)
     keep_runs(config)
     config.stash[_LEDGER] = Ledger(config)

@@ -5,6 +5,7 @@ It runs in the controller; a worker of xdist only sends what it collected.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.items.base import PACKAGED
 from pytest_genderbias.plugin.options import FLAGS, SETTINGS
 from pytest_genderbias.plugin.outcomes import ATTRIBUTE, book_of, may_measure, measures
+from pytest_genderbias.plugin.outputs import needs_report, write_outputs
 from pytest_genderbias.plugin.reasons import OTHER_MODELS, Unjudged
 from pytest_genderbias.plugin.run_failures import count_failures
 from pytest_genderbias.plugin.workers import WorkerNode, output_of, send_user_arguments, worker_output
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from pytest_genderbias.measurement.variance import ValueVariance
     from pytest_genderbias.plugin.acceptance import Proposals
     from pytest_genderbias.plugin.reported import ReportedOutcome
+    from pytest_genderbias.reports.pictures import Picture
+    from pytest_genderbias.reports.run_report import RunReport
 
 
 _COMPLETE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
@@ -52,7 +56,9 @@ class Ledger:
         self._settled: dict[BookKey, set[str]] = {}  # node ids of tests that asked for all their entries
         self._unclear: set[str] = set()  # modules with a test that may use an entry, but did not get that far
         self._partial = False  # a test was deselected, or a worker died: an entry that was not judged may still be used
+        self._pictures: list[Picture] = []
         self._messages = Messages()
+        self._start = time.perf_counter()
 
     # Collection.
 
@@ -86,6 +92,7 @@ class Ledger:
         for measurement in outcome.measurements:
             if not any(_same_subject(measurement, other) and measurement == other for other in self._measurements):
                 self._measurements.append(measurement)
+        self._pictures += [picture for picture in outcome.pictures if picture not in self._pictures]
         self._judged[node_id] = outcome.judgements
         self._collect_baselines(outcome, node_id)
         key = BookKey(outcome.model, outcome.module)
@@ -134,7 +141,7 @@ class Ledger:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Compare the models, write baselines and the JSON report, and report unused entries."""
+        """Compare the models, write baselines and the files of the run, and report unused entries."""
         output = worker_output(self._config)
         if output is not None:
             collected = [[*key, sorted(node_ids)] for key, node_ids in self._all_collected().items()]
@@ -158,8 +165,7 @@ class Ledger:
             store_plans(self._settings.baseline, [settled.judgement for settled in self._judgements], self._messages)
         if self._messages.failures:
             _fail(session)
-        if self._settings.json is not None:
-            self._write_json(self._settings.json, session)
+        self._write_outputs(session)
 
     def _check_that_something_ran(self, exitstatus: int) -> None:
         """Say what to type if a model is named and nothing measures it; fail the run if all its gates are for other models."""
@@ -232,25 +238,32 @@ class Ledger:
 
         return all_variances(self._measurements) if self._settings.variance else []
 
-    def _write_json(self, path: Path, session: pytest.Session) -> None:
-        from pytest_genderbias.reports.json_report import write_json
-
-        exit_status = int(session.exitstatus)
-        try:
-            write_json(
-                path, self._measurements, self._judgements, exit_status, self._comparisons, self._not_compared, self._not_judged(),
-                self._variances(),
-            )  # fmt: skip
-        except OSError as error:
-            self._messages.fail(f"--bias-json: {path} cannot be written: {error.strerror or error}")
+    def _write_outputs(self, session: pytest.Session) -> None:
+        """Write the files that flags ask for. One that cannot be written fails the run, and the others are written."""
+        if not needs_report(self._settings):
+            return
+        trouble = write_outputs(self._make_report(session), self._settings)
+        for message in trouble:
+            self._messages.fail(message)
+        if trouble:
             _fail(session)
 
-    def _not_judged(self) -> list[dict[str, str]]:
-        """Return the tests that were skipped because they could not judge, as plain JSON values."""
-        return [
-            {"test": node_id, "model": model, "why": test.kind, "reason": test.reason}
-            for node_id, (model, test) in self._unjudged.items()
-        ]
+    def _make_report(self, session: pytest.Session) -> RunReport:
+        from pytest_genderbias.plugin.run_info import run_info
+        from pytest_genderbias.reports.run_report import NotJudged, RunReport
+
+        seconds = time.perf_counter() - self._start
+        return RunReport(
+            run_info(self._config, int(session.exitstatus), seconds),
+            tuple(self._measurements),
+            tuple(self._judgements),
+            tuple(self._comparisons),
+            tuple(self._not_compared),
+            tuple(NotJudged(test, model, why.kind, why.reason) for test, (model, why) in self._unjudged.items()),
+            tuple(self._variances()),
+            tuple(self._pictures),
+            tuple(self._messages.failures),
+        )
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         """Print tables, notes, and messages on baselines, and count what fails the run beside its tests."""

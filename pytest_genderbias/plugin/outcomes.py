@@ -19,6 +19,7 @@ from pytest_genderbias.plugin.books import BookKey
 from pytest_genderbias.plugin.items.base import BiasItem, node_id, uses_fixture
 from pytest_genderbias.plugin.markers import gate_marker
 from pytest_genderbias.plugin.options import SETTINGS
+from pytest_genderbias.plugin.outputs import needs_report
 from pytest_genderbias.plugin.planning import planning_of
 from pytest_genderbias.plugin.reasons import Unjudged
 from pytest_genderbias.plugin.update_command import update_command
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.plugin.reported import ProposedEntry
+    from pytest_genderbias.reports.pictures import Picture
 
 _REPORTED_RECORDS = 10  #: worst records of a measurement that go into the JSON report
 ATTRIBUTE = "genderbias"  #: attribute of a test report
@@ -297,6 +299,7 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
         refused=frozenset(outcome.baseline.refused if outcome.baseline else ()),
         entries=_proposed_entries(outcome) if settings.update != "no" else {},
         unjudged=outcome.unjudged,
+        pictures=_pictures(outcome.measurements) if needs_report(settings) else (),
     )
     setattr(report, ATTRIBUTE, reported.to_dict())
 
@@ -342,6 +345,12 @@ def _shortened(measurement: Measurement, with_items: bool) -> Measurement:
 
     short = replace(measurement, records=measurement.worst(_REPORTED_RECORDS))
     return short if with_items else replace(short, items={}, sums=SumsByStatistic({}))
+
+
+def _pictures(measurements: Iterable[Measurement]) -> tuple[Picture, ...]:
+    from pytest_genderbias.reports.pictures import pictures_of
+
+    return tuple(picture for measurement in measurements for picture in pictures_of(measurement))
 
 
 def _proposed_entries(outcome: ItemOutcome) -> dict[str, ProposedEntry]:

@@ -12,6 +12,7 @@ from pytest_genderbias.gates.judgement import AcceptedValue, SettledJudgement
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import read_dataclass, read_mapping, read_schema, read_value
 from pytest_genderbias.plugin.reasons import Unjudged
+from pytest_genderbias.reports.pictures import Picture
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.strict_json import check_depth
 
@@ -80,6 +81,7 @@ class ReportedOutcome:
         refused: names of the entries with a worse value and no reason.
         entries: the entries that the test would store, by name.
         unjudged: why the test did not judge, if it was skipped for that.
+        pictures: of the measurements, if a file of the run shows them.
     """
 
     module: str
@@ -91,6 +93,7 @@ class ReportedOutcome:
     refused: frozenset[str] = frozenset()
     entries: Mapping[str, ProposedEntry] = field(default_factory=dict)
     unjudged: Unjudged | None = None
+    pictures: tuple[Picture, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON values, which :meth:`from_dict` reads."""
@@ -105,6 +108,7 @@ class ReportedOutcome:
             "refused": sorted(self.refused),
             "entries": {name: entry.to_dict() for name, entry in self.entries.items()},
             "unjudged": None if self.unjudged is None else dict(vars(self.unjudged)),
+            "pictures": [picture.to_dict() for picture in self.pictures],
         }
 
     @classmethod
@@ -128,11 +132,12 @@ class ReportedOutcome:
             frozenset(map(str, _list(content["refused"]))),
             {name: ProposedEntry.from_dict(entry) for name, entry in read_mapping(content["entries"], _WHERE).items()},
             None if content["unjudged"] is None else read_dataclass(Unjudged, content["unjudged"], _WHERE),
+            tuple(Picture.from_dict(picture) for picture in _list(content["pictures"])),
         )
 
 
 _KEYS = frozenset(
-    ("module", "model", "settled", "measurements", "judgements", "used", "refused", "entries", "unjudged")
+    ("module", "model", "settled", "measurements", "judgements", "used", "refused", "entries", "unjudged", "pictures")
 )  # fmt: skip
 
 

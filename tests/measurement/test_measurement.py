@@ -19,6 +19,7 @@ from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.family import Family
 from pytest_genderbias.suites.summary import Summary
 
@@ -133,8 +134,12 @@ def test_fewer_records_and_no_arrays_make_a_report(small: Measurement) -> None:
     report = replace(small, records=[{"x": float("nan"), "y": np.float32(0.5)}]).to_dict(arrays=False)
     assert report["records"] == [{"x": None, "y": 0.5}]
     assert report.keys() == small.to_dict().keys() - {"arrays", "sums"}
-    with pytest.raises(DataFileError, match="missing or unknown: arrays, sums"):
-        Measurement.from_dict(report)
+    read = Measurement.from_dict(report)
+    assert (read.to_dict(arrays=False), read.items) == (report, {})
+    with pytest.raises(UndefinedError):
+        read.item_sums(read.main)
+    with pytest.raises(DataFileError, match="missing or unknown: sums"):
+        Measurement.from_dict({key: value for key, value in small.to_dict().items() if key != "sums"})
 
 
 def test_an_array_of_objects_is_refused_and_not_pickled(small: Measurement) -> None:

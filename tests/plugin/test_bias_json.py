@@ -9,13 +9,18 @@ from pathlib import Path
 import pytest
 from support.small_projects import GATES, model
 
+from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.plugin.options import FLAGS, Settings
+from pytest_genderbias.plugin.outputs import Output, write_outputs
+from pytest_genderbias.reports.run_report import RunInfo, RunReport, read_report
+
 
 def test_json_and_junit_hold_the_figures(project: pytest.Pytester) -> None:
     project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit=0.99))
     result = project.runpytest(model(project, "good"), "--bias-json=out/report.json", "--junitxml=junit.xml")
     result.assert_outcomes(passed=1, failed=2)
     report = json.loads(project.path.joinpath("out/report.json").read_text())
-    assert report["exit_status"] == 1
+    assert report["run"]["exit_status"] == 1
     measured = {m["n"]: m for m in report["measurements"]}
     assert measured[264]["values"]["threshold_0.5"] == 1.0
     assert measured[64]["values"]["net_neutral"] == pytest.approx(0.9)
@@ -34,3 +39,46 @@ def test_a_device_is_not_replaced_and_a_report_that_cannot_be_written_fails_the_
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["--bias-json: /dev/full cannot be written: No space left on device"])
     assert Path("/dev/full").is_char_device()
+
+
+def test_the_file_is_read_back_as_it_was_written(project: pytest.Pytester) -> None:
+    project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit=0.99))
+    project.runpytest(model(project, "good"), "--bias-json=report.json").assert_outcomes(passed=1, failed=2)
+    path = project.path / "report.json"
+    report = read_report(path)
+    assert report.to_dict() == json.loads(path.read_text())
+    assert [m.name for m in report.run.models] == ["m"]
+    assert "--bias-json=report.json" in report.run.arguments
+    assert {m.suite for m in report.measurements} == {"tiny-nli"}
+    assert [j.judgement.verdict for j in report.judgements if j.failed] == ["over the limit"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"schema": 1}', "an earlier version of pytest-genderbias wrote this report"),
+        ('{"schema": 2, "run": {}}', "expected the keys comparisons, failures"),
+        ("[]", "expected a mapping, got []"),
+        ("{", "not valid JSON"),
+    ],
+)
+def test_a_file_that_is_no_report_is_refused_in_one_line(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(content)
+    with pytest.raises(DataFileError, match=r"report\.json") as caught:
+        read_report(path)
+    assert message in str(caught.value)
+
+
+def test_other_files_are_written_though_one_cannot_be(tmp_path: Path) -> None:
+    report = RunReport(RunInfo("2026-11-22T10:00:00+00:00", "0"))
+    broken, whole = Output("json", "json_report:write_json"), Output("runs", "json_report:write_json")
+    settings = Settings(**dict.fromkeys(FLAGS) | {"json": tmp_path, "runs": tmp_path / "whole.json"})  # type: ignore[arg-type]
+    [trouble] = write_outputs(report, settings, (broken, whole))
+    assert trouble.startswith(f"--bias-json: {tmp_path} cannot be written")
+    assert read_report(tmp_path / "whole.json") == report
+
+
+def test_a_missing_package_is_named_before_the_run() -> None:
+    output = Output("json", "json_report:write_json", needs=("json", "no_such_package"), extra="report")
+    assert output.missing_packages() == ["no_such_package"]

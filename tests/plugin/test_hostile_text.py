@@ -16,6 +16,7 @@ from pytest_genderbias.gates.assertions import GateWarning
 from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.reports.json_report import write_json
+from pytest_genderbias.reports.run_report import RunInfo, RunReport
 from pytest_genderbias.reports.table import make_table
 
 #: Markup, escape codes of 7 and 8 bits, a carriage return, bidirectional controls, the end of CDATA, a noncharacter.
@@ -128,6 +129,6 @@ def test_a_measurement_is_shown_escaped(tmp_path) -> None:
     settled = SettledJudgement(judgement, "passed", WORST)
     refuse_obeyed(make_table([measurement], [settled]))
     assert "<b" not in make_table([measurement], [settled])
-    write_json(tmp_path / "out.json", [measurement], [settled], 0)
+    write_json(RunReport(RunInfo("2026-11-22T10:00:00+00:00", "0"), (measurement,), (settled,)), tmp_path / "out.json")
     report = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert (report["measurements"][0]["model"], report["measurements"][0]["notes"]) == (WORST, [WORST])

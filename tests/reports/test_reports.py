@@ -11,6 +11,7 @@ from pytest_genderbias.gates.judgement import AcceptedValue, Judgement, SettledJ
 from pytest_genderbias.reports.comparison import comparison_notes, make_comparison_table
 from pytest_genderbias.reports.json_report import write_json
 from pytest_genderbias.reports.reduction import make_reduction_table
+from pytest_genderbias.reports.run_report import RunInfo, RunReport
 from pytest_genderbias.reports.table import make_table
 from pytest_genderbias.statistics.inference.intervals import Interval
 
@@ -96,11 +97,15 @@ def test_the_json_file_holds_what_was_recorded(tmp_path: Path) -> None:
     accepted = AcceptedValue("t", "2026-01-01", float("inf"), 0.5, "why")
     judgement = replace(JUDGEMENT, accepted=(accepted,), facts={"before": float("nan")})
     rows = [Comparison("s", "t", True, "a", "b", 1.0, None, None, better="no value")]
-    write_json(tmp_path / "r.json", [], [SettledJudgement(judgement, "failed")], 1, rows, [LeftOut("s", ("a",), "why")])
+    settled_one, left_out = SettledJudgement(judgement, "failed"), LeftOut("s", ("a",), "why")
+    info = RunInfo("2026-11-22T10:00:00+00:00", "0", exit_status=1)
+    write_json(
+        RunReport(info, (), (settled_one,), comparisons=tuple(rows), not_compared=(left_out,)), tmp_path / "r.json"
+    )
     report = json.loads((tmp_path / "r.json").read_text())
     [written] = report["judgements"]
     assert (written["failed"], written["outcome"], written["verdict"]) == (True, "failed", "inconclusive")
     assert written["accepted"] == [{"statistic": "t", "date": "2026-01-01", "old": None, "new": 0.5, "reason": "why"}]
     assert written["facts"] == {"before": None}
-    assert (report["exit_status"], report["comparisons"][0]["better"]) == (1, "no value")
+    assert (report["run"]["exit_status"], report["comparisons"][0]["better"]) == (1, "no value")
     assert report["not_compared"][0]["models"] == ["a"]

@@ -87,7 +87,7 @@ def judge(
     run = project.runpytest_subprocess if apart else project.runpytest
     result = run("-p", "no:cacheprovider", "--bias-json=report.json", *arguments)
     report = json.loads(project.path.joinpath("report.json").read_text())
-    assert report["exit_status"] == result.ret
+    assert report["run"]["exit_status"] == result.ret
     verdicts = {(j["model"], j["suite"], j["statistic"], j["bound"]): j["verdict"] for j in report["judgements"]}
     assert len(verdicts) == len(report["judgements"])
     return result, verdicts, report["measurements"]

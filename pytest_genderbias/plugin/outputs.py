@@ -1,0 +1,101 @@
+"""The files that a run writes at its end: one entry of ``OUTPUTS`` for each flag that names one.
+
+To add a file, add a field to :class:`~pytest_genderbias.plugin.options.Settings`, a function ``write(report, path)`` to the room
+``reports``, and a line here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_genderbias.errors import BiasError, WriteError
+from pytest_genderbias.escaping import printable
+
+if TYPE_CHECKING:
+    from pytest_genderbias.plugin.options import Settings
+    from pytest_genderbias.reports.run_report import RunReport
+
+
+@dataclass(frozen=True)
+class Output:
+    """A file, or a folder of files, that a run writes at its end.
+
+    Attributes:
+        field: of the settings; it holds the path, and is ``None`` without the flag.
+        writer: module of the room ``reports`` and function; it takes a report and a path. Its module is imported when it writes.
+        needs: packages that the writer imports and that do not come with the plugin.
+        extra: of this package, which installs them.
+    """
+
+    field: str
+    writer: str
+    needs: tuple[str, ...] = ()
+    extra: str = ""
+
+    @property
+    def flag(self) -> str:
+        """The name of the flag."""
+        return f"--bias-{self.field.replace('_', '-')}"
+
+    def path(self, settings: Settings) -> Path | None:
+        """Return where a run writes it; ``None`` without the flag."""
+        path = vars(settings)[self.field]
+        assert path is None or isinstance(path, Path)
+        return path
+
+    def missing_packages(self) -> list[str]:
+        """Return the packages that are not installed."""
+        return [package for package in self.needs if find_spec(package) is None]
+
+    def write(self, report: RunReport, path: Path) -> None:
+        """Write it.
+
+        Raises:
+            OSError: it cannot be written.
+            BiasError: what is there cannot be changed.
+        """
+        module, _, function = self.writer.partition(":")
+        getattr(import_module(f"pytest_genderbias.reports.{module}"), function)(report, path)
+
+
+OUTPUTS = (Output("json", "json_report:write_json"),)
+
+
+def needs_report(settings: Settings) -> bool:
+    """Return whether a flag asks for a file."""
+    return any(output.path(settings) is not None for output in OUTPUTS)
+
+
+def check_outputs(settings: Settings) -> None:
+    """Raise a usage error before the run if a package is missing that writes one of its files."""
+    for output in OUTPUTS:
+        if output.path(settings) is not None and (missing := output.missing_packages()):
+            raise pytest.UsageError(
+                f"{output.flag}: needs {' and '.join(missing)}; install with: pip install 'pytest-genderbias[{output.extra}]'"
+            )
+
+
+def write_outputs(report: RunReport, settings: Settings, outputs: Iterable[Output] = OUTPUTS) -> list[str]:
+    """Write all files that flags ask for, and return what went wrong, a line each."""
+    return list(_troubles(report, settings, outputs))
+
+
+def _troubles(report: RunReport, settings: Settings, outputs: Iterable[Output]) -> Iterator[str]:
+    for output in outputs:
+        path = output.path(settings)
+        if path is None:
+            continue
+        try:
+            output.write(report, path)
+        except BiasError as error:
+            plain = f"{path} cannot be written: {error.strerror}" if isinstance(error, WriteError) else str(error)
+            yield printable(f"{output.flag}: {plain}")
+        except OSError as error:
+            yield printable(f"{output.flag}: {path} cannot be written: {error.strerror or error}")

@@ -1,0 +1,185 @@
+"""``RunReport``: everything that a run measured and judged, as plain data. Every file that a run writes is made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.gates.comparison import Comparison, LeftOut
+from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_mapping, read_schema
+from pytest_genderbias.measurement.variance import ValueVariance
+from pytest_genderbias.reports.pictures import Picture
+from pytest_genderbias.text.plain_files import read_whole
+from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.strict_json import parse_json
+
+SCHEMA = 2  #: of :meth:`RunReport.to_dict`; files of schema 1 had no ``run``, and no way back
+_WHERE = "report"
+_LARGEST = 2**28  #: bytes of a file
+_BOUNDS = {"low": float("-inf"), "high": float("inf")}  #: what a bound is that JSON has no number for
+
+
+@dataclass(frozen=True)
+class ReportedModel:
+    """A model of the run: its name in tables and baselines, and the SPEC that was typed."""
+
+    name: str
+    spec: str
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """When, with what and on which code a run was made.
+
+    Attributes:
+        date: when it ended, in ISO format with its offset from UTC, to the second.
+        version: of pytest-genderbias.
+        arguments: the arguments that the user gave pytest.
+        models: the models of the run, in the order of the flags.
+        commit: hash of the project's commit; empty outside a Git repository.
+        modified: whether files of the project differed from that commit.
+        settings: seed, number format, device and largest number of cases.
+        versions: of Python and of the packages that a score can depend on.
+        baselines: folder of the baselines, relative to the project where it lies inside.
+        exit_status: of pytest.
+        seconds: how long the run took.
+    """
+
+    date: str
+    version: str
+    arguments: tuple[str, ...] = ()
+    models: tuple[ReportedModel, ...] = ()
+    commit: str = ""
+    modified: bool = False
+    settings: Mapping[str, object] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    baselines: str = ""
+    exit_status: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class NotJudged:
+    """A test that did not judge.
+
+    Attributes:
+        test: its id.
+        model: name of the model; empty if the run has none for it.
+        why: kind of the reason: ``no model``, ``other models`` or ``inapplicable``.
+        reason: in words.
+    """
+
+    test: str
+    model: str
+    why: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """Everything that a run measured and judged.
+
+    Measurements have the worst records of each slice, and no item statistics.
+
+    Attributes:
+        run: when, with what and on which code.
+        measurements: each once, in the order of the tests.
+        judgements: after the policy of the run, in the order of the tests.
+        comparisons: between models, with ``--bias-compare``.
+        not_compared: suites that could not be compared.
+        not_judged: tests that were skipped since they could not judge.
+        variances: sources of variance, with ``--bias-variance``.
+        pictures: of the measurements.
+        failures: what failed the run beside its tests, in words.
+    """
+
+    run: RunInfo
+    measurements: tuple[Measurement, ...] = ()
+    judgements: tuple[SettledJudgement, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    not_compared: tuple[LeftOut, ...] = ()
+    not_judged: tuple[NotJudged, ...] = ()
+    variances: tuple[ValueVariance, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    failures: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain JSON values, which :meth:`from_dict` reads. NaN and infinities become ``None``."""
+        return {
+            "schema": SCHEMA,
+            "run": as_plain(self.run, finite=True),
+            "measurements": [measurement.to_dict(arrays=False) for measurement in self.measurements],
+            "judgements": [judgement.to_dict(finite=True) for judgement in self.judgements],
+            "comparisons": [comparison.to_dict(finite=True) for comparison in self.comparisons],
+            "not_compared": [suite.to_dict() for suite in self.not_compared],
+            "not_judged": [as_plain(test) for test in self.not_judged],
+            "variance": [variance.to_dict(finite=True) for variance in self.variances],
+            "pictures": [picture.to_dict(finite=True) for picture in self.pictures],
+            "failures": list(self.failures),
+        }
+
+    @classmethod
+    def from_dict(cls, data: object, where: str = _WHERE) -> RunReport:
+        """Return what :meth:`to_dict` wrote.
+
+        Args:
+            data: plain JSON values.
+            where: what is read, a file; it begins every message.
+
+        Raises:
+            DataFileError: a key is missing, unknown or of another type, or the schema is another.
+        """
+        content = read_schema(_with_open_bounds(from_plain(data, where)), SCHEMA, where)
+        known = set(cls(RunInfo("", "")).to_dict()) - {"schema"}
+        if wrong := sorted(content.keys() ^ known):
+            raise DataFileError(
+                f"{where}: expected the keys {', '.join(sorted(known))}; missing or unknown: {', '.join(wrong)}"
+            )
+        rows = {key: _list(value, f"{where}.{key}") for key, value in content.items() if key != "run"}
+        return cls(
+            read_dataclass(RunInfo, content["run"], f"{where}.run"),
+            tuple(Measurement.from_dict(row) for row in rows["measurements"]),
+            tuple(SettledJudgement.from_dict(row) for row in rows["judgements"]),
+            tuple(Comparison.from_dict(row) for row in rows["comparisons"]),
+            tuple(LeftOut.from_dict(row) for row in rows["not_compared"]),
+            tuple(read_dataclass(NotJudged, row, f"{where}.not_judged") for row in rows["not_judged"]),
+            tuple(read_dataclass(ValueVariance, row, f"{where}.variance") for row in rows["variance"]),
+            tuple(Picture.from_dict(row) for row in rows["pictures"]),
+            tuple(str(row) for row in rows["failures"]),
+        )
+
+
+def read_report(path: Path) -> RunReport:
+    """Return the report that ``--bias-json`` wrote to a file.
+
+    Raises:
+        DataFileError: the file cannot be read, is no such report, or was written by another version.
+    """
+    data = parse_json(read_whole(path, _LARGEST), str(path))
+    if read_mapping(data, str(path)).get("schema") == 1:
+        raise DataFileError(
+            f"{path}: an earlier version of pytest-genderbias wrote this report, which cannot be read back; run pytest with --bias-json again"
+        )
+    return RunReport.from_dict(data, str(path))
+
+
+def _list(value: object, where: str) -> list[object]:
+    if not isinstance(value, list):
+        raise DataFileError(f"{where}: expected a list, got {brief(value)}")
+    return value
+
+
+def _with_open_bounds(value: object) -> object:
+    """Return plain data with the infinite bounds of intervals that JSON has no number for."""
+    if isinstance(value, list):
+        return [_with_open_bounds(element) for element in value]
+    if not isinstance(value, Mapping):
+        return value
+    content = {key: _with_open_bounds(element) for key, element in value.items()}
+    if {"low", "high", "level", "over", "method"} <= content.keys():
+        content |= {key: bound for key, bound in _BOUNDS.items() if content[key] is None}
+    return content
