@@ -170,6 +170,20 @@ class Runner:
             self._measurements[key] = measurement
         return measurement
 
+    def plan(self, suite: Suite, spec: ModelSpec, settings: Mapping[str, object] | None = None) -> Plan:
+        """Resolve the options of a suite and ask its questions, without loading any weights.
+
+        Args:
+            suite: the suite.
+            spec: the model, of which the config is read.
+            settings: as in :meth:`measure`.
+
+        Raises:
+            NotApplicableError: the suite needs another kind of model, or data that are missing.
+            ModelError, SettingError, UnknownNameError, DataFileError: as :meth:`measure`.
+        """
+        return self._plan(suite, spec, self._request(suite, settings or {}))
+
     def measure_once(
         self, suite: str | Suite, model: Model, settings: Mapping[str, object] | None = None
     ) -> Measurement:

@@ -18,7 +18,7 @@ import pytest
 
 from pytest_genderbias.errors import GateError
 from pytest_genderbias.escaping import printable
-from pytest_genderbias.plugin.cache import keep_cache, pytest_cmdline_main
+from pytest_genderbias.plugin.cache import keep_cache
 from pytest_genderbias.plugin.fixtures import (
     bias_baseline,
     bias_measure,
@@ -28,6 +28,7 @@ from pytest_genderbias.plugin.fixtures import (
     bias_session_measure,
     bias_suite,
 )
+from pytest_genderbias.plugin.information import pytest_cmdline_main
 from pytest_genderbias.plugin.items.base import BiasItem, keep_node_id
 from pytest_genderbias.plugin.ledger import Ledger
 from pytest_genderbias.plugin.markers import HELP, gate_marker, mark

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_genderbias.escaping import printable
-from pytest_genderbias.plugin.options import SETTINGS, Settings, read_settings
+from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.terminal import show
 from pytest_genderbias.plugin.workers import is_worker
 
@@ -23,16 +22,11 @@ _HEADERS = ("suite", "model", "entries", "size", "cases", "last used")
 _LONGEST = 80  #: characters of a name that are shown
 
 
-def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
-    """With ``--bias-cache-info``, print what the score cache holds, and run nothing."""
-    if not config.getoption("genderbias_cache_info"):
-        return None
-    settings = read_settings(config)
+def cache_information(settings: Settings) -> str:
+    """Return what ``--bias-cache-info`` shows; with ``--bias-cache-clear`` the cache is cleared first."""
     assert settings.cache is not None, "read_settings rejects this"
-    if settings.cache_clear:
-        _print(_clear(settings.cache))
-    _print(describe(settings.cache, settings.cache_size))
-    return pytest.ExitCode.OK
+    cleared = f"{_clear(settings.cache)}\n" if settings.cache_clear else ""
+    return cleared + describe(settings.cache, settings.cache_size)
 
 
 class CacheKeeper:
@@ -121,11 +115,6 @@ def _row(group: list[CacheEntry]) -> tuple[str, str, str, str]:
         cases += f" of {group[0].cases_total:,}"
     used = time.strftime("%Y-%m-%d %H:%M", time.localtime(max(entry.used for entry in group)))
     return f"{len(group):,}", show_size(sum(entry.size for entry in group)), cases, used
-
-
-def _print(text: str) -> None:
-    encoding = sys.stdout.encoding or "utf-8"
-    print(printable(text, keep="\n").encode(encoding, "backslashreplace").decode(encoding))
 
 
 def _clear(cache: Path) -> str:

@@ -146,9 +146,9 @@ def value(
     return cast("T | None", _declared(ValueFlag(name, metavar, ini, text, parse, default)))
 
 
-def repeatable(name: str, metavar: str, parse: Callable[[list[str], Origin], T], help: str) -> T:
+def repeatable(name: str, metavar: str, parse: Callable[[list[str], Origin], T], help: str, *, ini: bool = True) -> T:
     """Declare a flag that can be repeated; ``parse`` gets the list of its values, which may be empty."""
-    return cast("T", _declared(RepeatableFlag(name, metavar, True, help, parse)))
+    return cast("T", _declared(RepeatableFlag(name, metavar, ini, help, parse)))
 
 
 def switch(name: str, help: str, *, ini: bool = True) -> bool:

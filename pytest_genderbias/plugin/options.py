@@ -39,6 +39,16 @@ class Settings:
         "--bias-suite", "SUITE,...", parse.suites,
         "suites to measure in addition to the collected tests: packaged names, paths of suite files (ending in .yaml), or 'all'",
     )  # fmt: skip
+    list_suites: bool = switch(
+        "--bias-list",
+        "list the suites that fit each --bias-model and the data of --bias-data, one line each, and why the others do not; run nothing",
+        ini=False,
+    )
+    show_suites: parse.SuiteSelection = repeatable(
+        "--bias-show", "SUITE,...", parse.suites,
+        "show what a suite asks: some of its sentences, how to read its figures, what the literature says against it, lists, options, "
+        "cost; run nothing", ini=False,
+    )  # fmt: skip
     limit: int | None = value(
         "--bias-limit", "N", parse.whole_number(1),
         "score at most N cases of a suite: the first N in its random order, and whole persons for DisCo",

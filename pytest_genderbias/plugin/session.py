@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from pytest_genderbias.plugin.options import SETTINGS
+from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.progress import TerminalProgress
 from pytest_genderbias.plugin.runs import runs_folder
 
@@ -43,7 +43,7 @@ class BiasSession:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         of_cases, self.of_steps = (TerminalProgress(config, unit) for unit in ("cases", "steps"))
-        self.runner = _make_runner(config, of_cases)
+        self.runner = make_runner(config.stash[SETTINGS], of_cases)
         self._made: dict[int, tuple[Measurement, Measured]] = {}  # by the identity of a measurement, which is kept
 
     def suite(self, name: str | Path) -> Suite:
@@ -96,11 +96,11 @@ def bias_session(config: pytest.Config) -> BiasSession:
     return config.stash[SESSION]
 
 
-def _make_runner(config: pytest.Config, progress: TerminalProgress) -> Runner:
+def make_runner(run: Settings, progress: TerminalProgress | None) -> Runner:
+    """Return a runner with the settings of a run; nothing is loaded yet."""
     from pytest_genderbias.measurement.runner import Runner, RunSettings
     from pytest_genderbias.models.source import LoadSettings
 
-    run = config.stash[SETTINGS]
     return Runner(
         LoadSettings(run.device, run.dtype, run.labels, run.trust_remote_code),
         RunSettings(run.limit, run.seed, run.batch_tokens, run.cache, run.null, progress),

@@ -23,11 +23,15 @@ NO_INI = {
     "--bias-compare",
     "--bias-plan",
     "--bias-plan-with",
+    "--bias-list",
+    "--bias-show",
 }
 #: For each field of the settings, a value as a user writes it and the setting that comes of it.
 EXAMPLES: dict[str, tuple[str, object]] = {
     "models": ("m=gpt2 n=bert-base", ("m", "n")),
     "selection": ("disco-names", ("disco-names",)),
+    "list_suites": ("true", True),
+    "show_suites": ("bios,weat", ("bios", "weat")),
     "limit": ("7", 7),
     "seed": ("7", 7),
     "options": ("nli-occupation:unit=word_pair", (("nli-occupation", "unit", "word_pair"),)),

@@ -1,0 +1,93 @@
+"""Which suites fit a model and the user's data, found out before any weights are loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pytest_genderbias.datasets.folder import MissingDataError
+from pytest_genderbias.errors import BiasError, NotApplicableError, SettingError
+from pytest_genderbias.measurement.plan import plan_measurement
+from pytest_genderbias.measurement.runner import Runner
+from pytest_genderbias.models.roles import NLI_CLASSIFIER, NLI_LABELS, Role
+from pytest_genderbias.models.spec import ModelSpec
+from pytest_genderbias.scoring.scorers import make_scorer
+from pytest_genderbias.suites.suite import Suite
+
+#: Why a suite cannot be measured: it needs another model, data that are missing, or other settings.
+OTHER_MODEL, NO_DATA, OTHER_SETTINGS = "other model", "no data", "other settings"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Whether a suite can be measured on a model with the data that are there.
+
+    Attributes:
+        suite: the suite.
+        cases: the number of cases of its main question; ``None`` where only the model knows it, as with a table of predictions.
+        obstacle: empty if it can be measured, else ``OTHER_MODEL``, ``NO_DATA`` or ``OTHER_SETTINGS``.
+        reason: the obstacle in words.
+    """
+
+    suite: Suite
+    cases: int | None = None
+    obstacle: str = ""
+    reason: str = ""
+
+
+def fit_of(runner: Runner, suite: Suite, spec: ModelSpec) -> Fit:
+    """Return whether a suite can be measured on a model, with the settings and the data of a runner.
+
+    Args:
+        runner: of the run; of the model it reads the config only, once.
+        suite: the suite.
+        spec: the model. Of restarts (``{seed}``) the first stands for all.
+
+    Raises:
+        ModelError: the model cannot be read.
+    """
+    first = spec.for_seed(0) if spec.seeded else spec
+    runner.models.source(first)  # an error about the model is none of the suite
+    try:
+        main = next(iter(runner.plan(suite, first).questions.values()))
+        if main.cases is not None and first.kind == "object":  # it is in memory: its methods say what it can answer
+            make_scorer(main.cases, main.query, runner.models.model(first), batch_tokens=None)
+    except MissingDataError as error:
+        return Fit(suite, None, NO_DATA, _without(suite.name, error))
+    except NotApplicableError as error:
+        return Fit(suite, None, OTHER_MODEL, _without(suite.name, error))
+    except BiasError as error:
+        return Fit(suite, None, OTHER_SETTINGS, _without(suite.name, error))
+    return Fit(suite, None if main.cases is None else main.cases.n_cases)
+
+
+def example_cases(suite: Suite, data: Path | None = None, most: int = 10) -> list[str]:
+    """Return some cases of a suite as text, evenly spaced over all; empty where they come from missing data, or from the model.
+
+    Args:
+        suite: the suite, asked with its default options as for the first kind of model that has what it needs.
+        data: the folder of the user's data sets.
+        most: the largest number of cases.
+
+    Raises:
+        DataFileError: a data file is malformed.
+    """
+    for kind in suite.family.roles:
+        labels = NLI_LABELS if kind == NLI_CLASSIFIER else ()
+        try:
+            questions = plan_measurement(suite, kind, Role(kind, kind, labels), {}, data).questions
+        except (NotApplicableError, SettingError):
+            continue
+        cases = next(iter(questions.values())).cases
+        if cases is not None and cases.n_cases:
+            chosen = np.unique(np.linspace(0, cases.n_cases - 1, num=most).round().astype(np.int64))
+            texts = (" / ".join(segments).strip() for segments in cases.sentences(chosen))
+            return [text for text in dict.fromkeys(texts) if text]
+    return []
+
+
+def _without(name: str, error: BiasError) -> str:
+    """Return a message without the name of the suite that it begins with."""
+    return str(error).removeprefix(name).lstrip(": ")
