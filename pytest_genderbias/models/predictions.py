@@ -102,6 +102,15 @@ def read_predictions(path: Path) -> Predictions:
     return _checked(path, rows, columns, fingerprint)
 
 
+def group_name(name: str) -> str:
+    """Return the name of a group: F and M, female and male, in any case, are ``female`` and ``male``; others stay as they are.
+
+    >>> group_name("F"), group_name("Male"), group_name("nonbinary")
+    ('female', 'male', 'nonbinary')
+    """
+    return _GROUPS.get(name.lower(), name)
+
+
 def is_table(target: object) -> bool:
     """Return whether an object is a table of predictions: a pandas DataFrame, or a list of mappings. Pandas is not imported."""
     if isinstance(target, list):
@@ -221,7 +230,7 @@ def _checked(path: Path, rows: Sequence[Row], columns: _Columns, fingerprint: st
         [_name(path, row, "prediction") for row in rows], [_name(path, row, columns.gold) for row in rows]
     )
     names = [_name(path, row, columns.group) for row in rows]
-    groups, (group,) = _codes([_GROUPS.get(name.lower(), name) for name in names])
+    groups, (group,) = _codes([group_name(name) for name in names])
     probabilities = _probabilities(path, rows, labels, columns.probability)
     return Predictions(path, tuple(ids), labels, predicted, gold, groups, group, probabilities, fingerprint)
 

@@ -1,0 +1,130 @@
+"""Impact ratios of a file of predictions: a table for each decision and each category of persons."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+from pytest_genderbias.datasets.files import Row, column_names, place, read_name, read_rows
+from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.models.predictions import group_name
+from pytest_genderbias.statistics.impact_ratio import LEAST_SHARE, ImpactRatios, above_median, impact_ratios
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.text.printable import brief
+
+ABOVE_MEDIAN = "score above the median"  #: the decision that is counted where a file has scores
+_MAIN_CATEGORIES = ("group", "gender")  #: columns; others begin with ``group_``
+_PREFIX, _SCORE, _PREDICTION = "group_", "score", "prediction"
+_MOST_CATEGORIES = 4  #: of which every combination has a table
+_UNKNOWN = ("", "unknown")
+HEADERS = (
+    "decision", "category", "group", "persons", "share", "selected", "rate", "impact ratio", "lower bound", "upper bound", "note",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SelectionTable:
+    """The impact ratios of one decision in one category of persons, or in an intersection of several.
+
+    Attributes:
+        decision: the predicted class that counts as selected, or :data:`ABOVE_MEDIAN`.
+        categories: the columns of the file by which persons are grouped.
+        ratios: selection rates and impact ratios by group; ``None`` if there are none.
+        reason: why there are none.
+    """
+
+    decision: str
+    categories: tuple[str, ...]
+    ratios: ImpactRatios | None
+    reason: str = ""
+
+    def rows(self) -> Iterator[tuple[object, ...]]:
+        """Yield a row a group, the cells as in :data:`HEADERS`, and one for persons of an unknown group."""
+        category = " and ".join(self.categories)
+        if self.ratios is None:
+            yield (self.decision, category, *[""] * 8, self.reason)
+            return
+        ratios = self.ratios
+        columns = (
+            ratios.groups, ratios.persons.tolist(), ratios.shares.tolist(), ratios.selected.tolist(), ratios.rates.tolist(),
+            ratios.ratios.tolist(), ratios.low.tolist(), ratios.high.tolist(),
+        )  # fmt: skip
+        for group, persons, share, selected, rate, ratio, low, high in zip(*columns, strict=True):
+            is_small = math.isnan(ratio)
+            figures = ("", "", "") if is_small else (ratio, low, high)
+            note = f"under {100 * LEAST_SHARE:g} % of the persons: no ratio" if is_small else ""
+            yield (self.decision, category, " and ".join(group), persons, share, selected, rate, *figures, note)
+        if ratios.unknown:
+            yield (self.decision, category, "unknown", ratios.unknown, *[""] * 6, "not counted")
+
+
+def selection_tables(path: Path) -> tuple[SelectionTable, ...]:
+    """Return the impact ratios of a table of predictions: CSV, TSV, JSON lines (each also with ``.gz``) or Parquet.
+
+    Persons are grouped by the column ``group`` (or ``gender``) and by every column that begins with ``group_``, such as ``group_race``, each
+    alone and in all combinations. An empty cell, or ``unknown``, is an unknown group. Each class in the column ``prediction`` is a decision;
+    where there are scores, in the column ``score``, so is a score above the median of all.
+
+    Raises:
+        DataFileError: the file cannot be read, has no such column, too many of them, or a cell is of another type.
+        SettingError: a Parquet file without pyarrow.
+    """
+    present = column_names(path)
+    categories = [name for name in present if name in _MAIN_CATEGORIES or name.startswith(_PREFIX)]
+    decided = [name for name in (_PREDICTION, _SCORE) if name in present]
+    if not categories or not decided or len(categories) > _MOST_CATEGORIES:
+        raise DataFileError(
+            f"{place(path, 1)}: expected a column {_PREDICTION!r} or {_SCORE!r}, and one to {_MOST_CATEGORIES} columns of groups ('group', "
+            f"'gender', or beginning with {_PREFIX!r}), got {brief(list(present))}"
+        )
+    rows = list(read_rows(path, (*decided, *categories)))
+    groups = {name: [_group(path, row, name) for row in rows] for name in categories}
+    combined = [some for size in range(1, len(categories) + 1) for some in combinations(categories, size)]
+    return tuple(
+        _table(decision, selected, some, [groups[name] for name in some])
+        for decision, selected in _decisions(path, rows, decided)
+        for some in combined
+    )
+
+
+def _table(
+    decision: str, selected: Sequence[bool], categories: tuple[str, ...], groups: Sequence[Sequence[str]]
+) -> SelectionTable:
+    try:
+        return SelectionTable(decision, categories, impact_ratios(selected, *groups))
+    except UndefinedError as error:
+        return SelectionTable(decision, categories, None, str(error))
+
+
+def _decisions(path: Path, rows: Sequence[Row], decided: Sequence[str]) -> Iterator[tuple[str, list[bool]]]:
+    """Yield each decision with whether each person is selected by it."""
+    if _PREDICTION in decided:
+        predicted = [read_name(path, row, _PREDICTION) for row in rows]
+        for name in sorted(set(predicted)):
+            yield name, [prediction == name for prediction in predicted]
+    if _SCORE in decided:
+        yield ABOVE_MEDIAN, above_median([_score(path, row) for row in rows]).tolist()
+
+
+def _group(path: Path, row: Row, column: str) -> str:
+    """Return the group of a person; an empty text if it is unknown."""
+    value = row[1][column]
+    if value is None or (isinstance(value, str) and value.strip().lower() in _UNKNOWN):
+        return ""
+    name = read_name(path, row, column)
+    return group_name(name) if column in _MAIN_CATEGORIES else name
+
+
+def _score(path: Path, row: Row) -> float:
+    line, cells = row
+    value = cells[_SCORE]
+    try:
+        score = float(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):
+        score = math.nan
+    if not math.isfinite(score):
+        raise DataFileError(f"{place(path, line)}: expected a number in column {_SCORE!r}, got {brief(value)}")
+    return score

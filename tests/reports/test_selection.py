@@ -1,0 +1,79 @@
+"""Impact ratios of files of predictions: which columns count, decisions, intersections and unknown groups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.reports.selection import ABOVE_MEDIAN, HEADERS, selection_tables
+
+
+def table(folder: Path, text: str, name: str = "hired.csv") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_each_class_and_each_combination_of_groups_has_a_table(tmp_path) -> None:
+    path = table(
+        tmp_path,
+        "id,prediction,gender,group_race\n"
+        "1,hire,F,x\n2,hire,M,x\n3,no,F,x\n4,hire,M,y\n5,no,F,y\n6,no,M,y\n7,hire,f,Unknown\n8,no,M,\n",
+    )
+    tables = selection_tables(path)
+    assert [(one.decision, one.categories) for one in tables] == [
+        (decision, categories)
+        for decision in ("hire", "no")
+        for categories in (("gender",), ("group_race",), ("gender", "group_race"))
+    ]
+    by_gender, by_race, by_both = (one.ratios for one in tables[:3])
+    assert (by_gender.groups, by_gender.persons.tolist(), by_gender.selected.tolist()) == (
+        (("female",), ("male",)), [4, 4], [2, 2],
+    )  # fmt: skip
+    assert by_gender.unknown == 0
+    assert (by_race.persons.tolist(), by_race.selected.tolist(), by_race.unknown) == ([3, 3], [2, 1], 2)
+    assert by_race.ratios.tolist() == [1.0, 0.5]
+    assert by_both.groups == (("female", "x"), ("female", "y"), ("male", "x"), ("male", "y"))
+    assert by_both.rates.tolist() == [0.5, 0.0, 1.0, 0.5]
+
+
+def test_scores_count_from_above_the_median_of_all(tmp_path) -> None:
+    path = table(tmp_path, "score,group\n1,a\n2,a\n3,b\n4,b\n")
+    (by_score,) = selection_tables(path)
+    assert by_score.decision == ABOVE_MEDIAN
+    assert by_score.ratios.rates.tolist() == [0.0, 1.0]
+
+
+def test_rows_name_small_and_unknown_groups(tmp_path) -> None:
+    people = [f"{i},{'yes' if i % 2 else 'no'},{'a' if i % 3 else 'b'}" for i in range(100)]
+    path = table(tmp_path, "\n".join(["id,prediction,group", *people, "x,yes,few", "y,yes,"]) + "\n")
+    rows = [dict(zip(HEADERS, row, strict=True)) for one in selection_tables(path) for row in one.rows()]
+    few = next(row for row in rows if (row["decision"], row["group"]) == ("yes", "few"))
+    assert (few["persons"], few["rate"], few["impact ratio"], few["note"]) == (1, 1.0, "", "under 2 % of the persons: no ratio")  # fmt: skip
+    unknown = next(row for row in rows if row["group"] == "unknown")
+    assert (unknown["persons"], unknown["note"]) == (1, "not counted")
+
+
+def test_a_decision_that_is_never_made_for_a_known_group_says_so(tmp_path) -> None:
+    path = table(tmp_path, "prediction,group\nno,a\nno,b\nyes,\n")
+    rows = [row for one in selection_tables(path) for row in one.rows()]
+    assert rows[-1][:2] == ("yes", "group")
+    assert rows[-1][-1].startswith("nobody is selected of the 2 groups")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("prediction,sex\nyes,a\n", "expected a column 'prediction' or 'score', and one to 4 columns of groups"),
+        ("group\na\n", "expected a column 'prediction' or 'score'"),
+        ("prediction,group,group_b,group_c,group_d,group_e\nyes,1,2,3,4,5\n", "one to 4 columns of groups"),
+        ("score,group\nhigh,a\n", r"hired.csv:2: expected a number in column 'score', got 'high'"),
+        ("score,group\nnan,a\n", "expected a number in column 'score'"),
+        ("prediction,group\n,a\n", r"hired.csv:2: expected a text in column 'prediction'"),
+    ],
+)
+def test_what_cannot_be_counted_is_one_line_with_the_place(tmp_path, text, expected) -> None:
+    with pytest.raises(DataFileError, match=expected):
+        selection_tables(table(tmp_path, text))
