@@ -293,7 +293,8 @@ class Baseline:
             self._lost_items(name, entry, measurement),
         )  # fmt: skip
         finding = find_regression(measurement, statistic, reference, margin.amount, margin.written)
-        finding = replace(finding, accepted=accepted, facts={**finding.facts, "accepted_on": entry.date})
+        facts = {"accepted_on": entry.date, "baseline": old, "tolerance": margin.amount}
+        finding = replace(finding, accepted=accepted, facts={**finding.facts, **facts})
         at_anchor = entry_at_anchor(entry)
         if at_anchor is not None:
             finding = self._hold_to_anchor(finding, measurement, statistic, name, at_anchor, tolerance, reference)

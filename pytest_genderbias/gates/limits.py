@@ -185,7 +185,11 @@ def _find(measurement: Measurement, limit: Limit, name: str, generalise: bool) -
         )
     settled = _settled_by(measurement, name, bounds, value, limit.edges(about)) if verdict == INCONCLUSIVE else ""
     text = f"{name} is {figure}, {relation[verdict]} {bound}"
-    return Finding(verdict, bound, text, bounds.low, bounds.high, bounds.over, settled, level=bounds.level)
+    least, most = (edge if math.isfinite(edge) else None for edge in limit.edges(about))
+    return Finding(
+        verdict, bound, text, bounds.low, bounds.high, bounds.over, settled, level=bounds.level,
+        facts={"least": least, "most": most},
+    )  # fmt: skip
 
 
 def _without_bounds(measurement: Measurement, name: str, bound: str, generalise: bool) -> Finding:

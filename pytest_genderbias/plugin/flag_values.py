@@ -184,6 +184,18 @@ def file(text: str, origin: Origin) -> Path:
     return origin.folder / text
 
 
+def history_file(text: str, origin: Origin) -> Path:
+    """Parse the path of a history, which is made if it is not there."""
+    from pytest_genderbias.reports.history import check_history
+
+    path = file(text, origin)
+    try:
+        check_history(path)
+    except DataFileError as error:
+        raise origin.error(str(error)) from None
+    return path
+
+
 def baseline_folder(text: str, origin: Origin) -> Path:
     """Parse the path of the baselines, which always starts at the root directory of the project."""
     return origin.project / text

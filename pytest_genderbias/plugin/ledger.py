@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.items.base import PACKAGED
 from pytest_genderbias.plugin.options import FLAGS, SETTINGS
@@ -253,7 +254,7 @@ class Ledger:
         from pytest_genderbias.reports.run_report import NotJudged, RunReport
 
         seconds = time.perf_counter() - self._start
-        return RunReport(
+        report = RunReport(
             run_info(self._config, int(session.exitstatus), seconds),
             tuple(self._measurements),
             tuple(self._judgements),
@@ -264,6 +265,7 @@ class Ledger:
             tuple(self._pictures),
             tuple(self._messages.failures),
         )
+        return report if self._settings.history is None else _with_history(report, self._settings.history)
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         """Print tables, notes, and messages on baselines, and count what fails the run beside its tests."""
@@ -284,6 +286,16 @@ class Ledger:
 def _same_subject(first: Measurement, second: Measurement) -> bool:
     """Compare what is cheap to compare."""
     return first.suite == second.suite and first.model == second.model
+
+
+def _with_history(report: RunReport, path: Path) -> RunReport:
+    """Return a report with the runs before it. Where they cannot be read, the run cannot be added to them either, and that fails it."""
+    from pytest_genderbias.reports.history import with_history
+
+    try:
+        return with_history(report, path)
+    except DataFileError:
+        return report
 
 
 def _fail(session: pytest.Session) -> None:

@@ -170,6 +170,10 @@ class Settings:
         "--bias-null-repeats", "R", parse.whole_number(40), "shuffles of each null control that --bias-null shows", default="200"
     )  # fmt: skip
     json: Path | None = value("--bias-json", "FILE", parse.file, "write all measurements and judgements to FILE")
+    history: Path | None = value(
+        "--bias-history", "FILE", parse.history_file,
+        "add the run, its measurements and its verdicts to FILE, an SQLite database; reports then show each statistic over the runs",
+    )  # fmt: skip
     strict: bool = switch(
         "--bias-strict",
         "fail instead of skip if no model is named, or if a suite that --bias-suite names (not by 'all') does not apply to a model; set it in CI",

@@ -65,7 +65,10 @@ class Output:
         getattr(import_module(f"pytest_genderbias.reports.{module}"), function)(report, path)
 
 
-OUTPUTS = (Output("json", "json_report:write_json"),)
+OUTPUTS = (
+    Output("json", "json_report:write_json"),
+    Output("history", "history:write_history"),
+)
 
 
 def needs_report(settings: Settings) -> bool:

@@ -13,6 +13,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_mapping, read_schema
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.pictures import Picture
+from pytest_genderbias.reports.traces import Trace
 from pytest_genderbias.text.plain_files import read_whole
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.strict_json import parse_json
@@ -95,6 +96,7 @@ class RunReport:
         variances: sources of variance, with ``--bias-variance``.
         pictures: of the measurements.
         failures: what failed the run beside its tests, in words.
+        history: the values of the statistics in this and earlier runs, with ``--bias-history``.
     """
 
     run: RunInfo
@@ -106,6 +108,7 @@ class RunReport:
     variances: tuple[ValueVariance, ...] = ()
     pictures: tuple[Picture, ...] = ()
     failures: tuple[str, ...] = ()
+    history: tuple[Trace, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON values, which :meth:`from_dict` reads. NaN and infinities become ``None``."""
@@ -120,6 +123,7 @@ class RunReport:
             "variance": [variance.to_dict(finite=True) for variance in self.variances],
             "pictures": [picture.to_dict(finite=True) for picture in self.pictures],
             "failures": list(self.failures),
+            "history": [trace.to_dict(finite=True) for trace in self.history],
         }
 
     @classmethod
@@ -150,6 +154,7 @@ class RunReport:
             tuple(read_dataclass(ValueVariance, row, f"{where}.variance") for row in rows["variance"]),
             tuple(Picture.from_dict(row) for row in rows["pictures"]),
             tuple(str(row) for row in rows["failures"]),
+            tuple(Trace.from_dict(row, f"{where}.history") for row in rows["history"]),
         )
 
 

@@ -64,6 +64,7 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "null_control": ("true", True),
     "null_repeats": ("50", 50),
     "json": ("report.json", Path("report.json")),
+    "history": ("bias.db", Path("bias.db")),
     "strict": ("true", True),
 }
 #: Flags that exclude each other: a run has all flags but these.

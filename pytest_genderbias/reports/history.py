@@ -1,0 +1,374 @@
+"""The history of ``--bias-history``: an SQLite file to which every run is added, with its measurements and verdicts."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from itertools import groupby
+from pathlib import Path
+
+from pytest_genderbias.errors import DataFileError, WriteError
+from pytest_genderbias.escaping import printable
+from pytest_genderbias.gates.agreement import MUST_AGREE, comparable_settings
+from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, PASSED, WARNED, XFAIL
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.plain_data import as_plain
+from pytest_genderbias.reports.run_report import RunReport
+from pytest_genderbias.reports.traces import Trace, TracePoint
+from pytest_genderbias.text.printable import json_text
+
+APPLICATION = 0x62696173  #: "bias", in the header of the file: it tells a history from another program's SQLite file
+MOST_RUNS = 100  #: that a trace goes back
+_PATIENCE = 60.0  #: seconds for other processes that write
+_LONGEST = 4_000  #: characters of a text
+
+#: Scripts that make the tables, one a version: a file of version n lacks those from n on. An entry is never changed, only added.
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE runs (
+        id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE, date TEXT NOT NULL, utc TEXT NOT NULL, version TEXT NOT NULL,
+        commit_hash TEXT NOT NULL, modified INTEGER NOT NULL, exit_status INTEGER NOT NULL, seconds REAL, arguments TEXT NOT NULL,
+        models TEXT NOT NULL, settings TEXT NOT NULL, versions TEXT NOT NULL, baselines TEXT NOT NULL, failures TEXT NOT NULL
+    );
+    CREATE TABLE measurements (
+        id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs (id), model TEXT NOT NULL, suite TEXT NOT NULL, options TEXT NOT NULL,
+        comparable TEXT NOT NULL, fingerprint TEXT NOT NULL, n INTEGER NOT NULL, n_total INTEGER NOT NULL, signature TEXT NOT NULL
+    );
+    CREATE TABLE figures (
+        id INTEGER PRIMARY KEY, measurement INTEGER NOT NULL REFERENCES measurements (id), statistic TEXT NOT NULL, position INTEGER NOT NULL,
+        value REAL, low REAL, high REAL, reason TEXT NOT NULL, direction TEXT NOT NULL, neutral REAL NOT NULL, meaning TEXT NOT NULL
+    );
+    CREATE TABLE judgements (
+        id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs (id), figure INTEGER REFERENCES figures (id), test TEXT NOT NULL,
+        gate TEXT NOT NULL, model TEXT NOT NULL, suite TEXT NOT NULL, statistic TEXT NOT NULL, value REAL, low REAL, high REAL,
+        bound TEXT NOT NULL, verdict TEXT NOT NULL, outcome TEXT NOT NULL, difference REAL, p REAL, least REAL, most REAL, baseline REAL,
+        tolerance REAL, anchor REAL, accepted_on TEXT NOT NULL, reason TEXT NOT NULL
+    );
+    CREATE INDEX figures_of_measurement ON figures (measurement);
+    CREATE INDEX judgements_of_figure ON judgements (figure);
+    CREATE INDEX measurements_of_run ON measurements (run);
+    """,
+)
+_JSON = frozenset(("arguments", "models", "settings", "versions", "failures", "signature"))  #: columns that are not cut
+_WORST_FIRST = (FAILED, XFAIL, CAUGHT, WARNED, PASSED)
+_TRACES = """
+    SELECT m.model, m.suite, m.options, f.statistic, r.id, m.id, f.position, f.direction, f.neutral, f.meaning, r.date, r.commit_hash,
+        m.fingerprint, m.comparable, f.value, f.low, f.high, m.n, j.verdict, j.outcome, j.least, j.most, j.baseline, j.tolerance, j.anchor
+    FROM (SELECT * FROM runs ORDER BY utc DESC, id DESC LIMIT ?) r
+    JOIN measurements m ON m.run = r.id JOIN figures f ON f.measurement = m.id LEFT JOIN judgements j ON j.figure = f.id
+    ORDER BY m.model, m.suite, m.options, f.statistic, r.utc, r.id, m.id, j.id
+"""
+_KEY = slice(0, 4)  #: columns of ``_TRACES`` that are the same for a whole trace
+_PLACE = slice(4, 6)  #: that are the same for a point
+_ABOUT, _POINT, _GATE = slice(6, 10), slice(10, 18), slice(18, None)
+
+
+def write_history(report: RunReport, path: Path) -> None:
+    """Add a run to a history, in one transaction; the file is made if it is not there. A run that it has already is not added again.
+
+    Runs that are written at the same time wait for each other. A history of an earlier version is brought up to date first.
+
+    Raises:
+        WriteError: the file cannot be written, or other processes have written it for a minute.
+        DataFileError: the file is no history, or a later version of pytest-genderbias wrote it.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WriteError(error.errno, error.strerror or str(error), str(path)) from error
+    except ValueError as error:  # a path with a null character
+        raise WriteError(None, str(error), str(path)) from error
+    with _opened(path) as store, _transaction(store):
+        _bring_up_to_date(store, path)
+        _add(store, report)
+
+
+def read_history(path: Path, runs: int = MOST_RUNS) -> tuple[Trace, ...]:
+    """Return every statistic of a history over its latest runs, by model and suite, main statistics first.
+
+    Args:
+        path: file of ``--bias-history``; it is not changed.
+        runs: how many runs to go back.
+
+    Raises:
+        DataFileError: there is no such file, it is no history, or a later version of pytest-genderbias wrote it.
+    """
+    with _copy_of(path) as store:
+        return tuple(_traces(store, runs, path))
+
+
+def with_history(report: RunReport, path: Path) -> RunReport:
+    """Return a report with the traces of what it measured: those that a history has, and the run itself as the last point of each.
+
+    Args:
+        report: of a run, which need not be in the history yet.
+        path: file of ``--bias-history``; it may not be there yet, and is not changed.
+
+    Raises:
+        DataFileError: the file is no history, or a later version of pytest-genderbias wrote it.
+    """
+    with _copy_of(path, may_be_missing=True) as store:
+        _add(store, report)
+        measured = {(_text(one.model), _text(one.suite), _options(one)) for one in report.measurements}
+        traces = tuple(
+            one for one in _traces(store, MOST_RUNS, path) if (one.model, one.suite, one.options) in measured
+        )
+    return replace(report, history=traces)
+
+
+def check_history(path: Path) -> None:
+    """Raise an error if a file is there that is no history, or that a later version of pytest-genderbias wrote.
+
+    Raises:
+        DataFileError: it is.
+    """
+    with _copy_of(path, may_be_missing=True):
+        pass
+
+
+# The file.
+
+
+@contextmanager
+def _opened(path: Path, mode: str = "rwc") -> Iterator[sqlite3.Connection]:
+    """Open a file, and turn SQLite's errors into those of this package."""
+    store: sqlite3.Connection | None = None
+    try:
+        store = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", _PATIENCE, isolation_level=None, uri=True)
+        store.execute("PRAGMA trusted_schema = OFF")
+        yield store
+    except sqlite3.OperationalError as error:  # locked, read-only, no room, a folder
+        if mode == "ro":
+            raise DataFileError(f"{path}: the history cannot be read: {error}") from None
+        raise WriteError(None, str(error), str(path)) from None
+    except sqlite3.DatabaseError as error:
+        raise _no_history(path, str(error)) from None
+    finally:
+        if store is not None:
+            store.close()
+
+
+@contextmanager
+def _copy_of(path: Path, may_be_missing: bool = False) -> Iterator[sqlite3.Connection]:
+    """Open a copy in memory, up to date, so that readers neither change the file nor keep others waiting."""
+    copy = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        if path.exists() or not may_be_missing:
+            with _opened(path, "ro") as store:
+                _check(store, path)
+                store.backup(copy)
+        _bring_up_to_date(copy, path)
+        yield copy
+    except sqlite3.Error as error:
+        raise DataFileError(f"{path}: the history cannot be read: {error}; name another file") from None
+    finally:
+        copy.close()
+
+
+@contextmanager
+def _transaction(store: sqlite3.Connection) -> Iterator[None]:
+    store.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        store.execute("ROLLBACK")
+        raise
+    store.execute("COMMIT")
+
+
+def _check(store: sqlite3.Connection, path: Path) -> int:
+    """Return the version of a file; 0 for an empty one.
+
+    Raises:
+        DataFileError: it is of another program, or of a later version.
+    """
+    application, version = (
+        int(store.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("application_id", "user_version")
+    )
+    if application != APPLICATION and (version or store.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]):
+        raise _no_history(path, "another program's SQLite file")
+    if version > len(MIGRATIONS):
+        raise DataFileError(
+            f"{path}: a later version of pytest-genderbias wrote this history (schema {version}; this one reads up to {len(MIGRATIONS)}); "
+            "install that version, or name another file"
+        )
+    return version
+
+
+def _no_history(path: Path, what: str) -> DataFileError:
+    return DataFileError(f"{path}: expected a history that --bias-history wrote, got {what}; name another file")
+
+
+def _bring_up_to_date(store: sqlite3.Connection, path: Path) -> None:
+    for version in range(_check(store, path), len(MIGRATIONS)):
+        for statement in MIGRATIONS[version].split(";"):  # executescript would end the transaction
+            store.execute(statement)
+        store.execute(f"PRAGMA user_version = {version + 1}")
+    store.execute(f"PRAGMA application_id = {APPLICATION}")
+
+
+# Writing.
+
+
+def _add(store: sqlite3.Connection, report: RunReport) -> None:
+    run = _add_run(store, report)
+    if run is None:
+        return
+    figures = [(measurement, _add_measurement(store, run, measurement)) for measurement in report.measurements]
+    for settled in report.judgements:
+        _add_judgement(store, run, settled, figures)
+
+
+def _add_run(store: sqlite3.Connection, report: RunReport) -> int | None:
+    """Add a run and return its id; ``None`` if it is there already."""
+    run = report.run
+    content = json_text(replace(report, history=()).to_dict())
+    digest = hashlib.sha256(content.encode()).hexdigest()
+    if store.execute("SELECT 1 FROM runs WHERE digest = ?", (digest,)).fetchone():
+        return None
+    models = [{"name": model.name, "spec": model.spec} for model in run.models]
+    return _insert(
+        store, "runs",
+        digest=digest, date=run.date, utc=_in_utc(run.date), version=run.version, commit_hash=run.commit, modified=int(run.modified),
+        exit_status=run.exit_status, seconds=run.seconds, arguments=_json(run.arguments), models=_json(models),
+        settings=_json(run.settings), versions=_json(run.versions), baselines=run.baselines, failures=_json(report.failures),
+    )  # fmt: skip
+
+
+def _add_measurement(store: sqlite3.Connection, run: int, measurement: Measurement) -> dict[str, int]:
+    """Add a measurement and return the ids of its statistics."""
+    row = _insert(
+        store, "measurements",
+        run=run, model=measurement.model, suite=measurement.suite, options=_options(measurement), comparable=_comparable(measurement),
+        fingerprint=str(measurement.signature["model"].get("fingerprint") or ""), n=measurement.n, n_total=measurement.n_total,
+        signature=_json(measurement.signature),
+    )  # fmt: skip
+    figures = {}
+    for position, (name, value) in enumerate(measurement.values.items()):
+        about, around = measurement.statistics[name], measurement.intervals[name]
+        figures[name] = _insert(
+            store, "figures",
+            measurement=row, statistic=name, position=position, value=value, low=None if around is None else around.low,
+            high=None if around is None else around.high, reason=measurement.reasons.get(name, ""), direction=about.direction,
+            neutral=about.neutral, meaning=about.meaning,
+        )  # fmt: skip
+    return figures
+
+
+def _add_judgement(
+    store: sqlite3.Connection,
+    run: int,
+    settled: SettledJudgement,
+    figures: Sequence[tuple[Measurement, Mapping[str, int]]],
+) -> None:
+    judgement, facts = settled.judgement, settled.judgement.facts
+    anchor = facts.get("anchor")
+    _insert(
+        store, "judgements",
+        run=run, figure=_judged_figure(settled, figures), test=settled.test, gate=judgement.name, model=judgement.model,
+        suite=judgement.suite, statistic=judgement.statistic, value=judgement.value,
+        low=None if judgement.interval is None else judgement.interval.low,
+        high=None if judgement.interval is None else judgement.interval.high, bound=judgement.bound, verdict=judgement.verdict,
+        outcome=settled.outcome, difference=judgement.difference, p=judgement.p, least=_number(facts.get("least")),
+        most=_number(facts.get("most")), baseline=_number(facts.get("baseline")), tolerance=_number(facts.get("tolerance")),
+        anchor=_number(anchor.get("value")) if isinstance(anchor, Mapping) else None, accepted_on=str(facts.get("accepted_on", "")),
+        reason=judgement.text.partition("\n")[0],
+    )  # fmt: skip
+
+
+def _judged_figure(settled: SettledJudgement, figures: Sequence[tuple[Measurement, Mapping[str, int]]]) -> int | None:
+    """Return the id of the statistic that was judged: of several measurements of a suite, that with the same value."""
+    judgement = settled.judgement
+    of_suite = [
+        (
+            measurement.values[judgement.statistic] == judgement.value and measurement.n == judgement.n,
+            rows[judgement.statistic],
+        )
+        for measurement, rows in figures
+        if (measurement.suite, measurement.model) == (judgement.suite, judgement.model) and judgement.statistic in rows
+    ]
+    return max(of_suite, key=lambda row: row[0], default=(False, None))[1]
+
+
+def _insert(store: sqlite3.Connection, table: str, **cells: object) -> int:
+    columns, places = ", ".join(cells), ", ".join("?" * len(cells))
+    values = [_text(cell) if isinstance(cell, str) and name not in _JSON else cell for name, cell in cells.items()]
+    row = store.execute(f"INSERT INTO {table} ({columns}) VALUES ({places})", values).lastrowid  # noqa: S608 - both are written here
+    assert row is not None
+    return row
+
+
+def _text(text: str) -> str:
+    """Return a text as the file can hold it: without characters that a terminal would obey, and cut."""
+    shown = printable(text[:_LONGEST])
+    return shown if len(text) <= _LONGEST else f"{shown}..."
+
+
+def _json(value: object) -> str:
+    return json.dumps(as_plain(value, finite=True), sort_keys=True)
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _in_utc(date: str) -> str:
+    """Return a date by which runs can be sorted."""
+    try:
+        return datetime.datetime.fromisoformat(date).astimezone(datetime.timezone.utc).isoformat(timespec="seconds")
+    except (ValueError, OverflowError):
+        return date
+
+
+def _options(measurement: Measurement) -> str:
+    """Return the settings of a suite that tell its measurements apart, as JSON; of long ones the beginning and a digest."""
+    own = {name: value for name, value in measurement.signature["settings"].items() if name not in ("seed", "restarts")}
+    text = _json(own)
+    return text if len(text) <= _LONGEST else f"{text[:100]}... {hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def _comparable(measurement: Measurement) -> str:
+    signature = {key: measurement.signature.get(key) for key in MUST_AGREE}
+    signature["settings"] = comparable_settings(signature["settings"])
+    return hashlib.sha256(_json(signature).encode()).hexdigest()[:16]
+
+
+# Reading.
+
+
+def _traces(store: sqlite3.Connection, runs: int, path: Path) -> list[Trace]:
+    """Return the traces by model and suite, in the order of the statistics of the suite."""
+    placed = []
+    rows: Iterable[Sequence[object]] = store.execute(_TRACES, (runs,))
+    for (model, suite, options, statistic), of_trace in groupby(rows, key=lambda row: tuple(row[_KEY])):
+        of_points = [list(same) for _, same in groupby(of_trace, key=lambda row: tuple(row[_PLACE]))]
+        position, direction, neutral, meaning = of_points[-1][-1][_ABOUT]
+        content = {
+            "model": model, "suite": suite, "options": options, "statistic": statistic, "main": position == 0, "direction": direction,
+            "neutral": neutral, "meaning": meaning, "points": [_point(same) for same in of_points],
+        }  # fmt: skip
+        trace = Trace.from_dict(content, f"{path}: history")
+        place = position if isinstance(position, int) else 0
+        placed.append(((trace.model, trace.suite, trace.options, place), trace))
+    return [trace for _, trace in sorted(placed, key=lambda pair: pair[0])]
+
+
+def _point(rows: Sequence[Sequence[object]]) -> dict[str, object]:
+    """Return the point of a statistic in a run as plain values, from a row for each of its gates."""
+    names = [field.name for field in fields(TracePoint)]
+    point = dict(zip(names, rows[0][_POINT], strict=False))
+    gates = [dict(zip(names[len(point) :], row[_GATE], strict=True)) for row in rows]
+    worst = min(gates, key=lambda gate: _WORST_FIRST.index(gate["outcome"]) if gate["outcome"] in _WORST_FIRST else len(_WORST_FIRST))  # fmt: skip
+    point |= {"verdict": worst["verdict"] or "", "outcome": worst["outcome"] or ""}
+    compared = next((gate for gate in gates if gate["baseline"] is not None), worst)
+    point |= {name: compared[name] for name in ("baseline", "tolerance", "anchor")}
+    for name, tightest in (("least", max), ("most", min)):
+        limits = [limit for gate in gates if isinstance(limit := gate[name], float)]
+        point[name] = tightest(limits) if limits else None
+    return point

@@ -1,0 +1,161 @@
+"""``Trace``: one statistic of a model over the runs of a history, as plain data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass
+from pytest_genderbias.text.printable import brief
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_LEFT_OUT = "·"  #: a run without a value
+
+
+@dataclass(frozen=True)
+class TracePoint:
+    """A statistic in one run.
+
+    Attributes:
+        date: when the run ended, in ISO format.
+        commit: hash of the project's commit; empty if it is not known.
+        fingerprint: of the model's weights; empty if it is not known.
+        comparable: what must be equal for two values to be compared (suite, definition, settings, sample, data), as a short digest.
+        value: the value; ``None`` if it has none.
+        low: lower bound of the interval for other items; ``None`` without an interval.
+        high: upper bound.
+        n: cases that were scored.
+        verdict: of its gate, the worst of several; empty without a gate.
+        outcome: ``failed``, ``warned`` or ``passed``, or as :class:`~pytest_genderbias.gates.judgement.SettledJudgement` has it; empty
+            without a gate.
+        least: smallest value that a limit allowed; ``None`` without one, as the rest of these.
+        most: largest value that a limit allowed.
+        baseline: value of the baseline entry.
+        tolerance: how much worse than the baseline the value was allowed to be, in units of the statistic.
+        anchor: value that was accepted first, where the baseline has left it.
+    """
+
+    date: str
+    commit: str
+    fingerprint: str
+    comparable: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    verdict: str = ""
+    outcome: str = ""
+    least: float | None = None
+    most: float | None = None
+    baseline: float | None = None
+    tolerance: float | None = None
+    anchor: float | None = None
+
+    @property
+    def started(self) -> float | None:
+        """The value that was accepted first: that of the anchor, or of the baseline as long as it has not left it."""
+        return self.baseline if self.anchor is None else self.anchor
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A statistic over the runs of a history, the earliest first.
+
+    Attributes:
+        model: name of the model, under which releases follow each other.
+        suite: name of the suite.
+        options: settings of the suite, as JSON; traces of a suite with other settings are others.
+        statistic: name of the statistic.
+        main: whether it is the main statistic of the suite.
+        direction: the direction that is worse, as :class:`~pytest_genderbias.suites.statistic.Statistic` has it, like the next two.
+        neutral: value of a model without bias.
+        meaning: what the statistic is, in one clause.
+        points: one a run, at least one.
+    """
+
+    model: str
+    suite: str
+    options: str
+    statistic: str
+    main: bool
+    direction: str
+    neutral: float
+    meaning: str
+    points: tuple[TracePoint, ...]
+
+    @property
+    def last(self) -> TracePoint:
+        """The point of the latest run."""
+        return self.points[-1]
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether a gate judged it in any run."""
+        return any(point.verdict for point in self.points)
+
+    def worsening(self) -> float | None:
+        """Return how much worse the last value is than the first that it can be compared with; ``None`` if there is none."""
+        first = next(
+            (
+                point
+                for point in self.points[:-1]
+                if point.comparable == self.last.comparable and point.value is not None
+            ),
+            None,
+        )
+        if first is None or first.value is None or self.last.value is None:
+            return None
+        return self.distance(self.last.value) - self.distance(first.value)
+
+    def distance(self, value: float) -> float:
+        """Return how bad a value is: larger is worse, 0 is neutral."""
+        signed = value - self.neutral
+        return signed if self.direction == "higher" else -signed if self.direction == "lower" else abs(signed)
+
+    def segments(self) -> Iterator[tuple[TracePoint, ...]]:
+        """Yield runs of points that can be compared with each other; a line through others would join what is not alike."""
+        start = 0
+        for end in range(1, len(self.points) + 1):
+            if end == len(self.points) or self.points[end].comparable != self.points[start].comparable:
+                yield self.points[start:end]
+                start = end
+
+    def sparkline(self, most: int = 20) -> str:
+        """Return the last values as a line of blocks, a dot for a run without a value and a bar where values cannot be compared.
+
+        >>> points = [TracePoint("2026-01-01", "", "", "a", value) for value in (0.0, 1.0, None, 0.5)]
+        >>> Trace("m", "s", "{}", "x", True, "higher", 0.0, "", tuple(points)).sparkline()
+        '▁█·▅'
+        """
+        values = [point.value for point in self.points[-most:] if point.value is not None]
+        low, high = min(values, default=0.0), max(values, default=0.0)
+        shown, before = "", ""
+        for point in self.points[-most:]:
+            shown += "|" if before and point.comparable != before else ""
+            before = point.comparable
+            shown += _LEFT_OUT if point.value is None else _block(point.value, low, high)
+        return shown
+
+    def to_dict(self, finite: bool = False) -> dict[str, object]:
+        """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become ``None``."""
+        return {name: as_plain(value, finite) for name, value in vars(self).items()}
+
+    @classmethod
+    def from_dict(cls, data: object, where: str = "history") -> Trace:
+        """Return what :meth:`to_dict` wrote.
+
+        Raises:
+            DataFileError: a key is missing, unknown or of another type, or there are no points.
+        """
+        trace = read_dataclass(cls, from_plain(data, where), where)
+        if not trace.points:
+            raise DataFileError(f"{where}: expected at least one point of {brief(trace.statistic)}, got none")
+        return trace
+
+
+def _block(value: float, low: float, high: float) -> str:
+    if high <= low or not math.isfinite(high - low):
+        return _BLOCKS[0]
+    return _BLOCKS[min(int((value - low) / (high - low) * len(_BLOCKS)), len(_BLOCKS) - 1)]

@@ -1,0 +1,251 @@
+"""The SQLite history: what a run leaves in it, writers side by side, versions, and files that are no history."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.hand_made import hand_made
+
+from pytest_genderbias.errors import BiasError, DataFileError, WriteError
+from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.gates.limits import Limit, judge_limit
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.reports import history
+from pytest_genderbias.reports.history import (
+    APPLICATION,
+    MIGRATIONS,
+    check_history,
+    read_history,
+    with_history,
+    write_history,
+)
+from pytest_genderbias.reports.run_report import RunInfo, RunReport
+
+HOSTILE = "'); DROP TABLE runs; -- <b> \x1b[31m \u202e \x00 \ud800"
+
+
+def on(day: int, *measurements: Measurement, **about: object) -> RunReport:
+    """Return the report of a run of one day."""
+    return replace(RunReport(RunInfo(f"2026-11-{day:02}T12:00:00+00:00", "0.1.0")), measurements=measurements, **about)
+
+
+def rows(path: Path, query: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(path)) as store:
+        return store.execute(query).fetchall()
+
+
+def test_each_run_adds_a_point_to_each_statistic(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "bias.db"
+    for day, shift in ((3, 0.2), (1, 0.0), (2, 0.1)):
+        write_history(on(day, hand_made(shift), hand_made(shift, model="other")), path)
+    traces = read_history(path)
+    assert [(trace.model, trace.suite, trace.statistic, trace.main) for trace in traces] == [
+        ("m", "tiny", "share", True),
+        ("other", "tiny", "share", True),
+    ]
+    assert [point.date[:10] for point in traces[0].points] == ["2026-11-01", "2026-11-02", "2026-11-03"]
+    assert [point.value for point in traces[0].points] == pytest.approx([0.25, 0.35, 0.45])
+    assert [point.low for point in traces[0].points] == pytest.approx([0.15, 0.25, 0.35])
+    assert traces[0].worsening() == pytest.approx(0.2)
+    assert len(list(traces[0].segments())) == 1
+    assert [point.date[:10] for point in read_history(path, runs=2)[0].points] == ["2026-11-02", "2026-11-03"]
+
+
+def test_runs_are_in_the_order_of_their_time_whatever_its_zone(tmp_path: Path) -> None:
+    path = tmp_path / "bias.db"
+    for date in ("2026-11-01T01:30:00+02:00", "2026-11-01T00:00:00+00:00", "some day"):
+        write_history(RunReport(RunInfo(date, "0.1.0"), (hand_made(),)), path)
+    (trace,) = read_history(path)
+    assert [point.date for point in trace.points] == ["2026-11-01T01:30:00+02:00", "2026-11-01T00:00:00+00:00", "some day"]  # fmt: skip
+
+
+def test_verdicts_limits_and_anchors_stand_beside_the_values(tmp_path: Path) -> None:
+    measurement = hand_made(0.1)
+    over = judge_limit(measurement, Limit(at_most=0.3))
+    facts = {
+        "baseline": 0.3,
+        "tolerance": 0.02,
+        "accepted_on": "2026-10-01",
+        "anchor": {"value": 0.25, "worsening": 0.1},
+    }
+    moved = replace(over, verdict="regressed", facts=facts, name="entry")
+    judgements = (SettledJudgement(over, "warned", "a"), SettledJudgement(moved, "failed", "b"))
+    write_history(on(1, measurement, judgements=judgements), tmp_path / "bias.db")
+    (trace,) = read_history(tmp_path / "bias.db")
+    point = trace.last
+    assert (point.verdict, point.outcome) == ("regressed", "failed"), "the worst of several"
+    assert (point.least, point.most) == (None, 0.3)
+    assert (point.baseline, point.tolerance, point.anchor, point.started) == (0.3, 0.02, 0.25, 0.25)
+    assert trace.is_gated
+    assert rows(tmp_path / "bias.db", "SELECT gate, test, accepted_on, figure IS NULL FROM judgements") == [
+        ("", "a", "", 0), ("entry", "b", "2026-10-01", 0),
+    ]  # fmt: skip
+
+
+def test_values_that_cannot_be_compared_are_not_joined(tmp_path: Path) -> None:
+    path, first = tmp_path / "bias.db", hand_made()
+    other = replace(first, signature={**first.signature, "digest": "another word list"})
+    settings = replace(first, signature={**first.signature, "settings": {"seed": 0, "unit": "pair"}})
+    seeds = replace(first, signature={**first.signature, "settings": {"seed": 0, "restarts": 3}})
+    for day, measurement in enumerate((first, seeds, other, settings), start=1):
+        write_history(on(day, measurement), path)
+    of_settings, own = read_history(path)
+    assert [len(part) for part in own.segments()] == [2, 1], "a number of restarts changes nothing, a word list does"
+    assert "|" in own.sparkline()
+    assert own.worsening() is None
+    assert (of_settings.options, len(of_settings.points)) == ('{"unit": "pair"}', 1)
+
+
+def test_a_run_is_added_once(tmp_path: Path) -> None:
+    path, report = tmp_path / "bias.db", on(1, hand_made())
+    write_history(report, path)
+    write_history(RunReport.from_dict(report.to_dict()), path)
+    write_history(with_history(report, path), path)
+    assert rows(path, "SELECT count(*) FROM runs") == [(1,)]
+
+
+def test_a_report_shows_the_runs_before_it_and_itself(tmp_path: Path) -> None:
+    path = tmp_path / "bias.db"
+    write_history(on(1, hand_made(), hand_made(suite="another")), path)
+    before = path.read_bytes()
+    report = with_history(on(2, hand_made(0.1)), path)
+    assert path.read_bytes() == before, "it only reads"
+    (trace,) = report.history
+    assert [point.value for point in trace.points] == pytest.approx([0.25, 0.35])
+    assert RunReport.from_dict(report.to_dict()).history == report.history
+    alone = with_history(on(2, hand_made()), tmp_path / "missing.db")
+    assert [len(trace.points) for trace in alone.history] == [1]
+    assert not (tmp_path / "missing.db").exists()
+
+
+def test_values_that_are_missing_or_no_numbers_are_no_values(tmp_path: Path) -> None:
+    nothing = replace(hand_made(), values={"share": None}, intervals={"share": None}, reasons={"share": "none"})
+    for day, measurement in enumerate((nothing, hand_made(float("nan"))), start=1):
+        write_history(on(day, measurement), tmp_path / "bias.db")
+    (trace,) = read_history(tmp_path / "bias.db")
+    assert [point.value for point in trace.points] == [None, None]
+    assert trace.sparkline() == "··"
+
+
+def test_hostile_names_are_data(tmp_path: Path) -> None:
+    path = tmp_path / "'; DROP TABLE runs ?mode=memory#.db"
+    measurement = hand_made(suite=HOSTILE, model=HOSTILE + "x" * 100_000)
+    settled = SettledJudgement(replace(judge_limit(measurement, Limit(at_most=0.1)), name=HOSTILE), "failed", HOSTILE)
+    report = on(1, measurement, judgements=(settled,))
+    write_history(report, path)
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+    (trace,) = read_history(path)
+    assert trace.suite.startswith("'); DROP TABLE runs; -- <b> \\x1b[31m")
+    assert (trace.suite + trace.model + trace.last.verdict).isprintable()
+    assert len(trace.model) < 5_000
+    assert len(with_history(on(2, measurement), path).history[0].points) == 2
+
+
+def test_writers_side_by_side_lose_no_run(tmp_path: Path) -> None:
+    path = tmp_path / "bias.db"
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda day: write_history(on(day, hand_made()), path), range(1, 25)))
+    assert rows(path, "SELECT count(*), count(DISTINCT digest) FROM runs") == [(24, 24)]
+    assert rows(path, "SELECT count(*) FROM figures") == [(24,)]
+
+
+def test_a_run_is_added_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "bias.db"
+    write_history(on(1, hand_made()), path)
+
+    def killed(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(history, "_add_judgement", killed)
+    settled = SettledJudgement(judge_limit(hand_made(), Limit(at_most=0.1)), "failed")
+    with pytest.raises(KeyboardInterrupt):
+        write_history(on(2, hand_made(), judgements=(settled,)), path)
+    assert rows(path, "SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM measurements)") == [(1, 1)]
+
+
+def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "bias.db"
+    write_history(on(1, hand_made()), path)
+    before = path.read_bytes()
+    later = (
+        *MIGRATIONS,
+        "ALTER TABLE runs ADD COLUMN place TEXT NOT NULL DEFAULT 'here'; CREATE TABLE notes (text TEXT)",
+    )
+    monkeypatch.setattr(history, "MIGRATIONS", later)
+    assert len(read_history(path)[0].points) == 1
+    assert path.read_bytes() == before, "who reads does not change the file"
+    write_history(on(2, hand_made()), path)
+    assert rows(path, "SELECT place FROM runs") == [("here",), ("here",)]
+    assert rows(path, "PRAGMA user_version") == [(len(later),)]
+    monkeypatch.setattr(history, "MIGRATIONS", MIGRATIONS)
+    for use in (check_history, read_history, lambda file: write_history(on(3, hand_made()), file)):
+        with pytest.raises(
+            DataFileError,
+            match=r"a later version of pytest-genderbias wrote this history \(schema 2; this one reads up to 1\)",
+        ):
+            use(path)
+
+
+def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "bias.db"
+    write_history(on(1, hand_made()), path)
+    monkeypatch.setattr(history, "MIGRATIONS", (*MIGRATIONS, "CREATE TABLE more (text TEXT); CREATE TABLE runs (id)"))
+    with pytest.raises(WriteError, match="table runs already exists"):
+        write_history(on(2, hand_made()), path)
+    assert rows(path, "SELECT count(*) FROM sqlite_master WHERE name = 'more'") == [(0,)]
+    assert rows(path, "PRAGMA user_version") == [(1,)]
+
+
+def not_ours() -> Iterator[tuple[str, bytes | str]]:
+    yield "text", b"model,value\n" * 100
+    yield "another program's", "CREATE TABLE experiments (id)"
+    yield "another program's version", "PRAGMA user_version = 7"
+    yield "tables of others", f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = 1; CREATE TABLE runs (id)"
+
+
+@pytest.mark.parametrize(("name", "content"), list(not_ours()))
+def test_a_file_that_is_no_history_is_refused_in_one_line_and_stays(
+    tmp_path: Path, name: str, content: bytes | str
+) -> None:
+    path = tmp_path / "file.db"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        with closing(sqlite3.connect(path)) as store:
+            store.executescript(content)
+    before = path.read_bytes()
+    for use in (
+        read_history,
+        lambda file: with_history(on(1, hand_made()), file),
+        lambda file: write_history(on(1, hand_made()), file),
+    ):
+        with pytest.raises(BiasError, match=r"file\.db") as caught:
+            use(path)
+        assert "\n" not in str(caught.value)
+    assert path.read_bytes() == before
+
+
+def test_cells_of_another_type_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bias.db"
+    write_history(on(1, hand_made()), path)
+    with closing(sqlite3.connect(path)) as store:
+        store.execute("UPDATE figures SET direction = x'00', neutral = 'zero'")
+        store.commit()
+    with pytest.raises(DataFileError, match=r"bias\.db.*direction: expected a text"):
+        read_history(path)
+
+
+def test_a_place_where_nothing_can_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(WriteError, match="unable to open database file"):
+        write_history(on(1), tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WriteError, match="file"):
+        write_history(on(1), tmp_path / "file" / "bias.db")
+    with pytest.raises(DataFileError, match="cannot be read"):
+        read_history(tmp_path / "missing.db")
