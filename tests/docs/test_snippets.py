@@ -1,0 +1,69 @@
+"""Every snippet of the README and of the documentation, run from the top of its page to its end (``support/snippets.py``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.snippets import ROOT, Story, check_flags, commands, indented_commands, prepare, snippets
+
+PAGES = {
+    str(path.relative_to(ROOT)): path
+    for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")))
+    if path.is_file()
+}
+TEXTS = {name: path.read_text(encoding="utf-8") for name, path in PAGES.items()}
+#: Pages that take seconds: they run with -m slow, and their snippets are checked in every run.
+LONG = {"docs/guides/limits-and-margins.md"}
+_RUN = ("sh", "python", "pycon")
+
+
+def tell(page: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    prepare(pytester.path, TEXTS[page])
+
+    def run(words: list[str]) -> tuple[str, int]:
+        assert words[0] == "pytest"
+        result = pytester.runpytest_inprocess(*words[1:])
+        return "\n".join([*result.outlines, *result.errlines]), int(result.ret)
+
+    story = Story(pytester.path, run)
+    for snippet in snippets(TEXTS[page]):
+        try:
+            story.tell(snippet)
+        except AssertionError as error:
+            raise AssertionError(f"{page}:{snippet.line}: {error}") from None
+
+
+@pytest.mark.skipif("README.md" not in PAGES, reason="the README is not part of what is tested here")
+def test_the_readme_can_be_read_in_five_minutes() -> None:
+    assert len(TEXTS["README.md"].split()) <= 1000
+
+
+def runs(page: str) -> bool:
+    return any(snippet.language in _RUN and snippet.not_run is None for snippet in snippets(TEXTS[page]))
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=pytest.mark.slow if page in LONG else ()) for page in PAGES if runs(page)]
+)
+def test_the_snippets_of_a_page_run(page: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    tell(page, pytester, monkeypatch)
+
+
+def test_what_is_not_run_is_checked(tmp_path: Path) -> None:
+    """Languages are parsed, gates are read, and every flag exists, on each page, whether or not the page also runs."""
+    checked = 0
+    for text in TEXTS.values():
+        story = Story(tmp_path, lambda words: pytest.fail(f"{words} ran"))
+        for snippet in snippets(text):
+            if snippet.not_run is not None:
+                checked += 1
+                story.tell(snippet)
+            elif snippet.language == "sh":
+                for words in commands(snippet.text):
+                    check_flags(words)
+        for words in indented_commands(text):
+            checked += 1
+            check_flags(words)
+    assert checked > 10
