@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -180,8 +181,23 @@ def _expanded(text: str, origin: Origin) -> Path:
 
 
 def file(text: str, origin: Origin) -> Path:
-    """Parse the path of a file to write."""
-    return origin.folder / text
+    """Parse the path of a file to write, whose folder can be written or made."""
+    path = origin.folder / text
+    if path.is_dir():
+        raise origin.error(f"{path} is a folder; give the path of a file")
+    if (obstacle := not_writable(path.parent)) is not None:
+        raise origin.error(f"{obstacle} cannot be written; choose another folder for the file")
+    return path
+
+
+def records_file(text: str, origin: Origin) -> Path:
+    """Parse the path of a table to write: CSV, or Parquet where pyarrow is installed."""
+    ending = Path(text).suffix.lower()
+    if ending not in (".csv", ".parquet"):
+        raise origin.error(f"expected a file that ends in .csv or .parquet, got {text!r}")
+    if ending == ".parquet" and find_spec("pyarrow") is None:
+        raise origin.error("a .parquet file needs pyarrow; install with: pip install 'pytest-genderbias[parquet]'")
+    return file(text, origin)
 
 
 def history_file(text: str, origin: Origin) -> Path:

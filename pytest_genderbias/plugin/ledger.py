@@ -15,12 +15,14 @@ import pytest
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
+from pytest_genderbias.plugin.github import annotations_in_repository, append_to_job, is_in_actions
 from pytest_genderbias.plugin.items.base import PACKAGED
 from pytest_genderbias.plugin.options import FLAGS, SETTINGS
 from pytest_genderbias.plugin.outcomes import ATTRIBUTE, book_of, may_measure, measures
 from pytest_genderbias.plugin.outputs import needs_report, write_outputs
 from pytest_genderbias.plugin.reasons import OTHER_MODELS, Unjudged
 from pytest_genderbias.plugin.run_failures import count_failures
+from pytest_genderbias.plugin.terminal import show
 from pytest_genderbias.plugin.workers import WorkerNode, output_of, send_user_arguments, worker_output
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.plugin.acceptance import Proposals
     from pytest_genderbias.plugin.reported import ReportedOutcome
     from pytest_genderbias.reports.pictures import Picture
-    from pytest_genderbias.reports.run_report import RunReport
+    from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 
 
 _COMPLETE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
@@ -58,7 +60,9 @@ class Ledger:
         self._unclear: set[str] = set()  # modules with a test that may use an entry, but did not get that far
         self._partial = False  # a test was deselected, or a worker died: an entry that was not judged may still be used
         self._pictures: list[Picture] = []
+        self._finished: dict[str, FinishedTest] = {}  # by node id of the test
         self._messages = Messages()
+        self._annotations: list[str] = []  # workflow commands of GitHub Actions
         self._start = time.perf_counter()
 
     # Collection.
@@ -95,6 +99,8 @@ class Ledger:
                 self._measurements.append(measurement)
         self._pictures += [picture for picture in outcome.pictures if picture not in self._pictures]
         self._judged[node_id] = outcome.judgements
+        if outcome.finished is not None:
+            self._finished[node_id] = outcome.finished
         self._collect_baselines(outcome, node_id)
         key = BookKey(outcome.model, outcome.module)
         if outcome.settled:
@@ -243,7 +249,11 @@ class Ledger:
         """Write the files that flags ask for. One that cannot be written fails the run, and the others are written."""
         if not needs_report(self._settings):
             return
-        trouble = write_outputs(self._make_report(session), self._settings)
+        report = self._make_report(session)
+        trouble = write_outputs(report, self._settings)
+        if self._settings.github and is_in_actions():
+            trouble += append_to_job(report)
+            self._annotations = annotations_in_repository(report, self._config)
         for message in trouble:
             self._messages.fail(message)
         if trouble:
@@ -264,11 +274,14 @@ class Ledger:
             tuple(self._variances()),
             tuple(self._pictures),
             tuple(self._messages.failures),
+            tests=tuple(self._finished.values()),
         )
         return report if self._settings.history is None else _with_history(report, self._settings.history)
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         """Print tables, notes, and messages on baselines, and count what fails the run beside its tests."""
+        for annotation in self._annotations:
+            show(terminalreporter, annotation)
         if not (self._measurements or self._judgements or self._messages.lines or self._unjudged):
             return
         from pytest_genderbias.plugin.summary import RunSummary, print_summary

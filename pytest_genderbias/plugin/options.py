@@ -174,6 +174,23 @@ class Settings:
         "--bias-history", "FILE", parse.history_file,
         "add the run, its measurements and its verdicts to FILE, an SQLite database; reports then show each statistic over the runs",
     )  # fmt: skip
+    summary: Path | None = value(
+        "--bias-summary", "FILE", parse.file,
+        "write a summary in markdown to FILE, for a comment on a pull request: the verdict, what failed, all gates, the age of the baseline, "
+        "and what to type",
+    )  # fmt: skip
+    github: bool = switch(
+        "--bias-github",
+        "in GitHub Actions, annotate the failed gates in the files that declare them, and append the summary to that of the job; "
+        "elsewhere it has no effect",
+    )
+    records: Path | None = value(
+        "--bias-records", "FILE", parse.records_file,
+        "write the records of all measurements (items, words, groups) to FILE as one table: .csv, or .parquet with pyarrow",
+    )  # fmt: skip
+    ctrf: Path | None = value(
+        "--bias-ctrf", "FILE", parse.file, "write tests and verdicts to FILE in the Common Test Report Format (JSON, https://ctrf.io)"
+    )  # fmt: skip
     strict: bool = switch(
         "--bias-strict",
         "fail instead of skip if no model is named, or if a suite that --bias-suite names (not by 'all') does not apply to a model; set it in CI",

@@ -16,9 +16,10 @@ from pytest_genderbias.gates.policy import Policy, Referee, refereed_by
 from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, XFAIL
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.books import BookKey
+from pytest_genderbias.plugin.finished import finished_test
 from pytest_genderbias.plugin.items.base import BiasItem, node_id, uses_fixture
 from pytest_genderbias.plugin.markers import gate_marker
-from pytest_genderbias.plugin.options import SETTINGS
+from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.outputs import needs_report
 from pytest_genderbias.plugin.planning import planning_of
 from pytest_genderbias.plugin.reasons import Unjudged
@@ -46,6 +47,7 @@ class ItemOutcome:
         reported: how many measurements and judgements are on reports of the test already.
         concluded: how many judgements have their final outcome: what the test made of them is known.
         unjudged: why the test did not judge, if it was skipped for that.
+        seconds: how long its parts took until now.
     """
 
     measurements: list[Measurement] = field(default_factory=list)
@@ -55,6 +57,7 @@ class ItemOutcome:
     reported: int = 0
     concluded: int = 0
     unjudged: Unjudged | None = None
+    seconds: float = 0.0
 
 
 _OUTCOME = pytest.StashKey[ItemOutcome]()
@@ -275,6 +278,7 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
     ):
         return
     outcome = outcome_of(item)
+    outcome.seconds += report.duration
     recorded = len(outcome.measurements) + len(outcome.judgements)
     if (
         report.when != "call"
@@ -286,20 +290,21 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
     _conclude(outcome, report)
     from pytest_genderbias.plugin.reported import ReportedOutcome
 
-    key = book_of(item)
+    key, with_files = book_of(item), needs_report(settings)
+    is_last_word = report.when != "teardown" or report.failed
+    model = key.model if measures(item) or recorded else ""
     reported = ReportedOutcome(
         module=key.module,
-        model=key.model if measures(item) or recorded else "",
+        model=model,
         settled=_is_settled(item, outcome, report),
-        measurements=tuple(
-            _shortened(measurement, settings.compare or settings.variance) for measurement in outcome.measurements
-        ),
+        measurements=tuple(_shortened(measurement, settings) for measurement in outcome.measurements),
         judgements=tuple(outcome.judgements),
         used=frozenset(outcome.baseline.used if outcome.baseline else ()),
         refused=frozenset(outcome.baseline.refused if outcome.baseline else ()),
         entries=_proposed_entries(outcome) if settings.update != "no" else {},
         unjudged=outcome.unjudged,
-        pictures=_pictures(outcome.measurements) if needs_report(settings) else (),
+        pictures=_pictures(outcome.measurements) if with_files else (),
+        finished=finished_test(item, report, model, outcome.seconds) if with_files and is_last_word else None,
     )
     setattr(report, ATTRIBUTE, reported.to_dict())
 
@@ -339,12 +344,17 @@ def _is_settled(item: pytest.Item, outcome: ItemOutcome, report: pytest.TestRepo
     return bool(outcome.judgements) or (item.line is None and outcome.unjudged is not None)
 
 
-def _shortened(measurement: Measurement, with_items: bool) -> Measurement:
-    """Return a measurement as reports show it: with the worst records, and with item statistics only to compare models."""
+def _shortened(measurement: Measurement, settings: Settings) -> Measurement:
+    """Return a measurement as reports show it: with the worst records, and with item statistics only to compare models.
+
+    With ``--bias-records`` it has all records.
+    """
     from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 
-    short = replace(measurement, records=measurement.worst(_REPORTED_RECORDS))
-    return short if with_items else replace(short, items={}, sums=SumsByStatistic({}))
+    short = measurement
+    if settings.records is None:
+        short = replace(measurement, records=measurement.worst(_REPORTED_RECORDS))
+    return short if settings.compare or settings.variance else replace(short, items={}, sums=SumsByStatistic({}))
 
 
 def _pictures(measurements: Iterable[Measurement]) -> tuple[Picture, ...]:

@@ -68,12 +68,15 @@ class Output:
 OUTPUTS = (
     Output("json", "json_report:write_json"),
     Output("history", "history:write_history"),
+    Output("summary", "markdown:write_summary"),
+    Output("records", "records:write_records"),
+    Output("ctrf", "ctrf:write_ctrf"),
 )
 
 
 def needs_report(settings: Settings) -> bool:
-    """Return whether a flag asks for a file."""
-    return any(output.path(settings) is not None for output in OUTPUTS)
+    """Return whether a flag asks for a file, or for what GitHub shows."""
+    return settings.github or any(output.path(settings) is not None for output in OUTPUTS)
 
 
 def check_outputs(settings: Settings) -> None:

@@ -13,6 +13,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import read_dataclass, read_mapping, read_schema, read_value
 from pytest_genderbias.plugin.reasons import Unjudged
 from pytest_genderbias.reports.pictures import Picture
+from pytest_genderbias.reports.run_report import FinishedTest
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.strict_json import check_depth
 
@@ -82,6 +83,7 @@ class ReportedOutcome:
         entries: the entries that the test would store, by name.
         unjudged: why the test did not judge, if it was skipped for that.
         pictures: of the measurements, if a file of the run shows them.
+        finished: what the test came to, for the files of the run.
     """
 
     module: str
@@ -94,6 +96,7 @@ class ReportedOutcome:
     entries: Mapping[str, ProposedEntry] = field(default_factory=dict)
     unjudged: Unjudged | None = None
     pictures: tuple[Picture, ...] = ()
+    finished: FinishedTest | None = None
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON values, which :meth:`from_dict` reads."""
@@ -109,6 +112,7 @@ class ReportedOutcome:
             "entries": {name: entry.to_dict() for name, entry in self.entries.items()},
             "unjudged": None if self.unjudged is None else dict(vars(self.unjudged)),
             "pictures": [picture.to_dict() for picture in self.pictures],
+            "finished": None if self.finished is None else dict(vars(self.finished)),
         }
 
     @classmethod
@@ -133,11 +137,13 @@ class ReportedOutcome:
             {name: ProposedEntry.from_dict(entry) for name, entry in read_mapping(content["entries"], _WHERE).items()},
             None if content["unjudged"] is None else read_dataclass(Unjudged, content["unjudged"], _WHERE),
             tuple(Picture.from_dict(picture) for picture in _list(content["pictures"])),
+            None if content["finished"] is None else read_dataclass(FinishedTest, content["finished"], _WHERE),
         )
 
 
 _KEYS = frozenset(
-    ("module", "model", "settled", "measurements", "judgements", "used", "refused", "entries", "unjudged", "pictures")
+    ("module", "model", "settled", "measurements", "judgements", "used", "refused", "entries", "unjudged", "pictures",
+     "finished")
 )  # fmt: skip
 
 

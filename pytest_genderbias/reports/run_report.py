@@ -81,6 +81,36 @@ class NotJudged:
 
 
 @dataclass(frozen=True)
+class FinishedTest:
+    """What a test that measures or judges came to.
+
+    Attributes:
+        test: its id.
+        model: name of the model; empty if the run has none for it.
+        suite: name of the suite of a declared test; empty for a test in Python.
+        file: where it is declared, relative to the project; empty for a suite that no file names.
+        line: its line there, or that of the assertion that failed; 0 without a file.
+        outcome: of pytest: ``passed``, ``failed``, ``skipped``, or ``xfailed`` for a failure that was expected.
+        seconds: how long it took.
+        text: why it failed or was skipped.
+    """
+
+    test: str
+    model: str = ""
+    suite: str = ""
+    file: str = ""
+    line: int = 0
+    outcome: str = "passed"
+    seconds: float = 0.0
+    text: str = ""
+
+    @property
+    def place(self) -> str:
+        """File and line; an empty text without a file."""
+        return f"{self.file}:{self.line}" if self.file else ""
+
+
+@dataclass(frozen=True)
 class RunReport:
     """Everything that a run measured and judged.
 
@@ -97,6 +127,7 @@ class RunReport:
         pictures: of the measurements.
         failures: what failed the run beside its tests, in words.
         history: the values of the statistics in this and earlier runs, with ``--bias-history``.
+        tests: what each test came to.
     """
 
     run: RunInfo
@@ -109,6 +140,7 @@ class RunReport:
     pictures: tuple[Picture, ...] = ()
     failures: tuple[str, ...] = ()
     history: tuple[Trace, ...] = ()
+    tests: tuple[FinishedTest, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON values, which :meth:`from_dict` reads. NaN and infinities become ``None``."""
@@ -124,6 +156,7 @@ class RunReport:
             "pictures": [picture.to_dict(finite=True) for picture in self.pictures],
             "failures": list(self.failures),
             "history": [trace.to_dict(finite=True) for trace in self.history],
+            "tests": [as_plain(test, finite=True) for test in self.tests],
         }
 
     @classmethod
@@ -155,6 +188,7 @@ class RunReport:
             tuple(Picture.from_dict(row) for row in rows["pictures"]),
             tuple(str(row) for row in rows["failures"]),
             tuple(Trace.from_dict(row, f"{where}.history") for row in rows["history"]),
+            tuple(read_dataclass(FinishedTest, row, f"{where}.tests") for row in rows["tests"]),
         )
 
 

@@ -65,6 +65,10 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "null_repeats": ("50", 50),
     "json": ("report.json", Path("report.json")),
     "history": ("bias.db", Path("bias.db")),
+    "summary": ("s.md", Path("s.md")),
+    "github": ("true", True),
+    "records": ("r.csv", Path("r.csv")),
+    "ctrf": ("c.json", Path("c.json")),
     "strict": ("true", True),
 }
 #: Flags that exclude each other: a run has all flags but these.

@@ -31,6 +31,12 @@ import pytest
         (["--bias-correct-for=0"], "--bias-correct-for: expected *got '0'"),
         (["--bias-seeds=1"], "--bias-seeds: expected a whole number of at least 2, got '1'"),
         (["--bias-seeds=x"], "--bias-seeds: expected a whole number of at least 2, got 'x'"),
+        (
+            ["--bias-json=broken.jsonl/r.json"],
+            "--bias-json: *broken.jsonl cannot be written; choose another folder for the file",
+        ),
+        (["--bias-summary=."], "--bias-summary: * is a folder; give the path of a file"),
+        (["--bias-records=r.txt"], "--bias-records: expected a file that ends in .csv or .parquet, got 'r.txt'"),
         (["--bias-reason=because"], "--bias-reason: goes with --bias-update, which accepts what is worse"),
         (["--bias-reason=because", "--bias-update-new"], "--bias-reason: goes with --bias-update, *"),
     ],

@@ -1,0 +1,267 @@
+"""The summary of a run as markdown, for a pull request: the verdict first, then what failed, all gates, and what to type.
+
+Every foreign text stands in a code span or a code block, where GitHub and GitLab render no markup, and link and notify nobody.
+"""
+
+from __future__ import annotations
+
+import datetime
+import html
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from pytest_genderbias.escaping import printable
+from pytest_genderbias.folders import write_whole
+from pytest_genderbias.gates.agreement import FLOAT_NOISE
+from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.verdicts import FAILED, INCONCLUSIVE, MISSING, REFUSED, REGRESSED, STALE, WARNED
+from pytest_genderbias.gates.wording import direction_in_words, format_number
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.reports.baseline_history import baseline_history
+from pytest_genderbias.reports.run_report import FinishedTest, RunReport
+from pytest_genderbias.reports.verdict import broken_tests, count, decisive_lines, gate_name, gates_of, verdict_line
+from pytest_genderbias.statistics.inference.intervals import Interval
+
+MARKER = "<!-- pytest-genderbias -->"  #: the first line, by which a workflow finds its comment again
+LARGEST = 60_000  #: characters; GitHub refuses a comment of more than 65,536
+_LONGEST_NAME, _LONGEST_LINE, _MOST_LINES = 120, 400, 14
+_MOST_FAILURES = 20
+NO_PLAN = "no plan"  #: what stands for the limit of a gate whose tolerance is auto, where nothing is planned
+#: Flags of one run, which the command that accepts its values does not repeat.
+_OF_THE_RUN = re.compile(
+    r"--bias-(update|update-new|reason|json|summary|github|report|figures|records|ctrf|model-card|history|audit|mlflow|write-gates)(=.*)?$",
+    re.DOTALL,
+)
+_NO_VALUE = frozenset({"--bias-update", "--bias-update-new", "--bias-github"})
+
+
+def write_summary(report: RunReport, path: Path) -> None:
+    """Write the summary of ``--bias-summary``.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    write_whole(path, summary_text(report).encode())
+
+
+def summary_text(report: RunReport) -> str:
+    """Return the summary of a run: at most ``LARGEST`` characters of markdown, its marker first.
+
+    Parts that do not fit are left out, the last ones first, and a line says so.
+    """
+    text, left_out = "\n".join([MARKER, *_head(report)]) + "\n", []
+    for name, part in _parts(report):
+        whole = f"\n{part}\n"
+        if len(text) + len(whole) < LARGEST - 500:
+            text += whole
+        else:
+            left_out.append(name)
+    if left_out:
+        text += f"\nLeft out, since a comment has at most 65,536 characters: {', '.join(left_out)}. `--bias-json` has them.\n"
+    return text
+
+
+# The verdict.
+
+
+def _head(report: RunReport) -> Iterator[str]:
+    """Yield the verdict, what it is of, and the age of the baselines."""
+    yield f"## {verdict_line(report)}"
+    yield ""
+    counts = Counter(settled.verdict for settled in gates_of(report))
+    counts.update({"not judged": len(report.not_judged)} if report.not_judged else {})
+    if counts:
+        yield f"{' · '.join(f'{number} {_plain(word)}' for word, number in counts.items())}  "
+    models = ", ".join(_code(model.name) for model in report.run.models[:10])
+    commit = f" · commit {_code(report.run.commit[:12])}" if report.run.commit else ""
+    changed = " with uncommitted changes" if report.run.modified else ""
+    yield f"{models or 'no model'}{commit}{changed} · {_plain(report.run.date[:16].replace('T', ' '))} · pytest-genderbias {_plain(report.run.version)}"
+    ages = list(baseline_history(report.judgements, _day(report.run.date)))
+    if ages:
+        yield ""
+        yield from (f"- {_code(line, _LONGEST_LINE)}" for line in ages[:12])
+
+
+# The parts.
+
+
+def _parts(report: RunReport) -> Iterator[tuple[str, str]]:
+    """Yield names and texts of the parts below the verdict, the most important first."""
+    places = {test.test: test for test in report.tests}
+    failed = [settled for settled in report.judgements if settled.failed]
+    for settled in failed[:_MOST_FAILURES]:
+        yield f"the failure of {_code(gate_name(settled.judgement))}", _failure(settled, places.get(settled.test))
+    if len(failed) > _MOST_FAILURES:
+        yield "a count", f"{len(failed) - _MOST_FAILURES} more gates failed; the table below has them."
+    errors = broken_tests(report)
+    for test in errors[:_MOST_FAILURES]:
+        yield "a test", f"**{_code(test.test)}** could not be judged\n\n{_block(test.text.splitlines())}"
+    if report.failures:
+        yield "other failures", _block([f"- {failure}" for failure in report.failures])
+    if commands := list(_commands(report)):
+        yield "commands", "\n\n".join(commands)
+    gates = gates_of(report)
+    if gates:
+        yield "the table of gates", _gate_table(gates)
+    figures = list(dict.fromkeys(_figures(report.measurements)))
+    if figures:
+        title = f"All figures: {count(len(figures), 'statistic')} of {count(len(report.measurements), 'measurement')}"
+        yield "the table of all figures", _details(title, _table(_FIGURES, figures))
+    if report.not_judged:
+        lines = [f"{test.test}: {test.reason}" for test in report.not_judged]
+        yield "what was not judged", _details(f"{len(lines)} not judged", _block(lines, len(lines)))
+
+
+def _failure(settled: SettledJudgement, test: FinishedTest | None) -> str:
+    """Return what one failed gate says, without its records."""
+    judgement = settled.judgement
+    where = f" ({_code(test.place)})" if test is not None and test.place else ""
+    title = f"**{_code(gate_name(judgement))}** on {_code(judgement.model)}: {_plain(settled.verdict)}{where}"
+    return f"{title}\n\n{_block(decisive_lines(judgement))}"
+
+
+def _commands(report: RunReport) -> Iterator[str]:
+    """Yield what accepts the values of this run, where gates on baselines did not pass."""
+    verdicts = {s.judgement.verdict for s in report.judgements if s.outcome in (FAILED, WARNED) and _is_on_baseline(s)}
+    typed = f"pytest {shlex.join(_repeated(report.run.arguments))}".rstrip()
+    if verdicts & {REGRESSED, INCONCLUSIVE, REFUSED}:
+        yield "Mend the model; or, if what is worse is intended, accept it and commit the baselines:"
+        yield _block([f'{typed} --bias-update --bias-reason="why"'])
+    elif STALE in verdicts:
+        yield "The model is better than its baseline. Store the better values, and commit the baselines:"
+        yield _block([f"{typed} --bias-update"])
+    missing = {s.judgement.bound for s in report.judgements if s.judgement.verdict == MISSING and s.failed}
+    if NO_PLAN in missing:
+        yield "The tolerance is auto, and nothing is planned yet:"
+        yield _block([f"{typed} --bias-plan"])
+    if missing - {NO_PLAN}:
+        yield "Gates without a baseline entry: store what is measured now, and commit it:"
+        yield _block([f"{typed} --bias-update-new"])
+
+
+def _is_on_baseline(settled: SettledJudgement) -> bool:
+    judgement = settled.judgement
+    return "accepted_on" in judgement.facts or judgement.verdict == REFUSED
+
+
+def _repeated(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments of a run without those that belong to it alone: its reports, its reason."""
+    repeated, skip = [], False
+    for argument in arguments:
+        match = _OF_THE_RUN.match(argument)
+        if not skip and match is None:
+            repeated.append(argument)
+        skip = match is not None and match[2] is None and argument not in _NO_VALUE
+    return repeated
+
+
+# Tables.
+
+_GATES = ("", "gate", "model", "statistic", "value", "limit or baseline", "change", "verdict")
+_FIGURES = ("suite", "model", "statistic", "value", "95 % interval", "neutral", "worse", "cases")
+_MARKS = {FAILED: "❌", WARNED: "⚠️"}
+
+
+def _gate_table(gates: Sequence[SettledJudgement]) -> str:
+    """Return a table with a row a gate, those that failed first."""
+    order = {FAILED: 0, WARNED: 1}
+    rows = [
+        (
+            _MARKS.get(settled.outcome, "✅" if settled.outcome == "passed" else ""), _code(gate_name(settled.judgement)),
+            _code(settled.judgement.model), _code(settled.judgement.statistic), format_number(settled.judgement.value),
+            _code(settled.judgement.bound), _change(settled.judgement), _plain(settled.verdict),
+        )
+        for settled in sorted(gates, key=lambda settled: order.get(settled.outcome, 2))
+    ]  # fmt: skip
+    return _table(_GATES, rows)
+
+
+def _figures(measurements: Iterable[Measurement]) -> Iterator[tuple[str, ...]]:
+    """Yield a row a statistic of each measurement."""
+    for measurement in measurements:
+        cases = f"{measurement.n:,}" + (f" of {measurement.n_total:,}" if measurement.n < measurement.n_total else "")
+        for name, value in measurement.values.items():
+            about, interval = measurement.statistics[name], measurement.intervals[name]
+            reason = measurement.reasons.get(name, "")
+            yield (
+                _code(measurement.suite), _code(measurement.model), _code(name),
+                format_number(value) + (f" {_code(reason)}" if value is None and reason else ""),
+                _between(interval), f"{about.neutral:g}", direction_in_words(about.direction), cases,
+            )  # fmt: skip
+
+
+def _change(judgement: Judgement) -> str:
+    """Return how much worse or better a value is than what it was compared with, with bounds; empty if it was not compared."""
+    worse, bounds = judgement.difference, judgement.interval
+    if worse is None:
+        return ""
+    if abs(worse) <= FLOAT_NOISE:
+        return "none"
+    text = f"{format_number(abs(worse))} {'worse' if worse > 0 else 'better'}"
+    if bounds is None or bounds.high - bounds.low <= FLOAT_NOISE:
+        return text
+    low, high = (bounds.low, bounds.high) if worse > 0 else (-bounds.high, -bounds.low)
+    return f"{text} ({format_number(low)} to {format_number(high)})"
+
+
+def _between(interval: Interval | None) -> str:
+    if interval is None:
+        return "-"
+    if interval.low == interval.high:
+        return "exact"
+    return f"{format_number(interval.low)} to {format_number(interval.high)}"
+
+
+# Markdown.
+
+
+def _table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [headers, ["---"] * len(headers), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _details(title: str, content: str) -> str:
+    return f"<details>\n<summary>{html.escape(title)}</summary>\n\n{content}\n\n</details>"
+
+
+def _code(text: str, most: int = _LONGEST_NAME) -> str:
+    r"""Return a foreign text as a code span on one line, also for a cell: nothing in it is markup, a link or a name to notify.
+
+    >>> print(_code("<i> @octocat"), _code("a|b"), _code("`x`"), _code(" "))
+    `<i> @octocat` `a\|b` `` `x` `` -
+    """
+    line = printable(_cut(" ".join(text.split()), most))
+    line = re.sub(r"\\(?=\|)", r"\\ ", line).replace("|", r"\|")
+    longest = max(map(len, re.findall("`+", line)), default=0)
+    fence, space = "`" * (longest + 1), " " if longest else ""
+    return f"{fence}{space}{line}{space}{fence}" if line else "-"
+
+
+def _plain(text: str) -> str:
+    """Return a word of ours, a date or a version, which an edited file may have replaced, without markup."""
+    return re.sub(r"[^\w .,:+()-]", "", printable(_cut(text, _LONGEST_NAME)))
+
+
+def _block(lines: Sequence[str], most: int = _MOST_LINES) -> str:
+    """Return foreign lines as a code block, whose fence is longer than any in it."""
+    shown = [printable(_cut(line, _LONGEST_LINE)) for line in lines[:most]]
+    if len(lines) > most:
+        shown.append(f"... ({len(lines) - most} more lines)")
+    longest = max((len(run) for line in shown for run in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return "\n".join([f"{fence}text", *shown, fence])
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+def _day(date: str) -> datetime.date:
+    """Return the day of a run, from which ages count; today if a file does not say it."""
+    try:
+        return datetime.datetime.fromisoformat(date).date()
+    except ValueError:
+        return datetime.date.today()

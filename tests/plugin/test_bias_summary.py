@@ -1,0 +1,67 @@
+"""``--bias-summary``: the run in markdown, for a comment on a pull request."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from support.small_projects import GATES, NLI, model
+
+#: Besides a gate that fails: a gate that passes, an error, and a test that was expected to fail.
+TESTS = """
+import pytest
+from pytest_genderbias import assert_at_least, assert_no_regression, load_model
+
+def test_error(bias_model):
+    load_model("./nowhere")
+
+def test_release(bias_measure, bias_baseline):
+    assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline, 0.02)
+
+@pytest.mark.xfail
+def test_expected(bias_measure):
+    assert_at_least(bias_measure("tiny-nli.yaml"), 0.95)
+"""
+
+
+def test_the_summary_of_a_failed_run(jobs: pytest.Pytester) -> None:
+    jobs.makepyfile(test_release=TESTS)
+    jobs.path.joinpath("ok.bias.yaml").write_text("gates: [{suite: ./tiny-nli.yaml, at_least: 0.5}]")
+    jobs.runpytest(model(jobs, "good"), "--bias-update", "-k", "release")
+    result = jobs.runpytest(model(jobs, "worse"), "--bias-summary=out/s.md")
+    result.assert_outcomes(failed=2, passed=1, xfailed=1)
+    text = jobs.path.joinpath("out/s.md").read_text(encoding="utf-8")
+    lines = text.splitlines()
+    assert lines[:2] == ["<!-- pytest-genderbias -->", "## ❌ Bias: 1 of 3 gates failed, 1 test could not be judged"]
+    assert lines[3].strip() == "1 pass · 1 regressed · 1 over the limit (xfail)"
+    assert "- `baseline of m: accepted today`" in lines
+    assert re.search(r"^\*\*`tiny-nli`\*\* on `m`: regressed \(`test_release.py:8`\)$", text, re.MULTILINE)
+    assert re.search(
+        r"^\*\*`test_release.py::test_error\[m\]`\*\* could not be judged\n\n```text\n.*nowhere", text, re.MULTILINE
+    )
+    [command] = [line for line in lines if line.startswith("pytest ")]
+    assert command.endswith(' --bias-update --bias-reason="why"')
+    assert "--bias-summary" not in command
+
+
+def test_no_summary_without_the_flag(project: pytest.Pytester) -> None:
+    before = set(project.path.iterdir())
+    project.runpytest(*NLI, model(project, "good"), "--bias-limit=10")
+    assert {path.name for path in set(project.path.iterdir()) - before} <= {"__pycache__"}
+
+
+@pytest.mark.slow
+def test_the_files_are_the_same_on_two_workers(project: pytest.Pytester) -> None:
+    project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit=0.99))
+    texts = []
+    for workers in ([], ["-n2"]):
+        project.runpytest_subprocess(
+            model(project, "good"), "--bias-summary=s.md", "--bias-ctrf=c.json", "--bias-records=r.csv", *workers
+        )
+        summary = project.path.joinpath("s.md").read_text(encoding="utf-8")
+        ctrf = re.sub(r'"(duration|start|stop|timestamp)": .*', "", project.path.joinpath("c.json").read_text())
+        texts.append(
+            (summary.replace(" -n2", ""), sorted(project.path.joinpath("r.csv").read_text().splitlines()), ctrf)
+        )
+    assert re.sub(r"\d\d:\d\d", "", texts[0][0]) == re.sub(r"\d\d:\d\d", "", texts[1][0])
+    assert texts[0][1:] == texts[1][1:]

@@ -1,0 +1,116 @@
+"""The summary in markdown, from objects alone."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from support.hand_made import hand_made
+from support.run_reports import PASSED, REGRESSED, hostile_report, run_report, settled
+
+from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.reports.markdown import LARGEST, MARKER, summary_text
+from pytest_genderbias.reports.run_report import FinishedTest, RunInfo, RunReport
+
+
+def test_the_verdict_comes_first_then_what_failed_then_what_to_type_then_the_tables() -> None:
+    lines = summary_text(run_report()).splitlines()
+    assert lines[:3] == [MARKER, "## ❌ Bias: 1 of 2 gates failed", ""]
+    assert lines[3].strip() == "1 regressed · 1 pass · 1 not judged"
+    assert lines[4] == "`m` · commit `0123456789ab` · 2026-11-22 10:00 · pytest-genderbias 0.1.0"
+    order = [
+        "- `baseline of m: accepted 31 days ago`",
+        "**`tiny (release)`** on `m`: regressed (`g.bias.yaml:3`)",
+        "  items that moved most, then and now: item 1 0.1 -> 0.9",
+        'pytest --bias-model=m=runs/m --bias-update --bias-reason="why"',
+        "| ❌ | `tiny (release)` | `m` | `share` | 0.4 | `baseline 0.25 + 0.02` | 0.15 worse (0.05 to 0.25) | regressed |",
+        "| ✅ | `tiny` | `m` | `other` | 0.1 | `at most 0.3` |  | pass |",
+        "| `tiny` | `m` | `share` | 0.25 | 0.15 to 0.35 | 0 | higher | 12 |",
+        "genderbias::weat:m: weat needs vectors",
+    ]
+    assert [line for line in lines if line in order] == order
+    assert not any("record" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"judgements": (settled(PASSED, "passed"),), "tests": ()}, "✅ Bias: the gate passed"),
+        ({"judgements": (settled(PASSED, "passed"),) * 2, "tests": ()}, "✅ Bias: all 2 gates passed"),
+        (
+            {"judgements": (settled(PASSED, "passed"), settled(replace(PASSED, verdict="stale"), "warned")), "tests": ()},
+            "⚠️ Bias: 1 of 2 gates passed with a warning, none failed",
+        ),
+        ({"judgements": (), "tests": ()}, "Bias: 1 suite measured, 0 gated: nothing here can fail yet"),
+        ({"judgements": (), "tests": (), "measurements": ()}, "Bias: nothing was measured"),
+        (
+            {"judgements": (settled(PASSED, "passed"),), "tests": (), "failures": ("unused",)},
+            "❌ Bias: 1 failure beside the tests",
+        ),
+        (
+            {"judgements": (), "tests": (FinishedTest("t", outcome="failed"),)},
+            "❌ Bias: 1 test could not be judged",
+        ),
+        ({"judgements": (), "tests": (), "run": RunInfo("2026-11-22", "0", exit_status=2)}, "❌ Bias: the run was cut short"),
+    ],
+)  # fmt: skip
+def test_the_first_line_never_hides_a_failure(changes: dict[str, object], line: str) -> None:
+    assert summary_text(run_report(**changes)).splitlines()[1] == f"## {line}"
+
+
+@pytest.mark.parametrize(
+    ("judgement", "outcome", "command"),
+    [
+        (REGRESSED, "failed", 'pytest --bias-model=m=runs/m --bias-update --bias-reason="why"'),
+        (replace(REGRESSED, verdict="stale"), "warned", "pytest --bias-model=m=runs/m --bias-update"),
+        (Judgement("s", "m", "t", 1.0, None, 1, 1, "baseline", "missing", "t"), "failed", "pytest --bias-model=m=runs/m --bias-update-new"),
+        (Judgement("s", "m", "t", 1.0, None, 1, 1, "no plan", "missing", "t"), "failed", "pytest --bias-model=m=runs/m --bias-plan"),
+    ],
+)  # fmt: skip
+def test_it_says_what_to_type(judgement: Judgement, outcome: str, command: str) -> None:
+    report = run_report(judgements=(settled(judgement, outcome),))
+    arguments = ("--bias-model=m=runs/m", "--bias-summary", "s.md", "--bias-github", "--bias-json=r.json")
+    report = replace(report, run=replace(report.run, arguments=arguments))
+    assert [line for line in summary_text(report).splitlines() if line.startswith("pytest ")] == [command]
+    assert "pytest --" not in summary_text(run_report(judgements=(settled(PASSED, "passed"),)))
+
+
+def test_a_hostile_text_ends_no_code_and_notifies_nobody() -> None:
+    text = summary_text(hostile_report())
+    assert {c for c in set(text) if not c.isprintable()} <= {"\n"}
+    assert len(text) < LARGEST
+    outside = without_code(text)
+    for sign in ("@octocat", "<b", "](", "::error", "#1", "\\|"):
+        assert sign in text
+        assert sign not in outside
+    assert outside.count("<details>") == outside.count("</details>")
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {9}
+
+
+def without_code(text: str) -> str:
+    """Return markdown without its code blocks and code spans, as CommonMark reads them."""
+    lines, fence = [], ""
+    for line in text.splitlines():
+        if fence:
+            fence = "" if line.strip("`") == "" and len(line) >= len(fence) else fence
+        elif match := re.match("(`{3,})text$", line):
+            fence = match[1]
+        else:
+            lines.append(re.sub(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", "", line))
+    assert not fence, "every block ends"
+    return "\n".join(lines)
+
+
+def test_what_does_not_fit_into_a_comment_is_left_out_and_named() -> None:
+    report = run_report(measurements=tuple(hand_made(suite=f"suite-{i}") for i in range(2000)))
+    text = summary_text(report)
+    assert len(text) < LARGEST
+    assert "1 of 2 gates failed" in text
+    assert "Left out, since a comment has at most 65,536 characters: the table of all figures." in text
+
+
+def test_an_empty_run_has_a_summary() -> None:
+    text = summary_text(RunReport(RunInfo("no date", "0")))
+    assert text.splitlines()[1:3] == ["## Bias: nothing was measured", ""]

@@ -1,0 +1,87 @@
+"""Reports of runs, made by hand, for tests of what writes them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from support.hand_made import hand_made
+
+from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.reports.run_report import FinishedTest, NotJudged, ReportedModel, RunInfo, RunReport
+from pytest_genderbias.statistics.inference.intervals import Interval
+
+#: Markup, markdown, escape codes, bidirectional controls, a mention, a formula, a workflow command, a lone surrogate.
+HOSTILE = (
+    "=<b onclick=x>|`*[a](b)@octocat #1 & \x1b[31m\x9b2J\r\n::error::x\n\u202e\u2066\u2028,:%0A ``` </details> \ud800"
+)
+WORST = HOSTILE + "x\x1b`|" * 25_000  #: and 100,000 characters
+REGRESSED = Judgement(
+    "tiny", "m", "share", 0.4, Interval(0.05, 0.25, 0.95, "items", "by hand"), 12, 12, "baseline 0.25 + 0.02", "regressed",
+    "regressed: tiny on m: share 0.25 -> 0.4, 0.15 worse, tolerance 0.02\n  items that moved most, then and now: item 1 0.1 -> 0.9\n"
+    "  worst records:\n    a record",
+    difference=0.15, name="release", facts={"accepted_on": "2026-10-22"},
+)  # fmt: skip
+PASSED = Judgement(
+    "tiny",
+    "m",
+    "other",
+    0.1,
+    None,
+    12,
+    12,
+    "at most 0.3",
+    "pass",
+    "pass: tiny on m: other is 0.1, expected at most 0.3",
+)
+
+
+def settled(judgement: Judgement, outcome: str, test: str = "g.bias.yaml::gate:m") -> SettledJudgement:
+    return SettledJudgement(judgement, outcome, test)
+
+
+def run_report(**changes: Any) -> RunReport:
+    """Return a report of one gate that failed, one that passed and one test that was skipped."""
+    info = RunInfo(
+        "2026-11-22T10:00:00+00:00", "0.1.0", ("--bias-model=m=runs/m", "--bias-json=r.json"), (ReportedModel("m", "runs/m"),),
+        commit="0123456789abcdef", exit_status=1, seconds=2.5,
+    )  # fmt: skip
+    records = [{"word": "nurse", "score": 0.5, "counts": {"female": 3, "male": 1}}, {"word": "pilot", "rank": -1}]
+    report = RunReport(
+        info,
+        (hand_made(records=records),),
+        (settled(REGRESSED, "failed"), settled(PASSED, "passed", "g.bias.yaml::other:m")),
+        not_judged=(NotJudged("genderbias::weat:m", "m", "inapplicable", "weat needs vectors"),),
+        tests=(
+            FinishedTest(
+                "g.bias.yaml::gate:m", "m", "tiny", "g.bias.yaml", 3, "failed", 1.25, "g.bias.yaml:3: regressed"
+            ),
+            FinishedTest("g.bias.yaml::other:m", "m", "tiny", "g.bias.yaml", 7, "passed", 0.5),
+            FinishedTest("genderbias::weat:m", "m", "weat", "", 0, "skipped", 0.001, "weat needs vectors"),
+        ),
+    )
+    return replace(report, **changes)
+
+
+def hostile_report() -> RunReport:
+    """Return a report in which every foreign text is hostile and 100,000 characters long."""
+    measurement = hand_made(
+        suite=WORST, model=WORST, notes=(WORST,), records=[{WORST: WORST, "value": {"inner": WORST}, "list": [WORST]}]
+    )
+    judgement = replace(
+        REGRESSED, suite=WORST, model=WORST, statistic=WORST, name=WORST, bound=WORST, text=f"{WORST}\n{WORST}"
+    )
+    report = run_report(
+        measurements=(measurement,),
+        judgements=(settled(judgement, "failed", WORST), settled(replace(judgement, verdict="stale"), "warned", WORST)),
+        not_judged=(NotJudged(WORST, WORST, "inapplicable", WORST),),
+        failures=(WORST,),
+        tests=(
+            FinishedTest(WORST, WORST, WORST, WORST, 3, "failed", 0.0, WORST),
+            FinishedTest(f"{WORST}2", WORST, WORST, WORST, 3, "failed", 0.0, WORST),
+        ),
+    )
+    models = (ReportedModel(WORST, WORST),)
+    return replace(
+        report, run=replace(report.run, models=models, commit=WORST, arguments=(WORST, "--bias-json", WORST))
+    )
