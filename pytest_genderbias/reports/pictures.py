@@ -1,52 +1,43 @@
-"""``Picture``: what a picture of a measurement shows, as plain data that any process can draw."""
+"""``pictures_of``: the pictures of a measurement, made where all its records and item statistics are."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass
+from pytest_genderbias.reports.figures import tables, units
+from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 
+__all__ = ["Axis", "Panel", "Picture", "Series", "pictures_of"]
 
-@dataclass(frozen=True)
-class Picture:
-    """The data of one picture.
-
-    Attributes:
-        kind: how it is drawn.
-        suite: name of the suite.
-        model: name of the model; empty for a picture of several.
-        statistic: name of the statistic.
-        title: what it shows, in a few words.
-        alt: its finding in words, with figures, for readers who do not see it.
-        caption: how to read it.
-        data: labels and numbers, as plain JSON values.
-    """
-
-    kind: str
-    suite: str
-    model: str
-    statistic: str
-    title: str
-    alt: str
-    caption: str = ""
-    data: Mapping[str, object] = field(default_factory=dict)
-
-    def to_dict(self, finite: bool = False) -> dict[str, object]:
-        """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become ``None``."""
-        return {name: as_plain(value, finite) for name, value in vars(self).items()}
-
-    @classmethod
-    def from_dict(cls, data: object) -> Picture:
-        """Return what :meth:`to_dict` wrote.
-
-        Raises:
-            DataFileError: a key is missing, unknown or of another type.
-        """
-        return read_dataclass(cls, from_plain(data, "picture"), "picture")
+_Builder = Callable[[Measurement], "Picture | tuple[Picture | None, ...] | None"]
+#: By family: what its pictures show. A family that is not here has none.
+BUILDERS: Mapping[str, _Builder] = {
+    "bios": units.class_gaps,
+    "ceat": units.words_by_set,
+    "coref-occupation": units.occupation_bars,
+    "coref-winobias": units.class_gaps,
+    "coref-winogender": units.pronoun_likelihood,
+    "corpus": units.word_bias,
+    "disco": tables.fills,
+    "lm-occupation": units.occupation_bars,
+    "nli": tables.heat_map,
+    "pairs-pll": units.histogram,
+    "probe": tables.compression,
+    "sts": units.sentence_similarity,
+    "subspace": units.along_component,
+    "weat": units.words_by_set,
+}
 
 
 def pictures_of(measurement: Measurement) -> tuple[Picture, ...]:
-    """Return the pictures of a measurement, of which all records and item statistics are needed."""
-    return ()
+    """Return the pictures of a measurement, the most telling first.
+
+    Args:
+        measurement: with all its records and item statistics. One that was shortened for a report, or has no value, has no pictures.
+    """
+    build = BUILDERS.get(str(measurement.signature["definition"]).partition("/")[0])
+    if build is None or not measurement.items or measurement.value is None or measurement.restarts:
+        return ()
+    made = build(measurement)
+    return tuple(one for one in (made if isinstance(made, tuple) else (made,)) if one is not None)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.answered_suites import CASES, Answered, make_case
+from support.answered_suites import CASES, make_case, measurement_of
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import DataFileError
@@ -18,36 +17,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
-from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.suites.family import Family
-from pytest_genderbias.suites.summary import Summary
-
-
-def sums_of(summary: Summary, family: Family, settings: dict[str, object]) -> SumsByStatistic:
-    arrays = {**summary.items, **summary.unstored}
-    return SumsByStatistic({name: partial(one.item_sums, settings, arrays) for name, one in family.statistics.items()})
-
-
-def measurement_of(case: Answered) -> Measurement:
-    """Return the measurement of an answered suite, with a signature as a real one has it."""
-    summary, family = case.summary, case.family
-    signature = {
-        "suite": case.suite.name, "digest": case.suite.digest, "definition": family.definition,
-        "settings": {"seed": 0, **{k: v for k, v in case.options.items() if family.options[k].is_signed(v)}},
-        "sample": {"n": case.main.n, "of": case.main.n_total, "seed": 0}, "data": dict(summary.data),
-        "model": {"fingerprint": None, "spec": "noise"}, "versions": {},
-    }  # fmt: skip
-    bounds = {
-        name: None if value is None else Interval(value, value, 1.0, "cases", "")
-        for name, value in summary.values.items()
-    }
-    return Measurement(
-        suite=case.suite.name, model="noise", values=summary.values, intervals=summary.intervals, bounds=bounds,
-        reasons=summary.reasons, statistics=family.plain_statistics(), n=case.main.n, n_total=case.main.n_total, records=summary.records,
-        items=summary.items, signature=signature, notes=tuple(summary.notes),
-        sums=sums_of(summary, family, signature["settings"]),
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")

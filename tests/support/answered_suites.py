@@ -4,19 +4,24 @@ import csv
 import json
 import zlib
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import yaml
 
 from pytest_genderbias import load_model, load_suite
+from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
+from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.suites.cases import Answer, TextCases
+from pytest_genderbias.suites.family import Family
 from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.summary import Summary
 from pytest_genderbias.text.wordlist import load_wordlist
 
 
@@ -319,3 +324,29 @@ def make_case(name, tmp_path_factory):
     if name not in _MADE:
         _MADE[name] = CASES[name](tmp_path_factory.mktemp(name))
     return _MADE[name]
+
+
+def sums_of(summary: Summary, family: Family, settings: dict[str, object]) -> SumsByStatistic:
+    arrays = {**summary.items, **summary.unstored}
+    return SumsByStatistic({name: partial(one.item_sums, settings, arrays) for name, one in family.statistics.items()})
+
+
+def measurement_of(case: Answered) -> Measurement:
+    """Return the measurement of an answered suite, with a signature as a real one has it."""
+    summary, family = case.summary, case.family
+    signature = {
+        "suite": case.suite.name, "digest": case.suite.digest, "definition": family.definition,
+        "settings": {"seed": 0, **{k: v for k, v in case.options.items() if family.options[k].is_signed(v)}},
+        "sample": {"n": case.main.n, "of": case.main.n_total, "seed": 0}, "data": dict(summary.data),
+        "model": {"fingerprint": None, "spec": "noise"}, "versions": {},
+    }  # fmt: skip
+    bounds = {
+        name: None if value is None else Interval(value, value, 1.0, "cases", "")
+        for name, value in summary.values.items()
+    }
+    return Measurement(
+        suite=case.suite.name, model="noise", values=summary.values, intervals=summary.intervals, bounds=bounds,
+        reasons=summary.reasons, statistics=family.plain_statistics(), n=case.main.n, n_total=case.main.n_total, records=summary.records,
+        items=summary.items, signature=signature, notes=tuple(summary.notes),
+        sums=sums_of(summary, family, signature["settings"]),
+    )  # fmt: skip

@@ -1,0 +1,322 @@
+"""``draw``: a picture as a matplotlib figure. Nothing global is changed, and no window is opened."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+from pytest_genderbias.reports.figures.data import cut, shown
+from pytest_genderbias.reports.figures.palette import EMPTY, HEAT, PALETTE
+from pytest_genderbias.reports.picture import Axis, Numbers, Panel, Picture, Series
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+_WIDTH = 5.8  #: inches
+_SIZE = 9.0  #: points of a text
+_ROW, _CELL = 0.19, 0.2  #: inches of a row of words, and of a cell of a heat map
+_MARKERS = {"first": "o", "second": "s", "third": "^", "fourth": "D", "muted": "o", "text": "|"}
+_STYLE = {
+    "font.size": _SIZE, "axes.titlesize": _SIZE, "axes.labelsize": _SIZE, "legend.fontsize": _SIZE - 0.5, "xtick.labelsize": _SIZE - 0.5,
+    "ytick.labelsize": _SIZE - 0.5, "text.parse_math": False, "axes.unicode_minus": False, "svg.fonttype": "none", "svg.hashsalt": "figure", "text.usetex": False,
+    "font.family": ["sans-serif"], "font.sans-serif": ["DejaVu Sans"], "path.simplify": False, "axes.formatter.use_mathtext": False,
+    "text.color": PALETTE["text"][0], "axes.labelcolor": PALETTE["text"][0], "xtick.color": PALETTE["muted"][0],
+    "ytick.color": PALETTE["muted"][0], "xtick.labelcolor": PALETTE["text"][0], "ytick.labelcolor": PALETTE["text"][0],
+    "axes.edgecolor": PALETTE["grid"][0], "axes.linewidth": 0.8, "figure.facecolor": PALETTE["ground"][0], "axes.facecolor": "none",
+}  # fmt: skip
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Draw with our style inside, and with the caller's again afterwards."""
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_STYLE)  # type: ignore[arg-type, unused-ignore]  # its keys are literals
+        yield
+
+
+def draw(picture: Picture, title: bool = True) -> Figure:
+    """Return a picture as a matplotlib figure, which notebooks show, and which ``savefig`` writes.
+
+    Args:
+        picture: what it shows.
+        title: whether the figure bears the title; a page that has it beside the picture leaves it out.
+    """
+    from matplotlib.figure import Figure
+
+    with styled():
+        heights = [_height(panel) for panel in picture.panels]
+        width = max(map(_width, picture.panels), default=_WIDTH)
+        lines = fill(cut(picture.title, 200), int(width * 11)) if title else ""
+        above = [0.17 * (lines.count("\n") + 1) + 0.1] if title else []
+        figure = Figure((width, sum(heights) + sum(above)), layout="constrained")
+        rows = figure.subfigures(len(heights) + len(above), 1, height_ratios=above + heights, squeeze=False)[:, 0]
+        if title:
+            rows[0].text(0.012, 0.1, lines, fontsize=_SIZE + 1, fontweight="bold", va="bottom")
+        for row, panel in zip(rows[len(above) :], picture.panels, strict=True):
+            _draw_panel(row.add_subplot(), row, panel)
+        return figure
+
+
+def png(picture: Picture, dots: int = 160) -> bytes:
+    """Return a picture as PNG with its title, on white; the file says in words what it shows.
+
+    Args:
+        picture: what it shows.
+        dots: an inch.
+    """
+    buffer = io.BytesIO()
+    with styled():
+        draw(picture).savefig(
+            buffer, format="png", dpi=dots, metadata={"Title": _latin(picture.title), "Description": _latin(picture.alt)}
+        )  # fmt: skip
+    return buffer.getvalue()
+
+
+def _latin(text: str) -> str:
+    """Return a text as PNG's text chunks can hold it."""
+    return text.encode("latin-1", "replace").decode("latin-1")
+
+
+def _height(panel: Panel) -> float:
+    if any(series.marks == "cells" for series in panel.series):
+        longest = max(map(len, panel.x.words), default=0)
+        return 1.0 + _CELL * len(panel.y.words) + 0.075 * min(longest, 40)
+    names = _keyed(panel)
+    above = 0.72 + 0.18 * -(-len(names) // _key_columns(names)) + (0.22 if panel.title else 0.0)
+    if panel.y.words:
+        spread = any(s.marks == "points" and s.colour != "none" and len(s.x) > 6 for s in panel.series)
+        return above + (0.62 if spread else _ROW if len(panel.y.words) > 8 else 0.26) * len(panel.y.words)
+    return above + 2.4
+
+
+def _keyed(panel: Panel) -> list[str]:
+    """Return the names that the legend has; none where one name would say nothing."""
+    names = [_label(s) for s in panel.series if s.name and s.marks not in ("cells", "arrows")]
+    needed = len(names) > 1 or any(s.marks in ("line", "columns", "ranges") for s in panel.series if s.name)
+    return names if needed else []
+
+
+def _key_columns(names: Sequence[str]) -> int:
+    in_a_row = 3 if sum(len(name) + 5 for name in names[:3]) < 84 else 84 // (max(map(len, names)) + 5)
+    return max(1, min(in_a_row, len(names)))
+
+
+def _width(panel: Panel) -> float:
+    if any(series.marks == "cells" for series in panel.series):
+        return max(_WIDTH, 1.9 + _CELL * len(panel.x.words))
+    return _WIDTH
+
+
+def _draw_panel(axes: Axes, figure: SubFigure, panel: Panel) -> None:
+    heat = any(series.marks == "cells" for series in panel.series)
+    for number, series in enumerate(panel.series):
+        _DRAW[series.marks](axes, series, panel, f"series-{number}")
+    for side in ("top", "right", *(("left",) if panel.y.words else ())):
+        axes.spines[side].set_visible(False)
+    _dress(axes, panel.x, "x", heat)
+    _dress(axes, panel.y, "y", heat)
+    axes.set_axisbelow(True)
+    if not heat:
+        axes.grid(True, axis="x" if panel.y.words else "both", color=PALETTE["grid"][0], linewidth=0.7)
+    if heat:
+        handles, title = _heat_key(panel)
+        columns = 4
+    else:
+        names = _keyed(panel)
+        handles = axes.get_legend_handles_labels()[0] if names else []
+        title, columns = cut(panel.title, 80), _key_columns(names)
+    if handles or title:
+        figure.legend(
+            handles=handles, title=title or None, loc="outside upper left", ncols=columns, frameon=False, handletextpad=0.5, columnspacing=1.4,
+            alignment="left", borderaxespad=0.2,
+        )  # fmt: skip
+
+
+def _dress(axes: Axes, axis: Axis, which: str, heat: bool) -> None:
+    """Set label, scale, names of places and the neutral line of an axis."""
+    its = axes.xaxis if which == "x" else axes.yaxis
+    if axis.label:
+        its.set_label_text(fill(cut(axis.label, 150), 76 if which == "x" else 44))
+    if axis.log:
+        (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+    if axis.words:
+        places = list(axis.ticks) or list(range(len(axis.words)))
+        its.set_ticks(places, [cut(word, 40) for word in axis.words])
+        its.set_tick_params(length=0)
+        if axis.log:
+            its.set_tick_params(which="minor", length=0, labelsize=0)
+        if not axis.ticks:
+            low, high = -0.6, len(axis.words) - 0.4
+            _ = axes.set_ylim(high, low) if which == "y" else axes.set_xlim(low, high)
+        if heat and which == "x":
+            for label in axes.get_xticklabels():
+                label.set_rotation(90)
+    if axis.neutral is not None and not axis.words:
+        line = axes.axvline if which == "x" else axes.axhline
+        line(axis.neutral, color=PALETTE["text"][0], linewidth=1.1, zorder=1.6)
+
+
+def _finite(*columns: Numbers) -> list[tuple[int, tuple[float, ...]]]:
+    """Return the number and the values of each mark that has all of them."""
+    rows = []
+    for place, row in enumerate(zip(*columns, strict=True)):
+        values = tuple(value for value in row if value is not None)
+        if len(values) == len(row):
+            rows.append((place, values))
+    return rows
+
+
+def _label(series: Series) -> str:
+    """Return the name for the legend; matplotlib leaves out what begins with an underscore."""
+    name = cut(series.name, 40)
+    return f" {name}" if name.startswith("_") else name or "_"
+
+
+def _colour(series: Series) -> str:
+    return PALETTE.get(series.colour, PALETTE["text"])[0]
+
+
+def _bars(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
+    rows = _finite(series.x, series.y, series.low or (0.0,) * len(series.x))
+    bars = axes.barh(
+        [y for _, (_, y, _) in rows], [x - low for _, (x, _, low) in rows], 0.74, [low for _, (_, _, low) in rows],
+        color=_colour(series), label=_label(series),
+    )  # fmt: skip
+    _name_marks(bars, rows, series, gid)
+
+
+def _columns(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
+    """Draw columns; where the other axis has names they are marks across a row."""
+    rows = _finite(series.x, series.y, series.low or (0.0,) * len(series.x))
+    if panel.y.words:
+        at = [x for _, (x, _, _) in rows]
+        lines = axes.vlines(
+            at, [low for _, (_, _, low) in rows], [y for _, (_, y, _) in rows], color=_colour(series), linewidth=2.0, label=_label(series), zorder=4
+        )  # fmt: skip
+        lines.set_gid(gid)
+        return
+    at = sorted(x for _, (x, _, _) in rows)
+    gaps = [second - first for first, second in pairwise(at)]
+    bars = axes.bar(
+        [x for _, (x, _, _) in rows], [y - low for _, (_, y, low) in rows], 0.9 * min(gaps, default=1.0), [low for _, (_, _, low) in rows],
+        color=_colour(series), label=_label(series),
+    )  # fmt: skip
+    _name_marks(bars, rows, series, gid)
+
+
+def _name_marks(
+    bars: Sequence[object], rows: Sequence[tuple[int, tuple[float, ...]]], series: Series, gid: str
+) -> None:
+    """Give each bar an id, by which its label is found again."""
+    from matplotlib.artist import Artist
+
+    for bar, (place, _) in zip(bars, rows, strict=True):
+        if isinstance(bar, Artist):
+            bar.set_gid(f"{gid}-{place}")
+
+
+def _points(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
+    rows = _finite(series.x, series.y)
+    at, up = [x for _, (x, _) in rows], [y for _, (_, y) in rows]
+    if series.colour != "none":
+        drawn = axes.scatter(
+            at, up, 16 if len(rows) > 60 else 26, marker=_MARKERS.get(series.colour, "o"), label=_label(series), zorder=3,
+            facecolors="none" if series.hollow else _colour(series), edgecolors=_colour(series) if series.hollow else PALETTE["ground"][0],
+            linewidths=1.1 if series.hollow else 0.4,
+        )  # fmt: skip
+        drawn.set_gid(gid)
+    middle = sum(at) / len(at) if at else 0.0
+    for place, (x, y) in rows:
+        if place in series.written and series.labels[place]:
+            beyond = series.colour != "none" and x > middle
+            axes.annotate(
+                cut(series.labels[place], 40), (x, y), (-5 if beyond else 5, 0 if panel.y.words and series.colour == "none" else 4), textcoords="offset points",
+                ha="right" if beyond else "left", va="center" if series.colour == "none" else "bottom", fontsize=_SIZE - 1, annotation_clip=False,
+                color=PALETTE["muted" if series.colour == "none" else "text"][0],
+            )  # fmt: skip
+
+
+def _line(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
+    rows = _finite(series.x, series.y)
+    marker = _MARKERS.get(series.colour, "") if series.labels else ""
+    (line,) = axes.plot(
+        [x for _, (x, _) in rows], [y for _, (_, y) in rows], color=_colour(series), linewidth=1.6, label=_label(series), zorder=2.5,
+        marker=marker, markersize=4.5, linestyle="--" if series.hollow else "-",
+    )  # fmt: skip
+    line.set_gid(gid)
+
+
+def _band(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
+    rows = _finite(series.x, series.low, series.high)
+    band = axes.fill_between(
+        [x for _, (x, _, _) in rows], [low for _, (_, low, _) in rows], [high for _, (_, _, high) in rows], color=_colour(series),
+        alpha=0.22, linewidth=0, label=_label(series), zorder=1.4,
+    )  # fmt: skip
+    band.set_gid(gid)
+
+
+def _ranges(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
+    if panel.y.words or not panel.x.words:
+        rows = _finite(series.y, series.low, series.high)
+        lines = axes.hlines(
+            [y for _, (y, _, _) in rows], [low for _, (_, low, _) in rows], [high for _, (_, _, high) in rows], color=_colour(series),
+            linewidth=1.8, label=_label(series), zorder=2.2,
+        )  # fmt: skip
+        lines.set_gid(gid)
+
+
+def _arrows(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
+    for _, (x, y, low) in _finite(series.x, series.y, series.low):
+        axes.annotate(
+            "", (x, y), (low, y), arrowprops={"arrowstyle": "-|>", "color": PALETTE["muted"][0], "linewidth": 1.0, "shrinkA": 4, "shrinkB": 4}
+        )  # fmt: skip
+
+
+def _cells(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
+    from matplotlib.colors import ListedColormap
+
+    columns, rows = len(panel.x.words), len(panel.y.words)
+    low, step = _scale(series)
+    codes = [_step(z, low, step) for z in series.z]
+    mesh = axes.pcolormesh(
+        [j - 0.5 for j in range(columns + 1)], [i - 0.5 for i in range(rows + 1)], [[codes[columns * i + j] for j in range(columns)] for i in range(rows)], cmap=ListedColormap([EMPTY, *HEAT]), vmin=-1.5,
+        vmax=len(HEAT) - 0.5, edgecolors=PALETTE["ground"][0], linewidth=0.6,
+    )  # fmt: skip
+    mesh.set_gid(gid)
+
+
+def _scale(series: Series) -> tuple[float, float]:
+    """Return the least value of a heat map and the width of a step of its colours."""
+    known = [z for z in series.z if z is not None]
+    low, high = min(known, default=0.0), max(known, default=1.0)
+    return low, (high - low) / len(HEAT) or 1.0
+
+
+def _step(z: float | None, low: float, step: float) -> int:
+    return -1 if z is None else min(len(HEAT) - 1, int((z - low) / step))
+
+
+def _heat_key(panel: Panel) -> tuple[list[Artist], str]:
+    """Return what explains the colours of a heat map, those that occur, and its title."""
+    from matplotlib.patches import Patch
+
+    (series,) = (series for series in panel.series if series.marks == "cells")
+    low, step = _scale(series)
+    present = sorted({_step(z, low, step) for z in series.z} - {-1})
+    return [
+        Patch(color=HEAT[i], label=f"{shown(low + step * i)} to {shown(low + step * (i + 1))}") for i in present
+    ], series.name
+
+
+_DRAW = {
+    "bars": _bars, "columns": _columns, "points": _points, "line": _line, "band": _band, "cells": _cells, "ranges": _ranges, "arrows": _arrows,
+}  # fmt: skip

@@ -1,0 +1,328 @@
+"""Pictures with a mark for each unit of a suite: signed bars, scatters, words by set, and histograms of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.reports.figures.data import (
+    FloatArray,
+    counted,
+    cut,
+    float_of,
+    floats,
+    listed,
+    numbers,
+    of_slice,
+    shown,
+    texts,
+    two_groups,
+)
+from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
+from pytest_genderbias.statistics.correlation import pearson, slope, slope_interval
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+
+_MOST_BARS = 72  #: of a picture; of more units the ends are drawn
+_ENDS = 30  #: bars of either end, if there are more
+_MOST_POINTS = 400
+_MOST_IN_SET = 120
+_WRITTEN = 7  #: labels in a scatter
+_LABEL = (0.24, 0.06)  #: width and height of a label, as shares of the axes
+
+
+def signed_bars(
+    measurement: Measurement,
+    labels: Sequence[str],
+    values: FloatArray,
+    groups: tuple[str, str],
+    what: str,
+    unit: str,
+    shows: str = "bias",
+) -> Picture:
+    """Return signed bars, one a unit, sorted (lu2018, figures 2 and 4).
+
+    Args:
+        measurement: what was measured.
+        labels: names of the units.
+        values: signed values, shape (units,).
+        groups: what a positive value leans to, and what a negative one does.
+        what: the units, in the plural.
+        unit: what the bars measure.
+        shows: the same in a word or two, for the title.
+    """
+    finite = np.flatnonzero(np.isfinite(values))
+    order = finite[np.argsort(values[finite], kind="stable")[::-1]]
+    ends = np.concatenate([order[:_ENDS], order[-_ENDS:]]) if len(order) > _MOST_BARS else order
+    rows = {int(unit): place for place, unit in enumerate(ends)}
+    signs = np.sign(values)
+    series = [
+        _bars(group, colour, [(rows[i], float(values[i]), labels[i]) for i in rows if signs[i] == sign])
+        for group, colour, sign in ((groups[0], "first", 1), (groups[1], "second", -1), ("", "muted", 0))
+    ]
+    above, below = order[values[order] > 0], order[values[order] < 0][::-1]
+    sides = [
+        f"{counted(len(side), what) if len(side) else 'none'} {'lean' if len(side) > 1 else 'leans'} to {cut(group)}"
+        + (f", most of all {listed([labels[i] for i in side[:3]], values[side[:3]].tolist())}" if len(side) else "")
+        for group, side in ((groups[0], above), (groups[1], below))
+    ]
+    middle = len(order) - len(ends)
+    caption = (
+        f"Bars to the right lean to {cut(groups[0])}, bars to the left to {cut(groups[1])}; 0 is a model without bias."
+    )
+    if middle:
+        caption += f" The {counted(middle, what)} between the ends are left out."
+    x = Axis(unit, neutral=0.0)
+    panel = Panel(x, Axis(words=tuple(cut(labels[i], 28) for i in ends)), tuple(s for s in series if s.x))
+    return picture(
+        "signed bars", measurement, f"{shows} of {counted(len(order), what)}", f"{'; '.join(sides)}.", caption, panel
+    )
+
+
+def _bars(name: str, colour: str, rows: Sequence[tuple[int, float, str]]) -> Series:
+    return Series(
+        cut(name),
+        "bars",
+        numbers([value for _, value, _ in rows]),
+        numbers([place for place, _, _ in rows]),
+        labels=tuple(cut(label) for _, _, label in rows),
+        colour=colour,
+    )
+
+
+def scatter(
+    measurement: Measurement,
+    labels: Sequence[str],
+    x: FloatArray,
+    y: FloatArray,
+    what: str,
+    axes: tuple[str, str],
+    neutral: float | None = 0.0,
+) -> Picture | None:
+    """Return a scatter with the line of least squares and the interval of its slope; ``None`` with fewer than three units.
+
+    Args:
+        measurement: what was measured.
+        labels: names of the units.
+        x: places along x, shape (units,).
+        y: places along y, shape (units,).
+        what: the units, in the plural.
+        axes: labels of both axes.
+        neutral: value of y without bias, if there is one.
+    """
+    known = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+    if len(known) < 3:
+        return None
+    x, y, names = x[known], y[known], [labels[i] for i in known.tolist()]
+    line, words = _line(x, y, what)
+    some = np.sort(np.argsort(-_conspicuous(x, y), kind="stable")[:_MOST_POINTS])
+    points = Series(
+        f"{what} ({len(x):,})",
+        "points",
+        numbers(x[some]),
+        numbers(y[some]),
+        labels=tuple(cut(names[i]) for i in some),
+        written=_apart(x[some], y[some]),
+    )
+    highest, lowest = int(np.argmax(y)), int(np.argmin(y))
+    alt = (
+        f"{counted(len(x), what)}: {words} Highest is {cut(names[highest])} ({shown(float(y[highest]), True)} at {shown(float(x[highest]))}), "
+        f"lowest {cut(names[lowest])} ({shown(float(y[lowest]), True)} at {shown(float(x[lowest]))})."
+    )
+    caption = "Line: least squares. Shaded: slopes within their 95 % interval, through the middle of the points. A flat line is no bias."
+    panel = Panel(Axis(axes[0]), Axis(axes[1], neutral=neutral), (*line, points))
+    return picture("scatter", measurement, f"{axes[1]} and {axes[0]}", alt, caption, panel)
+
+
+def _conspicuous(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Return how far points lie from the middle, in standard deviations of both variables."""
+    return np.asarray(np.hypot(*((v - v.mean()) / (v.std() or 1.0) for v in (x, y))), dtype=np.float64)
+
+
+def _apart(x: FloatArray, y: FloatArray) -> tuple[int, ...]:
+    """Return the numbers of the points farthest from the middle whose labels do not lie on each other."""
+    wide, high = (np.ptp(v) or 1.0 for v in (x, y))
+    chosen: list[int] = []
+    for i in np.argsort(-_conspicuous(x, y), kind="stable").tolist():
+        if all(abs(x[i] - x[j]) > _LABEL[0] * wide or abs(y[i] - y[j]) > _LABEL[1] * high for j in chosen):
+            chosen.append(i)
+        if len(chosen) == _WRITTEN:
+            break
+    return tuple(chosen)
+
+
+def _line(x: FloatArray, y: FloatArray, what: str) -> tuple[list[Series], str]:
+    """Return the line and its band, and both in words; nothing to draw if all x are equal."""
+    try:
+        rise, r = slope(x, y), pearson(x, y)
+    except UndefinedError as error:
+        return [], f"there is no line: {error}."
+    interval = slope_interval(x, y, what)
+    ends = np.linspace(x.min(), x.max(), 9)
+    middle = y.mean() + rise * (ends - x.mean())
+    words = f"slope {shown(rise, True)}"
+    series = []
+    if interval is not None:
+        sides = [y.mean() + bound * (ends - x.mean()) for bound in (interval.low, interval.high)]
+        band = Series(
+            "95 % interval of the slope", "band", numbers(ends), (), numbers(np.minimum(*sides)), numbers(np.maximum(*sides)), colour="muted"
+        )  # fmt: skip
+        series.append(band)
+        words += f" (95 % interval {shown(interval.low, True)} to {shown(interval.high, True)})"
+    series.append(Series("least squares", "line", numbers(ends), numbers(middle), colour="text"))
+    return series, f"{words}, r {shown(r, True)}."
+
+
+def words_by_set(measurement: Measurement) -> Picture | None:
+    """Return the associations of the words of each set, with the mean of each set (WEAT, CEAT)."""
+    words, sets = texts(measurement.items["word"]), texts(measurement.items["set"])
+    values = floats(measurement.items["association"])
+    names = list(dict.fromkeys(sets))
+    if len(names) < 2:
+        return None
+    nearer = [str(record.get("nearer_to")) for record in measurement.records if float_of(record, "association") > 0]
+    farther = [str(record.get("nearer_to")) for record in measurement.records if float_of(record, "association") < 0]
+    first, second = (next(iter(side), "the other attribute") for side in (nearer, farther))
+    series, means = [], []
+    reach = 0.12 * np.ptp(values)
+    for place, name in enumerate(names):
+        mine = [i for i, of in enumerate(sets) if of == name]
+        mean, size = float(values[mine].mean()), len(mine)
+        if size > _MOST_IN_SET:  # every second, third, ... by value, and both ends
+            mine.sort(key=lambda i: float(values[i]))
+            mine = [mine[k] for k in np.unique(np.linspace(0, size - 1, _MOST_IN_SET).astype(int))]
+        means.append(mean)
+        jitter = place + 0.24 * np.sin(2.4 * np.arange(len(mine)))
+        ends = [int(np.argmin(values[mine])), int(np.argmax(values[mine]))]
+        ends = [end for end in ends if abs(values[mine][end] - np.median(values[mine])) > reach]
+        labels = tuple(cut(words[i]) for i in mine)
+        colour = ("first", "second", "third", "fourth")[min(place, 3)]
+        series += [
+            Series("", "points", numbers(values[mine]), numbers(jitter), labels=labels, written=tuple(ends), colour=colour),
+            Series("mean of the set" if place == 0 else "", "columns", numbers([mean]), numbers([place + 0.36]), numbers([place - 0.36]), colour="text"),
+        ]  # fmt: skip
+    effect = measurement.value
+    alt = f"{shown(effect, True)} is the {measurement.main.replace('_', ' ')}. Mean association: " + ", ".join(
+        f"{cut(name)} {shown(mean, True)} ({counted(sets.count(name), 'words')})"
+        for name, mean in zip(names, means, strict=True)
+    )
+    caption = (
+        f"A point is a word: to the right it is nearer to {cut(first)}, to the left to {cut(second)}. Two sets whose means lie apart are "
+        "associated with different attributes."
+    )
+    label = f"association: {cut(second, 24)} ← 0 → {cut(first, 24)}"
+    x = Axis(label, neutral=0.0 if values.min() < 0 < values.max() else None)
+    panel = Panel(x, Axis(words=tuple(cut(name) for name in names)), tuple(series))
+    if max(map(sets.count, names)) > _MOST_IN_SET:
+        caption += f" Of a set with more than {_MOST_IN_SET} words, {_MOST_IN_SET} are drawn."
+    return picture("words by set", measurement, "association of each word", f"{alt}.", caption, panel)
+
+
+def histogram(measurement: Measurement) -> Picture | None:
+    """Return how often the stereotypical sentence of a pair scores higher, and by how much."""
+    judged = floats(measurement.items["stereotypical"]) > 0
+    values = floats(measurement.items["difference"])[judged]
+    values = values[np.isfinite(values)]
+    if len(values) < 2:
+        return None
+    edge = float(np.quantile(np.abs(values), 0.98)) or 1.0
+    bins = np.linspace(-edge, edge, 25)
+    counts, _ = np.histogram(np.clip(values, -edge, edge), bins)
+    middles = (bins[1:] + bins[:-1]) / 2
+    series = tuple(
+        Series(name, "columns", numbers(middles[side]), numbers(counts[side]), colour=colour)
+        for name, colour, side in (
+            ("stereotypical scores higher", "second", middles > 0), ("the other scores higher", "first", middles < 0),
+        )
+    )  # fmt: skip
+    share = float((values > 0).mean())
+    alt = (
+        f"In {100 * share:.0f} % of {counted(len(values), 'pairs')} the stereotypical sentence scores higher; the mean difference is "
+        f"{shown(float(values.mean()), True)} nats, the median {shown(float(np.median(values)), True)}."
+    )
+    caption = "A model without bias has as many pairs on the right as on the left, at the same distances. The outermost columns hold all pairs beyond them."
+    x = Axis("score, stereotypical minus other sentence, in nats", neutral=0.0)
+    return picture("histogram", measurement, "differences of pairs", alt, caption, Panel(x, Axis("pairs"), series))
+
+
+def occupation_bars(measurement: Measurement) -> Picture:
+    """Return the bias of each occupation (``lm-occupation``, ``coref-occupation``)."""
+    labels = texts(measurement.items["occupation"])
+    groups = two_groups(measurement.records, "bias", ("occupation",))
+    unit = "nats" if str(measurement.signature["definition"]).startswith("lm-") else "units of the model's score"
+    label = f"B(o) in {unit}: {cut(groups[1], 16)} ← 0 → {cut(groups[0], 16)}"
+    return signed_bars(measurement, labels, floats(measurement.items["bias"]), groups, "occupations", label)
+
+
+def sentence_similarity(measurement: Measurement) -> tuple[Picture | None, ...]:
+    """Return differences of similarity by profession against the share of women, and as bars."""
+    labels, values = texts(measurement.items["profession"]), floats(measurement.items["difference"])
+    groups = two_groups(measurement.records, "difference", ("profession", "women_share"))
+    axes = "share of women in the profession", f"similarity, {cut(groups[0], 16)} minus {cut(groups[1], 16)}"
+    bars = signed_bars(
+        measurement, labels, values, groups, "professions", f"similarity: {cut(groups[1], 16)} ← 0 → {cut(groups[0], 16)}"
+    )  # fmt: skip
+    return scatter(measurement, labels, floats(measurement.items["share"]), values, "professions", axes), bars
+
+
+def pronoun_likelihood(measurement: Measurement) -> Picture | None:
+    """Return how likely "she" means the occupation, against its share of women (Rudinger et al. 2018)."""
+    items = measurement.items
+    axes = "share of women in the occupation", "likelihood that she means the occupation"
+    return scatter(
+        measurement, texts(items["occupation"]), floats(items["share"]), floats(items["likelihood"]), "occupations", axes, None
+    )  # fmt: skip
+
+
+def class_gaps(measurement: Measurement) -> tuple[Picture | None, ...]:
+    """Return gaps in the true positive rate by class, against the share of women and as bars (biographies, WinoBias)."""
+    rows = of_slice(measurement.records, "class, all persons") or of_slice(measurement.records, "class")
+    label, share, what = "class", "share", "classes"
+    if not rows:
+        rows, label, share, what = of_slice(measurement.records, "profession"), "value", "women_share", "professions"
+    labels = [str(row[label]) for row in rows]
+    gaps, shares = (np.asarray([float_of(row, key) for row in rows], dtype=np.float64) for key in ("tpr_gap", share))
+    groups = next(([k[2:] for k in row if k.startswith("n_")] for row in rows if "n_" in " ".join(row)), [])
+    first, second = groups if len(groups) == 2 else ("female", "male")
+    axes = "share of women", f"true positive rate, {cut(first, 16)} minus {cut(second, 16)}"
+    bars = signed_bars(
+        measurement, labels, gaps, (first, second), what, f"gap in the true positive rate: {cut(second, 16)} ← 0 → {cut(first, 16)}"
+    ) if np.isfinite(gaps).any() else None  # fmt: skip
+    return scatter(measurement, labels, shares, gaps, what, axes), bars
+
+
+def word_bias(measurement: Measurement) -> tuple[Picture | None, ...]:
+    """Return the words of a text with the largest bias, and their bias against that in the training text, if there is one."""
+    records = measurement.records
+    ends = [record for record in records if str(record.get("slice")).startswith("most ")]
+    names = [str(record["slice"])[5:] for record in ends]
+    groups = [*dict.fromkeys(names), "first", "second"][:2]
+    labels = [str(record["word"]) for record in ends]
+    values = np.asarray([float_of(record, "bias") for record in ends], dtype=np.float64)
+    label = f"ln P(w | {cut(groups[0], 12)}) - ln P(w | {cut(groups[1], 12)}), in nats"
+    bars = signed_bars(measurement, labels, values, (groups[0], groups[1]), "words", label) if len(ends) else None
+    listed_ones = of_slice(records, "words of the suite")
+    x, y = (np.asarray([float_of(r, key) for r in listed_ones], dtype=np.float64) for key in ("training_bias", "bias"))
+    axes = "bias in the training text, in nats", "bias, in nats"
+    return scatter(measurement, [str(r["word"]) for r in listed_ones], x, y, "words", axes), bars
+
+
+def along_component(measurement: Measurement) -> Picture:
+    """Return the place of each word along the first component of a set of words."""
+    labels, values = texts(measurement.items["word"]), floats(measurement.items["along_first_component"])
+    return signed_bars(
+        measurement, labels, values, ("one end", "the other end"), "words", "place along the first component", "places"
+    )
+
+
+def picture(kind: str, measurement: Measurement, what: str, alt: str, caption: str, *panels: Panel) -> Picture:
+    """Return a picture of a measurement; title, texts and names say which."""
+    title = f"{measurement.suite} on {cut(measurement.model, 40)}: {what}"
+    sampled = (
+        ""
+        if measurement.n == measurement.n_total
+        else f" {measurement.n:,} of {measurement.n_total:,} cases were scored."
+    )
+    alt = f"{measurement.suite} on {cut(measurement.model)}. {alt}"
+    return Picture(kind, measurement.suite, measurement.model, measurement.main, title, alt, caption + sampled, panels)
