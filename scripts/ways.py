@@ -26,7 +26,14 @@ from types import CodeType, FrameType
 
 PACKAGE = "pytest_genderbias."
 _NUMBER = 12_345  #: value of the flag, by which calls that receive it are recognised
-_HELPERS = ("text.printable", "gates.wording", "mitigation.harness.wording", "measurement.plain_data")
+_HELPERS = (
+    "escaping",
+    "text.printable",
+    "gates.account",
+    "gates.wording",
+    "mitigation.harness.wording",
+    "measurement.plain_data",
+)
 _LONGEST_LOOP = 12
 _FORMATTERS = ("format_number", "format_interval", "format_null", "format_record", "approximate", "direction_in_words")
 

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable
 
 from pytest_genderbias.errors import BiasWarning, GateFailure
+from pytest_genderbias.gates.account import in_lines
 from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.comparison import judge_no_worse
 from pytest_genderbias.gates.judgement import Judgement
@@ -148,7 +149,7 @@ def _settle(judgements: Iterable[Judgement], stacklevel: int) -> None:
             referee.record(judgement, outcome)
     for judgement, outcome in settled:
         if outcome == FAILED:
-            raise GateFailure(judgement.text)
+            raise GateFailure(in_lines(judgement.shown) if referee.explain is None else referee.explain(judgement))
         if outcome == WARNED:
             warnings.warn(judgement.text.partition("\n")[0], GateWarning, stacklevel=stacklevel)
 

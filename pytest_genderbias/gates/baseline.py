@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import BaselineError, DataFileError, GateError, InconsistentEntryError
+from pytest_genderbias.gates.account import Account, apart
 from pytest_genderbias.gates.agreement import (
     MUST_AGREE,
     different,
@@ -263,10 +264,14 @@ class Baseline:
             text = f"{no_number[0]} is {known[no_number[0]]}, and a baseline has finite values"
             return Finding(NO_VALUE, "baseline", text)
         if entry is None and self.update == "no":
-            text = (
-                f"no baseline entry {name!r} in {self.path}; run with --bias-update-new to accept what is measured now"
+            lacking = f"no baseline entry {name!r} in {self.path}"
+            account = Account(
+                lacking,
+                advice="accept what is measured now as the baseline:",
+                command=f"{self._updating(measurement)}-new",
             )
-            return Finding(MISSING, "no baseline", text)
+            text = f"{lacking}; run with --bias-update-new to accept what is measured now"
+            return Finding(MISSING, "no baseline", text, account=account)
         if entry is None or self.update == "all":
             return self._accept(measurement, statistic, name, entry, tolerance)
         return self._compare(measurement, statistic, name, entry, tolerance)
@@ -279,18 +284,18 @@ class Baseline:
         old = entry.values.get(statistic)
         margin = _margin(entry, measurement, statistic, tolerance, old)
         if margin is None:
-            text = f"the tolerance is auto, and nothing is planned for {statistic} of {name!r} in {self.path}; {HOW_TO_CHOOSE}"
-            return Finding(MISSING, "no plan", text)
+            lacking = f"the tolerance is auto, and nothing is planned for {statistic} of {name!r} in {self.path}"
+            account = Account(lacking, advice=HOW_TO_CHOOSE)
+            return Finding(MISSING, "no plan", f"{lacking}; {HOW_TO_CHOOSE}", account=account)
         worse = worsening(measurement, statistic, old)
         changed = other_conditions(measurement, entry.model)
         accepted = _in_force(entry.accepted, measurement)
-        spec = measurement.signature["model"].get("spec") or measurement.model
         items, gated = read_reference(self.path, name, entry, self._counted_books())
         correction = correction_for(self.correct_for, gated, f"comparisons with the baselines of {self._books()}")
         reference = Reference(
             "baseline", old, worse, items, changed, correction,
-            self.command or f"pytest --bias-model={measurement.model}={spec} --bias-update", entry.model.get("fingerprint"),
-            self._lost_items(name, entry, measurement),
+            self._updating(measurement), entry.model.get("fingerprint"),
+            self._lost_items(name, entry, measurement), entry.date,
         )  # fmt: skip
         finding = find_regression(measurement, statistic, reference, margin.amount, margin.written)
         facts = {"accepted_on": entry.date, "baseline": old, "tolerance": margin.amount}
@@ -299,6 +304,11 @@ class Baseline:
         if at_anchor is not None:
             finding = self._hold_to_anchor(finding, measurement, statistic, name, at_anchor, tolerance, reference)
         return with_power(finding, margin.amount, entry.planned.get(statistic))
+
+    def _updating(self, measurement: Measurement) -> str:
+        """Return the command that accepts a value, without the reason."""
+        spec = measurement.signature["model"].get("spec") or measurement.model
+        return self.command or f"pytest --bias-model={measurement.model}={spec} --bias-update"
 
     def _hold_to_anchor(
         self, finding: Finding, measurement: Measurement, statistic: str, name: str, at_anchor: BaselineEntry,
@@ -341,11 +351,11 @@ class Baseline:
         if any(reason.startswith("data: ") for reason in reasons):
             stored_items = items_path(self.path, name, entry.items_sha256 or "")
             reasons = [*reasons, *_other_examples(stored_items, measurement)]
-        text = (
-            f"the baseline in {self.path} is of something else ({'; '.join(reasons)}); run with --bias-update to accept "
-            "what is measured now"
-        )
-        return Finding(NOT_COMPARABLE, "baseline", text)
+        what = f"the baseline in {self.path} is of something else ({'; '.join(reasons)})"
+        advice = "measure as for the baseline, or if the change is meant, accept what is measured now:"
+        text = f"{what}; run with --bias-update to accept what is measured now"
+        account = Account(what, advice=advice, command=self._updating(measurement))
+        return Finding(NOT_COMPARABLE, "baseline", text, account=account)
 
     def _counted_books(self) -> list[Path]:
         """Return the files whose gated statistics are the comparisons: those that are stored, whichever of them run."""
@@ -433,7 +443,17 @@ class Baseline:
             finding = self._compare(measurement, statistic, name, entry, tolerance)
         except BaselineError:  # of its items, which an update writes anew
             finding = Finding(REFUSED, "baseline", text)
-        return replace(finding, verdict=REFUSED, text=text)
+        headline = f"{statistic} {' -> '.join(_in_figures(before, new))}: {worsening(measurement, statistic, before):.3g} worse{since}, and no reason is given"
+        headline += f" (it is of something else, too: {reasons})" if reasons else ""
+        account = replace(
+            finding.account, headline=headline, advice="mend the model, or say why it is accepted:",
+            command=f'{self._updating(measurement)} --bias-reason="why"',
+        )  # fmt: skip
+        return replace(finding, verdict=REFUSED, text=text, account=account)
+
+
+def _in_figures(before: float, new: float | None) -> list[str]:
+    return [format_number(before), format_number(None)] if new is None else apart(before, new)
 
 
 def _margin(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_genderbias.errors import GateError
+from pytest_genderbias.gates.account import Account
 from pytest_genderbias.gates.agreement import (
     FLOAT_NOISE,
     MUST_AGREE,
@@ -68,8 +69,11 @@ def judge_no_worse(
     old = reference.values.get(name)
     margin = written.resolve(distance_from_neutral(measurement, name, old), planned)
     if margin is None:
-        text = f"the tolerance is auto, and no baseline has a plan for {name}; {HOW_TO_CHOOSE}"
-        return make_judgement(measurement, name, Finding(MISSING, "no plan", text), label)
+        lacking = f"the tolerance is auto, and no baseline has a plan for {name}"
+        finding = Finding(
+            MISSING, "no plan", f"{lacking}; {HOW_TO_CHOOSE}", account=Account(lacking, advice=HOW_TO_CHOOSE)
+        )
+        return make_judgement(measurement, name, finding, label)
     other = Reference(
         reference.model, old, worsening(measurement, name, old), reference, correction=correction
     )  # fmt: skip

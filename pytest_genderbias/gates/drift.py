@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from pytest_genderbias.gates.account import Paragraph
 from pytest_genderbias.gates.agreement import FLOAT_NOISE, MUST_AGREE, is_worse
 from pytest_genderbias.gates.anchor import Anchor
 from pytest_genderbias.gates.book import BaselineEntry
@@ -122,9 +123,18 @@ def held_to_anchor(finding: Finding, anchored: Finding, anchor: Anchor, statisti
     if finding.verdict in _REPLACES.get(anchored.verdict, ()):
         text = f"against {in_words(anchor)}: {anchored.text}"
         beside = f"  against the baseline: {finding.verdict}: {finding.text.partition('; to accept it')[0]}"
-        return replace(
-            anchored, text=text, lines=[*anchored.lines, beside, *finding.lines], accepted=finding.accepted, facts=facts
+        account = replace(
+            anchored.account,
+            headline=f"against {in_words(anchor)}: {anchored.account.headline or anchored.text}",
+            remarks=(
+                *anchored.account.remarks,
+                Paragraph("baseline", f"{finding.verdict}: {finding.account.headline}"),
+            ),
         )
+        return replace(
+            anchored, text=text, lines=[*anchored.lines, beside, *finding.lines], accepted=finding.accepted, facts=facts,
+            account=account,
+        )  # fmt: skip
     bounds = "" if anchored.low is None else f", 95 % bounds {anchored.low:.4g} and {anchored.high:.4g}"
     line = f"  since {in_words(anchor)} ({format_number(anchor.values.get(statistic))}): {_change(anchored.difference)}{bounds}"
     return replace(finding, lines=[*finding.lines, line], facts=facts)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pytest_genderbias.gates.account import Account, Movement, Paragraph, paragraphs_of, shortened
 from pytest_genderbias.gates.verdicts import (
     CAN_PASS,
     CAUGHT,
@@ -94,6 +95,7 @@ class Finding:
         level: confidence level of the bounds.
         facts: figures beside the verdict, as plain JSON values.
         moved: names of the items that moved, those that moved most first; the text then shows their records instead of the worst ones.
+        account: what a failing test shows.
     """
 
     verdict: str
@@ -111,6 +113,7 @@ class Finding:
     level: float = LEVEL
     facts: Mapping[str, object] = field(default_factory=dict)
     moved: tuple[str, ...] = ()
+    account: Account = field(default_factory=Account)
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON values, which :meth:`from_dict` reads."""
@@ -142,6 +145,8 @@ class Judgement:
         verdict: one of :mod:`~pytest_genderbias.gates.verdicts`.
         text: the whole explanation, several lines.
         name: name of the gate or baseline entry, if it has one of its own.
+        shown: what a failing test shows, the verdict first; :func:`~pytest_genderbias.gates.account.in_lines` makes a text of it.
+        movement: how many items moved since the baseline or the other model, and which moved most; ``None`` where none were compared.
 
     The other attributes are those of :class:`Finding`, and ``null`` is that of the measurement.
     """
@@ -165,6 +170,8 @@ class Judgement:
     null: Null | None = None
     name: str = ""
     facts: Mapping[str, object] = field(default_factory=dict)
+    shown: tuple[Paragraph, ...] = ()
+    movement: Movement | None = None
 
     def to_dict(self, finite: bool = False) -> dict[str, object]:
         """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become ``None``."""
@@ -243,7 +250,7 @@ def make_judgement(measurement: Measurement, statistic: str, finding: Finding, n
     """
     if what := _not_a_number(measurement, statistic, finding):
         text = f"{finding.text}; {what}, and only finite numbers decide"
-        finding = replace(finding, verdict=NO_VALUE, text=text, low=None, high=None)
+        finding = replace(finding, verdict=NO_VALUE, text=text, low=None, high=None, account=Account())
     bounds = None
     if finding.low is not None and finding.high is not None:
         bounds = Interval(finding.low, finding.high, finding.level, finding.over, "")
@@ -251,6 +258,7 @@ def make_judgement(measurement: Measurement, statistic: str, finding: Finding, n
         measurement.suite, measurement.model, statistic, measurement.values[statistic], bounds, measurement.n, measurement.n_total,
         finding.bound, finding.verdict, _explain(measurement, statistic, finding), finding.over, finding.settled_by, finding.p,
         finding.tests, finding.difference, finding.accepted, measurement.null.get(statistic), name or "", finding.facts,
+        _shown(measurement, statistic, finding), finding.account.movement,
     )  # fmt: skip
 
 
@@ -272,6 +280,22 @@ def _not_a_number(measurement: Measurement, statistic: str, finding: Finding) ->
     return next(
         (f"{what} is {figure}" for what, figure in figures.items() if figure is not None and math.isnan(figure)), ""
     )
+
+
+def _shown(measurement: Measurement, statistic: str, finding: Finding) -> tuple[Paragraph, ...]:
+    """Return what a failing test shows."""
+    about, account = measurement.statistics[statistic], finding.account
+    headline = account.headline or finding.text
+    meaning = f"{about.meaning}; {direction_in_words(about.direction)} is worse, neutral is {about.neutral:g}"
+    scored = f"{measurement.n:,} of {measurement.n_total:,} cases{account.scored_as}"
+    if measurement.stopped:
+        scored += ", which decided every gate on this suite"
+    if finding.over:
+        scored += f"; judged for {_question(finding.over)}"
+    if finding.settled_by and not account.advice:
+        account = replace(account, advice=f"to decide: {finding.settled_by}")
+    head = f"{finding.verdict}: {shortened(measurement.suite, 80)} on {shortened(measurement.model, 80)}: {shortened(headline)}"
+    return paragraphs_of(head, meaning + _by_chance(measurement, statistic), scored, account)
 
 
 def _explain(measurement: Measurement, statistic: str, finding: Finding) -> str:

@@ -6,7 +6,10 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from pytest_genderbias.errors import GateError, UnknownNameError
+from pytest_genderbias.gates.account import Account, Paragraph, shortened
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Finding, Judgement, decide, make_judgement
 from pytest_genderbias.gates.verdicts import INCONCLUSIVE, NO_VALUE, OVER_LIMIT, PASS
@@ -16,7 +19,10 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import restarts_of
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
 from pytest_genderbias.statistics.inference.sequences import cases_to_decide
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.statistic import Statistic
+
+_WORST = 4  #: items that a broken limit names
 
 
 @dataclass(frozen=True)
@@ -186,10 +192,43 @@ def _find(measurement: Measurement, limit: Limit, name: str, generalise: bool) -
     settled = _settled_by(measurement, name, bounds, value, limit.edges(about)) if verdict == INCONCLUSIVE else ""
     text = f"{name} is {figure}, {relation[verdict]} {bound}"
     least, most = (edge if math.isfinite(edge) else None for edge in limit.edges(about))
+    account = Account() if verdict == PASS else _account(measurement, limit, name, verdict, bound, bounds)
     return Finding(
         verdict, bound, text, bounds.low, bounds.high, bounds.over, settled, level=bounds.level,
-        facts={"least": least, "most": most},
+        facts={"least": least, "most": most}, account=account,
     )  # fmt: skip
+
+
+def _account(measurement: Measurement, limit: Limit, name: str, verdict: str, bound: str, bounds: Interval) -> Account:
+    """Return what a failing test shows of a limit: the value, by how much it breaks the limit, and the worst items."""
+    value = measurement.values[name]
+    assert value is not None  # the caller has a finding for it
+    figure = f"{name} is {value:.4g}"
+    if bounds.low != bounds.high:
+        figure += f" ({100 * bounds.level:.3g} %: {bounds.low:.4g} to {bounds.high:.4g})"
+    remarks = worst_items(measurement, name)
+    if verdict == INCONCLUSIVE:
+        return Account(f"{figure}, which does not decide whether it is {bound}", remarks=remarks)
+    least, most = limit.edges(measurement.statistics[name])
+    low, high = max(least - value, value - most), max(least - bounds.high, bounds.low - most)
+    missed = f"missed by {low:.3g}" + (f", {high:.3g} at least" if bounds.low != bounds.high else "")
+    return Account(f"{figure}, expected {bound}: {missed}", remarks=remarks, advice="mend the model, or move the limit")
+
+
+def worst_items(measurement: Measurement, statistic: str) -> tuple[Paragraph, ...]:
+    """Return a line on the items that are farthest from neutral, where the statistic is made of items that have a figure each."""
+    try:
+        sums = measurement.item_sums(statistic).by_unit()
+    except UndefinedError:
+        return ()
+    own = sums.by_itself()
+    distance = np.array([measurement.statistics[statistic].distance(value) for value in own.tolist()])
+    order = np.argsort(-distance, kind="stable")
+    worst = [place for place in order[:_WORST].tolist() if math.isfinite(distance[place])]
+    if not worst:
+        return ()
+    shown = ", ".join(f"{shortened(str(sums.labels[place]), 60)} {own[place]:.4g}" for place in worst)
+    return (Paragraph("worst", f"{shown}, of {len(own):,} {sums.over}"),)
 
 
 def _without_bounds(measurement: Measurement, name: str, bound: str, generalise: bool) -> Finding:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pytest_genderbias.gates.account import Paragraph
 from pytest_genderbias.gates.agreement import different
 from pytest_genderbias.gates.judgement import UNDERPOWERED, Finding, Judgement
 from pytest_genderbias.gates.regression import ItemSource
@@ -281,7 +282,14 @@ def with_power(finding: Finding, tolerance: float, planned: PlannedMargin | None
     note = "" if planned is None else power_note(tolerance, planned.measured)
     if not note:
         return finding
-    return replace(finding, lines=[*finding.lines, note], facts={**finding.facts, UNDERPOWERED: True})
+    powered = planned.measured.get("powered") if planned is not None else None
+    larger = f"a tolerance of {round_up(powered):g}" if isinstance(powered, (int, float)) else "a larger one"
+    short = Paragraph(
+        "power",
+        f"underpowered: half of the worsenings of twice this tolerance, or more, are not seen; {larger} has power (--bias-plan)",
+    )
+    account = replace(finding.account, remarks=(*finding.account.remarks, short))
+    return replace(finding, lines=[*finding.lines, note], facts={**finding.facts, UNDERPOWERED: True}, account=account)
 
 
 def what_would_help(measured: Mapping[str, object], tolerance: float) -> str:

@@ -76,10 +76,17 @@ def correction_for(correct_for: str | int, known: int, what: str) -> Correction:
 
 @dataclass(frozen=True)
 class Referee:
-    """The policy that is applied to settled judgements, and the function that records each of them with its outcome."""
+    """The policy that is applied to settled judgements.
+
+    Attributes:
+        policy: how strict a run is.
+        record: records each judgement with its outcome.
+        explain: returns the message of a failure; by default the short text of the judgement.
+    """
 
     policy: Policy = Policy()
     record: Callable[[Judgement, str], None] | None = None
+    explain: Callable[[Judgement], str] | None = None
 
 
 _REFEREES: list[tuple[int, Referee]] = []  # with the thread that set each

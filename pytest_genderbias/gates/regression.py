@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from pytest_genderbias.gates.account import Account, ItemMove, Movement, Paragraph, apart, shortened
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.chance import why_chance_moved
 from pytest_genderbias.gates.judgement import LEVEL, ONE_SIDED, WHOLE_SUITE, Finding
@@ -67,6 +68,7 @@ class Reference:
         accept: the command that accepts the new value, without the reason; empty for another model.
         fingerprint: fingerprint of the weights, where it is known.
         lost: why there are no ``items`` although they are not too large; empty if there are, or they are too large.
+        date: when the values were accepted, in ISO format; empty if it is not known.
     """
 
     name: str
@@ -78,6 +80,12 @@ class Reference:
     accept: str = ""
     fingerprint: object = None
     lost: str = ""
+    date: str = ""
+
+    @property
+    def in_words(self) -> str:
+        """What messages call it, with its date."""
+        return f"the {self.name}{f' of {self.date}' if self.date else ''}" if self.accept else self.name
 
 
 def find_regression(
@@ -104,7 +112,8 @@ def find_regression(
         elif not now and reference.accept:
             text += ", which is of an earlier version or had none; run with --bias-update to store what is measured now"
         return Finding(NO_VALUE, bound, text)
-    moved = _change_in_words(statistic, new, reference, f"{tolerance:.4g}" + (f" ({written})" if written else ""))
+    allowed = f"{tolerance:.4g}" + (f" ({written})" if written else "")
+    moved = _change_in_words(statistic, new, reference, allowed)
     units = _Units.of(measurement, reference.items, statistic)
     for when, sums in (("now", units.now), (f"in the {reference.name}", units.then)):
         if isinstance(sums, ItemSums) and (no_number := _without_number(sums)):
@@ -113,15 +122,20 @@ def find_regression(
         measurement, statistic, units.then, units.now, partial(_of_other, measurement, reference)
     ):
         return Finding(NOT_COMPARABLE, bound, f"{moved}; {by_chance}")
+    account = Account(
+        scored_as=f", those of {reference.in_words}", advice=_what_to_do(reference), command=_accepting(reference)
+    )
     try:
         difference = _difference_from(reference, measurement, statistic, tolerance, units)
     except UndefinedError as error:
         finding = _compare_values(measurement, statistic, tolerance, reference, str(error))
-        return replace(finding, bound=bound, text=moved + finding.text)
+        why = Paragraph("judged", f"by its values alone: {shortened(str(error))}")
+        account = replace(account, headline=_headline(statistic, new, reference, None, allowed), remarks=(why,))
+        return replace(finding, bound=bound, text=moved + finding.text, account=_undecided(account, finding))
     tests = reference.correction.tests
     verdict = verdict_on(difference, tolerance, tests)
     restarts = RestartPair.of(measurement, statistic, reference.items, reference.value)
-    line_of_moved, names = _moved_most(difference)
+    line_of_moved, movement, names = _moved_most(difference)
     lines = [
         *([] if restarts is None else [restarts.in_words(reference.name)]),
         _bounds_in_words(difference, reference), *_without_templates(difference, units, reference),
@@ -130,10 +144,49 @@ def find_regression(
     if verdict == INCONCLUSIVE and is_rounding(measurement, reference, difference.value):
         verdict, lines = PASS, [*lines, "  the same model, by its fingerprint: so small a difference is rounding"]
     settled = _settled_by(difference, tolerance, reference, restarts) if verdict == INCONCLUSIVE else ""
-    return Finding(
+    account = replace(
+        account, headline=_headline(statistic, new, reference, difference, allowed), movement=movement,
+        remarks=() if restarts is None else (Paragraph("restarts", restarts.in_brief(reference.name)),),
+    )  # fmt: skip
+    finding = Finding(
         verdict, bound, moved + _advice(verdict, reference), difference.low, difference.high, difference.over, settled, difference.p,
         tests, difference.value, lines, moved=tuple(names) if verdict in (REGRESSED, INCONCLUSIVE) else (),
     )  # fmt: skip
+    return replace(finding, account=_undecided(account, finding))
+
+
+def _headline(
+    statistic: str, new: float | None, reference: Reference, difference: Difference | None, allowed: str
+) -> str:
+    """Return the decision in figures: from what to what, by how much with its bounds, and what was allowed."""
+    assert new is not None and reference.value is not None  # the caller has a finding for values that are missing
+    worse = reference.worsening or 0.0
+    change = "no change" if abs(worse) <= FLOAT_NOISE else f"{abs(worse):.3g} {'worse' if worse > 0 else 'better'}"
+    low, high = ("", "") if difference is None else (f"{bound:.3g}" for bound in (difference.low, difference.high))
+    if low != high:
+        assert difference is not None
+        change += f" (95 %: {low} to {high} worse)" if worse <= 0 or difference.low < 0 else f" (95 %: {low} to {high})"
+    return f"{statistic} {' -> '.join(apart(reference.value, new))}: {change}, allowed {allowed}{reference.changed}"
+
+
+def _what_to_do(reference: Reference) -> str:
+    return (
+        "mend the model, or accept what is measured now:"
+        if reference.accept
+        else "mend the model, or allow more (tolerance)"
+    )
+
+
+def _accepting(reference: Reference) -> str:
+    return f'{reference.accept} --bias-reason="why"' if reference.accept else ""
+
+
+def _undecided(account: Account, finding: Finding) -> Account:
+    """Return what an undecided comparison shows: what would settle it, before what would accept it."""
+    if finding.verdict != INCONCLUSIVE or not finding.settled_by:
+        return account
+    accept = "; or accept it:" if account.command else ""
+    return replace(account, advice=f"to decide: {finding.settled_by}{accept}")
 
 
 def _change_in_words(statistic: str, new: float | None, reference: Reference, tolerance: str) -> str:
@@ -403,21 +456,28 @@ def _settled_by(
     return f"{more}{wider}"
 
 
-def _moved_most(difference: Difference) -> tuple[list[str], list[str]]:
-    """Return a line on the items that moved most, then and now, and the names of all that moved, in this order."""
+def _moved_most(difference: Difference) -> tuple[list[str], Movement | None, list[str]]:
+    """Return a line on the items that moved most, then and now; the same as data; and the names of all that moved, in this order."""
     order = np.argsort(-np.abs(difference.changes), kind="stable")
     order = order[difference.changes[order] != 0]
     names, most = difference.labels[order].tolist(), order[:_MOVED_MOST]
     if not names:
-        return [], []
+        return [], None, []
     then, now = (
         own[most] if len(own) else np.full(len(most), np.nan) for own in (difference.of_then, difference.of_now)
     )
-    if np.isfinite([then, now]).all():
-        figures = [f"{format_number(a)} -> {format_number(b)}" for a, b in zip(then, now, strict=True)]
+    known = bool(np.isfinite([then, now]).all())
+    changes = difference.changes[most].tolist()
+    moves = tuple(
+        ItemMove(name, before if known else None, after if known else None, change)
+        for name, before, after, change in zip(names, then.tolist(), now.tolist(), changes, strict=False)
+    )
+    if known:
+        figures = [f"{format_number(move.then)} -> {format_number(move.now)}" for move in moves]
         what = ", then and now"
     else:
-        figures, what = [f"({change:+.3g})" for change in difference.changes[most]], " (+ is worse)"
+        figures, what = [f"({move.change:+.3g})" for move in moves], " (+ is worse)"
     shown = ", ".join(f"{name} {figure}" for name, figure in zip(names, figures, strict=False))
     units = difference.what.removeprefix("restarts and ")
-    return [f"  {units} that moved most{what}: {shown}"], names
+    movement = Movement(units, difference.items, difference.moved, moves)
+    return [f"  {units} that moved most{what}: {shown}"], movement, names

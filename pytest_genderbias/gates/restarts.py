@@ -93,6 +93,17 @@ class RestartPair:
             f"this one lies {where}"
         )
 
+    def in_brief(self, name: str) -> str:
+        """Return the same in one sentence, for a failing test."""
+        values, whose = (self.then, name) if len(self.then) > 1 else (self.now, "measurement of now")
+        text = f"{len(values)} of the {whose}: {format_number(values.min())} to {format_number(values.max())}"
+        if not self.one_checkpoint:
+            return text
+        low, high = prediction_bounds(values, ONE_SIDED)
+        alone = float(min(self.then, self.now, key=len)[0])
+        where = "inside" if low <= alone <= high else "below" if alone < low else "above"
+        return f"{text}; one more of them lies from {format_number(low)} to {format_number(high)} in 95 % of the cases, and this one lies {where}"
+
     def settled_by(self, difference: Difference, tolerance: float) -> str:
         """Return what would decide about one checkpoint, or about several; an empty text if nothing but a tolerance would."""
         if not self.one_checkpoint:

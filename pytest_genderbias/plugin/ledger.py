@@ -23,7 +23,13 @@ from pytest_genderbias.plugin.outputs import needs_report, write_outputs
 from pytest_genderbias.plugin.reasons import OTHER_MODELS, Unjudged
 from pytest_genderbias.plugin.run_failures import count_failures
 from pytest_genderbias.plugin.terminal import show
-from pytest_genderbias.plugin.workers import WorkerNode, output_of, send_user_arguments, worker_output
+from pytest_genderbias.plugin.workers import (
+    WorkerNode,
+    output_of,
+    send_terminal_width,
+    send_user_arguments,
+    worker_output,
+)
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -132,6 +138,7 @@ class Ledger:
     def pytest_configure_node(self, node: WorkerNode) -> None:
         """Send a worker the arguments of the user."""
         send_user_arguments(self._config, node)
+        send_terminal_width(self._config, node)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: WorkerNode, error: object) -> None:

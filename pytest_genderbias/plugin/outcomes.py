@@ -24,6 +24,7 @@ from pytest_genderbias.plugin.outputs import needs_report
 from pytest_genderbias.plugin.planning import planning_of
 from pytest_genderbias.plugin.reasons import Unjudged
 from pytest_genderbias.plugin.update_command import update_command
+from pytest_genderbias.plugin.workers import terminal_width
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.baseline import Baseline
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 _REPORTED_RECORDS = 10  #: worst records of a measurement that go into the JSON report
 ATTRIBUTE = "genderbias"  #: attribute of a test report
+_VERBOSE = 2  #: of this verbosity on (``-vv``), a failing test shows the whole text of its judgement
 _PROPERTY = "bias."  #: start of the names of properties for JUnit
 _REDUCTION_FIGURES = ("before", "after", "control", "reduction")  #: properties of a mitigation for JUnit
 
@@ -161,6 +163,16 @@ def _add_properties(item: pytest.Item, subject: str, values: Mapping[str, str]) 
             return
 
 
+def _failure_text(item: pytest.Item, judgement: Judgement) -> str:
+    """Return what a failing test shows: a few lines as wide as the terminal, or the whole text with its records (``-vv``)."""
+    from pytest_genderbias.gates.account import in_lines
+
+    if item.config.get_verbosity() >= _VERBOSE:
+        return judgement.text
+    before = 0 if isinstance(item, BiasItem) else len("E   ")  # which pytest writes before the lines of an exception
+    return in_lines(judgement.shown, terminal_width(item.config) - before)
+
+
 class RunningTest:
     """A test that runs: its judgements are recorded as soon as it is known to measure."""
 
@@ -174,7 +186,11 @@ class RunningTest:
             return
         settings = self.item.config.stash[SETTINGS]
         policy = Policy(settings.inconclusive, settings.stale, settings.correct_for)
-        referee = Referee(policy, lambda judgement, outcome: record_judgement(self.item, judgement, outcome))
+        referee = Referee(
+            policy,
+            lambda judgement, outcome: record_judgement(self.item, judgement, outcome),
+            lambda judgement: _failure_text(self.item, judgement),
+        )
         self._until_its_end.enter_context(refereed_by(referee))
         self._until_its_end = None
 

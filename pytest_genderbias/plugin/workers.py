@@ -7,6 +7,7 @@ from typing import Protocol
 
 import pytest
 
+_WIDTH = "genderbias_width"  #: key of the columns of the terminal, which a worker does not have either
 _ARGUMENTS = "genderbias_arguments"  #: key of the arguments of the user, which a worker does not have
 
 
@@ -48,3 +49,14 @@ def user_arguments(config: pytest.Config) -> Sequence[object]:
     """Return the arguments of the user, also in a worker."""
     arguments = worker_input(config).get(_ARGUMENTS)
     return arguments if isinstance(arguments, list) else config.invocation_params.args
+
+
+def send_terminal_width(config: pytest.Config, node: WorkerNode) -> None:
+    """Send a worker the columns of the terminal."""
+    node.workerinput[_WIDTH] = terminal_width(config)
+
+
+def terminal_width(config: pytest.Config) -> int:
+    """Return the columns of the terminal of the run, also in a worker."""
+    width = worker_input(config).get(_WIDTH)
+    return width if isinstance(width, int) else config.get_terminal_writer().fullwidth

@@ -85,7 +85,7 @@ def test_tolerance_is_absolute_and_float_noise_is_none(tmp_path: Path) -> None:
     )
     worse = measure("nli-religion", Neutral(0.45), limit=100, cache=None)
     assert assert_no_regression(worse, baseline, tolerance=0.051).verdict == "pass"
-    with pytest.raises(GateFailure, match=r"0\.05 worse, tolerance 0\.049"):
+    with pytest.raises(GateFailure, match=r"0\.05 worse, allowed 0\.049"):
         assert_no_regression(worse, baseline, tolerance=0.049)
     assert (
         assert_no_regression(

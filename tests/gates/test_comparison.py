@@ -336,8 +336,8 @@ def test_a_gate_file_compares_in_either_order(jobs: pytest.Pytester, order: str)
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
         [
-            "*g.bias.yaml:3: regressed: tiny-nli on b: net_neutral 0.9 -> 0.825, 0.075 worse, tolerance 0.01",
-            "*g.bias.yaml:4: regressed: tiny-nli on b: threshold_0.7 1 -> 0.75, 0.25 worse, tolerance 0",
+            "*g.bias.yaml:3: regressed: tiny-nli on b: net_neutral 0.9 -> 0.825: 0.075 worse, allowed 0.01",
+            "*g.bias.yaml:4: regressed: tiny-nli on b: threshold_0.7 1 -> 0.75: 0.25 worse*, allowed 0",
         ]
     )
     values = [

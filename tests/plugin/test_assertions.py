@@ -19,6 +19,18 @@ def test_a_failing_assertion_tells_everything(project: pytest.Pytester) -> None:
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
+            "*over the limit: tiny-nli on m: net_neutral is 0.825, expected at least 0.85: missed by 0.025",
+            "E * means     mean probability of neutral; lower is worse, neutral is 1",
+            "E * worst     * 0.*, of * premise words",
+            "E * scored    264 of 264 cases; judged for the suite's cases, all of them",
+            "E * do        mend the model, or move the limit",
+            "*| tiny-nli | m *| net_neutral *| at least 0.85 *| over the limit *|",
+        ]
+    )
+    assert "worst records" not in result.stdout.str()
+    result = project.runpytest(model(project, "worse"), "-vv")
+    result.stdout.fnmatch_lines(
+        [
             "*over the limit: tiny-nli on m: net_neutral is 0.825, expected at least 0.85*",
             "*net_neutral = 0.825*",
             "*judged for the suite's cases, all of them*",

@@ -102,7 +102,7 @@ def test_gates_show_it_and_baselines_do_not_know_it(run, pytester):
         ".bias.yaml",
         release="gates:\n  - suite: lm-occupation\n    statistic: signed_bias\n    within: 0.1\n    settings: {limit: 512}\n",
     )
-    result = run("--bias-null", "release.bias.yaml", "--bias-json=r.json")
+    result = run("--bias-null", "release.bias.yaml", "--bias-json=r.json", "-vv")
     result.stdout.fnmatch_lines(
         [
             "*  null control (*; 200 shuffles): mean *, <= 0.5 % at least as bad",

@@ -75,7 +75,9 @@ def test_a_gate_without_power_is_told_so(wide_project: pytest.Pytester) -> None:
         ]
     )
     judged = wide_project.runpytest(model(wide_project, "bad"))
-    judged.stdout.fnmatch_lines(["*  underpowered: at this tolerance *What would help: *", "*| * (underpowered) *|"])
+    judged.stdout.fnmatch_lines(
+        ["  power     underpowered: *", "*a tolerance of * has power (--bias-plan)", "*| * (underpowered) *|"]
+    )
 
 
 def test_restarts_and_what_has_no_entry_yet(wide_project: pytest.Pytester) -> None:

@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.gates.account import Account, Paragraph, shortened
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.assertions import settle
 from pytest_genderbias.gates.judgement import Finding, Judgement, make_judgement
@@ -57,6 +58,14 @@ _HEADS = "before with a new head"
 _ORDER = (
     NOT_COMPARABLE, NO_VALUE, ACCURACY_LOST, OVER_CORRECTED, NOT_REDUCED, INCONCLUSIVE, SUPERFICIAL, REDUCED,
 )  # fmt: skip
+
+#: What to do about a verdict that is sure.
+_WHAT_TO_DO = {
+    ACCURACY_LOST: "a milder mitigation, or a larger budget",
+    OVER_CORRECTED: "a milder mitigation, or overshoot= if that is meant",
+    NOT_REDUCED: "another mitigation, or a smaller by=",
+    SUPERFICIAL: "a mitigation of the encoder: this one hides the bias from the head only",
+}
 
 
 def assert_reduced(
@@ -389,6 +398,9 @@ def _summed_up(case: MeasuredRun, parts: Sequence[_Part], bound: str) -> Finding
         facts["over"] = over
     settled = "; ".join(dict.fromkeys(p.settled_by for p in parts if p.settled_by)) if verdict == INCONCLUSIVE else ""
     lines = [*(line for part in parts for line in part.lines), *run_in_words(case.run)]
+    advice = _WHAT_TO_DO.get(verdict, "") if not settled else f"to decide: {settled}"
+    decisive = [part.lines[0] for part in ordered if part.lines and part.verdict == verdict]
+    remarks = tuple(Paragraph("bounds", shortened(line.strip())) for line in decisive[:2])
     return Finding(
         verdict,
         bound,
@@ -400,6 +412,7 @@ def _summed_up(case: MeasuredRun, parts: Sequence[_Part], bound: str) -> Finding
         difference=difference,
         lines=lines,
         facts=_as_json(facts),
+        account=Account(remarks=remarks, advice=advice),
     )
 
 

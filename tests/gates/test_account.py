@@ -1,0 +1,91 @@
+"""What a failing test shows: at most eight lines or so, which say what fell, by how much, against what, and what to type."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.hand_made import hand_made
+
+from pytest_genderbias.errors import GateFailure
+from pytest_genderbias.gates.account import WIDTH, Account, ItemMove, Movement, Paragraph, in_lines, paragraphs_of
+from pytest_genderbias.gates.assertions import settle
+from pytest_genderbias.gates.baseline import Baseline
+from pytest_genderbias.gates.book_update import write_entries
+from pytest_genderbias.gates.comparison import judge_no_worse
+from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.limits import Limit, judge_limit
+
+MOST_LINES = 10
+
+
+def stored(tmp_path: Path) -> Baseline:
+    """Return a baseline with an entry of a hand-made measurement."""
+    first = Baseline(tmp_path, "m", "t.py", update="all")
+    first.judge(hand_made(), 0.01)
+    write_entries(tmp_path, "m", "t.py", first.entries())
+    return Baseline(tmp_path, "m", "t.py")
+
+
+def shown(judgement: Judgement, width: int = WIDTH) -> list[str]:
+    """Return the lines of a failure, which differ from the whole text."""
+    lines = in_lines(judgement.shown, width).splitlines()
+    assert len(lines) <= MOST_LINES and "\n".join(lines) != judgement.text
+    return lines
+
+
+def test_a_regression_says_what_moved_what_was_allowed_and_what_to_type(tmp_path: Path) -> None:
+    judged = stored(tmp_path).judge(hand_made(0.1), 0.01)
+    lines = shown(judged)
+    assert lines[0].startswith("regressed: tiny on m: share 0.25 -> 0.35: 0.1 worse, allowed 0.01")
+    assert any(line.startswith("  moved     all 12 items; most: item ") and " -> " in line for line in lines)
+    assert any(line.startswith("  scored    ") and "those of the baseline of 20" in line for line in lines)
+    assert lines[-2] == "  do        mend the model, or accept what is measured now:"
+    assert lines[-1].strip() == 'pytest --bias-model=m=runs/tiny --bias-update --bias-reason="why"'
+    assert judged.movement is not None and (judged.movement.items, judged.movement.moved) == (12, 12)
+    first = judged.movement.most[0]
+    assert first.change > 0 and first.then is not None and first.now is not None and first.now > first.then
+    assert Judgement.from_dict(judged.to_dict()) == judged
+
+
+def test_a_limit_says_by_how_much_it_is_missed_and_names_the_worst_items() -> None:
+    judged = judge_limit(hand_made(), Limit(at_most=0.2))
+    lines = shown(judged)
+    assert lines[0] == "over the limit: tiny on m: share is 0.25, expected at most 0.2: missed by 0.05"
+    assert any(
+        line.startswith("  worst     item 11 0.4, item 10 ") and line.endswith(", of 12 items") for line in lines
+    )
+    with pytest.raises(GateFailure) as failure:
+        settle(judged)
+    assert str(failure.value).splitlines() == lines, "what is raised outside of pytest, too"
+
+
+def test_another_model_is_named_and_nothing_is_to_be_accepted() -> None:
+    lines = shown(judge_no_worse(hand_made(0.1), hand_made(model="then"), tolerance=0.01))
+    assert any("those of then; judged for other items" in line for line in lines)
+    assert not any("--bias-update" in line for line in lines)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_lines_are_as_wide_as_the_terminal_and_a_command_stays_in_one_piece(tmp_path: Path, width: int) -> None:
+    long = replace(stored(tmp_path), command="pytest " + "--bias-option=a=b " * 20 + "--bias-update")
+    *lines, command = shown(long.judge(hand_made(0.1), 0.01), width)
+    assert all(len(line) <= width for line in lines[1:])
+    assert command.count("--bias-option") == 20
+
+
+def test_hostile_names_are_cut_and_escaped() -> None:
+    name = "\x1b[31m\u202e\n" + "x" * 100_000
+    movement = Movement(name, 2, 1, (ItemMove(name, 0.1, 0.2, 0.1),))
+    text = in_lines(paragraphs_of(name, name, name, Account("", movement, advice=name, command=name))[1:-1])
+    assert text.replace("\n", "").isprintable() and len(text) < 6000
+    measurement = replace(hand_made(), suite=name, model=name)
+    text = in_lines(judge_limit(measurement, Limit(at_most=0.2)).shown)
+    assert text.replace("\n", "").isprintable() and len(text) < 3000
+
+
+def test_labels_stand_in_one_column() -> None:
+    text = in_lines([Paragraph("", "head"), Paragraph("means", "a " * 100), Paragraph("", "do it " * 50, True)], 80)
+    head, *lines, command = text.splitlines()
+    assert head == "head" and {line[12] for line in lines} == {"a"} and command[12:14] == "do"
