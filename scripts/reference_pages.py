@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import html
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from pytest_genderbias import errors
 from pytest_genderbias.errors import BiasError
@@ -19,7 +21,7 @@ from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.printable import escape
 
-_HEAD = ("suite", "family", "title", "source", "licence", "language", "note")
+PICTURES = Path(__file__).resolve().parent.parent / "docs" / "reference" / "suites" / "pictures"
 
 
 def rows(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -81,11 +83,11 @@ def _first_paragraph(text: str) -> str:
 def suite_table() -> str:
     """Return the table of the packaged suites, with links to their pages."""
     return rows(
-        ("suite", "title", "model", "main statistic"),
+        ("suite", "asks", "model", "main statistic"),
         (
             (
                 f"[`{suite.name}`]({suite.name}.md)",
-                escape(suite.title),
+                escape(suite.about.question),
                 escape(suite.family.needs),
                 f"`{suite.main_statistic}`",
             )
@@ -121,28 +123,52 @@ def suite_page(name: str) -> str:
     """Return the page of a packaged suite."""
     suite = load_suite(name)
     family = suite.family
+    about = suite.about
     parts = [
         f"# {name}",
-        f"*{escape(suite.title)}*",
+        f"*{escape(suite.title)}.* {escape(about.question)}",
         rows(
-            ("", ""),
+            ("what", "of this suite"),
             (
                 ("model", escape(family.needs)),
                 ("family", f"`{family.name}`"),
-                ("source", escape(suite.source)),
                 ("language", escape(suite.language)),
+                ("paper", escape(about.paper)),
                 ("licence", escape(suite.licence)),
-                ("null control", escape(family.null_control or f"none: {family.no_null_control}")),
+                ("cost", escape(about.cost)),
             ),
         ),
+        f"```sh\npytest --bias-model=./checkpoint --bias-suite={name}\n```",
+        "## What the figure means",
+        escape(about.reads),
+        "## What it does not mean",
+        escape(about.does_not_mean),
+        "## Definition",
+        f"```text\n{about.formula}\n```",
         "## Statistics",
         _statistics(suite),
+        "Chance: " + escape(family.null_control or f"no null control, since {family.no_null_control}") + ".",
+        "## Picture",
+        _picture(name) + escape(about.picture),
+        "## Limits and criticisms",
+        "\n".join(f"- {escape(str(criticism))}" for criticism in about.criticisms)
+        + "\n\n[What a pass does not say](../../guides/limits-and-margins.md#what-a-pass-does-not-say) holds for every suite.",
         "## Options",
         _options(family.options) if family.options else "It has none.",
         "## Sentences and words",
         f"The suite file, as it is packaged:\n\n```yaml\n{suite.path.read_text(encoding='utf-8').strip()}\n```",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _picture(name: str) -> str:
+    """Return the picture of a suite on a demo model, which ``scripts/suite_pictures.py`` draws, where there is one."""
+    path = PICTURES / f"{name}.svg"
+    if not path.is_file():
+        return ""
+    title = re.search(r"<desc[^>]*>(.*?)</desc>", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    alt = html.unescape(" ".join(title[1].split())) if title else name
+    return f"![{escape(alt)}](pictures/{name}.svg)\n\n"
 
 
 def _statistics(suite: Suite) -> str:

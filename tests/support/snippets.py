@@ -124,9 +124,20 @@ def lower_neutral(checkpoint: Path) -> None:
 
 def commands(text: str) -> Iterator[list[str]]:
     """Yield the words of each command, without comments."""
-    for line in re.sub(r"\\\n", " ", text).splitlines():
-        if words := shlex.split(line, comments=True):
+    typed = ""
+    for line in text.splitlines():
+        typed = f"{typed} {line}" if typed else line
+        if typed.endswith("\\"):
+            typed = typed[:-1]
+            continue
+        try:
+            words = shlex.split(typed, comments=True)
+        except ValueError:  # a quotation that goes on in the next line
+            continue
+        typed = ""
+        if words:
             yield words
+    assert not typed, f"unfinished command: {typed}"
 
 
 @contextmanager

@@ -1,0 +1,51 @@
+"""What the reference takes from code: it is complete, and each page names only what is generated."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from pytest_genderbias import load_suite, suite_names
+from pytest_genderbias.plugin.options import FLAGS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def pages() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("reference_pages", ROOT / "scripts" / "reference_pages.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_flag_has_a_row_of_four_cells(pages: ModuleType) -> None:
+    table = pages.flags().splitlines()[2:]
+    assert [re.search(r"--bias-[a-z-]+", row)[0] for row in table] == [flag.name for flag in FLAGS.values()]  # type: ignore[index]
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 5 for row in table)
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_the_page_of_a_suite_has_all_that_is_known_of_it(pages: ModuleType, name: str) -> None:
+    suite, page = load_suite(name), pages.suite_page(name)
+    for statistic in suite.family.statistics:
+        assert f"| `{statistic}`" in page
+    for option in suite.family.options:
+        assert f"| `{option}` |" in page
+    assert suite.about.formula in page
+    headings = re.findall("^## (.+)$", page, flags=re.MULTILINE)
+    assert {"What the figure means", "What it does not mean", "Definition", "Limits and criticisms"} < set(headings)
+
+
+def test_pages_name_only_what_is_generated(pages: ModuleType) -> None:
+    named = {
+        name
+        for page in ROOT.glob("docs/**/*.md")
+        for name in re.findall("<!-- generated: (.+?) -->", page.read_text(encoding="utf-8"))
+    }
+    assert named == set(pages.GENERATED)
