@@ -123,7 +123,7 @@ class Trace:
                 start = end
 
     def sparkline(self, most: int = 20) -> str:
-        """Return the last values as a line of blocks, a dot for a run without a value and a bar where values cannot be compared.
+        """Return the last values as a line of blocks, a dot for a run without a value and a slash where values cannot be compared.
 
         >>> points = [TracePoint("2026-01-01", "", "", "a", value) for value in (0.0, 1.0, None, 0.5)]
         >>> Trace("m", "s", "{}", "x", True, "higher", 0.0, "", tuple(points)).sparkline()
@@ -133,7 +133,7 @@ class Trace:
         low, high = min(values, default=0.0), max(values, default=0.0)
         shown, before = "", ""
         for point in self.points[-most:]:
-            shown += "|" if before and point.comparable != before else ""
+            shown += "/" if before and point.comparable != before else ""
             before = point.comparable
             shown += _LEFT_OUT if point.value is None else _block(point.value, low, high)
         return shown

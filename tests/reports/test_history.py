@@ -97,7 +97,7 @@ def test_values_that_cannot_be_compared_are_not_joined(tmp_path: Path) -> None:
         write_history(on(day, measurement), path)
     of_settings, own = read_history(path)
     assert [len(part) for part in own.segments()] == [2, 1], "a number of restarts changes nothing, a word list does"
-    assert "|" in own.sparkline()
+    assert own.sparkline() == "▁▁/▁"
     assert own.worsening() is None
     assert (of_settings.options, len(of_settings.points)) == ('{"unit": "pair"}', 1)
 
