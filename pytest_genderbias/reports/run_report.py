@@ -13,6 +13,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_mapping, read_schema
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.pictures import Picture
+from pytest_genderbias.reports.selection import SelectionRow
 from pytest_genderbias.reports.traces import Trace
 from pytest_genderbias.text.plain_files import read_whole
 from pytest_genderbias.text.printable import brief
@@ -140,6 +141,7 @@ class RunReport:
     pictures: tuple[Picture, ...] = ()
     failures: tuple[str, ...] = ()
     history: tuple[Trace, ...] = ()
+    selections: tuple[SelectionRow, ...] = ()
     tests: tuple[FinishedTest, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
@@ -156,6 +158,7 @@ class RunReport:
             "pictures": [picture.to_dict(finite=True) for picture in self.pictures],
             "failures": list(self.failures),
             "history": [trace.to_dict(finite=True) for trace in self.history],
+            "selections": [as_plain(row, finite=True) for row in self.selections],
             "tests": [as_plain(test, finite=True) for test in self.tests],
         }
 
@@ -188,6 +191,7 @@ class RunReport:
             tuple(Picture.from_dict(row) for row in rows["pictures"]),
             tuple(str(row) for row in rows["failures"]),
             tuple(Trace.from_dict(row, f"{where}.history") for row in rows["history"]),
+            tuple(read_dataclass(SelectionRow, row, f"{where}.selections") for row in rows["selections"]),
             tuple(read_dataclass(FinishedTest, row, f"{where}.tests") for row in rows["tests"]),
         )
 

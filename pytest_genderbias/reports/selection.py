@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
 from pytest_genderbias.datasets.files import Row, column_names, place, read_name, read_rows
-from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.models.predictions import group_name
 from pytest_genderbias.statistics.impact_ratio import LEAST_SHARE, ImpactRatios, above_median, impact_ratios
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
@@ -18,11 +18,41 @@ from pytest_genderbias.text.printable import brief
 ABOVE_MEDIAN = "score above the median"  #: the decision that is counted where a file has scores
 _MAIN_CATEGORIES = ("group", "gender")  #: columns; others begin with ``group_``
 _PREFIX, _SCORE, _PREDICTION = "group_", "score", "prediction"
-_MOST_CATEGORIES = 4  #: of which every combination has a table
+_MOST_CATEGORIES = 3  #: of which every combination has a table
 _UNKNOWN = ("", "unknown")
-HEADERS = (
-    "decision", "category", "group", "persons", "share", "selected", "rate", "impact ratio", "lower bound", "upper bound", "note",
-)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SelectionRow:
+    """What a group of persons has in one decision, as plain data.
+
+    Attributes:
+        model: name of the model.
+        decision: the predicted class that counts as selected, or :data:`ABOVE_MEDIAN`.
+        category: the columns by which persons are grouped.
+        group: name of the group; ``unknown`` for persons who are not counted.
+        persons: persons of the group.
+        share: their share of all persons whose group is known; ``None`` where there is no figure, as in the rest.
+        selected: selected persons.
+        rate: selection rate.
+        ratio: impact ratio.
+        low: lower bound of the ratio.
+        high: upper bound of the ratio.
+        note: why a figure is missing.
+    """
+
+    model: str
+    decision: str
+    category: str
+    group: str
+    persons: int
+    share: float | None = None
+    selected: int | None = None
+    rate: float | None = None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,11 +71,15 @@ class SelectionTable:
     ratios: ImpactRatios | None
     reason: str = ""
 
-    def rows(self) -> Iterator[tuple[object, ...]]:
-        """Yield a row a group, the cells as in :data:`HEADERS`, and one for persons of an unknown group."""
+    def rows(self, model: str = "") -> Iterator[SelectionRow]:
+        """Yield a row a group, and one for persons of an unknown group.
+
+        Args:
+            model: name of the model.
+        """
         category = " and ".join(self.categories)
         if self.ratios is None:
-            yield (self.decision, category, *[""] * 8, self.reason)
+            yield SelectionRow(model, self.decision, category, "", 0, note=self.reason)
             return
         ratios = self.ratios
         columns = (
@@ -53,12 +87,13 @@ class SelectionTable:
             ratios.ratios.tolist(), ratios.low.tolist(), ratios.high.tolist(),
         )  # fmt: skip
         for group, persons, share, selected, rate, ratio, low, high in zip(*columns, strict=True):
-            is_small = math.isnan(ratio)
-            figures = ("", "", "") if is_small else (ratio, low, high)
-            note = f"under {100 * LEAST_SHARE:g} % of the persons: no ratio" if is_small else ""
-            yield (self.decision, category, " and ".join(group), persons, share, selected, rate, *figures, note)
+            row = SelectionRow(model, self.decision, category, " and ".join(group), persons, share, selected, rate)
+            if math.isnan(ratio):
+                yield replace(row, note=f"under {100 * LEAST_SHARE:g} % of the persons: no ratio")
+            else:
+                yield replace(row, ratio=ratio, low=low, high=high)
         if ratios.unknown:
-            yield (self.decision, category, "unknown", ratios.unknown, *[""] * 6, "not counted")
+            yield SelectionRow(model, self.decision, category, "unknown", ratios.unknown, note="not counted")
 
 
 def selection_tables(path: Path) -> tuple[SelectionTable, ...]:
@@ -88,6 +123,19 @@ def selection_tables(path: Path) -> tuple[SelectionTable, ...]:
         for decision, selected in _decisions(path, rows, decided)
         for some in combined
     )
+
+
+def selection_rows(model: str, path: Path) -> tuple[SelectionRow, ...]:
+    """Return the rows of all tables of a file; where it has none, one row that says why.
+
+    Args:
+        model: name of the model that made the predictions.
+        path: as in :func:`selection_tables`.
+    """
+    try:
+        return tuple(row for one in selection_tables(path) for row in one.rows(model))
+    except (DataFileError, SettingError) as error:
+        return (SelectionRow(model, "", "", "", 0, note=str(error)),)
 
 
 def _table(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.reports.selection import ABOVE_MEDIAN, HEADERS, selection_tables
+from pytest_genderbias.reports.selection import ABOVE_MEDIAN, selection_rows, selection_tables
 
 
 def table(folder: Path, text: str, name: str = "hired.csv") -> Path:
@@ -49,26 +50,27 @@ def test_scores_count_from_above_the_median_of_all(tmp_path) -> None:
 def test_rows_name_small_and_unknown_groups(tmp_path) -> None:
     people = [f"{i},{'yes' if i % 2 else 'no'},{'a' if i % 3 else 'b'}" for i in range(100)]
     path = table(tmp_path, "\n".join(["id,prediction,group", *people, "x,yes,few", "y,yes,"]) + "\n")
-    rows = [dict(zip(HEADERS, row, strict=True)) for one in selection_tables(path) for row in one.rows()]
-    few = next(row for row in rows if (row["decision"], row["group"]) == ("yes", "few"))
-    assert (few["persons"], few["rate"], few["impact ratio"], few["note"]) == (1, 1.0, "", "under 2 % of the persons: no ratio")  # fmt: skip
-    unknown = next(row for row in rows if row["group"] == "unknown")
-    assert (unknown["persons"], unknown["note"]) == (1, "not counted")
+    rows = selection_rows("m", path)
+    few = next(row for row in rows if (row.decision, row.group) == ("yes", "few"))
+    assert (few.persons, few.rate, few.ratio, few.note) == (1, 1.0, None, "under 2 % of the persons: no ratio")
+    unknown = next(row for row in rows if row.group == "unknown")
+    assert (unknown.persons, unknown.note) == (1, "not counted")
+    assert {row.model for row in rows} == {"m"}
 
 
 def test_a_decision_that_is_never_made_for_a_known_group_says_so(tmp_path) -> None:
     path = table(tmp_path, "prediction,group\nno,a\nno,b\nyes,\n")
-    rows = [row for one in selection_tables(path) for row in one.rows()]
-    assert rows[-1][:2] == ("yes", "group")
-    assert rows[-1][-1].startswith("nobody is selected of the 2 groups")
+    last = selection_rows("m", path)[-1]
+    assert (last.decision, last.category, last.persons) == ("yes", "group", 0)
+    assert last.note.startswith("nobody is selected of the 2 groups")
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("prediction,sex\nyes,a\n", "expected a column 'prediction' or 'score', and one to 4 columns of groups"),
+        ("prediction,sex\nyes,a\n", "expected a column 'prediction' or 'score', and one to 3 columns of groups"),
         ("group\na\n", "expected a column 'prediction' or 'score'"),
-        ("prediction,group,group_b,group_c,group_d,group_e\nyes,1,2,3,4,5\n", "one to 4 columns of groups"),
+        ("prediction,group,group_b,group_c,group_d\nyes,1,2,3,4\n", "one to 3 columns of groups"),
         ("score,group\nhigh,a\n", r"hired.csv:2: expected a number in column 'score', got 'high'"),
         ("score,group\nnan,a\n", "expected a number in column 'score'"),
         ("prediction,group\n,a\n", r"hired.csv:2: expected a text in column 'prediction'"),
@@ -77,3 +79,5 @@ def test_a_decision_that_is_never_made_for_a_known_group_says_so(tmp_path) -> No
 def test_what_cannot_be_counted_is_one_line_with_the_place(tmp_path, text, expected) -> None:
     with pytest.raises(DataFileError, match=expected):
         selection_tables(table(tmp_path, text))
+    (row,) = selection_rows("m", tmp_path / "hired.csv")
+    assert re.search(expected, row.note)
