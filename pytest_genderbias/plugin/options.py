@@ -191,6 +191,10 @@ class Settings:
     ctrf: Path | None = value(
         "--bias-ctrf", "FILE", parse.file, "write tests and verdicts to FILE in the Common Test Report Format (JSON, https://ctrf.io)"
     )  # fmt: skip
+    report: Path | None = value(
+        "--bias-report", "FILE", parse.file,
+        "write a report to look at, one HTML page that needs no network: verdicts, figures, pictures and what they mean; needs the extra [report]",
+    )  # fmt: skip
     strict: bool = switch(
         "--bias-strict",
         "fail instead of skip if no model is named, or if a suite that --bias-suite names (not by 'all') does not apply to a model; set it in CI",

@@ -71,6 +71,7 @@ OUTPUTS = (
     Output("summary", "markdown:write_summary"),
     Output("records", "records:write_records"),
     Output("ctrf", "ctrf:write_ctrf"),
+    Output("report", "html.page:write_report", needs=("jinja2", "matplotlib"), extra="report"),
 )
 
 

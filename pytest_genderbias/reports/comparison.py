@@ -20,7 +20,7 @@ def make_comparison_table(comparisons: Sequence[Comparison]) -> str:
     """
     from tabulate import tabulate
 
-    rows = [_row(comparison) for comparison in comparisons]
+    rows = [[escape(cell) for cell in comparison_cells(comparison)] for comparison in comparisons]
     return tabulate(rows, HEADERS, tablefmt="github", disable_numparse=True) if rows else ""
 
 
@@ -55,16 +55,16 @@ def _by_reason(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
     return [(reason, list(same)) for reason, same in names.items()]
 
 
-def _row(comparison: Comparison) -> list[str]:
+def comparison_cells(comparison: Comparison) -> tuple[str, ...]:
+    """Return the texts of a row, one for each of ``HEADERS``, as they are."""
     p, better = comparison.p_holm, comparison.better
     shown = "" if p is None else f"{p:.2g}"
     if comparison.p is not None and p is None:
         shown, better = f"({comparison.p:.2g})", f"({better})"
-    cells = (
+    return (
         comparison.suite, comparison.statistic, comparison.other, _number(comparison.other_value), comparison.first,
         _number(comparison.first_value), _number(comparison.worsening), _bounds(comparison), comparison.over, shown, better,
     )  # fmt: skip
-    return [escape(cell) for cell in cells]
 
 
 def _bounds(comparison: Comparison) -> str:

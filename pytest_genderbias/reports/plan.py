@@ -32,11 +32,13 @@ def make_plan_table(judgements: Iterable[Judgement]) -> str:
     """
     from tabulate import tabulate
 
-    rows = sorted((_row(judgement, plan) for judgement, plan in _planned(judgements)), key=lambda row: (row[1], row[0]))
-    if not rows:
-        return ""
-    table = [[escape(cell) for cell in row] for row in rows]
-    return tabulate(table, HEADERS, tablefmt="github", disable_numparse=True)
+    table = [[escape(cell) for cell in row] for row in plan_rows(judgements)]
+    return tabulate(table, HEADERS, tablefmt="github", disable_numparse=True) if table else ""
+
+
+def plan_rows(judgements: Iterable[Judgement]) -> list[list[str]]:
+    """Return the texts of the rows, one for each of ``HEADERS``, as they are."""
+    return sorted((_row(judgement, plan) for judgement, plan in _planned(judgements)), key=lambda row: (row[1], row[0]))
 
 
 def _planned(judgements: Iterable[Judgement]) -> Iterator[tuple[Judgement, GatePlan]]:

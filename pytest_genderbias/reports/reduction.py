@@ -51,18 +51,22 @@ def make_reduction_table(judgements: Iterable[SettledJudgement]) -> str:
     """
     from tabulate import tabulate
 
+    headers, rows = reduction_rows(judgements)
+    table = [[escape(cell) for cell in row] for row in rows]
+    return tabulate(table, headers, tablefmt="github", disable_numparse=True) if rows else ""
+
+
+def reduction_rows(judgements: Iterable[SettledJudgement]) -> tuple[list[str], list[list[str]]]:
+    """Return the headers of the table and the texts of its rows, as they are; columns that are empty everywhere are left out."""
     rows = sorted(
-        (_row(settled) for settled in judgements if is_reduction(settled.judgement)), key=lambda r: (r[1], r[0])
+        (_cells(settled) for settled in judgements if is_reduction(settled.judgement)), key=lambda r: (r[1], r[0])
     )
-    if not rows:
-        return ""
     last = len(HEADERS) - 2
     shown = [i for i in range(len(HEADERS)) if i < _ALWAYS or i >= last or any(row[i] for row in rows)]
-    table = [[row[i] for i in shown] for row in rows]
-    return tabulate(table, [HEADERS[i] for i in shown], tablefmt="github", disable_numparse=True)
+    return [HEADERS[i] for i in shown], [[row[i] for i in shown] for row in rows]
 
 
-def _row(settled: SettledJudgement) -> list[str]:
+def _cells(settled: SettledJudgement) -> tuple[str, ...]:
     judgement = settled.judgement
     facts = cast(_ReductionFacts, judgement.facts)
     low, high = facts.get("reduction_bounds", (None, None))
@@ -71,14 +75,13 @@ def _row(settled: SettledJudgement) -> list[str]:
         for name, figure in facts.get("budget", {}).items()
     ]
     seeds = len(facts.get("seeds", ()))
-    cells = (
+    return (
         f"{judgement.suite} ({judgement.name})" if judgement.name else judgement.suite, judgement.model, judgement.statistic,
         _number(facts["before"]), _number(facts["after"]), _number(facts.get("control")), _share(facts.get("reduction")),
         "" if low is None and high is None else f"{_share(low)} to {_share(high)}", facts.get("over", ""), "; ".join(task),
         _share(facts["superficial"]["comes_back"]) if "superficial" in facts else "", str(seeds) if seeds > 1 else "",
         judgement.bound, settled.verdict,
     )  # fmt: skip
-    return [escape(cell) for cell in cells]
 
 
 def _figure(value: float | None) -> str:

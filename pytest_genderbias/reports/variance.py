@@ -8,7 +8,7 @@ from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.text.printable import escape
 
 HEADERS = ("suite", "model", "statistic", "source", "levels", "variance", "share", "share of the value's variance")
-_NOTES = (
+NOTES = (
     "share: of the variance of a single score (one item in one template). Share of the value's variance: how far another sample of this source "
     "would move the value, a mean over all levels; more of the source with the largest share makes it surer.",
     "Components below 0 are estimated as 0, and said so; with few levels all of them are rough.",
@@ -22,20 +22,28 @@ def make_variance_table(variances: Sequence[ValueVariance]) -> str:
     """
     from tabulate import tabulate
 
-    rows = [
+    rows = [[escape(cell) for cell in row] for row in variance_rows(variances)]
+    reasons = variance_reasons(variances)
+    if not rows:
+        return "\n".join(reasons or ["--bias-variance: nothing was measured"])
+    return "\n".join([tabulate(rows, HEADERS, tablefmt="github", disable_numparse=True), *NOTES, *reasons])
+
+
+def variance_rows(variances: Sequence[ValueVariance]) -> list[list[str]]:
+    """Return the texts of the rows, one for each of ``HEADERS``, as they are."""
+    return [
         [
-            escape(one.suite), escape(one.model), one.statistic, share.source, f"{share.levels:,}",
+            one.suite, one.model, one.statistic, share.source, f"{share.levels:,}",
             "0 (estimate below 0)" if share.below_zero else f"{share.variance:.3g}", _percent(share.share), _percent(share.share_of_value),
         ]
         for one in variances
         for share in one.shares
     ]  # fmt: skip
-    reasons = [
-        f"no shares of variance: {one.suite} on {one.model}: {one.reason}" for one in variances if not one.shares
-    ]
-    if not rows:
-        return "\n".join(reasons or ["--bias-variance: nothing was measured"])
-    return "\n".join([tabulate(rows, HEADERS, tablefmt="github", disable_numparse=True), *_NOTES, *reasons])
+
+
+def variance_reasons(variances: Sequence[ValueVariance]) -> list[str]:
+    """Return a line for each value without known sources, which says why."""
+    return [f"no shares of variance: {one.suite} on {one.model}: {one.reason}" for one in variances if not one.shares]
 
 
 def _percent(share: float) -> str:

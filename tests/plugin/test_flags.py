@@ -69,6 +69,7 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "github": ("true", True),
     "records": ("r.csv", Path("r.csv")),
     "ctrf": ("c.json", Path("c.json")),
+    "report": ("report.html", Path("report.html")),
     "strict": ("true", True),
 }
 #: Flags that exclude each other: a run has all flags but these.

@@ -1,0 +1,245 @@
+"""The verdicts of the gates: the table on the first screen, and the text of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_genderbias.gates.account import Paragraph
+from pytest_genderbias.gates.agreement import FLOAT_NOISE
+from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.verdicts import FAILED, PASSED, PLANNED, WARNED
+from pytest_genderbias.gates.wording import direction_in_words, format_number
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.reports.html.tables import (
+    OutcomeFilter,
+    PageCell,
+    PageColumn,
+    PageRow,
+    PageTable,
+    make_table,
+    number_cell,
+    safe,
+)
+from pytest_genderbias.reports.reduction import is_reduction
+from pytest_genderbias.reports.run_report import FinishedTest, RunReport
+from pytest_genderbias.reports.sparklines import sparklines
+from pytest_genderbias.reports.verdict import broken_tests, gate_name
+from pytest_genderbias.statistics.inference.intervals import Interval
+
+_COMPLETE = (0, 5)  #: exit status of a run that passed, and of one without tests
+OTHER = "other"  #: CSS class of what neither passes nor fails: planned, or a failure that its test expects
+_ORDER = {FAILED: 0, WARNED: 1, OTHER: 2, PASSED: 3}
+_SIGNS = {FAILED: "✕", WARNED: "!", OTHER: "–", PASSED: "✓"}
+_BROKEN = f"{_SIGNS[FAILED]} not judged"
+_SHORT = 300  #: characters of a reason in the table
+_LABELS = {FAILED: "failed", WARNED: "warned", OTHER: "not judged, or expected", PASSED: "passed"}
+_COLUMNS = (
+    PageColumn("Gate", head=True, wide=True),
+    PageColumn("Verdict"),
+    PageColumn("Model"),
+    PageColumn("Value", numeric=True),
+    PageColumn("Limit or baseline"),
+    PageColumn("Change", numeric=True),
+    PageColumn("Worse is"),
+    PageColumn("History", wide=True),
+)
+
+
+@dataclass(frozen=True)
+class GateText:
+    """The text of a judgement.
+
+    Attributes:
+        id: its id on the page.
+        outcome: CSS class.
+        verdict: one word or two, with a sign.
+        title: suite, statistic and model.
+        lead: what was decided, in figures.
+        paragraphs: further lines, each with a label; a command is to be copied.
+        text: everything that is known of it, several lines; empty if the lead says it.
+        history: since when it has been judged by this baseline, and how far it has come.
+    """
+
+    id: str
+    outcome: str
+    verdict: str
+    title: str
+    lead: str
+    paragraphs: tuple[Paragraph, ...]
+    text: str
+    history: tuple[str, ...]
+
+
+def outcome_of(settled: SettledJudgement) -> str:
+    """Return the CSS class of a judgement: ``failed``, ``warned``, ``passed`` or ``other``."""
+    if settled.judgement.verdict == PLANNED or settled.outcome not in _ORDER:
+        return OTHER
+    return settled.outcome
+
+
+def in_order(judgements: Sequence[SettledJudgement]) -> list[tuple[int, SettledJudgement]]:
+    """Return the judgements with their numbers, those that failed first."""
+    return sorted(enumerate(judgements, 1), key=lambda one: _ORDER[outcome_of(one[1])])
+
+
+def make_gate_table(report: RunReport, suite_ids: Mapping[str, str]) -> PageTable | None:
+    """Return the table of all gates, those that failed first; ``None`` without gates.
+
+    Args:
+        report: of the run.
+        suite_ids: by the name of the suite: id of its section.
+    """
+    broken = broken_tests(report)
+    if not report.judgements and not broken:
+        return None
+    measured = {(one.suite, one.model): one for one in report.measurements}
+    drawings = sparklines(report)
+    rows = [_broken_row(number, test) for number, test in enumerate(broken, 1)]
+    for number, settled in in_order(report.judgements):
+        judgement = settled.judgement
+        measurement = measured.get((judgement.suite, judgement.model))
+        suite_id, drawing = suite_ids.get(judgement.suite, ""), drawings.get(number, "")
+        rows.append(_row(number, settled, measurement, suite_id, safe(drawing)))
+    counts = Counter(row.outcome for row in rows)
+    filters = tuple(
+        OutcomeFilter(outcome, f"{_SIGNS[outcome]} {_LABELS[outcome]} {counts[outcome]:,}")
+        for outcome in _ORDER
+        if counts[outcome]
+    )
+    return make_table("gates-table", "Verdicts of the gates", _COLUMNS, rows, filters=filters)
+
+
+def make_text(number: int, settled: SettledJudgement) -> GateText:
+    """Return the text of a judgement, counted from 1."""
+    judgement, outcome = settled.judgement, outcome_of(settled)
+    title = f"{gate_name(judgement)}.{judgement.statistic} on {judgement.model}"
+    first, *others = judgement.shown or (Paragraph("", judgement.text.partition("\n")[0]),)
+    lead = first.text.removeprefix(f"{judgement.verdict}: {judgement.suite} on {judgement.model}: ")
+    history = history_in_words(judgement)
+    return GateText(f"gate-{number}", outcome, _verdict(settled), title, lead, tuple(others), judgement.text, history)
+
+
+def make_broken_text(number: int, test: FinishedTest) -> GateText:
+    """Return the text of a test that failed without a verdict, counted from 1."""
+    title = f"{test.test} on {test.model}" if test.model else test.test
+    return GateText(f"broken-{number}", FAILED, _BROKEN, title, test.text, (), "", ())
+
+
+def _broken_row(number: int, test: FinishedTest) -> PageRow:
+    cells = [PageCell("") for _ in _COLUMNS]
+    cells[:3] = (
+        PageCell(test.test, (test.text[:_SHORT],)),
+        PageCell(_BROKEN, key=_ORDER[FAILED], badge=FAILED, link=f"broken-{number}"),
+        PageCell(test.model),
+    )
+    return PageRow(tuple(cells), FAILED)
+
+
+def _verdict(settled: SettledJudgement) -> str:
+    return f"{_SIGNS[outcome_of(settled)]} {settled.verdict}"
+
+
+def _row(
+    number: int, settled: SettledJudgement, measurement: Measurement | None, suite_id: str, drawing: str
+) -> PageRow:
+    judgement, outcome = settled.judgement, outcome_of(settled)
+    meaning, worse, neutral = "", "", ""
+    if measurement is not None and (about := measurement.statistics.get(judgement.statistic)) is not None:
+        meaning, worse = about.meaning, direction_in_words(about.direction)
+        neutral = f"neutral is {about.neutral:g}"
+    reason = "" if measurement is None else measurement.reasons.get(judgement.statistic, "")
+    history = history_in_words(judgement)
+    cells = (
+        PageCell(gate_name(judgement), tuple(filter(None, (judgement.statistic, meaning))), link=suite_id),
+        PageCell(_verdict(settled), key=_ORDER[outcome], badge=outcome, link=f"gate-{number}"),
+        PageCell(judgement.model),
+        number_cell(judgement.value, reason, _bounds_of_value(judgement)),
+        PageCell(judgement.bound),
+        _change(judgement),
+        PageCell(worse, (neutral,) if neutral else ()),
+        PageCell(history[0] if history else "", history[1:], drawing=drawing),
+    )
+    return PageRow(cells, outcome)
+
+
+def _bounds_of_value(judgement: Judgement) -> tuple[str, ...]:
+    """Return the bounds of the value in words, where it is the value that was judged."""
+    interval = judgement.interval
+    if interval is None or judgement.difference is not None or is_reduction(judgement):
+        return ()
+    return (_between(interval),)
+
+
+def _between(interval: Interval) -> str:
+    if interval.low == interval.high:
+        return "exact"
+    return f"{interval.low:.4g} to {interval.high:.4g}"
+
+
+def _change(judgement: Judgement) -> PageCell:
+    """Return how much worse or better a statistic is, with bounds; of a mitigation, from what to what it moved the value."""
+    facts = judgement.facts
+    if is_reduction(judgement):
+        before, after = facts.get("before"), facts.get("after")
+        gone = facts.get("reduction")
+        share = (f"{100 * gone:.3g} % of the bias gone",) if isinstance(gone, (int, float)) else ()
+        return PageCell(
+            f"{_figure(before)} → {_figure(after)}", share, "" if not isinstance(gone, (int, float)) else gone
+        )
+    worse, interval = judgement.difference, judgement.interval
+    if worse is None:
+        return PageCell("", key="")
+    text = "no change" if abs(worse) <= FLOAT_NOISE else f"{abs(worse):.4g} {'worse' if worse > 0 else 'better'}"
+    if interval is None:
+        return PageCell(text, key=worse)
+    low, high = (-interval.high, -interval.low) if worse < -FLOAT_NOISE else (interval.low, interval.high)
+    bounds = "exact" if low == high else f"{low:.4g} to {high:.4g}"
+    return PageCell(text, (bounds,), worse)
+
+
+def _figure(value: object) -> str:
+    return format_number(float(value)) if isinstance(value, (int, float)) else "-"
+
+
+def history_in_words(judgement: Judgement) -> tuple[str, ...]:
+    """Return when the baseline of a judgement was accepted, how far the value has come from its anchor, and what was accepted since."""
+    facts, lines = judgement.facts, []
+    if "accepted_on" in facts:
+        lines.append(f"baseline of {facts['accepted_on'] or 'unknown age'}")
+    anchor = facts.get("anchor")
+    if isinstance(anchor, Mapping):
+        value, worsening = anchor.get("value"), anchor.get("worsening")
+        if isinstance(value, (int, float)) and isinstance(worsening, (int, float)) and abs(worsening) > FLOAT_NOISE:
+            side = "worse" if worsening > 0 else "better"
+            change = f"{value:.4g} → {format_number(judgement.value)}, {abs(worsening):.3g} {side}"
+            lines.append(f"since {anchor.get('date') or 'it was first accepted'}: {change}")
+    lines += [
+        f"accepted on {one.date}: {one.reason}" for one in judgement.accepted if one.statistic == judgement.statistic
+    ]
+    return tuple(lines)
+
+
+def headline(report: RunReport) -> tuple[str, str]:
+    """Return the result of the run in a few words, and its CSS class."""
+    broken, n_measurements, failures = len(broken_tests(report)), len(report.measurements), len(report.failures)
+    counts = Counter(outcome_of(settled) for settled in report.judgements)
+    counts[FAILED] += broken
+    total = len(report.judgements) + broken
+    gates = "gate" if total == 1 else "gates"
+    if counts[FAILED]:
+        return f"{counts[FAILED]:,} of {total:,} {gates} failed", FAILED
+    if failures:
+        return f"No gate failed, but the run did ({failures:,} reason{'s' * (failures > 1)} below)", FAILED
+    if report.run.exit_status not in _COMPLETE:
+        return f"No gate failed, but pytest ended with status {report.run.exit_status}", FAILED
+    if not total:
+        return f"{n_measurements:,} measured, 0 gated: nothing here can fail yet", OTHER
+    if counts[WARNED]:
+        return f"{counts[WARNED]:,} of {total:,} {gates} warned, none failed", WARNED
+    if counts[PASSED] == total:
+        return ("The gate passed" if total == 1 else f"All {total:,} gates passed"), PASSED
+    if not counts[PASSED]:
+        return f"{total:,} {gates}: none judged", OTHER
+    return f"{counts[PASSED]:,} of {total:,} {gates} passed, none failed", PASSED

@@ -1,0 +1,277 @@
+"""``--bias-report``: gather what the template shows, and write the page."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import hashlib
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from pytest_genderbias.escaping import printable
+from pytest_genderbias.folders import write_whole
+from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.gates.verdicts import (
+    ACCURACY_LOST,
+    FAILED,
+    INCONCLUSIVE,
+    MISSING,
+    NO_VALUE,
+    NOT_COMPARABLE,
+    NOT_REDUCED,
+    OVER_CORRECTED,
+    OVER_LIMIT,
+    PASS,
+    PLANNED,
+    REDUCED,
+    REFUSED,
+    REGRESSED,
+    STALE,
+    SUPERFICIAL,
+    UNCHANGED,
+    UPDATED,
+    WARNED,
+)
+from pytest_genderbias.reports.baseline_history import baseline_history
+from pytest_genderbias.reports.figures.palette import css
+from pytest_genderbias.reports.html.figures import draw_figures
+from pytest_genderbias.reports.html.gates import (
+    GateText,
+    headline,
+    in_order,
+    make_broken_text,
+    make_gate_table,
+    make_text,
+    outcome_of,
+)
+from pytest_genderbias.reports.html.parts import make_not_judged, make_parts
+from pytest_genderbias.reports.html.suites import SuiteSection, make_section
+from pytest_genderbias.reports.html.tables import PageFact, PageFigure, PagePart, PageTable, safe
+from pytest_genderbias.reports.html.words import words_of
+from pytest_genderbias.reports.run_report import RunInfo, RunReport
+from pytest_genderbias.reports.verdict import broken_tests
+
+_LONGEST = 5000  #: characters of a text that is shown whole
+_CAUTION = (
+    "A passed gate says that one figure kept its limit on these sentences. It does not say that the model is fair, or free of bias elsewhere. "
+    "Most suites compare women and men only, are in English, take statistics of the United States, and provoke stereotypes with templates that "
+    "nobody wrote in earnest. What a suite does not find may still harm people."
+)
+#: What the verdicts mean; the page explains those that it shows.
+_WORDS = {
+    PASS: "The bounds keep the limit, or the worsening stays within the tolerance.",
+    UNCHANGED: "Every item is as it was in the baseline.",
+    OVER_LIMIT: "The bounds of the figure lie beyond the limit.",
+    REGRESSED: "The figure is worse than before by more than the tolerance, and chance does not explain it.",
+    INCONCLUSIVE: "The bounds contain the limit or the tolerance: more cases would decide.",
+    STALE: "The model is better than its baseline by more than the tolerance: the baseline should be refreshed.",
+    MISSING: "There is no baseline entry, or no planned tolerance, to judge by.",
+    NOT_COMPARABLE: "The baseline or the other model was measured on something else.",
+    NO_VALUE: "The statistic has no finite value, so that nothing can be decided.",
+    UPDATED: "The measured value was accepted as the new baseline.",
+    REFUSED: "An update of a worse value needs a reason.",
+    PLANNED: "The gate was planned, and not judged.",
+    REDUCED: "The mitigation reduced the bias by what was asked, at the allowed cost.",
+    NOT_REDUCED: "The mitigation reduced the bias by less than was asked, or by no more than the control did.",
+    OVER_CORRECTED: "The mitigation turned the bias to the other side.",
+    ACCURACY_LOST: "The mitigation cost more of the task than was allowed.",
+    SUPERFICIAL: "A new head brings the bias back: the mitigation only hid it.",
+}
+
+
+@dataclass(frozen=True)
+class PageLink:
+    """An entry of the table of contents."""
+
+    id: str
+    title: str
+
+
+@dataclass(frozen=True)
+class ReportPage:
+    """Everything that the template shows.
+
+    Attributes:
+        headline: result of the run in a few words.
+        outcome: CSS class of the result.
+        facts: date, model and baseline, for the first screen.
+        failures: what failed the run beside its gates.
+        gates: verdicts of all gates; ``None`` without gates.
+        trouble: texts of the gates that failed or warned.
+        tables: the other sections before the suites.
+        suites: a section a suite.
+        models: names of the models, each with the SPEC that it was loaded from.
+        conditions: versions and settings.
+        glossary: words of the page.
+        command: what was typed.
+        caution: what a pass does not say.
+        version: of pytest-genderbias.
+    """
+
+    headline: str
+    outcome: str
+    facts: tuple[PageFact, ...]
+    failures: tuple[str, ...]
+    gates: PageTable | None
+    trouble: tuple[GateText, ...]
+    tables: tuple[PagePart, ...]
+    suites: tuple[SuiteSection, ...]
+    models: tuple[PageFact, ...]
+    conditions: tuple[PageFact, ...]
+    glossary: tuple[PageFact, ...]
+    command: str
+    caution: str
+    version: str
+
+    @property
+    def contents(self) -> tuple[PageLink, ...]:
+        """The sections before the suites, and the last one."""
+        links = [PageLink("gates", "Verdicts")] if self.gates is not None else []
+        if self.trouble:
+            links.append(PageLink("failures", "What failed"))
+        links += [PageLink(part.id, part.title) for part in self.tables]
+        return (*links, PageLink("run", "The run"))
+
+
+def write_report(report: RunReport, path: Path) -> None:
+    """Write the report of a run as one HTML page.
+
+    Args:
+        report: of the run.
+        path: of the file; an existing one is replaced.
+
+    Raises:
+        WriteError: the file cannot be written.
+    """
+    write_whole(path, render_report(report).encode())
+
+
+def render_report(report: RunReport) -> str:
+    """Return the report of a run as one HTML page, which needs no other file and no network."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=False, keep_trailing_newline=True
+    )
+    environment.globals["plural"] = lambda items: "" if len(items) == 1 else "s"
+    script = _packaged("report.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return environment.from_string(_packaged("report.html.jinja")).render(
+        page=make_page(report),
+        style=safe(_packaged("report.css") + css()),
+        script=safe(script),
+        script_digest=safe(digest),
+    )
+
+
+def _packaged(name: str) -> str:
+    return (files("pytest_genderbias.reports.html") / name).read_text(encoding="utf-8")
+
+
+def _shown(value: object) -> object:
+    """Return what the template shows of a value: texts of others are cut, and control characters made visible."""
+    from markupsafe import Markup
+
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    if len(value) > _LONGEST:
+        value = f"{value[:_LONGEST]}... ({len(value):,} characters)"
+    return printable(value, keep="\n")
+
+
+def make_page(report: RunReport) -> ReportPage:
+    """Return what the template shows of a run."""
+    names = sorted(dict.fromkeys(one.suite for one in report.measurements))
+    suite_ids = {name: f"suite-{number}" for number, name in enumerate(names, 1)}
+    texts = [(settled, make_text(number, settled)) for number, settled in in_order(report.judgements)]
+    result, outcome = headline(report)
+    figures = draw_figures(report.pictures)
+    not_judged = make_not_judged(report.not_judged)
+    run = report.run
+    return ReportPage(
+        headline=result,
+        outcome=outcome,
+        facts=tuple(_facts(report)),
+        failures=report.failures,
+        gates=make_gate_table(report, suite_ids),
+        trouble=(
+            *(make_broken_text(number, test) for number, test in enumerate(broken_tests(report), 1)),
+            *(text for settled, text in texts if outcome_of(settled) in (FAILED, WARNED)),
+        ),
+        tables=(
+            *make_parts(report, suite_ids, [figure for figure in figures if figure.suite not in suite_ids]),
+            *([not_judged] if not_judged is not None else ()),
+        ),
+        suites=tuple(_sections(report, suite_ids, figures, texts)),
+        models=tuple(PageFact(model.name, model.spec) for model in run.models),
+        conditions=tuple(_conditions(run)),
+        glossary=tuple(PageFact(word, _WORDS[word]) for word in _WORDS if word in _verdicts(report)),
+        command=shlex.join(("pytest", *run.arguments)),
+        caution=_CAUTION,
+        version=run.version,
+    )
+
+
+def _verdicts(report: RunReport) -> set[str]:
+    return {settled.judgement.verdict for settled in report.judgements}
+
+
+def _sections(
+    report: RunReport,
+    suite_ids: Mapping[str, str],
+    figures: Sequence[PageFigure],
+    texts: Sequence[tuple[SettledJudgement, GateText]],
+) -> Iterator[SuiteSection]:
+    """Yield a section for each suite; the texts of gates in trouble are above, and not repeated."""
+    for suite, suite_id in suite_ids.items():
+        measurements = [one for one in report.measurements if one.suite == suite]
+        yield make_section(
+            suite_id,
+            measurements,
+            words_of(measurements[0]),
+            tuple(figure for figure in figures if figure.suite == suite),
+            tuple(
+                text
+                for settled, text in texts
+                if settled.judgement.suite == suite and outcome_of(settled) not in (FAILED, WARNED)
+            ),
+        )
+
+
+def _facts(report: RunReport) -> Iterator[PageFact]:
+    """Yield what the first screen says beside the verdicts."""
+    run = report.run
+    if len(report.measurements) and report.judgements:
+        yield PageFact("measured", f"{len(report.measurements):,}")
+    for model in run.models:
+        yield PageFact("model", model.name if model.spec == model.name else f"{model.name} = {model.spec}")
+    today = _date(run.date)
+    if today is not None:
+        yield PageFact("on", f"{today:%Y-%m-%d %H:%M} {today:%Z}".rstrip())
+        for line in baseline_history(report.judgements, today.date()):
+            if line.startswith("baseline of "):
+                what, _, age = line.partition(": ")
+                yield PageFact(what, age.partition(",")[0])
+    if run.commit:
+        yield PageFact("commit", run.commit[:12] + (" with changes" if run.modified else ""))
+
+
+def _date(text: str) -> datetime.datetime | None:
+    try:
+        return datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _conditions(run: RunInfo) -> Iterator[PageFact]:
+    yield PageFact("ended", f"{run.date}, after {run.seconds:,.1f} s, with exit status {run.exit_status}")
+    if run.commit:
+        yield PageFact("commit", run.commit + (", with changes that were not committed" if run.modified else ""))
+    if run.baselines:
+        yield PageFact("baselines", run.baselines)
+    settings = [f"{name} {value}" for name, value in run.settings.items() if value is not None]
+    yield PageFact("settings", ", ".join(settings))
+    yield PageFact("versions", ", ".join(f"{name} {number}" for name, number in run.versions.items()))

@@ -1,0 +1,224 @@
+"""The sections of the suites: what each asks, its pictures, all its figures, and its worst records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_genderbias.gates.wording import direction_in_words, format_chance, format_number
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.reports.html.gates import GateText
+from pytest_genderbias.reports.html.tables import (
+    PageCell,
+    PageColumn,
+    PageFigure,
+    PageRow,
+    PageTable,
+    make_table,
+    number_cell,
+)
+from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.null import Null
+from pytest_genderbias.suites.about import SuiteAbout
+from pytest_genderbias.suites.summary import Record
+
+_OVERVIEW = (
+    PageColumn("Suite", head=True, wide=True),
+    PageColumn("Model"),
+    PageColumn("Value", numeric=True),
+    PageColumn("95 % interval", numeric=True),
+    PageColumn("Neutral", numeric=True),
+    PageColumn("Worse is"),
+    PageColumn("By chance", numeric=True),
+    PageColumn("Scored", numeric=True),
+)
+_VALUES = (
+    PageColumn("Statistic", head=True, wide=True),
+    PageColumn("Model"),
+    PageColumn("Value", numeric=True),
+    PageColumn("95 % interval for other items", numeric=True),
+    PageColumn("On this suite's own cases", numeric=True),
+    PageColumn("Neutral", numeric=True),
+    PageColumn("Worse is"),
+    PageColumn("By chance", numeric=True),
+)
+_BEYOND = 0.05  #: p value of the null control up to which a value is beyond what chance gives
+_MOST_RECORDS = 100  #: of a table
+
+
+@dataclass(frozen=True)
+class RecordGroup:
+    """The worst records of a measurement: a table, or one of each slice."""
+
+    title: str
+    tables: tuple[PageTable, ...]
+
+
+@dataclass(frozen=True)
+class SuiteSection:
+    """The section of a suite.
+
+    Attributes:
+        id: its id on the page.
+        name: of the suite.
+        about: what it asks and how to read it; ``None`` if it is not known.
+        values: all statistics on all models.
+        figures: its pictures.
+        verdicts: texts of its gates that did not fail.
+        records: the worst records of each measurement.
+        notes: on the measurements.
+    """
+
+    id: str
+    name: str
+    about: SuiteAbout | None
+    values: PageTable
+    figures: tuple[PageFigure, ...] = ()
+    verdicts: tuple[GateText, ...] = ()
+    records: tuple[RecordGroup, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def make_overview(measurements: Sequence[Measurement], suite_ids: Mapping[str, str]) -> PageTable:
+    """Return the table with the main statistic of every measurement."""
+    rows = []
+    for one in _largest(measurements):
+        name, about = one.main, one.statistics[one.main]
+        suite = PageCell(one.suite, (name, about.meaning), link=suite_ids[one.suite])
+        rows.append(
+            PageRow(
+                (
+                    suite,
+                    PageCell(one.model),
+                    number_cell(one.value),
+                    _interval(one, name, one.intervals[name]),
+                    number_cell(about.neutral),
+                    PageCell(direction_in_words(about.direction)),
+                    _chance(one.null.get(name)),
+                    PageCell(_scored(one), key=one.n),
+                )
+            )
+        )
+    return make_table("overview-table", "Main figures of all suites", _OVERVIEW, rows)
+
+
+def _largest(measurements: Sequence[Measurement]) -> list[Measurement]:
+    """Return of the measurements of a suite on a model that differ only in their sample the one with most cases."""
+    largest: dict[tuple[str, str, str], Measurement] = {}
+    for one in measurements:
+        subject = (one.suite, one.model, repr(sorted(one.signature["settings"].items())))
+        if subject not in largest or largest[subject].n < one.n:
+            largest[subject] = one
+    return list(largest.values())
+
+
+def _scored(measurement: Measurement) -> str:
+    n, n_total = measurement.n, measurement.n_total
+    return f"{n:,}" if n == n_total else f"{n:,} of {n_total:,}"
+
+
+def make_section(
+    suite_id: str,
+    measurements: Sequence[Measurement],
+    about: SuiteAbout | None,
+    figures: tuple[PageFigure, ...],
+    verdicts: tuple[GateText, ...],
+) -> SuiteSection:
+    """Return the section of one suite, measured on one model or several."""
+    name = measurements[0].suite
+    largest = _largest(measurements)
+    rows = [row for statistic in _statistics(largest) for row in _value_rows(largest, statistic)]
+    values = make_table(f"{suite_id}-values", f"Figures of {name}", _VALUES, rows)
+    records = [
+        RecordGroup(f"Worst records on {_subject(one, largest)}", tuple(_records(f"{suite_id}-{number}", one)))
+        for number, one in enumerate(largest)
+        if one.records
+    ]
+    notes = [f"{one.model}: {note}" for one in measurements for note in one.notes]
+    return SuiteSection(suite_id, name, about, values, figures, verdicts, tuple(records), tuple(dict.fromkeys(notes)))
+
+
+def _subject(measurement: Measurement, measurements: Sequence[Measurement]) -> str:
+    """Return the model of a measurement, with the settings that tell it from others of the suite on the model."""
+    others = [one.signature["settings"] for one in measurements if one.model == measurement.model]
+    settings = measurement.signature["settings"]
+    own = [f"{key}={value}" for key, value in settings.items() if any(other.get(key) != value for other in others)]
+    return ", ".join([measurement.model, *own])
+
+
+def _statistics(measurements: Sequence[Measurement]) -> dict[str, None]:
+    return dict.fromkeys(name for one in measurements for name in one.values)
+
+
+def _value_rows(measurements: Sequence[Measurement], name: str) -> Iterator[PageRow]:
+    for one in measurements:
+        if name not in one.values:
+            continue
+        about = one.statistics[name]
+        yield PageRow(
+            (
+                PageCell(name, (about.meaning,)),
+                PageCell(_subject(one, measurements)),
+                number_cell(one.values[name]),
+                _interval(one, name, one.intervals[name]),
+                _interval(one, name, one.bounds[name], "not every case was scored"),
+                number_cell(about.neutral),
+                PageCell(direction_in_words(about.direction)),
+                _chance(one.null.get(name)),
+            )
+        )
+
+
+def _interval(measurement: Measurement, name: str, interval: Interval | None, why_not: str = "") -> PageCell:
+    """Return the cell of an interval, sorted by its width; one that is not there says why, as it does for a value that is not there."""
+    if interval is None:
+        if why_not and measurement.values[name] is None:
+            return PageCell("", key="")
+        reason = why_not or measurement.reasons.get(name, "")
+        return PageCell("-", (reason,) if reason else (), "")
+    if interval.low == interval.high:
+        return PageCell("exact", (f"over {interval.over}",), 0.0)
+    bounds = f"{format_number(interval.low)} to {format_number(interval.high)}"
+    return PageCell(bounds, (f"over {interval.over}",), interval.high - interval.low)
+
+
+def _chance(null: Null | None) -> PageCell:
+    """Return what shuffled groups give, sorted by the p value."""
+    if null is None:
+        return PageCell("", key="")
+    beyond = "beyond chance: " if null.p_value <= _BEYOND else "within chance: "
+    range_of = f"{format_number(null.low)} to {format_number(null.high)}"
+    return PageCell(range_of, (f"{beyond}{format_chance(null)} of shuffles are as bad",), null.p_value)
+
+
+def _records(table_id: str, measurement: Measurement) -> Iterator[PageTable]:
+    """Yield a table of the worst records of each slice, or one of all."""
+    slices: dict[str, list[Record]] = {}
+    for record in measurement.records[:_MOST_RECORDS]:
+        slices.setdefault(str(record.get("slice", "")), []).append(record)
+    for number, (name, records) in enumerate(slices.items()):
+        keys = list(dict.fromkeys(key for record in records for key in record if key != "slice"))
+        columns = tuple(
+            PageColumn(key.replace("_", " "), numeric=all(_is_number(record.get(key)) for record in records))
+            for key in keys
+        )
+        rows = tuple(PageRow(tuple(_record_cell(record.get(key)) for key in keys)) for record in records)
+        title = name.replace("_", " ") or "worst records"
+        caption = name.replace("_", " ") if len(slices) > 1 else ""
+        yield make_table(
+            f"{table_id}-records-{number}", f"{title} on {measurement.model}", columns, rows, caption, cards=False
+        )
+
+
+def _is_number(value: object) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+
+def _record_cell(value: object) -> PageCell:
+    if isinstance(value, Mapping):
+        return PageCell(", ".join(f"{key} {item}" for key, item in value.items()))
+    if isinstance(value, float):
+        return number_cell(value)
+    if isinstance(value, (list, tuple)):
+        return PageCell(", ".join(map(str, value)))
+    return PageCell("-" if value is None else str(value), key="" if value is None else None)

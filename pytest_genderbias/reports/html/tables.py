@@ -1,0 +1,168 @@
+"""Tables of the page, as plain data: texts that the template escapes, and the keys by which columns are sorted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True)
+class PageColumn:
+    """A column.
+
+    Attributes:
+        title: its header.
+        numeric: whether its keys are numbers.
+        head: whether its cells name their rows.
+        wide: whether a cell takes the width of a phone.
+    """
+
+    title: str
+    numeric: bool = False
+    head: bool = False
+    wide: bool = False
+
+    @property
+    def classes(self) -> str:
+        """CSS classes of its cells."""
+        return " ".join(name for name, holds in (("number", self.numeric), ("wide", self.wide)) if holds)
+
+
+@dataclass(frozen=True)
+class PageCell:
+    """A cell.
+
+    Attributes:
+        text: what it says first.
+        notes: smaller lines below.
+        key: what it is sorted by; the text by default. An empty key stays at the end.
+        badge: CSS class of an outcome, if the text is one.
+        link: id that the text leads to.
+        drawing: markup of a small picture, which must be safe.
+    """
+
+    text: str
+    notes: tuple[str, ...] = ()
+    key: str | float | None = None
+    badge: str = ""
+    link: str = ""
+    drawing: str = ""
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether it shows anything."""
+        return bool(self.text or self.notes or self.drawing)
+
+
+@dataclass(frozen=True)
+class PageRow:
+    """A row, with the outcome that it is coloured and filtered by, and its id on the page."""
+
+    cells: tuple[PageCell, ...]
+    outcome: str = ""
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class OutcomeFilter:
+    """A button that shows only the rows of an outcome."""
+
+    outcome: str
+    label: str
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """A table.
+
+    Attributes:
+        id: its id on the page.
+        title: what it holds, for readers who do not see it.
+        columns: of all rows.
+        rows: each with as many cells.
+        caption: how to read it, above the table.
+        filters: buttons of outcomes, if there are several.
+        cards: whether rows become cards on a phone, instead of a table that scrolls sideways.
+    """
+
+    id: str
+    title: str
+    columns: tuple[PageColumn, ...]
+    rows: tuple[PageRow, ...]
+    caption: str = ""
+    filters: tuple[OutcomeFilter, ...] = ()
+    cards: bool = True
+
+
+@dataclass(frozen=True)
+class PageFigure:
+    """A picture: safe markup with its own title and description, its suite and model (or an empty text), and how to read it."""
+
+    drawing: str
+    suite: str
+    model: str
+    title: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class PageFact:
+    """A fact with its name."""
+
+    what: str
+    text: str
+
+
+@dataclass(frozen=True)
+class PagePart:
+    """A section of the page with one table.
+
+    Attributes:
+        id: its id.
+        title: its heading.
+        table: what it shows; ``None`` for a section of pictures.
+        lead: paragraphs above.
+        notes: paragraphs below.
+        figures: pictures below the table.
+    """
+
+    id: str
+    title: str
+    table: PageTable | None
+    lead: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    figures: tuple[PageFigure, ...] = field(default=())
+
+
+def make_table(
+    table_id: str,
+    title: str,
+    columns: Sequence[PageColumn],
+    rows: Sequence[PageRow],
+    caption: str = "",
+    filters: tuple[OutcomeFilter, ...] = (),
+    cards: bool = True,
+) -> PageTable:
+    """Return a table without the columns that are empty in every row. Arguments as those of :class:`PageTable`."""
+    shown = [i for i in range(len(columns)) if any(row.cells[i].is_filled for row in rows)]
+    kept = [replace(row, cells=tuple(row.cells[i] for i in shown)) for row in rows]
+    return PageTable(table_id, title, tuple(columns[i] for i in shown), tuple(kept), caption, filters, cards)
+
+
+def safe(markup: str) -> str:
+    """Return markup of this package, in which texts of others are escaped, so that jinja2 leaves it as it is."""
+    from markupsafe import Markup
+
+    return Markup(markup)  # noqa: S704 - see above
+
+
+def number_cell(value: float | None, reason: str = "", notes: tuple[str, ...] = ()) -> PageCell:
+    """Return the cell of a figure, sorted by its size; without a value it says why.
+
+    >>> number_cell(0.123456).text, number_cell(None, "too few pairs").notes
+    ('0.1235', ('too few pairs',))
+    """
+    if value is None:
+        return PageCell("no value", (reason, *notes) if reason else notes, "")
+    return PageCell(f"{value:.4g}", notes, value if math.isfinite(value) else "")

@@ -1,0 +1,220 @@
+"""The page of ``--bias-report`` as text: what it says, and that nothing in it comes from outside."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from support.gated_reports import RUN, gated_report, judged, regressed
+from support.hand_made import hand_made
+
+from pytest_genderbias.gates.account import Paragraph
+from pytest_genderbias.gates.comparison import Comparison
+from pytest_genderbias.gates.judgement import AcceptedValue
+from pytest_genderbias.measurement.variance import ValueVariance
+from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
+from pytest_genderbias.reports.run_report import FinishedTest, NotJudged, ReportedModel, RunReport
+from pytest_genderbias.reports.traces import Trace, TracePoint
+from pytest_genderbias.statistics.inference.null import Null
+
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+from pytest_genderbias.reports.html.page import render_report
+
+#: Markup in every place where a browser would obey it, escape codes, bidirectional controls, 100,000 characters.
+HOSTILE = "</script></style><script>alert(1)</script><img src=x onerror=alert(1)>\"'` {{ 7*7 }} {% raw %} \x1b[31m\x9b\u202e\u2066 \ud800"
+LONG = HOSTILE + "x" * 100_000
+VOID = {"meta", "link", "input", "br"}
+
+
+class Reader(HTMLParser):
+    """Reads a page: its texts, elements and attributes, and that every element is closed."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.open: list[str] = []
+        self.feed(page)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if data.strip() and self.open[-1] not in ("style", "script"):
+            self.texts.append(data.strip())
+
+
+def texts_of(report: RunReport) -> str:
+    return "\n".join(Reader(render_report(report)).texts)
+
+
+@pytest.mark.parametrize(
+    ("judgements", "failures", "headline"),
+    [
+        ((regressed(), judged()), (), "1 of 2 gates failed"),
+        ((judged(), judged()), (), "All 2 gates passed"),
+        ((judged(),), (), "The gate passed"),
+        ((judged("inconclusive", "warned"), judged()), (), "1 of 2 gates warned, none failed"),
+        ((judged("planned"),), (), "1 gate: none judged"),
+        ((judged("regressed", "xfail"), judged()), (), "1 of 2 gates passed, none failed"),
+        ((judged(),), ("unused baseline entries: a",), "No gate failed, but the run did (1 reason below)"),
+        ((), (), "1 measured, 0 gated: nothing here can fail yet"),
+    ],
+)
+def test_the_headline_is_the_result_of_the_run(judgements: tuple, failures: tuple, headline: str) -> None:  # type: ignore[type-arg]
+    report = gated_report(judgements, failures=failures)
+    texts = texts_of(replace(report, run=replace(RUN, exit_status=0)))
+    assert f"\n{headline}\n" in texts
+    assert all(reason in texts for reason in failures)
+
+
+def test_the_first_table_has_every_gate_with_its_figures_and_those_that_failed_first() -> None:
+    accepted = AcceptedValue("share", "2026-09-01", 0.2, 0.25, "another corpus")
+    failing = replace(regressed(), judgement=replace(regressed().judgement, accepted=(accepted,)))
+    page = render_report(gated_report([judged(), failing]))
+    table = page[page.index('id="gates-table"') : page.index("</table>")]
+    rows = [Reader(row + "</tr>").texts for row in table.split("<tbody>")[1].split("</tr>")[:-1]]
+    assert [row[3] for row in rows] == ["✕ regressed", "✓ pass"]
+    assert rows[0] == [
+        "tiny (gate 1)", "share", "a share", "✕ regressed", "candidate", "0.38", "baseline 0.25 + 0.01", "0.13 worse",
+        "0.12 to 0.14", "higher", "neutral is 0", "baseline of 2026-10-22", "since 2026-08-01: 0.2 → 0.38, 0.18 worse",
+        "accepted on 2026-09-01: another corpus",
+    ]  # fmt: skip
+    assert rows[1][4:] == ["candidate", "0.25", "0.2 to 0.3", "at most 0.4", "higher", "neutral is 0"]
+
+
+def test_a_test_that_failed_without_a_verdict_counts_as_a_gate() -> None:
+    broken = FinishedTest(
+        "g.bias.yaml::x:candidate", "candidate", outcome="failed", text="not judged: x needs a masked LM"
+    )
+    page = render_report(gated_report([judged()], tests=(broken,)))
+    texts = Reader(page).texts
+    assert "1 of 2 gates failed" in texts
+    assert texts.index("✕ not judged") < texts.index("✓ pass")
+    assert texts.count("not judged: x needs a masked LM") == 2
+    assert "Not run, and why" not in texts
+    assert "No gate failed, but pytest ended with status 1" in texts_of(gated_report([judged()]))
+
+
+def test_a_gate_with_a_history_has_a_picture_of_it() -> None:
+    points = (TracePoint("2026-01-01", "", "", "same", 0.2), TracePoint("2026-02-01", "", "", "same", 0.25))
+    trace = Trace("candidate", "tiny", "{}", "share", True, "higher", 0.0, "a share", points)
+    page = render_report(gated_report([judged()], history=(trace,)))
+    (svg,) = [attributes for tag, attributes in Reader(page).elements if tag == "svg"]
+    assert svg["aria-label"] == "2 runs since 2026-01-01: share 0.2, now 0.25, 0.05 worse"
+
+
+def test_a_failure_says_what_moved_and_what_to_type() -> None:
+    shown = (
+        Paragraph("", "regressed: tiny on candidate: share 0.25 -> 0.38: 0.13 worse, allowed 0.01"),
+        Paragraph("moved", "all 12 items; most: nurse 0.2 -> 0.9"),
+        Paragraph("do", "mend the model, or accept:"),
+        Paragraph("", "pytest --bias-update --bias-reason='why'", is_command=True),
+    )
+    failing = replace(regressed(), judgement=replace(regressed().judgement, shown=shown))
+    texts = Reader(render_report(gated_report([failing]))).texts
+    at = texts.index("share 0.25 -> 0.38: 0.13 worse, allowed 0.01")
+    assert texts[at + 1 : at + 6] == ["moved", shown[1].text, "do", shown[2].text, shown[3].text]
+
+
+def test_pictures_stand_in_the_section_of_their_suite() -> None:
+    panel = Panel(Axis("score", neutral=0.0), Axis(words=("nurse",)), (Series("", "bars", x=(0.4,), y=(0.0,)),))
+    own = Picture(
+        "signed bars", "tiny", "candidate", "share", "<b>Bars</b>", "nurse is at 0.4", "right is worse", (panel,)
+    )
+    other = replace(own, kind="models", suite="", title="Two models", alt="they are alike")
+    page = render_report(gated_report([judged()], pictures=(own, own, other)))
+    elements = Reader(page).elements
+    assert sum(tag == "figure" for tag, _ in elements) == 3
+    ids = [attributes["id"] for _, attributes in elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert page.index("Two models") < page.index('<section class="suite"') < page.index("nurse is at 0.4")
+    assert "&lt;b&gt;Bars&lt;/b&gt;" in page
+    assert "<b>Bars" not in page
+    assert "var(--figure-first" in page
+    assert "--figure-first: #7cc0f8" in page, "its colour in the dark"
+
+
+def test_the_page_says_what_ran_and_what_did_not() -> None:
+    shuffled = hand_made(model="candidate", null={"share": Null("labels", 200, 0.1, 0.05, 0.15, 1 / 201)})
+    missing = hand_made(suite="other", model="candidate", values={"share": None}, reasons={"share": "too few pairs"})
+    missing = replace(missing, intervals={"share": None}, bounds={"share": None})
+    report = gated_report(
+        measurements=[shuffled, missing],
+        comparisons=(Comparison("tiny", "share", True, "a", "b", 0.2, 0.1, -0.1),),
+        variances=(ValueVariance("tiny", "candidate", "share", reason="no templates"),),
+        not_judged=(NotJudged("bios:candidate", "candidate", "inapplicable", "bios needs a text classifier"),),
+    )
+    texts = texts_of(report)
+    for words in (
+        "pytest release.bias.yaml '--bias-model=candidate=./november run'", "2026-11-22 10:20 UTC+01:00", "0123456789ab",
+        "0.05 to 0.15", "beyond chance: <= 0.5 % of shuffles are as bad", "no value", "too few pairs", "Models against each other",
+        "no shares of variance: tiny on candidate: no templates", "bios needs a text classifier", "python 3.11.7, torch 2.13.0",
+    ):  # fmt: skip
+        assert words in texts, words
+    assert "limit None" not in texts
+
+
+def test_a_packaged_suite_and_a_suite_of_its_family_are_explained() -> None:
+    own = hand_made(suite="ours", model="candidate")
+    own = replace(own, signature={**own.signature, "definition": "nli/1"})
+    texts = texts_of(gated_report(measurements=[own]))
+    assert "It does not mean" in texts
+    assert "Definition, criticism and source" in texts
+    assert "It does not mean" not in texts_of(gated_report())
+
+
+def test_texts_of_others_are_escaped_cut_and_made_printable() -> None:
+    records = [{LONG: LONG, "score": 0.5, "slice": LONG}]
+    measurement = hand_made(suite=LONG, model=LONG, records=records, notes=(LONG,), reasons={"share": LONG})
+    measurement = replace(measurement, intervals={"share": None})
+    failing = judged("regressed", "failed", suite=LONG, model=LONG, name=LONG, bound=LONG, text=f"{LONG}\n{LONG}")
+    run = replace(RUN, arguments=(LONG,), models=(ReportedModel(LONG, LONG),), commit=LONG, versions={LONG: LONG})
+    report = gated_report(
+        [failing], [measurement], tests=(FinishedTest(LONG, LONG, outcome="failed", text=LONG),), failures=(LONG,), not_judged=(NotJudged(LONG, LONG, "inapplicable", LONG),),
+        variances=(ValueVariance(LONG, LONG, LONG, reason=LONG),),
+        comparisons=(Comparison(LONG, LONG, True, LONG, LONG, 0.2, 0.1, -0.1),),
+    )  # fmt: skip
+    page = render_report(replace(report, run=run))
+    page.encode()
+    assert len(page) < 2**20
+    assert {c for c in set(page) if not c.isprintable()} <= {"\n"}
+    read = Reader(page)
+    assert [tag for tag, _ in read.elements].count("script") == 1
+    assert not any(tag in ("img", "iframe", "object") for tag, _ in read.elements)
+    assert not any(name.startswith("on") for _, attributes in read.elements for name in attributes)
+    assert "</script></style><script>alert(1)" in "".join(read.texts)
+    assert "{{ 7*7 }}" in "".join(read.texts)
+
+
+def test_nothing_is_loaded_and_only_the_script_of_the_page_runs() -> None:
+    page = render_report(gated_report([regressed()]))
+    elements = Reader(page).elements
+    (policy,) = [a["content"] for tag, a in elements if a.get("http-equiv") == "Content-Security-Policy"]
+    script = re.search(r"<script>(.*?)</script>", page, re.DOTALL)
+    assert policy is not None
+    assert script is not None
+    digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'")
+    links = [a[name] or "" for _, a in elements for name in ("src", "href", "action") if name in a]
+    assert links
+    assert all(link.startswith(("#", "data:,")) for link in links)
+    ids = [a["id"] for _, a in elements if "id" in a]
+    assert len(ids) == len(set(ids))
+    assert {link[1:] for link in links if len(link) > 1 and link[0] == "#"} <= set(ids)

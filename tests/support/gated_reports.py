@@ -1,0 +1,56 @@
+"""Reports of runs that are made by hand, for what writes and shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from support.hand_made import hand_made
+
+from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.reports.run_report import ReportedModel, RunInfo, RunReport
+from pytest_genderbias.statistics.inference.intervals import Interval
+
+RUN = RunInfo(
+    date="2026-11-22T10:20:30+01:00",
+    version="0.1.0",
+    arguments=("release.bias.yaml", "--bias-model=candidate=./november run"),
+    models=(ReportedModel("candidate", "./november run"),),
+    commit="0123456789abcdef0123456789abcdef01234567",
+    settings={"seed": 0, "limit": None},
+    versions={"python": "3.11.7", "torch": "2.13.0"},
+    baselines="bias_baselines",
+    exit_status=1,
+    seconds=75.25,
+)
+
+
+def judged(verdict: str = "pass", outcome: str = "passed", **changes: Any) -> SettledJudgement:
+    """Return a judgement of ``share`` of the suite ``tiny`` on ``candidate``, against a limit."""
+    content: dict[str, Any] = {
+        "suite": "tiny", "model": "candidate", "statistic": "share", "value": 0.25, "interval": Interval(0.2, 0.3, 0.95, "items", ""),
+        "n": 12, "n_total": 12, "bound": "at most 0.4", "verdict": verdict, "text": f"{verdict}: tiny on candidate: share is 0.25\n  share = 0.25",
+    }  # fmt: skip
+    return SettledJudgement(Judgement(**{**content, **changes}), outcome, "release.bias.yaml::tiny")
+
+
+def regressed(number: int = 1, worse: float = 0.13) -> SettledJudgement:
+    """Return a judgement against a baseline that failed."""
+    return judged(
+        "regressed", "failed", name=f"gate {number}", value=0.25 + worse, difference=worse, bound="baseline 0.25 + 0.01",
+        interval=Interval(worse - 0.01, worse + 0.01, 0.95, "items", ""), p=0.001,
+        facts={"accepted_on": "2026-10-22", "anchor": {"value": 0.2, "date": "2026-08-01", "worsening": worse + 0.05}},
+        text=f"regressed: tiny on candidate: share 0.25 -> {0.25 + worse:.3g}, {worse:.3g} worse, tolerance 0.01",
+    )  # fmt: skip
+
+
+def gated_report(
+    judgements: Sequence[SettledJudgement] = (),
+    measurements: Sequence[Measurement] | None = None,
+    **changes: Any,
+) -> RunReport:
+    """Return the report of a run of one suite with two records."""
+    records = [{"item": "nurse", "score": 0.4, "slice": "worst"}, {"item": "plumber", "score": 0.05, "slice": "worst"}]
+    measured = hand_made(model="candidate", records=records, notes=("two items only",))
+    return RunReport(RUN, tuple(measurements or (measured,)), tuple(judgements), **changes)
