@@ -99,7 +99,7 @@ def suite_table() -> str:
 def family_options() -> str:
     """Return the options of each family."""
     return "\n\n".join(
-        f"### `{name}`\n\n{_options(FAMILIES[name].options)}" for name in sorted(FAMILIES) if FAMILIES[name].options
+        f"#### `{name}`\n\n{_options(FAMILIES[name].options)}" for name in sorted(FAMILIES) if FAMILIES[name].options
     )
 
 

@@ -20,7 +20,7 @@ from pytest_genderbias.text.plain_files import expand, is_regular
 
 LoadSuite = Callable[[str], Suite]  #: loads a suite by its name or path
 NO_MODEL = "no-model"  #: stands for the model in the name of a gate that judges no model of the run
-_KEYS = (
+GATE_KEYS = (
     "suite", "statistic", "at_most", "at_least", "within", "range", "generalise", "baseline", "no_worse_than", "tolerance", "settings",
     "name", "models", "optional",
 )  # fmt: skip
@@ -266,7 +266,7 @@ def _load(entry: Located, name: str, load: LoadSuite) -> Suite:
 
 
 def _read_gate(entry: LocatedMap, load: LoadSuite) -> Gate:
-    refuse_unknown(entry, _KEYS, "a gate")
+    refuse_unknown(entry, GATE_KEYS, "a gate")
     suite, statistic, settings = read_subject(entry, "the gate", _RUN_SETTINGS, load)
     seeds = settings.get("seeds", 2)
     if "seeds" not in suite.family.options and (type(seeds) is not int or seeds < 2):

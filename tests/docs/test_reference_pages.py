@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 from pytest_genderbias import load_suite, suite_names
+from pytest_genderbias.gates import gate_file
 from pytest_genderbias.plugin.options import FLAGS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,3 +50,10 @@ def test_pages_name_only_what_is_generated(pages: ModuleType) -> None:
         for name in re.findall("<!-- generated: (.+?) -->", page.read_text(encoding="utf-8"))
     }
     assert named == set(pages.GENERATED)
+
+
+def test_every_key_of_a_gate_is_described() -> None:
+    page = (ROOT / "docs" / "reference" / "yaml.md").read_text(encoding="utf-8")
+    table = page.partition("| key | value |")[2].partition("\n\n")[0]
+    keys = {key for row in table.splitlines()[2:] for key in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert keys == set(gate_file.GATE_KEYS)

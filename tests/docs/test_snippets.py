@@ -13,8 +13,8 @@ PAGES = {
     if path.is_file()
 }
 TEXTS = {name: path.read_text(encoding="utf-8") for name, path in PAGES.items()}
-#: Pages that take seconds: they run with -m slow, and their snippets are checked in every run.
-LONG = {"docs/guides/limits-and-margins.md"}
+#: Pages that run in every test run. The others take seconds each: they run with -m slow, as .ci/run does, and are checked in every run.
+QUICK = ("README.md", "docs/guides/python.md")
 _RUN = ("sh", "python", "pycon")
 
 
@@ -45,7 +45,7 @@ def runs(page: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=pytest.mark.slow if page in LONG else ()) for page in PAGES if runs(page)]
+    "page", [pytest.param(page, marks=() if page in QUICK else pytest.mark.slow) for page in PAGES if runs(page)]
 )
 def test_the_snippets_of_a_page_run(page: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     tell(page, pytester, monkeypatch)
