@@ -16,6 +16,9 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import reference_pages  # noqa: E402 - mkdocs loads this file without its folder on the path
 
+from pytest_genderbias.reports.json_schema import report_schema  # noqa: E402
+from pytest_genderbias.text.printable import json_text  # noqa: E402
+
 _SUITES = "reference/suites/"
 _LINK = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+)([^)#\s]+)(?:#[^)]*)?\)")
 
@@ -36,7 +39,8 @@ def _replaced(entry: Any, pages: list[Any]) -> Any:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the page of each suite."""
+    """Add the page of each suite, and the JSON Schema of reports."""
+    files.append(File.generated(config, "reference/report.schema.json", content=json_text(report_schema())))
     for name in reference_pages.suite_names():
         files.append(File.generated(config, f"{_SUITES}{name}.md", content=reference_pages.suite_page(name)))
     return files

@@ -15,6 +15,7 @@ from pytest_genderbias import errors
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.plugin.flags import Switch, ValueFlag
 from pytest_genderbias.plugin.options import FLAGS
+from pytest_genderbias.reports.json_schema import report_schema
 from pytest_genderbias.suites.options import Option
 from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
@@ -188,10 +189,17 @@ def _statistics(suite: Suite) -> str:
 
 
 #: What pages name in ``<!-- generated: NAME -->``.
+def report_keys() -> str:
+    """Return the table of the keys of a report, and of what they hold."""
+    about = {name: schema.get("description", "") for name, schema in report_schema()["properties"].items()}  # type: ignore[attr-defined]
+    return rows(("key", "what it holds"), ((f"`{name}`", _sentence(text)) for name, text in about.items() if text))
+
+
 GENERATED: dict[str, Callable[[], str]] = {
     "flags": flags,
     "errors": exceptions,
     "suites": suite_table,
     "options of families": family_options,
     "keys of families": family_keys,
+    "report": report_keys,
 }

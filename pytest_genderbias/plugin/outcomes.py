@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import count
 from threading import get_ident
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.policy import Policy, Referee, refereed_by
 from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, XFAIL
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.books import BookKey
 from pytest_genderbias.plugin.finished import finished_test
 from pytest_genderbias.plugin.items.base import BiasItem, node_id, uses_fixture
+from pytest_genderbias.plugin.junit import PROPERTY, add_judgement, add_measurement
 from pytest_genderbias.plugin.markers import gate_marker
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.outputs import needs_report
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 _REPORTED_RECORDS = 10  #: worst records of a measurement that go into the JSON report
 ATTRIBUTE = "genderbias"  #: attribute of a test report
 _VERBOSE = 2  #: of this verbosity on (``-vv``), a failing test shows the whole text of its judgement
-_PROPERTY = "bias."  #: start of the names of properties for JUnit
-_REDUCTION_FIGURES = ("before", "after", "control", "reduction")  #: properties of a mitigation for JUnit
 
 
 @dataclass
@@ -116,11 +113,7 @@ def record_measurement(item: pytest.Item, measurement: Measurement) -> None:
     outcome.measurements.append(measurement)
     if measurement.model != book_of(item).model:
         return
-    for name, value in measurement.values.items():
-        properties = {"": "" if value is None else repr(float(value))}
-        if (null := measurement.null.get(name)) is not None:
-            properties |= {"null_mean": repr(null.mean), "null_p_value": repr(null.p_value)}
-        _add_properties(item, f"{measurement.suite}.{name}", properties)
+    add_measurement(item, measurement)
 
 
 def _look_alike(first: Measurement, second: Measurement) -> bool:
@@ -139,28 +132,7 @@ def record_judgement(item: pytest.Item, judgement: Judgement, outcome: str) -> N
     if settled in judgements:
         return
     judgements.append(settled)
-    properties = {"verdict": judgement.verdict, "bound": judgement.bound}
-    if judgement.over:
-        properties["over"] = judgement.over
-    for figure in _REDUCTION_FIGURES:
-        if isinstance(value := judgement.facts.get(figure), (int, float)):
-            properties[figure] = repr(float(value))
-    if judgement.settled_by:
-        properties["settled_by"] = judgement.settled_by
-    _add_properties(item, f"{judgement.suite}.{judgement.statistic}", properties)
-
-
-def _add_properties(item: pytest.Item, subject: str, values: Mapping[str, str]) -> None:
-    """Add properties for JUnit; a further set of one subject is numbered, so that no two properties have one name."""
-    names = {name for name, _ in item.user_properties}
-    for number in count(1):
-        prefix = f"{_PROPERTY}{subject}" + (f".{number}" if number > 1 else "")
-        properties = [
-            (printable(f"{prefix}.{name}" if name else prefix), printable(value)) for name, value in values.items()
-        ]
-        if not any(name in names for name, _ in properties):
-            item.user_properties += properties
-            return
+    add_judgement(item, judgement, outcome)
 
 
 def _failure_text(item: pytest.Item, judgement: Judgement) -> str:
@@ -240,7 +212,7 @@ def forget(item: pytest.Item) -> None:
     """Forget the outcome of an earlier run of the same test, and its properties."""
     if _OUTCOME in item.stash:
         del item.stash[_OUTCOME]
-        item.user_properties[:] = [entry for entry in item.user_properties if not entry[0].startswith(_PROPERTY)]
+        item.user_properties[:] = [entry for entry in item.user_properties if not entry[0].startswith(PROPERTY)]
 
 
 def baseline_of(item: pytest.Item, model: str) -> Baseline:

@@ -29,6 +29,15 @@ def test_json_and_junit_hold_the_figures(project: pytest.Pytester) -> None:
     assert {j["verdict"] for j in report["judgements"]} == {"pass", "over the limit"}
     properties = {p.get("name"): p.get("value") for p in ET.parse(project.path / "junit.xml").iter("property")}
     assert float(properties["bias.tiny-nli.net_neutral"] or "nan") == pytest.approx(0.9)
+    assert (properties["bias.tiny-nli.net_neutral.worse"], properties["bias.tiny-nli.net_neutral.neutral"]) == (
+        "lower",
+        "1.0",
+    )
+    assert float(properties["bias.tiny-nli.net_neutral.judged_low"] or "nan") < 0.9
+    assert properties["bias.tiny-nli.net_neutral.outcome"] == "failed"
+    assert properties["bias.tiny-nli.net_neutral.bound"] == "at least 0.99"
+    assert properties["bias.tiny-nli.cases"] == "264 of 264"
+    assert (properties["bias.tiny-nli.model"], properties["bias.tiny-nli.fingerprint"]) == ("m", "0.9 0.0")
     assert properties["bias.tiny-nli.net_neutral.verdict"] == "over the limit"
 
 

@@ -1,0 +1,82 @@
+"""The JSON Schema of reports, held against real runs."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.run_reports import hostile_report, run_report
+from support.small_projects import JOB_PERSONS, model
+
+from pytest_genderbias.reports.json_schema import report_schema
+from pytest_genderbias.reports.run_report import RunReport
+
+jsonschema = pytest.importorskip("jsonschema", reason="the schema is checked with jsonschema")
+
+
+def validator() -> Any:
+    schema = report_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def test_a_real_run_with_all_its_parts_is_valid(project: pytest.Pytester) -> None:
+    project.path.joinpath("persons.yaml").write_text(JOB_PERSONS)
+    suites = "--bias-suite=tiny-nli.yaml,weat,./tiny-lm.yaml"
+    project.runpytest(suites, model(project, "good"), f"--bias-model=w={project.models}:writer", "--bias-update")  # type: ignore[attr-defined]
+    project.runpytest(
+        suites, model(project, "worse"), f"--bias-model=n={project.models}:nearly", f"--bias-model=w={project.models}:writer",  # type: ignore[attr-defined]
+        "--bias-compare", "--bias-variance", "--bias-null", "--bias-tolerance=0.01", "--bias-json=r.json",
+        "--bias-history=h.db",
+    )  # fmt: skip
+    report = json.loads(project.path.joinpath("r.json").read_text())
+    validator().validate(report)
+    empty = [name for name, value in report.items() if isinstance(value, list) and not value]
+    assert set(empty) <= {"failures", "pictures", "not_compared"}, "the run shows nearly every part"
+    assert report["judgements"][0]["verdict"] == "regressed"
+
+
+def test_reports_by_hand_are_valid_and_read_back() -> None:
+    check = validator()
+    for report in (run_report(), hostile_report(), run_report(measurements=(), judgements=(), tests=())):
+        content = json.loads(json.dumps(report.to_dict()))
+        check.validate(content)
+        assert RunReport.from_dict(content).to_dict() == content
+
+
+def remove_schema(report: dict[str, Any]) -> None:
+    del report["schema"]
+
+
+def add_key(report: dict[str, Any]) -> None:
+    report["tests"][0]["unknown"] = 1
+
+
+def spoil_number(report: dict[str, Any]) -> None:
+    report["judgements"][0]["value"] = "0.4"
+
+
+def spoil_value(report: dict[str, Any]) -> None:
+    report["measurements"][0]["values"]["share"] = "high"
+
+
+def old_schema(report: dict[str, Any]) -> None:
+    report["schema"] = 1
+
+
+@pytest.mark.parametrize("change", [remove_schema, add_key, spoil_number, spoil_value, old_schema])
+def test_what_is_no_report_is_not_valid(change: Callable[[dict[str, Any]], None]) -> None:
+    report = copy.deepcopy(json.loads(json.dumps(run_report().to_dict())))
+    change(report)
+    with pytest.raises(jsonschema.ValidationError):
+        validator().validate(report)
+
+
+def test_every_part_of_a_report_is_described() -> None:
+    schema: Any = report_schema()
+    assert [name for name, part in schema["properties"].items() if "description" not in part] == ["schema"]
+    assert {"Measurement", "SettledJudgement", "FinishedTest", "Interval", "Statistic"} <= set(schema["$defs"])
+    assert set(schema["$defs"]["SettledJudgement"]["required"]) >= {"verdict", "test", "outcome", "failed"}
