@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest_genderbias.gates.account import in_lines
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.gates.verdicts import FAILED, PLANNED, WARNED
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
@@ -51,7 +52,9 @@ def gate_name(judgement: Judgement) -> str:
 
 
 def decisive_lines(judgement: Judgement) -> list[str]:
-    """Return the text of a judgement without its records: at least one line."""
+    """Return what a failing test shows of a judgement, or else its text without its records: at least one line."""
+    if judgement.shown:
+        return in_lines(judgement.shown).splitlines()
     lines: list[str] = []
     for line in judgement.text.splitlines():
         if line.startswith(_RECORDS):
