@@ -128,6 +128,7 @@ class RunReport:
         pictures: of the measurements.
         failures: what failed the run beside its tests, in words.
         history: the values of the statistics in this and earlier runs, with ``--bias-history``.
+        selections: selection rates and impact ratios of files of predictions, a row a group.
         tests: what each test came to.
     """
 
