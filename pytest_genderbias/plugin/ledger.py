@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.plugin.reported import ReportedOutcome
     from pytest_genderbias.reports.pictures import Picture
     from pytest_genderbias.reports.run_report import FinishedTest, RunReport
+    from pytest_genderbias.reports.selection import SelectionRow
 
 
 _COMPLETE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
@@ -282,8 +283,18 @@ class Ledger:
             tuple(self._pictures),
             tuple(self._messages.failures),
             tests=tuple(self._finished.values()),
+            selections=self._selections(),
         )
         return report if self._settings.history is None else _with_history(report, self._settings.history)
+
+    def _selections(self) -> tuple[SelectionRow, ...]:
+        """Return the impact ratios of the files of predictions of the run, for an audit."""
+        if self._settings.audit is None:
+            return ()
+        from pytest_genderbias.reports.selection import selection_rows
+
+        files = [spec for spec in self._settings.models if spec.kind == "predictions"]
+        return tuple(row for spec in files for row in selection_rows(spec.name, Path(spec.target)))
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         """Print tables, notes, and messages on baselines, and count what fails the run beside its tests."""

@@ -174,6 +174,11 @@ class Settings:
         "--bias-history", "FILE", parse.history_file,
         "add the run, its measurements and its verdicts to FILE, an SQLite database; reports then show each statistic over the runs",
     )  # fmt: skip
+    audit: Path | None = value(
+        "--bias-audit", "DIR", parse.writable_folder,
+        "write a dated folder of evidence into DIR: verdicts with reasons, values, signatures, digests of data, versions, pictures, the "
+        "report, impact ratios of predictions, and a manifest with SHA-256",
+    )  # fmt: skip
     summary: Path | None = value(
         "--bias-summary", "FILE", parse.file,
         "write a summary in markdown to FILE, for a comment on a pull request: the verdict, what failed, all gates, the age of the baseline, "

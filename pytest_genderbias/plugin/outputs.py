@@ -68,6 +68,7 @@ class Output:
 OUTPUTS = (
     Output("json", "json_report:write_json"),
     Output("history", "history:write_history"),
+    Output("audit", "audit:write_audit"),
     Output("summary", "markdown:write_summary"),
     Output("records", "records:write_records"),
     Output("ctrf", "ctrf:write_ctrf"),

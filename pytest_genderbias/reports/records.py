@@ -38,7 +38,7 @@ def write_records(report: RunReport, path: Path) -> None:
     """
     rows = list(_rows(report))
     columns = list(dict.fromkeys([*_OURS, *(name for row in rows for name in row)]))
-    write = _as_parquet if path.suffix.lower() == PARQUET else _as_csv
+    write = _as_parquet if path.suffix.lower() == PARQUET else as_csv
     write_whole(path, write(columns, rows))
 
 
@@ -74,7 +74,8 @@ def _text(text: str) -> str:
 # CSV.
 
 
-def _as_csv(columns: Sequence[str], rows: Sequence[Mapping[str, Cell]]) -> bytes:
+def as_csv(columns: Sequence[str], rows: Sequence[Mapping[str, Cell]]) -> bytes:
+    """Return a table as CSV. Texts that a spreadsheet would compute begin with an apostrophe; a missing cell is empty."""
     stream = io.StringIO(newline="")
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([_no_formula(column) for column in columns])

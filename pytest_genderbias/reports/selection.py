@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_genderbias.datasets.files import Row, column_names, place, read_name, read_rows
 from pytest_genderbias.errors import DataFileError, SettingError
-from pytest_genderbias.models.predictions import group_name
+from pytest_genderbias.models.predictions import COREFERENCE_PREDICTIONS, group_name, looks_like_predictions
 from pytest_genderbias.statistics.impact_ratio import LEAST_SHARE, ImpactRatios, above_median, impact_ratios
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.text.printable import brief
@@ -130,9 +130,11 @@ def selection_rows(model: str, path: Path) -> tuple[SelectionRow, ...]:
 
     Args:
         model: name of the model that made the predictions.
-        path: as in :func:`selection_tables`.
+        path: as in :func:`selection_tables`; a file of coreference output has no rows.
     """
     try:
+        if looks_like_predictions(path) == COREFERENCE_PREDICTIONS:
+            return ()
         return tuple(row for one in selection_tables(path) for row in one.rows(model))
     except (DataFileError, SettingError) as error:
         return (SelectionRow(model, "", "", "", 0, note=str(error)),)

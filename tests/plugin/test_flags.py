@@ -65,6 +65,7 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "null_repeats": ("50", 50),
     "json": ("report.json", Path("report.json")),
     "history": ("bias.db", Path("bias.db")),
+    "audit": ("evidence", Path("evidence")),
     "summary": ("s.md", Path("s.md")),
     "github": ("true", True),
     "records": ("r.csv", Path("r.csv")),

@@ -1,0 +1,308 @@
+"""The audit pack of ``--bias-audit``: a dated folder of evidence of one run, with a manifest of SHA-256 digests."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from pytest_genderbias.errors import DataFileError, WriteError
+from pytest_genderbias.escaping import printable
+from pytest_genderbias.folders import write_whole
+from pytest_genderbias.gates.verdicts import FAILED, WARNED
+from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
+from pytest_genderbias.reports.json_report import write_json
+from pytest_genderbias.reports.records import Cell, as_csv, write_records
+from pytest_genderbias.reports.run_report import RunReport
+from pytest_genderbias.reports.selection import SelectionRow
+from pytest_genderbias.text.plain_files import read_whole
+from pytest_genderbias.text.printable import brief, escape, json_text
+from pytest_genderbias.text.strict_json import parse_json
+
+SCHEMA = 1  #: of the manifest
+MANIFEST, SUMS = "manifest.json", "SHA256SUMS"
+_LARGEST = 2**26  #: bytes of a manifest
+_CELL = 10_000  #: characters of a cell
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file or folder of a pack.
+
+    Attributes:
+        name: of the file, or of the folder.
+        what: what it holds, in a few words.
+        write: function that writes it to a path.
+        applies: function that says of a report whether the pack has this part.
+    """
+
+    name: str
+    what: str
+    write: Callable[[RunReport, Path], None]
+    applies: Callable[[RunReport], bool] = lambda report: True
+
+
+def write_audit(report: RunReport, directory: Path) -> None:
+    """Write the pack of a run into a new folder, whose name is the date of the run and the beginning of its digest.
+
+    The folder appears when it is complete. Packs that are there stay as they are.
+
+    Raises:
+        WriteError: the pack of this run is there already.
+        OSError: the folder cannot be written.
+    """
+    name = pack_name(report)
+    target, unfinished = directory / name, directory / f".{name}-{secrets.token_hex(4)}"
+    if target.exists():
+        raise WriteError(None, "the pack of this run is there already", str(target))
+    try:
+        unfinished.mkdir(parents=True)
+    except OSError as error:
+        raise WriteError(error.errno, error.strerror or str(error), str(directory)) from error
+    try:
+        parts = [part for part in PARTS if part.applies(report)]
+        for part in parts:
+            part.write(report, unfinished / part.name)
+        _write_manifest(report, unfinished, parts)
+        unfinished.rename(target)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+
+
+def pack_name(report: RunReport) -> str:
+    """Return the name of the folder of a run: its date in UTC, and the first eight digits of a SHA-256 over all of it."""
+    digest = hashlib.sha256(json_text(report.to_dict()).encode()).hexdigest()[:8]
+    try:
+        date = datetime.datetime.fromisoformat(report.run.date).astimezone(datetime.timezone.utc)
+    except (ValueError, OverflowError):
+        return digest
+    return f"{date:%Y-%m-%dT%H%M%SZ}-{digest}"
+
+
+def check_pack(folder: Path) -> list[str]:
+    """Return what differs between a pack and its manifest, a line each: files that are missing, changed, or not listed.
+
+    Raises:
+        DataFileError: there is no manifest, or it cannot be read.
+    """
+    path = folder / MANIFEST
+    content = read_mapping(parse_json(read_whole(path, _LARGEST), str(path)), str(path))
+    listed = content.get("files")
+    if content.get("schema") != SCHEMA or not isinstance(listed, list):
+        raise DataFileError(f"{path}: expected a manifest of schema {SCHEMA}, got {brief(content.get('schema'))}")
+    digests = {}
+    for entry in listed:
+        row = read_mapping(entry, f"{path}: files")
+        digests[str(row.get("path"))] = row.get("sha256")
+    here = {_relative(folder, file): file for file in _files(folder)}
+    lines = [f"{name}: missing" for name in sorted(digests.keys() - here.keys())]
+    lines += [f"{name}: changed" for name, file in here.items() if name in digests and _sha256(file) != digests[name]]
+    return lines + [f"{name}: not in the manifest" for name in sorted(here.keys() - digests.keys() - {MANIFEST, SUMS})]
+
+
+# The manifest.
+
+
+def _write_manifest(report: RunReport, folder: Path, parts: Sequence[Part]) -> None:
+    what = {part.name: part.what for part in parts}
+    files = [
+        {
+            "path": _relative(folder, file),
+            "bytes": file.stat().st_size,
+            "sha256": _sha256(file),
+            "content": what.get(_relative(folder, file).partition("/")[0], ""),
+        }
+        for file in _files(folder)
+    ]
+    manifest = {"schema": SCHEMA, "date": report.run.date, "version": report.run.version, "files": files}
+    write_whole(folder / MANIFEST, (json_text(manifest) + "\n").encode())
+    sums = [f"{_sha256(file)}  {_relative(folder, file)}\n" for file in _files(folder)]
+    write_whole(folder / SUMS, "".join(sums).encode())
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _relative(folder: Path, file: Path) -> str:
+    return file.relative_to(folder).as_posix()
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+# The parts.
+
+
+_VERDICTS = (
+    "outcome", "verdict", "model", "suite", "gate", "statistic", "value", "lower bound", "upper bound", "bounds over", "limit or baseline",
+    "worse by", "p", "corrected for", "cases", "of", "baseline accepted on", "baseline", "tolerance", "accepted with a reason", "test", "reason",
+)  # fmt: skip
+_VALUES = (
+    "model", "suite", "statistic", "value", "lower bound", "upper bound", "level", "bounds over", "neutral", "worse", "cases", "of", "meaning",
+    "why missing",
+)  # fmt: skip
+#: Columns by the fields of a row.
+_SELECTIONS = {field.name: field.name for field in fields(SelectionRow)} | {
+    "rate": "selection rate", "ratio": "impact ratio", "low": "lower bound", "high": "upper bound",
+}  # fmt: skip
+
+
+def _verdicts(report: RunReport) -> Iterator[dict[str, Cell]]:
+    for settled in report.judgements:
+        judgement, facts = settled.judgement, settled.judgement.facts
+        interval = judgement.interval
+        yield {
+            "outcome": settled.outcome, "verdict": settled.verdict, "model": judgement.model, "suite": judgement.suite,
+            "gate": judgement.name, "statistic": judgement.statistic, "value": judgement.value,
+            "lower bound": None if interval is None else interval.low, "upper bound": None if interval is None else interval.high,
+            "bounds over": judgement.over, "limit or baseline": judgement.bound, "worse by": judgement.difference, "p": judgement.p,
+            "corrected for": judgement.tests, "cases": judgement.n, "of": judgement.n_total,
+            "baseline accepted on": _text(facts.get("accepted_on")), "baseline": _number(facts.get("baseline")),
+            "tolerance": _number(facts.get("tolerance")),
+            "accepted with a reason": "; ".join(
+                f"{value.date}: {value.statistic} {value.old} -> {value.new}: {value.reason}" for value in judgement.accepted
+            ),
+            "test": settled.test, "reason": judgement.text,
+        }  # fmt: skip
+    for test in report.not_judged:
+        yield {
+            "outcome": "skipped",
+            "verdict": "not judged",
+            "model": test.model,
+            "test": test.test,
+            "reason": test.reason,
+        }
+
+
+def _values(report: RunReport) -> Iterator[dict[str, Cell]]:
+    for measurement in report.measurements:
+        for name, value in measurement.values.items():
+            about, around = measurement.statistics[name], measurement.intervals[name]
+            yield {
+                "model": measurement.model, "suite": measurement.suite, "statistic": name, "value": value,
+                "lower bound": None if around is None else around.low, "upper bound": None if around is None else around.high,
+                "level": None if around is None else around.level, "bounds over": "" if around is None else around.over,
+                "neutral": about.neutral, "worse": about.direction, "cases": measurement.n, "of": measurement.n_total,
+                "meaning": about.meaning, "why missing": measurement.reasons.get(name, ""),
+            }  # fmt: skip
+
+
+def _selections(report: RunReport) -> Iterator[dict[str, Cell]]:
+    for row in report.selections:
+        yield {_SELECTIONS[name]: value for name, value in vars(row).items()}
+
+
+def _signatures(report: RunReport) -> object:
+    return [
+        {
+            "model": measurement.model, "suite": measurement.suite, "signature": as_plain(measurement.signature, finite=True),
+            "notes": list(measurement.notes), "reasons": dict(measurement.reasons),
+        }
+        for measurement in report.measurements
+    ]  # fmt: skip
+
+
+def _data(report: RunReport) -> object:
+    """Return the digests of everything that was measured: suites with their word lists, the user's data, and models."""
+    suites: dict[str, dict[str, object]] = {}
+    models: dict[str, object] = {}
+    for measurement in report.measurements:
+        signature = measurement.signature
+        suites.setdefault(measurement.suite, {})[str(signature["digest"])] = {
+            "definition": signature["definition"], "data": as_plain(signature["data"], finite=True),
+        }  # fmt: skip
+        models[measurement.model] = as_plain(signature["model"], finite=True)
+    return {"suites": suites, "models": models}
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _table_writer(
+    rows_of: Callable[[RunReport], Iterator[dict[str, Cell]]], columns: Sequence[str]
+) -> Callable[[RunReport, Path], None]:
+    def write(report: RunReport, path: Path) -> None:
+        rows = [{name: _short(cell) for name, cell in row.items()} for row in rows_of(report)]
+        write_whole(path, as_csv(columns, rows))
+
+    return write
+
+
+def _short(cell: Cell) -> Cell:
+    if not isinstance(cell, str):
+        return cell
+    return printable(cell if len(cell) <= _CELL else f"{cell[:_CELL]}...", keep="\n")
+
+
+def _json_writer(data_of: Callable[[RunReport], object]) -> Callable[[RunReport, Path], None]:
+    def write(report: RunReport, path: Path) -> None:
+        write_whole(path, (json_text(data_of(report)) + "\n").encode())
+
+    return write
+
+
+def _readme(report: RunReport, path: Path) -> None:
+    run = report.run
+    outcomes = [settled.outcome for settled in report.judgements]
+    failed, warned = outcomes.count(FAILED), outcomes.count(WARNED)
+    suites = len({measurement.suite for measurement in report.measurements})
+    models = ", ".join(escape(f"{model.name} ({model.spec})"[:200]) for model in run.models) or "none"
+    lines = [
+        f"# Evidence of a run of {escape(run.date)}",
+        "",
+        f"pytest-genderbias {escape(run.version)} measured {_counted(suites, 'suite')} on {models}.",
+        f"{_counted(len(outcomes), 'verdict')}: {failed} failed, {warned} warned. {_counted(len(report.not_judged), 'test')} did not judge.",
+        f"Commit of the project: {escape(run.commit) or 'not known'}{', with changed files' if run.modified else ''}.",
+        "",
+        "| file | content |",
+        "|---|---|",
+        *(f"| {part.name} | {part.what} |" for part in PARTS if part.applies(report)),
+        f"| {MANIFEST} | every file with its size and SHA-256 |",
+        f"| {SUMS} | the same digests: `sha256sum -c {SUMS}` checks them |",
+        "",
+        "The files say what was measured, how, on which data and with which result. They do not say that a law, a rule or a standard is met, "
+        "nor that a model is free of bias: a suite finds the stereotypes that its sentences ask for, in its language and for its groups.",
+        "",
+    ]
+    if report.selections:
+        lines += [
+            "Selection rates and impact ratios are counted as the rules to New York City's Local Law 144 count them (6 RCNY sections 5-300 and "
+            "5-301): each rate is divided by that of the most selected group, groups under 2 % of the persons have a rate and no ratio, and "
+            "persons of unknown groups are counted apart. Bounds hold for other persons of the same groups at 95 %. Whether predictions "
+            "on these persons are what a rule asks for, and who may audit them, is for others to say.",
+            "",
+        ]
+    write_whole(path, "\n".join(lines).encode())
+
+
+def _counted(n: int, thing: str) -> str:
+    return f"{n:,} {thing}{'s' * (n != 1)}"
+
+
+#: What a pack holds, in the order of its README.
+PARTS = (
+    Part("README.md", "this page", _readme),
+    Part("verdicts.csv", "every verdict with its figures and its whole reason", _table_writer(_verdicts, _VERDICTS)),
+    Part("values.csv", "every statistic with its interval, neutral value and direction", _table_writer(_values, _VALUES)),
+    Part("records.csv", "results of single items or groups, the worst first", write_records),
+    Part(
+        "impact-ratios.csv", "selection rates and impact ratios of predictions by group", _table_writer(_selections, tuple(_SELECTIONS.values())),
+        lambda report: bool(report.selections),
+    ),
+    Part("signatures.json", "what each measurement depends on: suite, settings, sample, data, model, versions", _json_writer(_signatures)),
+    Part("data.json", "digests of suites with their word lists, of data sets, and of models", _json_writer(_data)),
+    Part("run.json", "date, arguments, commit, settings and versions", _json_writer(lambda report: as_plain(report.run, finite=True))),
+    Part("report.json", "the whole run, as --bias-json writes it", write_json),
+)  # fmt: skip

@@ -1,0 +1,46 @@
+"""``--bias-audit``: the evidence of a run, with the impact ratios of files of predictions."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+from support.small_projects import model
+
+from pytest_genderbias.reports.audit import check_pack
+
+PEOPLE = "id,prediction,gold,gender,group_race\n" + "".join(
+    f"{i},{'hire' if i % 3 else 'no'},{'hire' if i % 2 else 'no'},{'FM'[i % 2]},{'xy'[i // 20 % 2]}\n"
+    for i in range(80)
+)
+
+
+def test_a_run_leaves_a_pack_with_the_verdicts_of_its_gates(gated: pytest.Pytester) -> None:
+    gated.runpytest(model(gated, "good"), "--bias-update-new", "--bias-audit=evidence").assert_outcomes(passed=1)
+    gated.runpytest(model(gated, "worse"), "--bias-audit=evidence").assert_outcomes(failed=1)
+    packs = sorted((gated.path / "evidence").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    assert [check_pack(pack) for pack in packs] == [[], []]
+    verdicts = []
+    for pack in packs:
+        with (pack / "verdicts.csv").open(newline="") as file:
+            verdicts += [(row["verdict"], row["tolerance"]) for row in csv.DictReader(file)]
+    assert verdicts == [("updated", ""), ("regressed", "0.01")]
+
+
+def test_predictions_have_impact_ratios_by_group_and_intersection(pytester: pytest.Pytester) -> None:
+    (pytester.path / "hr.csv").write_text(PEOPLE)
+    pytester.runpytest("--bias-model=hr.csv", "--bias-suite=bios", "--bias-audit=evidence").assert_outcomes(passed=1)
+    (pack,) = (pytester.path / "evidence").iterdir()
+    with (pack / "impact-ratios.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {(row["model"], row["decision"]) for row in rows} == {("hr", "hire"), ("hr", "no")}
+    assert {row["category"] for row in rows} == {"gender", "group_race", "gender and group_race"}
+    women = next(row for row in rows if (row["decision"], row["group"]) == ("hire", "female"))
+    assert (women["persons"], women["selected"]) == ("40", "26")
+
+
+def test_a_place_where_no_pack_can_be_written_is_a_usage_error_before_the_run(gated: pytest.Pytester) -> None:
+    (gated.path / "evidence").write_text("precious")
+    result = gated.runpytest(model(gated, "good"), "--bias-audit=evidence")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--bias-audit: *evidence cannot be written; choose another folder"])
