@@ -200,6 +200,18 @@ def records_file(text: str, origin: Origin) -> Path:
     return file(text, origin)
 
 
+def new_gate_file(text: str, origin: Origin) -> Path:
+    """Parse the path of a gate file that is not there yet."""
+    if not text.endswith(".bias.yaml"):
+        raise origin.error(f"expected a file that ends in .bias.yaml, which pytest collects, got {text!r}")
+    path = file(text, origin)
+    if path.exists():
+        raise origin.error(
+            f"{path} exists, and a gate file is never overwritten; name another file, or move this one away"
+        )
+    return path
+
+
 def history_file(text: str, origin: Origin) -> Path:
     """Parse the path of a history, which is made if it is not there."""
     from pytest_genderbias.reports.history import check_history

@@ -200,6 +200,11 @@ class Settings:
         "--bias-report", "FILE", parse.file,
         "write a report to look at, one HTML page that needs no network: verdicts, figures, pictures and what they mean; needs the extra [report]",
     )  # fmt: skip
+    write_gates: Path | None = value(
+        "--bias-write-gates", "FILE", parse.new_gate_file,
+        "write a gate file (*.bias.yaml) from what was measured: a limit for each suite and model, with a margin, that the model keeps. "
+        "A file that exists is never overwritten", ini=False,
+    )  # fmt: skip
     strict: bool = switch(
         "--bias-strict",
         "fail instead of skip if no model is named, or if a suite that --bias-suite names (not by 'all') does not apply to a model; set it in CI",

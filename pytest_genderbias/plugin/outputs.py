@@ -73,6 +73,7 @@ OUTPUTS = (
     Output("records", "records:write_records"),
     Output("ctrf", "ctrf:write_ctrf"),
     Output("report", "html.page:write_report", needs=("jinja2", "matplotlib"), extra="report"),
+    Output("write_gates", "written_gates:write_gates"),
 )
 
 

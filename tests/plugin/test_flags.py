@@ -25,6 +25,7 @@ NO_INI = {
     "--bias-plan-with",
     "--bias-list",
     "--bias-show",
+    "--bias-write-gates",
 }
 #: For each field of the settings, a value as a user writes it and the setting that comes of it.
 EXAMPLES: dict[str, tuple[str, object]] = {
@@ -71,6 +72,7 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "records": ("r.csv", Path("r.csv")),
     "ctrf": ("c.json", Path("c.json")),
     "report": ("report.html", Path("report.html")),
+    "write_gates": ("new.bias.yaml", Path("new.bias.yaml")),
     "strict": ("true", True),
 }
 #: Flags that exclude each other: a run has all flags but these.

@@ -1,0 +1,273 @@
+"""A first gate file (``--bias-write-gates``): limits that the measured models keep, each with what it was made from."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import shlex
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pytest_genderbias.errors import BiasError, GateError, WriteError
+from pytest_genderbias.folders import write_whole
+from pytest_genderbias.gates.account import shortened
+from pytest_genderbias.gates.book import read_book
+from pytest_genderbias.gates.plan import plan_of
+from pytest_genderbias.gates.wording import direction_in_words, format_number
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.reports.run_report import RunReport
+from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.suites.options import Option
+from pytest_genderbias.suites.suite import Suite, load_suite
+from pytest_genderbias.text import packaged
+
+_LEAST_MARGIN = 1e-3  #: of a gate on a value that is neutral, so that rounding does not break it
+_SHARE = 0.1  #: of the distance from neutral: the margin where nothing is known of other items
+_PLAIN = re.compile(r"(\./)?[A-Za-z][\w./-]*")
+_YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  #: that YAML reads as something else
+_KEYS = {"higher": "at_most", "lower": "at_least", "away": "within"}
+_HEAD = """# Gates that pytest-genderbias {version} wrote on {date} from what it measured.
+# Each passes on the model that it was written from: its limit is the measured value and a margin.
+# That is no statement on what is fair: read each gate, then move its limit or remove it.
+# What has no gate has a line that says why. Run it:
+#
+#   pytest {file} {flags}
+#
+gates:
+"""
+
+
+@dataclass(frozen=True)
+class _Margin:
+    """How far a limit lies from what was measured, and where that comes from."""
+
+    amount: float
+    source: str
+
+
+def write_gates(report: RunReport, path: Path) -> None:
+    """Write a gate for each suite and model of a report that a limit can judge.
+
+    Args:
+        report: of the run.
+        path: of the new file, ``*.bias.yaml``.
+
+    Raises:
+        WriteError: the file exists, or cannot be written.
+        GateError: there is nothing to gate.
+    """
+    if path.exists():
+        raise WriteError(None, "it exists, and a gate file is never overwritten", str(path))
+    subjects = list(_subjects(report.measurements))
+    suites = _known_suites({measurement.suite for measurement in subjects}, report.run.arguments, path)
+    planned = _planned(report, Path(report.run.baselines))
+    several = len({measurement.model for measurement in subjects}) > 1
+    entries = [_entry(measurement, suites, planned, several) for measurement in subjects]
+    if not any(line.startswith("  - ") for entry in entries for line in entry):
+        raise GateError(
+            f"{path} is not written: nothing was measured that a limit can judge; measure suites, as --bias-suite=all"
+        )
+    flags = " ".join(shlex.quote(f"--bias-model={model.name}={model.spec}") for model in report.run.models)
+    data = next((argument for argument in report.run.arguments if argument.startswith("--bias-data=")), "")
+    head = _HEAD.format(
+        version=report.run.version,
+        date=report.run.date[:10],
+        file=shortened(path.name, 100),
+        flags=shortened(f"{flags} {shlex.quote(data) if data else ''}".strip(), 2000),
+    )
+    body = "\n".join("\n".join(entry) + "\n" for entry in entries)
+    write_whole(path, (head + body).encode())
+
+
+def _subjects(measurements: Iterable[Measurement]) -> Iterable[Measurement]:
+    """Yield each suite on each model once with the same options, in the order of the run."""
+    seen = set()
+    for measurement in measurements:
+        signature = measurement.signature
+        key = (
+            measurement.suite,
+            measurement.model,
+            signature["digest"],
+            json.dumps(signature["settings"], default=str),
+        )
+        if key not in seen:
+            seen.add(key)
+            yield measurement
+
+
+def _entry(
+    measurement: Measurement, suites: Mapping[str, tuple[str, Suite]], planned: Mapping[tuple[str, str, str], float],
+    several: bool,
+) -> list[str]:  # fmt: skip
+    """Return the lines of a gate; or a comment that says why there is none."""
+    suite = suites.get(str(measurement.signature["digest"]))
+    name = next(
+        (n for n, about in measurement.statistics.items() if not about.no_gate and measurement.values[n] is not None),
+        None,
+    )
+    subject = f"{measurement.suite} on {measurement.model}"
+    if suite is None:
+        return _comment(
+            f"{subject}: no gate, since it is not known where its suite file lies (write suite: ./FILE.yaml)"
+        )
+    if name is None:
+        main = measurement.main
+        why = measurement.statistics[main].no_gate or measurement.reasons.get(main, "it has no value")
+        return _comment(f"{subject}: no gate on {main}: {why}")
+    bounds, generalise = _judged_bounds(measurement, name)
+    if bounds is None or not math.isfinite(bounds.low) or not math.isfinite(bounds.high):
+        why = (
+            measurement.reasons.get(name)
+            or f"{measurement.n:,} of {measurement.n_total:,} cases do not bound the value of all"
+        )
+        return _comment(f"{subject}: no gate on {name} = {format_number(measurement.values[name])}: {why}")
+    margin = _margin(measurement, name, planned.get((measurement.model, measurement.suite, name)))
+    key, limit = _limit(measurement, name, bounds, margin.amount)
+    if key == "at_least" and float(limit) <= 0 < bounds.low:
+        why = f"a margin of {margin.amount:.3g}, {margin.source}, leaves no limit above 0"
+        return _comment(f"{subject}: no gate on {name} = {format_number(measurement.values[name])}: {why}")
+    settings = _settings(measurement, suite[1].family.options)
+    return [
+        *_comment(_measured(measurement, name, bounds)),
+        *_comment(f"The margin {margin.amount:.3g} is {margin.source}."),
+        f"  - suite: {_scalar(suite[0])}",
+        f"    statistic: {_scalar(name)}",
+        f"    {key}: {limit}",
+        *(["    generalise: true"] if generalise else []),
+        *([f"    settings: {{{', '.join(f'{k}: {v}' for k, v in settings.items())}}}"] if settings else []),
+        *([f"    models: [{_scalar(measurement.model)}]"] if several else []),
+    ]
+
+
+def _comment(text: str) -> list[str]:
+    return textwrap.wrap(
+        shortened(text, 400), 98, initial_indent="  # ", subsequent_indent="  #   ", break_long_words=False
+    )
+
+
+def _measured(measurement: Measurement, name: str, bounds: Interval) -> str:
+    """Return in words what was measured: the value with its bounds, which way is worse, and what chance gives."""
+    about = measurement.statistics[name]
+    text = f"{measurement.suite} on {measurement.model}: {about.meaning}, {format_number(measurement.values[name])}"
+    if bounds.low != bounds.high:
+        text += f" ({bounds.low:.4g} to {bounds.high:.4g} over {bounds.over})"
+    text += f"; {direction_in_words(about.direction)} is worse, neutral is {about.neutral:g}"
+    null = measurement.null.get(name)
+    return text if null is None else f"{text}, chance alone gives {null.low:.4g} to {null.high:.4g}"
+
+
+def _judged_bounds(measurement: Measurement, name: str) -> tuple[Interval | None, bool]:
+    """Return the bounds that a limit on the model is judged by, and whether they hold only with ``generalise``."""
+    if measurement.restarts:
+        return measurement.intervals[name], False
+    if (bounds := measurement.bounds[name]) is not None:
+        return bounds, False
+    return (None if measurement.stopped else measurement.intervals[name]), True
+
+
+def _margin(measurement: Measurement, name: str, planned: float | None) -> _Margin:
+    if planned is not None:
+        return _Margin(max(planned, _LEAST_MARGIN), "the planned one (--bias-plan), which equal models keep in 95 %")
+    around = measurement.intervals[name]
+    if around is not None and 0 < (half := (around.high - around.low) / 2) < math.inf:
+        return _Margin(
+            max(half, _LEAST_MARGIN), f"half of the {100 * around.level:.3g} % interval for other {around.over}"
+        )
+    distance = measurement.statistics[name].distance(measurement.values[name] or 0.0)
+    return _Margin(
+        max(_SHARE * abs(distance), _LEAST_MARGIN),
+        f"{100 * _SHARE:g} % of the distance from neutral, {_LEAST_MARGIN:g} at least",
+    )
+
+
+def _limit(measurement: Measurement, name: str, bounds: Interval, margin: float) -> tuple[str, str]:
+    """Return the key of the limit, and its number, rounded away from what was measured."""
+    about = measurement.statistics[name]
+    key = _KEYS[about.direction]
+    if key == "at_least":
+        return key, _rounded(bounds.low - margin, math.floor)
+    if key == "at_most":
+        return key, _rounded(bounds.high + margin, math.ceil)
+    return key, _rounded(max(abs(bounds.low - about.neutral), abs(bounds.high - about.neutral)) + margin, math.ceil)
+
+
+def _rounded(value: float, towards: Callable[[float], int]) -> str:
+    """Return a number of three figures as YAML reads it, rounded up or down.
+
+    >>> _rounded(0.28041, math.ceil), _rounded(-1.2349, math.floor), _rounded(0.000012341, math.ceil), _rounded(12345, math.ceil)
+    ('0.281', '-1.24', '0.0000124', '12400')
+    """
+    if value == 0:
+        return "0"
+    unit = 10.0 ** (math.floor(math.log10(abs(value))) - 2)
+    steps = towards(value / unit)
+    return np.format_float_positional(float(f"{steps * unit:.3g}"), trim="-")
+
+
+def _settings(measurement: Measurement, options: Mapping[str, Option]) -> dict[str, str]:
+    """Return the settings that make a gate measure what was measured, as YAML: the sample, the seed, restarts, and options that are not the default."""
+    signature = measurement.signature
+    settings = {"limit": str(measurement.n)} if measurement.n < measurement.n_total else {}
+    if signature["settings"].get("seed"):
+        settings["seed"] = str(signature["settings"]["seed"])
+    if measurement.restarts:
+        settings["seeds"] = str(measurement.restarts)
+    for name, value in signature["settings"].items():
+        if name in options and value != options[name].default:
+            settings[name] = _value(value)
+    return settings
+
+
+def _value(value: object) -> str:
+    if isinstance(value, float):
+        return np.format_float_positional(value, trim="0")
+    return _scalar(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _scalar(text: str) -> str:
+    """Return a text as YAML reads it: as it is where it is a word, else in quotes.
+
+    >>> _scalar("lm-occupation"), _scalar("no"), _scalar("a: b")
+    ('lm-occupation', '"no"', '"a: b"')
+    """
+    return text if _PLAIN.fullmatch(text) and text.lower() not in _YAML_WORDS else json.dumps(text)
+
+
+def _known_suites(measured: set[str], arguments: Iterable[str], path: Path) -> dict[str, tuple[str, Suite]]:
+    """Return suites by digest, each with how the gate file names it: packaged ones, and the files that the flags of the run name."""
+    suites: dict[str, tuple[str, Suite]] = {}
+    for name in sorted(measured & set(packaged.names("fixtures"))):
+        suite = load_suite(name)
+        suites[suite.digest] = name, suite
+    for argument in arguments:
+        for part in argument.removeprefix("--bias-suite=").split(","):
+            file = Path(part.strip())
+            if file.suffix in (".yaml", ".yml") and not file.name.endswith(".bias.yaml") and file.is_file():
+                try:
+                    suite = load_suite(str(file))
+                except BiasError:  # not a suite
+                    continue
+                relative = os.path.relpath(file.resolve(), path.resolve().parent)
+                suites[suite.digest] = f"./{Path(relative).as_posix()}", suite
+    return suites
+
+
+def _planned(report: RunReport, baselines: Path) -> dict[tuple[str, str, str], float]:
+    """Return the planned margins by model, suite and statistic: of this run, or else of what is stored."""
+    margins: dict[tuple[str, str, str], float] = {}
+    for model in report.run.models:
+        for book in sorted((baselines / model.name).glob("*.json")):
+            for entry in read_book(book).values():
+                stored = {(model.name, entry.suite, name): margin.tolerance for name, margin in entry.planned.items()}
+                margins |= stored
+    for settled in report.judgements:
+        plan = plan_of(settled.judgement)
+        if plan is not None and plan.planned is not None:
+            margins[settled.judgement.model, settled.judgement.suite, settled.judgement.statistic] = plan.planned
+    return margins

@@ -1,0 +1,83 @@
+"""``--bias-write-gates``: a gate file from what was measured, which the same model keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from support.small_projects import model
+
+from pytest_genderbias.gates.gate_file import read_gates
+from pytest_genderbias.text.located_yaml import read_yaml
+
+FILE = "new.bias.yaml"
+WRITE = f"--bias-write-gates={FILE}"
+
+
+def keep(project: pytest.Pytester, *models: str, gates: int, flags: Sequence[str] = ()) -> str:
+    """Run the written file on the models that it was written from: each gate passes. Return its text."""
+    path = project.path / FILE
+    assert len(read_gates(read_yaml(path))) == gates
+    project.runpytest(*models, FILE, *flags).assert_outcomes(passed=gates)
+    return path.read_text()
+
+
+def test_the_models_keep_the_gates_that_were_written_from_them(project: pytest.Pytester) -> None:
+    """Two models: a suite worse below neutral, one worse on either side, and one without a gate where it does not apply."""
+    models = model(project, "worse"), model(project, "writer", "w")
+    project.runpytest(*models, "--bias-suite=tiny-nli.yaml,tiny-lm.yaml", WRITE)
+    text = keep(project, *models, gates=2)
+    assert "# tiny-nli on m: mean probability of neutral, 0.825; lower is worse, neutral is 1" in text
+    assert "  - suite: ./tiny-nli.yaml\n    statistic: net_neutral\n    at_least: 0." in text
+    assert "models: [m]" in text and "models: [w]" in text
+    assert "at_most: " in text and "The margin " in text
+    project.runpytest(model(project, "worse", "w"), FILE, "-k", "tiny-nli").assert_outcomes(
+        passed=0, failed=0, skipped=1
+    )
+
+
+def test_a_sample_other_seed_and_options_are_written_too(project: pytest.Pytester) -> None:
+    flags = "--bias-limit=64", "--bias-seed=3", "--bias-option=tiny-nli:as_printed=true"
+    project.runpytest(model(project, "worse"), "--bias-suite=tiny-nli.yaml", WRITE, *flags)
+    text = keep(project, model(project, "worse"), gates=1)
+    assert "settings: {limit: 64, seed: 3, as_printed: true}" in text and "models:" not in text
+    assert " over the suite's cases)" in text
+
+
+def test_restarts_are_gated_as_restarts(wide_project: pytest.Pytester) -> None:
+    models = model(wide_project, "seed_{seed}")
+    wide_project.runpytest(models, "--bias-suite=wide.yaml", "--bias-seeds=3", WRITE)
+    assert "settings: {seeds: 3}" in keep(wide_project, models, gates=1)
+
+
+def test_margins_are_the_planned_ones(wide_project: pytest.Pytester) -> None:
+    models = model(wide_project, "usual")
+    wide_project.runpytest(models, "--bias-suite=wide.yaml", "--bias-update-new", "--bias-plan", WRITE)
+    planned = keep(wide_project, models, gates=1)
+    assert "is the planned one (--bias-plan), which equal models keep in 95 %." in planned
+    (wide_project.path / FILE).unlink()
+    wide_project.runpytest(models, "--bias-suite=wide.yaml", WRITE)
+    again = keep(wide_project, models, gates=1)
+    assert again.partition("gates:")[2] == planned.partition("gates:")[2], "what is stored holds later, too"
+
+
+def test_what_cannot_be_gated_says_why(project: pytest.Pytester) -> None:
+    project.makepyfile("def test_it(bias_measure):\n    bias_measure('tiny-nli.yaml')")
+    result = project.runpytest(model(project, "worse"), WRITE)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED and not (project.path / FILE).exists()
+    result.stdout.fnmatch_lines(
+        ["--bias-write-gates: *new.bias.yaml is not written: nothing was measured that a limit *"]
+    )
+
+
+def test_an_existing_file_or_another_ending_is_refused_at_the_start(project: pytest.Pytester) -> None:
+    (project.path / FILE).write_text("gates: []\n")
+    suite = "--bias-suite=tiny-nli.yaml"
+    for flag, message in (
+        (WRITE, "exists, and a gate file is never overwritten"),
+        ("--bias-write-gates=g.yaml", "ends in .bias.yaml"),
+    ):
+        result = project.runpytest(model(project, "worse"), suite, flag)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([f"ERROR: --bias-write-gates: *{message}*"])
+    assert (project.path / FILE).read_text() == "gates: []\n"
