@@ -39,8 +39,9 @@ def _replaced(entry: Any, pages: list[Any]) -> Any:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the page of each suite, and the JSON Schema of reports."""
+    """Add the page of each suite, the colours of their pictures, and the JSON Schema of reports."""
     files.append(File.generated(config, "reference/report.schema.json", content=json_text(report_schema())))
+    files.append(File.generated(config, "figures.css", content=reference_pages.colours()))
     for name in reference_pages.suite_names():
         files.append(File.generated(config, f"{_SUITES}{name}.md", content=reference_pages.suite_page(name)))
     return files

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import html
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pytest_genderbias import errors
 from pytest_genderbias.errors import BiasError
-from pytest_genderbias.plugin.flags import Switch, ValueFlag
+from pytest_genderbias.plugin.flags import Flag
 from pytest_genderbias.plugin.options import FLAGS
+from pytest_genderbias.reports.figures.palette import PALETTE
+from pytest_genderbias.reports.figures.svg import svg
 from pytest_genderbias.reports.json_schema import report_schema
+from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.suites.options import Option
 from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
@@ -32,26 +36,12 @@ def rows(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 def flags() -> str:
     """Return the table of all flags, in the order of ``pytest --help``."""
-    return rows(
-        ("flag", "ini key", "default", "what it does"),
-        (
-            (
-                f"`{flag.name}{'' if isinstance(flag, Switch) else f' {flag.metavar}'}`".replace("|", "\\|"),
-                f"`{flag.ini_key}`" if flag.has_ini else "-",
-                _default(flag),
-                _sentence(escape(flag.help)),
-            )
-            for flag in FLAGS.values()
-        ),
-    )
+    return rows(("flag", "what it does"), ((_named(flag), _sentence(escape(flag.help))) for flag in FLAGS.values()))
 
 
-def _default(flag: object) -> str:
-    if not isinstance(flag, ValueFlag):
-        return "-"
-    if callable(flag.default):
-        return "in the user's cache folder"
-    return f"`{flag.default}`" if flag.default else "-"
+def _named(flag: Flag) -> str:
+    text = f"`{flag.name}{f' {flag.metavar}' if flag.metavar else ''}`".replace("|", "\\|")
+    return text + (f"<br>`{flag.ini_key}`" if flag.has_ini else "")
 
 
 def _sentence(text: str) -> str:
@@ -163,13 +153,22 @@ def suite_page(name: str) -> str:
 
 
 def _picture(name: str) -> str:
-    """Return the picture of a suite on a demo model, which ``scripts/suite_pictures.py`` draws, where there is one."""
-    path = PICTURES / f"{name}.svg"
+    """Return the picture of a suite as SVG in the page, with its finding in words; nothing where ``scripts/suite_pictures.py`` made none."""
+    path = PICTURES / f"{name}.json"
     if not path.is_file():
         return ""
-    title = re.search(r"<desc[^>]*>(.*?)</desc>", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-    alt = html.unescape(" ".join(title[1].split())) if title else name
-    return f"![{escape(alt)}](pictures/{name}.svg)\n\n"
+    picture = Picture.from_dict(json.loads(path.read_text(encoding="utf-8")))
+    drawn = " ".join(svg(picture).split())
+    return f'<figure class="suite" markdown="0">{drawn}<figcaption>{html.escape(picture.alt)}</figcaption></figure>\n\n'
+
+
+def colours() -> str:
+    """Return the colours of pictures for the two schemes of the site, as CSS variables."""
+    schemes = (("default", 0), ("slate", 1))
+    return "\n".join(
+        f'[data-md-color-scheme="{scheme}"] {{ {" ".join(f"--figure-{role}: {pair[place]};" for role, pair in PALETTE.items())} }}'
+        for scheme, place in schemes
+    )
 
 
 def _statistics(suite: Suite) -> str:

@@ -1,0 +1,65 @@
+"""Measure every packaged suite on a small real model, and store its picture as data, which the documentation draws.
+
+    python scripts/suite_pictures.py --data=../shared/data --out=DIR      # DIR keeps what is made on the way
+
+The models are those of ``scripts/what_suites_decide.py``. At most 3,000 cases of a suite are scored.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from what_suites_decide import CAREERS, LIMIT, MODELS, predict_careers
+
+from pytest_genderbias import load_model, measure
+from pytest_genderbias.errors import BiasError
+from pytest_genderbias.reports.pictures import pictures_of
+
+PICTURES = Path(__file__).resolve().parent.parent / "docs" / "reference" / "suites" / "pictures"
+OPTIONS = {"ceat": {"draws": 500}, "probe": {"texts": "wiki_career"}}
+
+
+def picture(suite: str, name: str, path: str, data: Path, out: Path) -> str:
+    """Measure a suite and store its first picture; return what is to be said of it."""
+    folder, path = (out, predict_careers(data, out).name) if path == CAREERS else (data, path)
+    prefix, _, rest = path.rpartition(":")
+    spec = f"{prefix}:{folder / rest}" if prefix else str(folder / rest)
+    options = next((value for kind, value in OPTIONS.items() if suite.startswith(kind)), {})
+    measurement = measure(suite, load_model(spec, name=name), data=data, limit=LIMIT, **options)
+    pictures = pictures_of(measurement)
+    if not pictures:
+        return f"{suite}: no picture"
+    PICTURES.mkdir(exist_ok=True)
+    content = json.dumps(pictures[0].to_dict(finite=True), separators=(",", ":"), ensure_ascii=False)
+    (PICTURES / f"{suite}.json").write_text(content + "\n", encoding="utf-8")
+    return pictures[0].alt
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of real models and data sets")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of what is made on the way")
+    parser.add_argument("--suites", nargs="*", help="only these")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    drawn: set[str] = set()
+    for name, path, suites in MODELS:
+        for suite in suites.split():
+            if suite in drawn or (arguments.suites and suite not in arguments.suites):
+                continue
+            drawn.add(suite)
+            try:
+                print(picture(suite, name, path, arguments.data.resolve(), arguments.out.resolve()), flush=True)
+            except BiasError as error:
+                print(f"{suite}: {error}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
