@@ -224,6 +224,18 @@ def history_file(text: str, origin: Origin) -> Path:
     return path
 
 
+def card_file(text: str, origin: Origin) -> Path:
+    """Parse the path of a model card to write; one that exists must have metadata that can be read."""
+    from pytest_genderbias.reports.model_card import Card
+
+    path = file(text, origin)
+    try:
+        Card.read(path)
+    except DataFileError as error:
+        raise origin.error(str(error)) from None
+    return path
+
+
 def baseline_folder(text: str, origin: Origin) -> Path:
     """Parse the path of the baselines, which always starts at the root directory of the project."""
     return origin.project / text

@@ -196,6 +196,11 @@ class Settings:
     ctrf: Path | None = value(
         "--bias-ctrf", "FILE", parse.file, "write tests and verdicts to FILE in the Common Test Report Format (JSON, https://ctrf.io)"
     )  # fmt: skip
+    model_card: Path | None = value(
+        "--bias-model-card", "FILE", parse.card_file,
+        "write the main statistics, and those that were judged, into the evaluation results of the Hugging Face model card FILE (README.md); "
+        "what it says otherwise stays",
+    )  # fmt: skip
     report: Path | None = value(
         "--bias-report", "FILE", parse.file,
         "write a report to look at, one HTML page that needs no network: verdicts, figures, pictures and what they mean; needs the extra [report]",
@@ -252,6 +257,7 @@ def read_settings(config: pytest.Config) -> Settings:
     _check_plan(settings)
     _check_compare(settings)
     _check_no_worse_than(settings, config)
+    _check_model_card(settings)
     if FLAGS["null_repeats"].is_typed(config) and not settings.null_control:
         raise pytest.UsageError("--bias-null-repeats: goes with --bias-null, which shows the null controls")
     return settings
@@ -294,6 +300,16 @@ def _check_compare(settings: Settings) -> None:
         names = settings.models[0].name if settings.models else "none"
         raise pytest.UsageError(
             f"--bias-compare: needs two models or more, got {names}; name each with a --bias-model=[NAME=]SPEC"
+        )
+
+
+def _check_model_card(settings: Settings) -> None:
+    """Reject a card of several models before they are measured; those that others are compared with do not count."""
+    references = {settings.no_worse_than, settings.plan_with}
+    names = [spec.name for spec in settings.models if spec.name not in references]
+    if settings.model_card is not None and len(names) > 1:
+        raise pytest.UsageError(
+            f"--bias-model-card: the card is of one model, and the run measures {', '.join(names)}; give one --bias-model"
         )
 
 

@@ -72,6 +72,7 @@ OUTPUTS = (
     Output("summary", "markdown:write_summary"),
     Output("records", "records:write_records"),
     Output("ctrf", "ctrf:write_ctrf"),
+    Output("model_card", "model_card:write_model_card"),
     Output("report", "html.page:write_report", needs=("jinja2", "matplotlib"), extra="report"),
     Output("write_gates", "written_gates:write_gates"),
 )

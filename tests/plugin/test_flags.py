@@ -71,6 +71,7 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "github": ("true", True),
     "records": ("r.csv", Path("r.csv")),
     "ctrf": ("c.json", Path("c.json")),
+    "model_card": ("README.md", Path("README.md")),
     "report": ("report.html", Path("report.html")),
     "write_gates": ("new.bias.yaml", Path("new.bias.yaml")),
     "strict": ("true", True),

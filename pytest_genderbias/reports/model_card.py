@@ -1,0 +1,253 @@
+"""The evaluation results of a Hugging Face model card: what the card says is kept, and only what came from here is replaced."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.escaping import printable
+from pytest_genderbias.folders import write_whole
+from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.reports.run_report import RunReport
+from pytest_genderbias.text.located_yaml import LocatedMap, parse_map
+from pytest_genderbias.text.plain_files import read_whole
+
+if TYPE_CHECKING:
+    from huggingface_hub import EvalResult
+
+_SOURCE, _ADDRESS = "pytest-genderbias", "https://pypi.org/project/pytest-genderbias/"
+_KEY = "model-index"
+#: Task of the Hub by the end of an architecture's name, the first that fits.
+_TASKS = (
+    ("ForMaskedLM", "fill-mask"), ("ForCausalLM", "text-generation"), ("LMHeadModel", "text-generation"),
+    ("ForSequenceClassification", "text-classification"), ("ForTokenClassification", "token-classification"),
+    ("Model", "feature-extraction"),
+)  # fmt: skip
+_LARGEST = 2**24  #: bytes of a card
+_WIDE = 1_000_000  #: characters of a line of YAML, so that no text is broken
+_LONGEST = 200  #: characters of a text
+_REFERENCES = ("no_worse_than", "plan_with")  #: settings that name a model beside the one that is measured
+_METADATA = re.compile(r"\A(\s*---[ \t]*(?:\r\n|\r|\n))(.*?)((?:\r\n|\r|\n)---[ \t]*(?:\r\n|\r|\n|\Z))", re.DOTALL)
+_BREAK = re.compile(r"\r\n|\r|\n")
+
+Results = list[dict[str, object]]
+
+
+def write_model_card(report: RunReport, path: Path) -> None:
+    """Write the main statistics of a run, and those that it judged, into the metadata of ``--bias-model-card``.
+
+    Raises:
+        OSError: the card cannot be read or written.
+        SettingError: the run measured nothing, or several models, of which none is the reference of the others.
+        DataFileError: the card's metadata cannot be read, or cannot be changed without a change of anything else.
+    """
+    model = card_model(report)
+    card = Card.read(path)
+    name = card.name or model
+    write_whole(path, card.with_results(_model_index(name, eval_results(report, model))).encode())
+
+
+def card_model(report: RunReport) -> str:
+    """Return the name of the model that the card is of: the only one that the run measured, but for references.
+
+    Raises:
+        SettingError: there is none, or there are several.
+    """
+    references = {report.run.settings.get(name) for name in _REFERENCES}
+    names = dict.fromkeys(measurement.model for measurement in report.measurements)
+    models = [name for name in names if name not in references]
+    if len(models) == 1:
+        return models[0]
+    if not models:
+        raise SettingError("nothing was measured, so that the card stays as it is")
+    raise SettingError(f"the card is of one model, and the run measured {', '.join(models[:5])}; measure one")
+
+
+def eval_results(report: RunReport, model: str) -> list[EvalResult]:
+    """Return the main statistic of each suite on a model, and each statistic that was judged, as Hugging Face's own class has them."""
+    best: dict[str, Measurement] = {}
+    for measurement in report.measurements:
+        other = best.get(measurement.suite)
+        if measurement.model == model and (other is None or measurement.n > other.n):
+            best[measurement.suite] = measurement
+    judged: dict[tuple[str, str], list[SettledJudgement]] = {}
+    for settled in report.judgements:
+        if settled.judgement.model == model:
+            judged.setdefault((settled.judgement.suite, settled.judgement.statistic), []).append(settled)
+    results = []
+    for measurement in best.values():
+        for name, value in measurement.values.items():
+            verdicts = judged.get((measurement.suite, name), [])
+            if value is not None and math.isfinite(value) and (name == measurement.main or verdicts):
+                results.append(_result(measurement, name, value, verdicts, report.run.version))
+    return results
+
+
+def _result(
+    measurement: Measurement, name: str, value: float, judged: Sequence[SettledJudgement], version: str
+) -> EvalResult:
+    from huggingface_hub import EvalResult
+
+    about, interval = measurement.statistics[name], measurement.intervals[name]
+    arguments: dict[str, object] = {"neutral": about.neutral, "worse": about.direction}
+    if interval is not None and math.isfinite(interval.low) and math.isfinite(interval.high):
+        arguments["interval_95"] = [interval.low, interval.high]
+        arguments["interval_over"] = _text(interval.over)
+    if judged:
+        arguments["verdicts"] = [_text(f"{one.judgement.bound}: {one.verdict}") for one in judged]
+    suite = _text(measurement.suite)
+    return EvalResult(
+        task_type=_task(measurement),
+        dataset_type=f"{_SOURCE}-{suite}",
+        dataset_name=f"{suite} ({_SOURCE})",
+        dataset_revision=_text(str(measurement.signature.get("digest", "")))[:12] or None,
+        dataset_args={"cases": measurement.n, "cases_of_suite": measurement.n_total},
+        metric_type=_text(name),
+        metric_name=_text(about.meaning),
+        metric_value=value,
+        metric_args=arguments,
+        source_name=f"{_SOURCE} {_text(version)}",
+        source_url=_ADDRESS,
+    )
+
+
+def _task(measurement: Measurement) -> str:
+    architecture = str(measurement.signature["model"].get("architecture", ""))
+    return next((task for ending, task in _TASKS if architecture.endswith(ending)), "other")
+
+
+def _text(text: str) -> str:
+    return printable(" ".join(text[: 2 * _LONGEST].split()))[:_LONGEST]
+
+
+def _model_index(name: str, results: list[EvalResult]) -> Results:
+    from huggingface_hub import ModelCardData
+
+    index: Results = ModelCardData(model_name=_text(name), eval_results=results).to_dict()[_KEY]  # type: ignore[no-untyped-call]
+    return index
+
+
+@dataclass(frozen=True)
+class Card:
+    """A model card: its text before the metadata, the metadata, and the text behind them, with their line ends.
+
+    Attributes:
+        path: of the card, for messages.
+        before: everything up to the metadata, with the line that opens them; empty without metadata.
+        metadata: YAML.
+        after: the line that closes the metadata, and the text of the card.
+    """
+
+    path: str
+    before: str
+    metadata: str
+    after: str
+
+    @classmethod
+    def read(cls, path: Path) -> Card:
+        """Return a card; an empty one if there is no file.
+
+        Raises:
+            DataFileError: the file cannot be read, or its metadata are no plain YAML, or no metadata of a card.
+        """
+        text = read_whole(path, _LARGEST) if path.exists() else ""
+        match = _METADATA.match(text)
+        card = (
+            cls(str(path), match[1], match[2], match[3] + text[match.end() :])
+            if match
+            else cls(str(path), "", "", text)
+        )
+        card._content()
+        return card
+
+    @property
+    def name(self) -> str:
+        """The name of the model in the card's results; empty without one."""
+        index = self._content().get(_KEY)
+        return str(index[0].get("name") or "") if index else ""
+
+    def with_results(self, ours: Results) -> str:
+        """Return the text of the card with our results in the place of earlier ones.
+
+        Raises:
+            DataFileError: the metadata are written so that nothing can be replaced without a change of anything else.
+        """
+        content = self._content()
+        index = _merged(yaml.safe_load(self.metadata).get(_KEY) if content.get(_KEY) else None, ours)
+        metadata = self._replaced(content, index)
+        expected = {**(yaml.safe_load(self.metadata) or {}), _KEY: index}
+        if yaml.safe_load(metadata) != expected:
+            raise DataFileError(
+                f"{self.path}: its metadata cannot be changed line by line; write a key a line, {_KEY} among them"
+            )
+        if self.before:
+            return self.before + metadata + self.after
+        end = self._line_end
+        return f"---{end}{metadata}{end}---{end}{self.after}"
+
+    @property
+    def _line_end(self) -> str:
+        match = _BREAK.search(self.before + self.metadata + self.after)
+        return match[0] if match else "\n"
+
+    def _content(self) -> LocatedMap:
+        """Return the metadata, whose results are a list of mappings as the Hub has them."""
+        content = parse_map(self.metadata, self.path) if self.metadata.strip() else LocatedMap(self.path, 1)
+        index = content.get(_KEY)
+        line = content.lines.get(_KEY, 1) + len(_BREAK.findall(self.before))
+        if index is not None and not (isinstance(index, list) and all(map(_is_entry, index))):
+            raise DataFileError(
+                f"{self.path}:{line}: {_KEY}: expected a list of models, each a mapping with a list of results; mend or remove it"
+            )
+        return content
+
+    def _replaced(self, content: LocatedMap, index: Results) -> str:
+        """Return the metadata with another list of results; all other lines are as they were."""
+        end = self._line_end
+        ours = yaml.safe_dump({_KEY: index}, sort_keys=False, allow_unicode=True, width=_WIDE, line_break=end).rstrip(
+            "\r\n"
+        )
+        if _KEY not in content:
+            return self.metadata.rstrip("\r\n") + end + ours if self.metadata.strip() else ours
+        lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z", self.metadata)
+        first = content.lines[_KEY] - 1
+        last = min((line - 1 for line in content.lines.values() if line - 1 > first), default=len(lines))
+        while last > first + 1 and (not lines[last - 1].strip() or lines[last - 1].startswith("#")):
+            last -= 1  # comments and empty lines belong to what follows
+        return "".join([*lines[:first], ours, end if last < len(lines) else "", *lines[last:]])
+
+
+def _is_entry(entry: object) -> bool:
+    """Return whether an element of the list of models has the form that the Hub knows."""
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("results", []), list):
+        return False
+    return all(isinstance(result, Mapping) for result in entry.get("results", []))
+
+
+def _merged(index: Results | None, ours: Results) -> Results:
+    """Return the models of a card with our results behind those of others, in the first of them."""
+    if not index:
+        return ours
+    first, *others = (
+        {**entry, "results": [r for r in _list(entry.get("results")) if not _is_ours(r)]} for entry in index
+    )
+    first["results"] = [*_list(first["results"]), *_list(ours[0]["results"])]
+    return [first, *others]
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _is_ours(result: object) -> bool:
+    source = result.get("source") if isinstance(result, Mapping) else None
+    name = source.get("name") if isinstance(source, Mapping) else None
+    return isinstance(name, str) and name.partition(" ")[0] == _SOURCE

@@ -1,0 +1,28 @@
+"""``--bias-model-card``: evaluation results in the card of a model."""
+
+from __future__ import annotations
+
+import pytest
+from support.small_projects import model
+
+huggingface_hub = pytest.importorskip("huggingface_hub", reason="model cards are written with huggingface_hub")
+
+
+def test_the_card_of_a_model_gets_its_results_and_keeps_the_rest(project: pytest.Pytester) -> None:
+    path = project.path / "README.md"
+    path.write_text("---\nlicense: mit\n---\n# A model\n\nIts text.\n")
+    project.path.joinpath("g.bias.yaml").write_text(
+        "gates: [{suite: ./tiny-nli.yaml, statistic: threshold_0.5, at_least: 0.5}]"
+    )
+    reference = f"--bias-model=release={project.models}:better"  # type: ignore[attr-defined]
+    result = project.runpytest(
+        model(project, "good"), reference, "--bias-model-card=README.md", "--bias-suite=tiny-nli.yaml", "--bias-no-worse-than=release",
+        "--bias-tolerance=0.1",
+    )  # fmt: skip
+    assert result.ret == 0
+    card = huggingface_hub.ModelCard.load(path)
+    values = {entry.metric_type: entry.metric_value for entry in card.data.eval_results}
+    assert values == {"net_neutral": pytest.approx(0.9), "threshold_0.5": 1.0}
+    assert card.data.model_name == "m"
+    assert card.data.license == "mit"
+    assert card.text.strip() == "# A model\n\nIts text."
