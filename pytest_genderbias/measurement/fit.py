@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.models.roles import NLI_CLASSIFIER, NLI_LABELS, Role
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.scoring.scorers import make_scorer
+from pytest_genderbias.suites.cases import Cases
 from pytest_genderbias.suites.suite import Suite
 
 #: Why a suite cannot be measured: it needs another model, data that are missing, or other settings.
@@ -74,18 +76,32 @@ def example_cases(suite: Suite, data: Path | None = None, most: int = 10) -> lis
     Raises:
         DataFileError: a data file is malformed.
     """
+    cases = cases_of(suite, data)
+    if cases is None or not cases.n_cases:
+        return []
+    spaced = np.unique(np.linspace(0, cases.n_cases - 1, num=most).round().astype(np.int64))
+    texts = (" / ".join(segments).strip() for segments in cases.sentences(spaced))
+    return [text for text in dict.fromkeys(texts) if text]
+
+
+def cases_of(suite: Suite, data: Path | None = None, options: Mapping[str, object] | None = None) -> Cases | None:
+    """Return the cases of a suite, as for the first kind of model that has what it needs.
+
+    ``None`` where they come from data that are missing, or from the model.
+
+    Raises:
+        DataFileError: a data file is malformed.
+    """
     for kind in suite.family.roles:
         labels = NLI_LABELS if kind == NLI_CLASSIFIER else ()
         try:
-            questions = plan_measurement(suite, kind, Role(kind, kind, labels), {}, data).questions
+            questions = plan_measurement(suite, kind, Role(kind, kind, labels), options or {}, data).questions
         except (NotApplicableError, SettingError):
             continue
         cases = next(iter(questions.values())).cases
-        if cases is not None and cases.n_cases:
-            chosen = np.unique(np.linspace(0, cases.n_cases - 1, num=most).round().astype(np.int64))
-            texts = (" / ".join(segments).strip() for segments in cases.sentences(chosen))
-            return [text for text in dict.fromkeys(texts) if text]
-    return []
+        if cases is not None:
+            return cases
+    return None
 
 
 def _without(name: str, error: BiasError) -> str:

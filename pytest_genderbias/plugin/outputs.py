@@ -6,7 +6,7 @@ To add a file, add a field to :class:`~pytest_genderbias.plugin.options.Settings
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -85,8 +85,13 @@ def needs_report(settings: Settings) -> bool:
 
 def check_outputs(settings: Settings) -> None:
     """Raise a usage error before the run if a package is missing that writes one of its files."""
-    for output in OUTPUTS:
-        if output.path(settings) is not None and (missing := output.missing_packages()):
+    check_packages(output for output in OUTPUTS if output.path(settings) is not None)
+
+
+def check_packages(outputs: Iterable[Output]) -> None:
+    """Raise a usage error if a package is missing that writes one of these files."""
+    for output in outputs:
+        if missing := output.missing_packages():
             raise pytest.UsageError(
                 f"{output.flag}: needs {' and '.join(missing)}; install with: pip install 'pytest-genderbias[{output.extra}]'"
             )
@@ -94,18 +99,22 @@ def check_outputs(settings: Settings) -> None:
 
 def write_outputs(report: RunReport, settings: Settings, outputs: Iterable[Output] = OUTPUTS) -> list[str]:
     """Write all files that flags ask for, and return what went wrong, a line each."""
-    return list(_troubles(report, settings, outputs))
+    paths = ((output, output.path(settings)) for output in outputs)
+    return write_files(report, [(output, path) for output, path in paths if path is not None])
 
 
-def _troubles(report: RunReport, settings: Settings, outputs: Iterable[Output]) -> Iterator[str]:
-    for output in outputs:
-        path = output.path(settings)
-        if path is None:
-            continue
-        try:
-            output.write(report, path)
-        except BiasError as error:
-            plain = f"{path} cannot be written: {error.strerror}" if isinstance(error, WriteError) else str(error)
-            yield printable(f"{output.flag}: {plain}")
-        except OSError as error:
-            yield printable(f"{output.flag}: {path} cannot be written: {error.strerror or error}")
+def write_files(report: RunReport, files: Iterable[tuple[Output, Path]]) -> list[str]:
+    """Write files, each to its path, and return what went wrong, a line each."""
+    return [trouble for output, path in files if (trouble := _trouble(report, output, path))]
+
+
+def _trouble(report: RunReport, output: Output, path: Path) -> str:
+    """Write one file, and return what went wrong; empty if nothing did."""
+    try:
+        output.write(report, path)
+    except BiasError as error:
+        plain = f"{path} cannot be written: {error.strerror}" if isinstance(error, WriteError) else str(error)
+        return printable(f"{output.flag}: {plain}")
+    except OSError as error:
+        return printable(f"{output.flag}: {path} cannot be written: {error.strerror or error}")
+    return ""

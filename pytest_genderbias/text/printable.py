@@ -24,8 +24,8 @@ def escape(text: str) -> str:
     return re.sub(r"([|`*\[\]])", r"\\\1", text)
 
 
-def json_text(data: object) -> str:
-    r"""Return plain data as JSON with sorted keys, one value a line. Characters that a terminal would obey are escaped.
+def json_text(data: object, sort_keys: bool = True) -> str:
+    r"""Return plain data as JSON, one value a line, with sorted keys or in their order. Characters that a terminal would obey are escaped.
 
     A parser reads exactly the data, lone surrogates included.
 
@@ -35,7 +35,7 @@ def json_text(data: object) -> str:
      "b": "é \u202e\u009b"
     }
     """
-    text = json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False)
+    text = json.dumps(data, indent=1, sort_keys=sort_keys, ensure_ascii=False)
     if text.replace("\n", "").isprintable():  # nearly all texts
         return text
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)

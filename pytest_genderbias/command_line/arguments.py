@@ -1,0 +1,228 @@
+"""The arguments of the commands. Flags of the plugin are taken from their declarations, so that none is declared twice.
+
+A flag of the plugin has two names here, ``--limit`` and ``--bias-limit``: messages of a run name the second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import pytest
+
+from pytest_genderbias.escaping import printable
+from pytest_genderbias.plugin.flags import Flag, RepeatableFlag, Switch
+from pytest_genderbias.plugin.options import FLAGS
+from pytest_genderbias.plugin.outputs import OUTPUTS
+
+USAGE_ERROR = int(pytest.ExitCode.USAGE_ERROR)
+WRONG = 1  #: exit status of a check that found something, and of files that cannot be written
+_MODEL = "[NAME=]SPEC of a model, as --bias-model takes it: candidate=./checkpoint, bert-base, demo-lm"
+_INFORM = ("models", "selection", "list_suites", "show_suites", "cache_info")  #: flags that commands stand for
+_RUNS = ("plan", "plan_with", "compare", "no_worse_than")  #: flags that belong to some of the commands that run pytest
+_READ = ("options", "labels", "trust_remote_code", "data", "seeds")  #: flags that decide whether a suite fits
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose errors have the exit status of pytest's usage errors."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print usage and message, and end the process."""
+        self.print_usage(sys.stderr)
+        self.exit(USAGE_ERROR, f"{self.prog}: {printable(message)}\n")
+
+
+@dataclass(frozen=True)
+class Typed:
+    """What was typed.
+
+    Attributes:
+        command: its name.
+        values: of its own arguments, by name.
+        flags: of the plugin: each field with its value, as it was typed; ``True`` for a switch, a list for a flag that was repeated.
+        rest: what stands behind ``--``, for pytest.
+        parser: that read it.
+    """
+
+    command: str
+    values: Mapping[str, Any]
+    flags: Mapping[str, object]
+    rest: tuple[str, ...] = ()
+    parser: argparse.ArgumentParser = field(default_factory=CommandParser, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, parser: argparse.ArgumentParser, arguments: Sequence[str]) -> Typed:
+        """Parse arguments. Wrong ones end the process with a usage error."""
+        own: list[str] = list(arguments)
+        rest: tuple[str, ...] = ()
+        if "--" in own:
+            at = own.index("--")
+            own, rest = own[:at], tuple(own[at + 1 :])
+        values = dict(vars(parser.parse_args(own)))
+        command, takes_rest = values.pop("command"), values.pop("takes_rest", False)
+        if rest and not takes_rest:
+            parser.error(f"{command} takes nothing behind --")
+        flags = {name: values.pop(name) for name in FLAGS if name in values}
+        return cls(command, values, {name: value for name, value in flags.items() if value is not None}, rest, parser)
+
+    def for_pytest(self) -> list[str]:
+        """Return the flags of the plugin as pytest takes them."""
+        arguments = []
+        for name, value in self.flags.items():
+            if value is True:
+                arguments.append(FLAGS[name].name)
+            else:
+                texts = value if isinstance(value, list) else [value]
+                arguments += [f"{FLAGS[name].name}={text}" for text in texts]
+        return arguments
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    parser = CommandParser(
+        prog="genderbias",
+        description="Measure the bias of language models, compare them, and judge releases. Measuring commands run pytest with the same flags.",
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _add_runs(commands)
+    _add_information(commands)
+    _add_stored(commands)
+    _add_files(commands)
+    return parser
+
+
+_Commands = Any  # argparse's class of subparsers has no public name
+
+
+def _command(commands: _Commands, name: str, usage: str, help: str, description: str = "") -> argparse.ArgumentParser:
+    text = f"{help[0].upper()}{help[1:]}. {description}".strip().replace("%", "%%")
+    usage = f"genderbias {name} {usage}"
+    added: argparse.ArgumentParser = commands.add_parser(
+        name, usage=usage, help=help, description=text, allow_abbrev=False
+    )
+    return added
+
+
+def _add_runs(commands: _Commands) -> None:
+    """Add what runs pytest: ``measure``, ``compare`` and ``plan``."""
+    measure = _command(
+        commands, "measure", "MODEL... [--suite SUITE,...] [--gates FILE] [settings] [-- pytest's arguments]", "measure suites on models, or judge gate files",
+        "Without --suite and --gates, all packaged suites are measured that fit. A suite with a stored baseline is a gate.",
+    )  # fmt: skip
+    compare = _command(
+        commands,
+        "compare",
+        "MODEL MODEL... [--suite SUITE,...] [settings] [-- pytest's arguments]",
+        "measure suites on two models or more, and compare each with the first",
+    )
+    plan = _command(
+        commands, "plan", "MODEL... [--suite SUITE,...] [--gates FILE] [settings] [-- pytest's arguments]", "plan gates on baselines: the least tolerance that chance keeps, and what is found then",
+        "Without --suite and --gates, the gates of the project are planned, as pytest collects them.",
+    )  # fmt: skip
+    runs = ((measure, ("no_worse_than",)), (compare, ()), (plan, ("plan_with",)))
+    for parser, own in runs:
+        parser.add_argument("specs", metavar="MODEL", nargs="+", help=_MODEL)
+        _add_suites(parser)
+        parser.add_argument("--gates", metavar="FILE", action="append", help="a gate file, or a test file; repeatable")
+        parser.add_argument("-v", dest="verbose", action="count", default=0, help="more figures; -vv: with records")
+        left_out = {*_INFORM, *_RUNS} - set(own)
+        _add_flags(parser, [name for name in FLAGS if name not in left_out])
+        parser.epilog = "What stands behind -- goes to pytest: genderbias measure demo-lm -- -n 2"
+        parser.set_defaults(takes_rest=True)
+
+
+def _add_information(commands: _Commands) -> None:
+    """Add what shows suites: ``list`` and ``show``."""
+    listing = _command(
+        commands,
+        "list",
+        "[MODEL...] [--suite SUITE,...] [settings]",
+        "list the suites that fit a model and your data, one line each",
+    )
+    listing.add_argument("specs", metavar="MODEL", nargs="*", help=f"{_MODEL}; without one, all suites are listed")
+    _add_suites(listing)
+    _add_flags(listing, _READ)
+    show = _command(
+        commands,
+        "show",
+        "SUITE... [--data DIR]",
+        "show what a suite asks, how to read its figures, and what it is made of",
+    )
+    show.add_argument("suites", metavar="SUITE", nargs="+", help="a packaged suite, or the path of a suite file")
+    _add_flags(show, ("data",))
+
+
+def _add_stored(commands: _Commands) -> None:
+    """Add what reads the files of earlier runs: ``report``."""
+    report = _command(
+        commands, "report", 'FILE [flags of what is written]', "make reports from the file that --bias-json wrote",
+        "Without a flag, the figures and verdicts are printed.",
+    )  # fmt: skip
+    report.add_argument("file", metavar="FILE", help="the JSON file of a run")
+    _add_flags(report, [output.field for output in OUTPUTS if output.field != "json"])
+
+
+def _add_files(commands: _Commands) -> None:
+    """Add ``check``, ``init`` and ``completion``."""
+    check = _command(
+        commands, "check", 'FILE...', "check files before a run: suites, word lists, gates, baselines, data",
+        "Each file is read as a run would read it; of a wrong one, file, line and what was expected are printed, and the exit status is 1.",
+    )  # fmt: skip
+    check.add_argument(
+        "paths", metavar="FILE", nargs="+",
+        help="suite, word list, gate file, baseline (.json), report (.json), predictions (.csv, .jsonl, ...), or a folder of data or baselines",
+    )  # fmt: skip
+    init = _command(
+        commands, "init", '[MODEL] [--folder DIR] [--ci github|gitlab|none] [--data DIR]', "write a first gate file, and a workflow that runs it in CI",
+        "The gates are on the suites that fit the model and the data. Nothing that exists is overwritten.",
+    )  # fmt: skip
+    init.add_argument(
+        "model", metavar="MODEL", nargs="?", help=f"{_MODEL}; without one, the gates are for any masked or causal LM"
+    )
+    init.add_argument("--folder", metavar="DIR", default=".", help="folder of the project (default: the current one)")
+    init.add_argument(
+        "--ci", choices=("github", "gitlab", "none"), default="github", help="where it runs (default: github)"
+    )
+    _add_flags(init, ("data",))
+    completion = _command(
+        commands, "completion", "bash|zsh|fish", "print a script that completes commands and flags in a shell"
+    )
+    completion.add_argument(
+        "shell", choices=("bash", "zsh", "fish"), help="as in: source <(genderbias completion bash)"
+    )
+
+
+def _add_suites(parser: argparse.ArgumentParser) -> None:
+    help = "suites: packaged names, paths of suite files (ending in .yaml), or 'all'; repeatable"
+    for option, text in (("--suite", help), ("--bias-suite", argparse.SUPPRESS)):
+        parser.add_argument(option, dest="suites", metavar="SUITE,...", action="append", help=text)
+
+
+def _add_flags(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
+    """Add flags of the plugin under their short and their full names."""
+    group = parser.add_argument_group("settings (each also under the name that it has in pytest: --bias-...)")
+    for name in names:
+        flag = FLAGS[name]
+        for option, help in ((short_name(flag), _help(flag)), (flag.name, argparse.SUPPRESS)):
+            if isinstance(flag, Switch):
+                group.add_argument(option, dest=name, action="store_true", default=None, help=help)
+            else:
+                action = "append" if isinstance(flag, RepeatableFlag) else "store"
+                group.add_argument(option, dest=name, action=action, metavar=flag.metavar, help=help)
+
+
+def short_name(flag: Flag) -> str:
+    """Return the name of a flag without what marks it as the plugin's.
+
+    >>> short_name(FLAGS["limit"])
+    '--limit'
+    """
+    return f"--{flag.name.removeprefix('--bias-')}"
+
+
+def _help(flag: Flag) -> str:
+    return flag.help.replace("%", "%%")

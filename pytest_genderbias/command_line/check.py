@@ -1,0 +1,163 @@
+"""``genderbias check``: files read as a run would read them, before one depends on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pytest_genderbias.command_line.arguments import WRONG, Typed
+from pytest_genderbias.command_line.data_sets import describe_data, has_data_sets
+from pytest_genderbias.errors import BiasError, DataFileError, SettingError
+from pytest_genderbias.escaping import printable
+from pytest_genderbias.gates.book import read_book, read_items
+from pytest_genderbias.gates.gate_file import read_gates
+from pytest_genderbias.measurement.fit import cases_of
+from pytest_genderbias.mitigation.harness.file import read_mitigations
+from pytest_genderbias.models.files import KINDS, load_file, role_of_file
+from pytest_genderbias.models.loading import inspect
+from pytest_genderbias.models.source import LoadSettings
+from pytest_genderbias.models.spec import parse_spec, path_spec
+from pytest_genderbias.reports.history import read_history
+from pytest_genderbias.reports.run_report import read_report
+from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
+from pytest_genderbias.text.located_yaml import LocatedMap, read_yaml, refuse_unknown
+from pytest_genderbias.text.plain_files import read_whole
+from pytest_genderbias.text.strict_json import parse_json
+from pytest_genderbias.text.wordlist import load_wordlist
+
+_COLLECTED = (".bias.yaml", ".bias.yml")
+_LARGEST = 2**28  #: bytes of a JSON file
+_HISTORIES = (".db", ".sqlite", ".sqlite3")
+
+
+def carry_out(typed: Typed) -> int:
+    """Check each path, and print what it is, or what is wrong."""
+    status = 0
+    for text in typed.values["paths"]:
+        try:
+            lines = list(described(Path(text)))
+        except BiasError as error:
+            lines, status = [f"wrong: {error}"], WRONG
+        except OSError as error:
+            lines, status = [f"wrong: {error.strerror or error}"], WRONG
+        print(printable("\n".join((f"{text}: {lines[0]}", *lines[1:])), keep="\n"))
+    return status
+
+
+def described(path: Path) -> Iterator[str]:
+    """Yield what a file or folder is, in lines, after it was read whole.
+
+    Raises:
+        BiasError: it is wrong, or nothing that a run reads.
+        OSError: it cannot be read.
+    """
+    if not path.exists():
+        if str(path) not in suite_names():
+            raise SettingError("no such file or folder, and no packaged suite has this name")
+        yield from _suite(load_suite(str(path)))
+    elif path.is_dir():
+        yield from _folder(path)
+    elif path.suffix in (".yaml", ".yml"):
+        yield from _yaml(path)
+    elif path.suffix == ".json":
+        yield from _json(path)
+    elif path.suffix in _HISTORIES:
+        yield f"a history with {_count(len(read_history(path)), 'statistic')}"
+    else:
+        yield _model(path)
+
+
+def _yaml(path: Path) -> Iterator[str]:
+    data = read_yaml(path)
+    if "gates" in data or "mitigate" in data:
+        yield from _gates(path, data)
+    elif "suite" in data:
+        yield from _suite(load_suite(path))
+    elif "list" in data:
+        entries = load_wordlist(str(path.absolute())).entries
+        attributes = sorted({name for entry in entries for name in entry.attributes} - {"list"})
+        yield f"a word list: {_count(len(entries), 'word')}" + (f" with {', '.join(attributes)}" if attributes else "")
+    else:
+        raise DataFileError(
+            f"{path}:1: expected a suite (with the key 'suite'), a word list ('list') or a gate file ('gates', 'mitigate'); got the keys "
+            f"{', '.join(map(str, data)) or 'none'}"
+        )
+
+
+def _suite(suite: Suite) -> Iterator[str]:
+    cases = cases_of(suite)
+    many = "cases from data, or from the model" if cases is None else _count(cases.n_cases, "case")
+    yield f"a suite of the family {suite.family.name}: {many}, for {suite.family.needs}"
+
+
+def _gates(path: Path, data: LocatedMap) -> Iterator[str]:
+    refuse_unknown(data, ("gates", "mitigate"), "a gate file")
+    gates = read_gates(data) if "gates" in data else []
+    reductions = read_mitigations(data) if "mitigate" in data else []
+    if not path.name.endswith(_COLLECTED):
+        raise SettingError(f"pytest collects gate files by their name, and this is none: call it {path.stem}.bias.yaml")
+    both = [_count(len(gates), "gate")] if gates else []
+    both += [_count(len(reductions), "reduction")] if reductions else []
+    yield f"a gate file with {' and '.join(both)}"
+    yield from (f"  line {gate.line}: {gate.name}" for gate in gates)
+    yield from (f"  line {reduction.line}: {reduction.name}" for reduction in reductions)
+
+
+def _json(path: Path) -> Iterator[str]:
+    content = parse_json(read_whole(path, _LARGEST), str(path))
+    if isinstance(content, dict) and "measurements" in content:
+        report = read_report(path)
+        yield (
+            f"the report of a run of {report.run.date}: {_count(len(report.measurements), 'measurement')}, "
+            f"{_count(len(report.judgements), 'judgement')}"
+        )
+    else:
+        yield _book(path)
+
+
+def _book(path: Path) -> str:
+    entries = read_book(path)
+    for name, entry in entries.items():
+        read_items(path, name, entry)
+    dates = sorted(entry.date[:10] for entry in entries.values() if entry.date)
+    since = f", accepted from {dates[0]} to {dates[-1]}" if dates else ""
+    return f"a baseline with {_count(len(entries), 'entry', 'entries')}, each with its items{since}"
+
+
+def _folder(path: Path) -> Iterator[str]:
+    """Yield what a folder is: a model, data sets, or baselines."""
+    if (path / "config.json").is_file():
+        yield _model(path)
+        return
+    if has_data_sets(path):
+        yield from describe_data(path)
+        return
+    if books := sorted(path.glob("*.json")) or sorted(path.glob("*/*.json")):
+        yield f"a folder of baselines with {_count(len(books), 'file')}"
+        for book in books:
+            yield f"  {book.relative_to(path)}: {_book(book)}"
+        return
+    raise SettingError(
+        "expected a folder of data sets (docs/reference/data.md has their names), of baselines (NAME/MODULE.json), or a checkpoint "
+        "(config.json); it is none of them"
+    )
+
+
+def _model(path: Path) -> str:
+    """Return what a model is: of a file all of it is read, of a checkpoint the config."""
+    spec = parse_spec(path_spec(path))
+    if spec.kind in KINDS:
+        role = role_of_file(spec)
+        load_file(spec, role)
+    else:
+        role = inspect(spec, LoadSettings()).role
+    return f"a model, {role.text}"
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun.
+
+    >>> _count(1, "gate"), _count(2, "entry", "entries")
+    ('1 gate', '2 entries')
+    """
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"

@@ -1,0 +1,90 @@
+"""What a folder of data sets holds: each data set is looked for, and read as the suite would that needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from pytest_genderbias.datasets.folder import DATA_SETS, DataFolder, MissingDataError
+from pytest_genderbias.errors import BiasError, DataFileError
+from pytest_genderbias.measurement.fit import cases_of
+from pytest_genderbias.reports.layout import columns, paragraph
+from pytest_genderbias.suites.suite import load_suite
+
+_WIDTH = 100
+
+
+class _Reader(NamedTuple):
+    """A suite that reads a data set, with the options that make it do so."""
+
+    suite: str
+    options: Mapping[str, object]
+
+
+_READERS: Mapping[str, _Reader] = {
+    "snli": _Reader("nli-occupation", {}),
+    "stsb": _Reader("sts-occupation", {}),
+    "winobias": _Reader("coref-winobias", {}),
+    "winogender": _Reader("coref-winogender", {}),
+    "winogender_templates": _Reader("coref-winogender", {}),
+    "gap": _Reader("coref-occupation", {"scorer": "edge-probe"}),
+    "bias_in_bios": _Reader("probe-compression", {"texts": "bias_in_bios"}),
+    "wiki_career": _Reader("probe-compression", {"texts": "wiki_career"}),
+    **{name: _Reader("pairs-pll", {"pairs": name}) for name in ("crows_pairs", "stereoset", "bec_pro")},
+    **{
+        name: _Reader("ceat", {"corpus": name})
+        for name in ("brown", "wikitext2", "war_and_peace", "state_union", "inaugural")
+    },
+}
+
+
+def has_data_sets(folder: Path) -> bool:
+    """Return whether a folder holds a file of any data set."""
+    return any(_splits(DataFolder(folder), name) for name in DATA_SETS)
+
+
+def describe_data(folder: Path) -> Iterator[str]:
+    """Yield which data sets a folder holds, with how many cases a suite makes of them, and which it lacks.
+
+    Raises:
+        DataFileError: a data set is malformed; the message names each one that is.
+    """
+    data = DataFolder(folder)
+    there = {name: splits for name in DATA_SETS if (splits := _splits(data, name))}
+    troubles: list[str] = []
+    rows = [(name, ", ".join(splits), _read(folder, name, troubles)) for name, splits in there.items()]
+    if troubles:
+        raise DataFileError("; ".join(troubles))
+    yield f"a folder with {len(there)} of {len(DATA_SETS)} data sets"
+    yield columns([("data set", "splits", "read by"), *rows], _WIDTH)
+    if missing := [name for name in DATA_SETS if name not in there]:
+        yield paragraph(
+            f"not there: {', '.join(missing)} (docs/reference/data.md says where they are published)",
+            _WIDTH,
+            "    ",
+            "  ",
+        )
+
+
+def _splits(data: DataFolder, name: str) -> list[str]:
+    """Return the splits of a data set that are there."""
+    there = []
+    for split in DATA_SETS[name].splits:
+        try:
+            data.locate(name, split)
+            there.append(split)
+        except MissingDataError:
+            continue
+    return there
+
+
+def _read(folder: Path, name: str, troubles: list[str]) -> str:
+    """Return what a suite makes of a data set; what is wrong with it is added to the troubles."""
+    reader = _READERS[name]
+    try:
+        cases = cases_of(load_suite(reader.suite), folder, reader.options)
+    except BiasError as error:
+        troubles.append(str(error))
+        return ""
+    return reader.suite if cases is None else f"{reader.suite}: {cases.n_cases:,} cases"

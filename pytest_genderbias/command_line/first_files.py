@@ -1,0 +1,211 @@
+"""``genderbias init``: a first gate file for a model, and a workflow that runs it in CI."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import cast
+
+from pytest_genderbias.command_line.arguments import Typed
+from pytest_genderbias.errors import SettingError, WriteError
+from pytest_genderbias.escaping import printable
+from pytest_genderbias.folders import write_whole
+from pytest_genderbias.measurement.fit import Fit, fit_of
+from pytest_genderbias.measurement.runner import Runner
+from pytest_genderbias.models.spec import ModelSpec, parse_spec
+
+_GATES = "release.bias.yaml"
+_NAME = "candidate"  #: of a model without a name: baselines belong to it, whatever folder the next release is in
+_SAMPLE = 4_000  #: cases of a suite that has many more
+_MOST = 3  #: gates of a first file
+#: Suites for a first file, those that decide most first (docs/evidence/what-suites-decide.md); others cost hours, or decide nothing alone.
+_FIRST = (
+    "nli-occupation", "nli-religion", "bios", "coref-winobias", "lm-occupation", "disco-terms", "coref-occupation",
+    "probe-compression", "weat-names",
+)  # fmt: skip
+
+_HEAD = """\
+# Gates on a release: `pytest --bias-model={model}{data}` runs each of them as a test.
+# They compare with the baseline in bias_baselines/, which belongs into version control with this file. To accept what the model has now,
+# and to measure how much chance moves each figure:
+#   pytest --bias-model={model}{data} --bias-plan --bias-update-new
+gates:
+"""
+_GATE = """\
+  # {title}: {question}
+  # `genderbias show {suite}` says how to read {statistic}, and what the literature says against it.
+  - suite: {suite}
+    baseline: true       # not worse than the last accepted release, compared item by item
+    tolerance: auto      # by more than chance moves it: what --bias-plan measured
+"""
+_SETTINGS = "    settings: {{limit: {limit}}}   # of {cases:,} cases\n"
+_LIMIT = """\
+  # A limit needs no baseline. Uncomment it, and choose the number from what the first run measured:
+  # - suite: {suite}
+  #   {kind}: {value}
+"""
+_GITHUB = """\
+name: bias
+on: pull_request
+permissions:
+  contents: read
+  pull-requests: write
+jobs:
+  bias:
+    runs-on: ubuntu-latest
+    timeout-minutes: 60
+    steps:
+      - uses: actions/checkout@v4
+      - uses: actions/setup-python@v5
+        with: {python-version: "3.12", cache: pip, cache-dependency-path: GATES}
+      - run: pip install pytest-genderbias
+      - uses: actions/cache@v4   # scores of cases that did not change
+        with:
+          path: ~/.cache/pytest-genderbias
+          key: bias-${{ github.sha }}
+          restore-keys: bias-
+      - run: COMMAND --bias-strict --bias-github --bias-summary=bias.md --bias-json=bias.json
+      - uses: actions/upload-artifact@v4
+        if: always()
+        with: {name: bias, path: "bias.*"}
+      - name: Comment on the pull request
+        if: always() && github.event.pull_request.head.repo.full_name == github.repository
+        env:
+          GH_TOKEN: ${{ github.token }}
+          COMMENTS: repos/${{ github.repository }}/issues/${{ github.event.number }}/comments
+        run: |
+          test -f bias.md || exit 0
+          id=$(gh api --paginate "$COMMENTS" --jq '.[] | select(.user.login == "github-actions[bot]" and (.body | startswith("<!-- pytest-genderbias -->"))) | .id' | head -n 1)
+          if [ -n "$id" ]; then
+            gh api --method PATCH "repos/$GITHUB_REPOSITORY/issues/comments/$id" -F body=@bias.md --silent
+          else
+            gh api --method POST "$COMMENTS" -F body=@bias.md --silent
+          fi
+"""
+_GITLAB = """\
+# Include it in .gitlab-ci.yml:
+#   include: {local: .gitlab/bias.yml}
+bias:
+  image: python:3.12
+  timeout: 1 hour
+  variables:
+    XDG_CACHE_HOME: $CI_PROJECT_DIR/.cache
+  cache: {key: bias, paths: [.cache/pytest-genderbias]}   # scores of cases that did not change
+  script:
+    - pip install pytest-genderbias
+    - COMMAND --bias-strict --junitxml=bias.xml --bias-summary=bias.md --bias-json=bias.json
+  artifacts:
+    when: always
+    paths: [bias.md, bias.json]
+    reports: {junit: bias.xml}
+"""
+_WORKFLOWS = {"github": (".github/workflows/bias.yaml", _GITHUB), "gitlab": (".gitlab/bias.yml", _GITLAB)}
+
+
+def carry_out(typed: Typed) -> int:
+    """Write the files, and say what to type next. Nothing is written if one of them exists."""
+    folder, data = Path(typed.values["folder"]), cast("str | None", typed.flags.get("data"))
+    spec = _named(typed.values["model"])
+    files = {_GATES: gate_file(_first_gates(spec, data), spec, data)}
+    if typed.values["ci"] in _WORKFLOWS:
+        name, template = _WORKFLOWS[typed.values["ci"]]
+        files[name] = workflow(template, spec, data)
+    _write(folder, files)
+    print(printable("\n".join(_next_steps(folder, list(files), spec, data)), keep="\n"))
+    return 0
+
+
+def gate_file(fits: Sequence[Fit], spec: ModelSpec | None, data: str | None) -> str:
+    """Return the text of a gate file with a gate on each suite."""
+    text = _HEAD.format(model=shlex.quote(_model(spec)), data=_data(data))
+    for fit in fits:
+        suite = fit.suite
+        text += _GATE.format(
+            title=suite.title, question=suite.about.question.partition("?")[0] + "?", suite=suite.name,
+            statistic=suite.main_statistic,
+        )  # fmt: skip
+        if fit.cases is not None and fit.cases > 10 * _SAMPLE:
+            text += _SETTINGS.format(limit=_SAMPLE, cases=fit.cases)
+    first = fits[0].suite
+    statistic = first.family.statistics[first.main_statistic]
+    kind = {"higher": "at_most", "lower": "at_least", "away": "within"}[statistic.direction]
+    return text + _LIMIT.format(suite=first.name, kind=kind, value=0.5)
+
+
+def workflow(template: str, spec: ModelSpec | None, data: str | None) -> str:
+    """Return the text of a workflow that judges the gates of a model."""
+    command = f"pytest {_GATES} {shlex.quote(f'--bias-model={_model(spec)}')}{_data(data)}"
+    return template.replace("COMMAND", command).replace("GATES", _GATES)
+
+
+def _first_gates(spec: ModelSpec | None, data: str | None) -> list[Fit]:
+    """Return the suites that fit a model, those that decide most first.
+
+    Raises:
+        SettingError: none fits.
+    """
+    runner = Runner(data=data)
+    if spec is None:
+        return [Fit(runner.suite("lm-occupation"))]
+    fits = [fit_of(runner, runner.suite(name), spec) for name in _FIRST]
+    fitting = [fit for fit in fits if not fit.obstacle][:_MOST]
+    if not fitting:
+        raise SettingError(
+            f"no suite fits {spec.name} without data, or with these; see what each one needs: genderbias list {shlex.quote(spec.spec)}"
+        )
+    return fitting
+
+
+def _named(text: str | None) -> ModelSpec | None:
+    """Return the model, with a name of its own if the user gave none.
+
+    Raises:
+        ModelError, SettingError: it cannot be read, or stands in no file.
+    """
+    if text is None:
+        return None
+    if not text.isprintable():
+        raise SettingError(f"the model cannot stand in a workflow: {text!r:.80} has characters that no line may have")
+    spec = parse_spec(text)
+    return spec if text == f"{spec.name}={spec.spec}" else parse_spec(f"{_NAME}={spec.spec}")
+
+
+def _model(spec: ModelSpec | None) -> str:
+    return f"{_NAME}=./checkpoint" if spec is None else f"{spec.name}={spec.spec}"
+
+
+def _data(data: str | None) -> str:
+    return "" if data is None else f" {shlex.quote(f'--bias-data={data}')}"
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
+    """Write new files.
+
+    Raises:
+        SettingError: one of them exists; none is written then.
+        WriteError: one cannot be written.
+    """
+    if there := [name for name in files if (folder / name).exists()]:
+        raise SettingError(
+            f"{folder / there[0]} exists, and is not overwritten; nothing was written. Move it, or name another --folder"
+        )
+    for name, text in files.items():
+        try:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise WriteError(error.errno, error.strerror, str(folder / name)) from None
+        write_whole(folder / name, text.encode())
+
+
+def _next_steps(folder: Path, names: Sequence[str], spec: ModelSpec | None, data: str | None) -> Iterator[str]:
+    """Yield what was written, and what to type."""
+    for name in names:
+        yield f"wrote {folder / name}"
+    model, name = shlex.quote(f"--bias-model={_model(spec)}"), _model(spec).partition("=")[0]
+    yield ""
+    yield "1. accept what the model has now, with the tolerance that chance needs:"
+    yield f"     pytest {_GATES} {model}{_data(data)} --bias-plan --bias-update-new"
+    yield f"2. commit {', '.join(names)} and bias_baselines/"
+    yield "3. judge every later release by its name:"
+    yield f"     pytest {_GATES} --bias-model={name}=NEXT{_data(data)}"

@@ -1,0 +1,51 @@
+"""The entry point: which command was typed, and what it exits with."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+
+import pytest
+
+from pytest_genderbias.command_line.arguments import USAGE_ERROR, Typed, make_parser
+from pytest_genderbias.errors import BiasError
+from pytest_genderbias.escaping import printable
+
+#: Commands by the module that carries them out: ``carry_out(typed)`` returns the exit status.
+_MODULES: Mapping[str, str] = {
+    "measure": "runs",
+    "compare": "runs",
+    "plan": "runs",
+    "list": "runs",
+    "show": "runs",
+    "report": "stored",
+    "history": "stored",
+    "check": "check",
+    "init": "first_files",
+    "completion": "completion",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry out a command.
+
+    Args:
+        arguments: what was typed behind ``genderbias``; by default that of this process.
+
+    Returns:
+        The exit status: that of pytest for what runs pytest; otherwise 0, 1 if something that was checked is wrong, and 4 if the command
+        cannot be carried out.
+    """
+    typed = Typed.of(make_parser(), sys.argv[1:] if arguments is None else arguments)
+    carry_out: Callable[[Typed], int] = vars(
+        import_module(f"pytest_genderbias.command_line.{_MODULES[typed.command]}")
+    )["carry_out"]
+    try:
+        return carry_out(typed)
+    except (BiasError, pytest.UsageError) as error:
+        print(f"genderbias {typed.command}: {printable(str(error))}", file=sys.stderr)
+        return USAGE_ERROR
+    except BrokenPipeError:  # as of `genderbias list | head`
+        sys.stderr.close()
+        return USAGE_ERROR

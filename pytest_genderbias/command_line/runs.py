@@ -1,0 +1,56 @@
+"""The commands that run pytest: ``measure``, ``compare``, ``plan``, ``list`` and ``show``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_genderbias.command_line.arguments import Typed
+from pytest_genderbias.plugin.options import FLAGS
+
+_PLUGIN = ("-p", "genderbias")  #: the entry point; loaded even where pytest loads no plugins by itself
+_ONLY_SUITES = ("-p", "pytest_genderbias.plugin.only_suites")
+
+
+def carry_out(typed: Typed) -> int:
+    """Run pytest, and return its exit status."""
+    return int(pytest.main(pytest_arguments(typed)))
+
+
+def pytest_arguments(typed: Typed) -> list[str]:
+    """Return what pytest is called with.
+
+    Raises:
+        UsageError: the command lacks a model, or a gate file is not there.
+    """
+    models = [f"--bias-model={spec}" for spec in typed.values.get("specs", ())]
+    chosen = typed.values.get("suites") or []
+    if typed.command == "show":
+        return [*_PLUGIN, *(f"--bias-show={name}" for name in chosen), *typed.for_pytest()]
+    suites = [f"--bias-suite={name}" for name in chosen]
+    if typed.command == "list":
+        return [*_PLUGIN, "--bias-list", *models, *suites, *typed.for_pytest()]
+    arguments = [*_PLUGIN, *models, *_mode(typed), *typed.for_pytest(), *["-v"] * typed.values["verbose"]]
+    return [*arguments, *_what(typed, suites), *typed.rest]
+
+
+def _mode(typed: Typed) -> list[str]:
+    """Return the flag that the command stands for."""
+    if typed.command == "compare" and len(typed.values["specs"]) < 2:
+        raise pytest.UsageError(
+            "compare takes two models or more: genderbias compare october=./october november=./november"
+        )
+    return {"compare": ["--bias-compare"], "plan": ["--bias-plan"]}.get(typed.command, [])
+
+
+def _what(typed: Typed, suites: list[str]) -> list[str]:
+    """Return what is measured: suites, gate files, or, to be planned, whatever pytest collects."""
+    gates = typed.values["gates"] or []
+    if missing := [path for path in gates if not Path(path.partition("::")[0]).exists()]:
+        raise pytest.UsageError(f"--gates: no file {missing[0]}")
+    if gates:
+        return [*suites, *gates]
+    if typed.command == "plan" and not suites:
+        return []
+    return [*_ONLY_SUITES, *(suites or [f"{FLAGS['selection'].name}=all"])]

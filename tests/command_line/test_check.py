@@ -1,0 +1,127 @@
+"""``genderbias check``: what each kind of file is, and what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.command_lines import type_command
+from support.small_projects import GENDERED, MODELS, PERSONS, SUITES
+
+from pytest_genderbias.command_line.data_sets import _READERS
+from pytest_genderbias.datasets.folder import DATA_SETS
+
+GATE = "gates: [{suite: ./tiny-nli.yaml, baseline: true, tolerance: 0.1}]\n"
+PEOPLE = "id,label,prediction,group\n" + "".join(f"{p}{g},nurse,{p},{g}\n" for p in ("nurse", "cook") for g in "fm")
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    pytester.makefile(".yaml", persons=PERSONS, gendered=GENDERED, **SUITES)
+    (pytester.path / "release.bias.yaml").write_text(GATE)
+    (pytester.path / "people.csv").write_text(PEOPLE)
+    return pytester
+
+
+def test_each_kind_of_file_is_named(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = ("tiny-lm.yaml", "persons.yaml", "release.bias.yaml", "people.csv", "nli-occupation")
+    printed = type_command(project, monkeypatch, "check", *files)
+    assert printed.status == 0
+    assert printed.out.splitlines() == [
+        "tiny-lm.yaml: a suite of the family lm-occupation: 6 cases, for a causal LM or a masked LM",
+        "persons.yaml: a word list: 3 words with group",
+        "release.bias.yaml: a gate file with 1 gate",
+        "  line 1: tiny-nli.net_neutral.baseline",
+        "people.csv: a model, a file of a classifier's predictions",
+        "nli-occupation: a suite of the family nli: 1,936,512 cases, for a pair classifier with entailment, neutral and contradiction labels",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("own.yaml", SUITES["tiny-lm"].replace("tiny-lm", "own").replace("./persons", "./gone"), "gone.yaml"),
+        ("persons.yaml", PERSONS.replace("entries:", "entires:"), "persons.yaml:7: unknown key 'entires'"),
+        ("release.bias.yaml", GATE.replace("baseline", "basline"), "release.bias.yaml:1: unknown key 'basline'"),
+        ("gates.yaml", GATE, "call it gates.bias.yaml"),
+        ("other.yaml", "a: 1\n", "expected a suite"),
+        ("people.csv", PEOPLE.replace("prediction", "predicted"), "people.csv:1: no column 'prediction'"),
+        ("book.json", "{}", "expected a baseline"),
+        ("run.json", '{"measurements": [], "schema": 1}', "an earlier version"),
+        ("run.json", "<<<<<<< ours\n", "run.json"),
+        ("what.bin", "", "the kind of the file is unknown"),
+        ("history.db", "none", "history.db"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_status_1(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, name: str, text: str, message: str
+) -> None:
+    (project.path / name).write_text(text)
+    printed = type_command(project, monkeypatch, "check", name)
+    assert printed.status == 1
+    assert len(printed.out.splitlines()) == 1
+    assert printed.out.startswith(f"{name}: wrong: ") and message in printed.out
+    assert not printed.err
+
+
+def test_one_wrong_file_hides_no_other(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = type_command(project, monkeypatch, "check", "gone.yaml", ".", "persons.yaml")
+    assert printed.status == 1
+    assert [line.split(":")[0] for line in printed.out.splitlines()] == ["gone.yaml", ".", "persons.yaml"]
+
+
+def test_baselines_are_read_with_their_items(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.makepyfile(check_models=MODELS)
+    project.syspathinsert()
+    assert project.runpytest("release.bias.yaml", "--bias-model=m=check_models:good", "--bias-update-new").ret == 0
+    printed = type_command(project, monkeypatch, "check", "bias_baselines", "bias_baselines/m/release.bias.yaml.json")
+    assert printed.status == 0
+    assert "a folder of baselines with 1 file" in printed.out
+    assert printed.out.count("a baseline with 1 entry, each with its items, accepted from 20") == 2
+    (items,) = Path("bias_baselines/m").glob("*.npz")
+    items.write_bytes(b"other")
+    printed = type_command(project, monkeypatch, "check", "bias_baselines")
+    assert printed.status == 1
+    assert items.name in printed.out and "restore it" in printed.out
+
+
+def test_reports_are_read_back(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.makepyfile(check_reports=MODELS)
+    project.syspathinsert()
+    arguments = (
+        "--bias-model=m=check_reports:good",
+        "--bias-suite=tiny-nli.yaml",
+        "--bias-json=run.json",
+        "--bias-history=runs.db",
+    )
+    assert project.runpytest("--deselect=release.bias.yaml", *arguments).ret == 0
+    printed = type_command(project, monkeypatch, "check", "run.json", "runs.db")
+    assert "run.json: the report of a run of 20" in printed.out and ": 1 measurement, 0 judgements" in printed.out
+    assert "runs.db: a history with " in printed.out
+    content = json.loads(Path("run.json").read_text())
+    del content["measurements"][0]["suite"]
+    Path("run.json").write_text(json.dumps(content))
+    assert type_command(project, monkeypatch, "check", "run.json").status == 1
+
+
+def test_a_folder_of_data_says_what_is_there_and_reads_it(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project.mkdir("data") / "crows_pairs"
+    folder.mkdir()
+    rows = [",sent_more,sent_less,stereo_antistereo,bias_type,annotations,anon_writer,anon_annotators"]
+    rows += [f"{n},She is {n} nurse.,He is {n} nurse.,stereo,gender,[],a,[]" for n in range(3)]
+    (folder / "crows_pairs_anonymized.csv").write_text("\n".join(rows) + "\n")
+    printed = type_command(project, monkeypatch, "check", "data")
+    assert printed.status == 0
+    assert "data: a folder with 1 of 16 data sets" in printed.out
+    assert "pairs-pll: 6 cases" in printed.out and "not there: snli, " in printed.out
+    (folder / "crows_pairs_anonymized.csv").write_text("\n".join(rows).replace("sent_less", "sent"))
+    printed = type_command(project, monkeypatch, "check", "data")
+    assert printed.status == 1
+    assert "sent_less" in printed.out
+
+
+def test_every_data_set_has_a_suite_that_reads_it() -> None:
+    assert _READERS.keys() == DATA_SETS.keys()

@@ -1,0 +1,141 @@
+"""``genderbias init``: the files are valid, their commands run, and nothing is overwritten."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+from support.command_lines import type_command
+from support.small_projects import MODELS
+
+from pytest_genderbias.gates.gate_file import read_gates
+from pytest_genderbias.plugin.options import FLAGS
+from pytest_genderbias.text.located_yaml import read_yaml
+
+
+@pytest.fixture
+def empty(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    (pytester.mkdir("modules") / "first_models.py").write_text(MODELS)
+    monkeypatch.syspath_prepend(pytester.path / "modules")
+    return pytester
+
+
+def flags_of(text: str) -> set[str]:
+    return set(re.findall(r"--bias-[a-z-]+", text))
+
+
+@pytest.mark.parametrize(
+    ("which", "suites"),
+    [
+        ("writer", ["lm-occupation", "coref-occupation"]),
+        ("filler", ["disco-terms"]),
+        ("good", ["nli-occupation", "nli-religion"]),
+    ],
+)
+def test_the_gates_are_on_the_suites_that_fit(
+    empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, which: str, suites: list[str]
+) -> None:
+    assert type_command(empty, monkeypatch, "init", f"first_models:{which}").status == 0
+    gates = read_gates(read_yaml(Path("release.bias.yaml")))
+    assert [gate.suite.name for gate in gates] == suites
+    assert all(gate.baseline and gate.tolerance.is_auto for gate in gates)
+    assert [gate.settings for gate in gates] == ([{"limit": 4000} if which == "good" else {} for _ in suites])
+
+
+def test_the_commands_that_it_prints_run(empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = type_command(empty, monkeypatch, "init", "first_models:writer")
+    accept, judge = (shlex.split(line) for line in printed.out.splitlines() if line.startswith("     pytest "))
+    assert accept[-2:] == ["--bias-plan", "--bias-update-new"]
+    assert empty.runpytest(*accept[1:-2], "--bias-update-new").ret == 0  # to plan it takes seconds
+    again = [word.replace("=NEXT", "=first_models:writer") for word in judge[1:]]
+    result = empty.runpytest(*again)
+    assert result.ret == 1
+    assert "--bias-plan" in result.stdout.str(), "the tolerance was not planned, and the text says how"
+
+
+@pytest.mark.slow
+def test_a_planned_release_is_judged(empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = type_command(empty, monkeypatch, "init", "first_models:writer")
+    accept, judge = (shlex.split(line) for line in printed.out.splitlines() if line.startswith("     pytest "))
+    assert empty.runpytest(*accept[1:]).ret == 0
+    again = [word.replace("=NEXT", "=first_models:writer") for word in judge[1:]]
+    empty.runpytest(*again).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(("ci", "file"), [("github", ".github/workflows/bias.yaml"), ("gitlab", ".gitlab/bias.yml")])
+def test_the_workflow_runs_the_gates(
+    empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, ci: str, file: str
+) -> None:
+    empty.mkdir("data sets")
+    typed = ("init", "own=first_models:writer", f"--ci={ci}", "--data=data sets", "--folder=project")
+    assert type_command(empty, monkeypatch, *typed).status == 0
+    text = (empty.path / "project" / file).read_text()
+    content = yaml.safe_load(text)
+    steps = content["jobs"]["bias"]["steps"] if ci == "github" else content["bias"]["script"]
+    lines = [step["run"] if isinstance(step, dict) and "run" in step else step for step in steps]
+    (command,) = (shlex.split(line) for line in lines if isinstance(line, str) and line.startswith("pytest "))
+    assert command[:4] == [
+        "pytest",
+        "release.bias.yaml",
+        "--bias-model=own=first_models:writer",
+        "--bias-data=data sets",
+    ]
+    assert "--bias-strict" in command
+    assert flags_of(text) <= {flag.name for flag in FLAGS.values()}
+    monkeypatch.chdir(empty.path / "project")
+    words = [word.replace("data sets", "../data sets") for word in command[1:]]
+    assert empty.runpytest(*words).ret == 1  # there is no baseline yet
+    assert Path("bias.md").exists() and Path("bias.json").exists()
+
+
+def test_without_a_model_there_is_one_gate_to_begin_with(
+    empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed = type_command(empty, monkeypatch, "init", "--ci=none")
+    assert printed.status == 0
+    assert "candidate=./checkpoint" in printed.out
+    assert [gate.suite.name for gate in read_gates(read_yaml(Path("release.bias.yaml")))] == ["lm-occupation"]
+    assert {path.name for path in Path().iterdir()} == {"release.bias.yaml", "modules"}
+
+
+def test_nothing_is_overwritten(empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    workflow = Path(".github/workflows/bias.yaml")
+    workflow.parent.mkdir(parents=True)
+    workflow.write_text("mine")
+    printed = type_command(empty, monkeypatch, "init")
+    assert printed.status == 4
+    assert "exists, and is not overwritten; nothing was written" in printed.err
+    assert workflow.read_text() == "mine" and not Path("release.bias.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("text:nothing.txt", "nothing.txt"),
+        ("a\nb", "has characters that no line may have"),
+        ("first_models:none", "none"),
+    ],
+)
+def test_a_model_that_cannot_be_is_one_line(
+    empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, model: str, message: str
+) -> None:
+    printed = type_command(empty, monkeypatch, "init", model)
+    assert printed.status == 4
+    assert message in printed.err and len(printed.err.splitlines()) == 1
+    assert not Path("release.bias.yaml").exists()
+
+
+def test_a_hostile_spec_stays_one_word(empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile = empty.mkdir("a b; echo $(c) `d` 'e'")
+    (hostile / "corpus.txt").write_text("She is a nurse. He is a pilot.\n" * 40)
+    spec = f"own=text:{hostile.name}/corpus.txt"
+    printed = type_command(empty, monkeypatch, "init", spec)
+    if printed.status == 0:
+        content = yaml.safe_load(Path(".github/workflows/bias.yaml").read_text())
+        (line,) = (s["run"] for s in content["jobs"]["bias"]["steps"] if s.get("run", "").startswith("pytest"))
+        assert shlex.split(line)[2] == f"--bias-model={spec}"
+    else:
+        assert "no suite fits" in printed.err

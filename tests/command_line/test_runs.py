@@ -1,0 +1,124 @@
+"""``genderbias measure``, ``compare``, ``plan``, ``list`` and ``show``: what pytest is called with, and what comes of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from support.command_lines import type_command
+from support.small_projects import GENDERED, MODELS, PERSONS, SUITES
+
+from pytest_genderbias.command_line.arguments import Typed, make_parser
+from pytest_genderbias.command_line.runs import pytest_arguments
+
+START = ["-p", "genderbias"]
+ONLY = ["-p", "pytest_genderbias.plugin.only_suites"]
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A project with a test that may not run, two suites and a gate."""
+    pytester.makepyfile(command_models=MODELS, test_of_the_project="def test_nothing(): assert False")
+    pytester.makefile(".yaml", persons=PERSONS, gendered=GENDERED, **SUITES)
+    (pytester.path / "release.bias.yaml").write_text("gates: [{suite: ./tiny-nli.yaml, at_least: 0.5}]\n")
+    pytester.syspathinsert()
+    return pytester
+
+
+def called_with(*typed: str) -> list[str]:
+    return pytest_arguments(Typed.of(make_parser(), typed))
+
+
+@pytest.mark.parametrize(
+    ("typed", "called"),
+    [
+        ("measure demo-lm", [*START, "--bias-model=demo-lm", *ONLY, "--bias-suite=all"]),
+        (
+            "measure a=demo-lm b=demo-mlm --suite weat,bios --suite=ceat --limit 5 --bias-seed=3 --null -vv",
+            [*START, "--bias-model=a=demo-lm", "--bias-model=b=demo-mlm", "--bias-limit=5", "--bias-seed=3", "--bias-null", "-v", "-v",
+             *ONLY, "--bias-suite=weat,bios", "--bias-suite=ceat"],
+        ),
+        (
+            "measure demo-lm --option a=1 --option b=2 -- -n 2",
+            [*START, "--bias-model=demo-lm", "--bias-option=a=1", "--bias-option=b=2", *ONLY, "--bias-suite=all", "-n", "2"],
+        ),
+        (
+            "compare a=demo-lm b=demo-lm --suite lm-occupation",
+            [*START, "--bias-model=a=demo-lm", "--bias-model=b=demo-lm", "--bias-compare", *ONLY, "--bias-suite=lm-occupation"],
+        ),
+        ("plan demo-lm", [*START, "--bias-model=demo-lm", "--bias-plan"]),
+        (
+            "plan a=demo-lm b=demo-lm --plan-with b --suite weat",
+            [*START, "--bias-model=a=demo-lm", "--bias-model=b=demo-lm", "--bias-plan", "--bias-plan-with=b", *ONLY, "--bias-suite=weat"],
+        ),
+        ("list", [*START, "--bias-list"]),
+        ("list demo-lm --data D", [*START, "--bias-list", "--bias-model=demo-lm", "--bias-data=D"]),
+        ("show weat bios --bias-data=D", [*START, "--bias-show=weat", "--bias-show=bios", "--bias-data=D"]),
+    ],
+)  # fmt: skip
+def test_pytest_is_called_with_the_flags_of_the_plugin(typed: str, called: list[str]) -> None:
+    assert called_with(*typed.split()) == called
+
+
+def test_a_measurement_runs_the_suite_and_no_test_of_the_project(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed = type_command(project, monkeypatch, "measure", "m=command_models:good", "--suite=tiny-nli.yaml")
+    assert printed.status == 0
+    assert "1 passed" in printed.out and "tiny-nli" in printed.out
+
+
+def test_a_gate_file_is_judged_and_its_verdict_is_the_exit_status(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = ("measure", "m=command_models:good", "--gates=release.bias.yaml")
+    assert type_command(project, monkeypatch, *gate).status == 0
+    (project.path / "release.bias.yaml").write_text("gates: [{suite: ./tiny-nli.yaml, at_least: 0.95}]\n")
+    assert type_command(project, monkeypatch, *gate).status == 1
+
+
+def test_suites_are_shown_from_the_command_line(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "what it asks" in type_command(project, monkeypatch, "show", "tiny-nli.yaml").out
+    assert "m is a causal LM" in type_command(project, monkeypatch, "list", "m=command_models:writer").out
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("compare demo-lm", "genderbias compare: compare takes two models or more"),
+        ("measure demo-lm --gates nosuch.bias.yaml", "genderbias measure: --gates: no file nosuch.bias.yaml"),
+        ("measure", "the following arguments are required: MODEL"),
+        ("measure demo-lm --limt 3", "unrecognized arguments: --limt 3"),
+        ("measure demo-lm --lim 3", "unrecognized arguments: --lim 3"),
+        ("show weat -- -v", "genderbias: show takes nothing behind --"),
+        ("frobnicate", "invalid choice: 'frobnicate'"),
+        ("measure demo-lm --bias-limit=none", "--bias-limit: expected a whole number"),
+        ("", "the following arguments are required: COMMAND"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_status_4(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, typed: str, message: str
+) -> None:
+    printed = type_command(project, monkeypatch, *typed.split())
+    assert printed.status == 4
+    assert message in printed.err
+    assert "Traceback" not in printed.err + printed.out
+
+
+def test_hostile_arguments_reach_no_terminal(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    for typed in (("measure", "m\x1b[31m\u202e"), ("\x1b[31m",), ("check", "\x1b[31m\u202e")):
+        printed = type_command(project, monkeypatch, *typed)
+        assert printed.status in (1, 4)
+        assert not {"\x1b", "\u202e"} & set(printed.out + printed.err)
+
+
+def test_the_module_runs_as_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest_genderbias", "--help"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.startswith("usage: genderbias ")
+    assert all(
+        f"\n    {name} " in done.stdout
+        for name in ("measure", "compare", "plan", "list", "show", "report", "check", "init")
+    )
