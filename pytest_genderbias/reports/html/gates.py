@@ -25,8 +25,9 @@ from pytest_genderbias.reports.html.tables import (
 from pytest_genderbias.reports.reduction import is_reduction
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 from pytest_genderbias.reports.sparklines import sparklines
-from pytest_genderbias.reports.verdict import broken_tests, gate_name
+from pytest_genderbias.reports.verdict import broken_tests, count, gate_name
 from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.suites.statistic import Statistic
 
 _COMPLETE = (0, 5)  #: exit status of a run that passed, and of one without tests
 OTHER = "other"  #: CSS class of what neither passes nor fails: planned, or a failure that its test expects
@@ -145,10 +146,8 @@ def _row(
     number: int, settled: SettledJudgement, measurement: Measurement | None, suite_id: str, drawing: str
 ) -> PageRow:
     judgement, outcome = settled.judgement, outcome_of(settled)
-    meaning, worse, neutral = "", "", ""
-    if measurement is not None and (about := measurement.statistics.get(judgement.statistic)) is not None:
-        meaning, worse = about.meaning, direction_in_words(about.direction)
-        neutral = f"neutral is {about.neutral:g}"
+    about = None if measurement is None else measurement.statistics.get(judgement.statistic)
+    meaning = "" if about is None else about.meaning
     reason = "" if measurement is None else measurement.reasons.get(judgement.statistic, "")
     history = history_in_words(judgement)
     cells = (
@@ -158,10 +157,15 @@ def _row(
         number_cell(judgement.value, reason, _bounds_of_value(judgement)),
         PageCell(judgement.bound),
         _change(judgement),
-        PageCell(worse, (neutral,) if neutral else ()),
+        PageCell("") if about is None else worse_cell(about),
         PageCell(history[0] if history else "", history[1:], drawing=drawing),
     )
     return PageRow(cells, outcome)
+
+
+def worse_cell(about: Statistic) -> PageCell:
+    """Return the cell that says which direction is worse, and from where."""
+    return PageCell(direction_in_words(about.direction), (f"neutral is {about.neutral:g}",))
 
 
 def _bounds_of_value(judgement: Judgement) -> tuple[str, ...]:
@@ -225,11 +229,12 @@ def headline(report: RunReport) -> tuple[str, str]:
     """Return the result of the run in a few words, and its CSS class."""
     broken, n_measurements, failures = len(broken_tests(report)), len(report.measurements), len(report.failures)
     counts = Counter(outcome_of(settled) for settled in report.judgements)
-    counts[FAILED] += broken
-    total = len(report.judgements) + broken
+    total = len(report.judgements)
     gates = "gate" if total == 1 else "gates"
-    if counts[FAILED]:
-        return f"{counts[FAILED]:,} of {total:,} {gates} failed", FAILED
+    if counts[FAILED] or broken:
+        parts = [f"{counts[FAILED]:,} of {total:,} {gates} failed"] if counts[FAILED] else []
+        parts += [f"{count(broken, 'test')} failed without a verdict"] if broken else []
+        return ", ".join(parts), FAILED
     if failures:
         return f"No gate failed, but the run did ({failures:,} reason{'s' * (failures > 1)} below)", FAILED
     if report.run.exit_status not in _COMPLETE:

@@ -47,7 +47,7 @@ from pytest_genderbias.reports.html.gates import (
     make_text,
     outcome_of,
 )
-from pytest_genderbias.reports.html.parts import make_not_judged, make_parts
+from pytest_genderbias.reports.html.parts import make_not_judged, make_parts, place_of
 from pytest_genderbias.reports.html.suites import SuiteSection, make_section
 from pytest_genderbias.reports.html.tables import PageFact, PageFigure, PagePart, PageTable, safe
 from pytest_genderbias.reports.html.words import words_of
@@ -156,6 +156,7 @@ def render_report(report: RunReport) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=False, keep_trailing_newline=True
     )
+    environment.filters["breakable"] = _breakable
     environment.globals["plural"] = lambda items: "" if len(items) == 1 else "s"
     script = _packaged("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -182,6 +183,13 @@ def _shown(value: object) -> object:
     return printable(value, keep="\n")
 
 
+def _breakable(text: str) -> str:
+    """Return a name as markup that may be broken behind its underscores."""
+    from markupsafe import escape
+
+    return safe(str(escape(_shown(text))).replace("_", "_<wbr>"))
+
+
 def make_page(report: RunReport) -> ReportPage:
     """Return what the template shows of a run."""
     names = sorted(dict.fromkeys(one.suite for one in report.measurements))
@@ -202,7 +210,7 @@ def make_page(report: RunReport) -> ReportPage:
             *(text for settled, text in texts if outcome_of(settled) in (FAILED, WARNED)),
         ),
         tables=(
-            *make_parts(report, suite_ids, [figure for figure in figures if figure.suite not in suite_ids]),
+            *make_parts(report, suite_ids, figures),
             *([not_judged] if not_judged is not None else ()),
         ),
         suites=tuple(_sections(report, suite_ids, figures, texts)),
@@ -232,7 +240,7 @@ def _sections(
             suite_id,
             measurements,
             words_of(measurements[0]),
-            tuple(figure for figure in figures if figure.suite == suite),
+            tuple(figure for figure in figures if place_of(figure, suite_ids) == suite_id),
             tuple(
                 text
                 for settled, text in texts

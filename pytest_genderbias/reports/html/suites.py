@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_genderbias.gates.wording import direction_in_words, format_chance, format_number
+from pytest_genderbias.gates.wording import format_chance, format_number
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.reports.html.gates import GateText
+from pytest_genderbias.reports.html.gates import GateText, worse_cell
 from pytest_genderbias.reports.html.tables import (
     PageCell,
     PageColumn,
@@ -27,7 +27,6 @@ _OVERVIEW = (
     PageColumn("Model"),
     PageColumn("Value", numeric=True),
     PageColumn("95 % interval", numeric=True),
-    PageColumn("Neutral", numeric=True),
     PageColumn("Worse is"),
     PageColumn("By chance", numeric=True),
     PageColumn("Scored", numeric=True),
@@ -38,7 +37,6 @@ _VALUES = (
     PageColumn("Value", numeric=True),
     PageColumn("95 % interval for other items", numeric=True),
     PageColumn("On this suite's own cases", numeric=True),
-    PageColumn("Neutral", numeric=True),
     PageColumn("Worse is"),
     PageColumn("By chance", numeric=True),
 )
@@ -92,8 +90,7 @@ def make_overview(measurements: Sequence[Measurement], suite_ids: Mapping[str, s
                     PageCell(one.model),
                     number_cell(one.value),
                     _interval(one, name, one.intervals[name]),
-                    number_cell(about.neutral),
-                    PageCell(direction_in_words(about.direction)),
+                    worse_cell(about),
                     _chance(one.null.get(name)),
                     PageCell(_scored(one), key=one.n),
                 )
@@ -162,8 +159,7 @@ def _value_rows(measurements: Sequence[Measurement], name: str) -> Iterator[Page
                 number_cell(one.values[name]),
                 _interval(one, name, one.intervals[name]),
                 _interval(one, name, one.bounds[name], "not every case was scored"),
-                number_cell(about.neutral),
-                PageCell(direction_in_words(about.direction)),
+                worse_cell(about),
                 _chance(one.null.get(name)),
             )
         )

@@ -97,11 +97,11 @@ class PageTable:
 
 @dataclass(frozen=True)
 class PageFigure:
-    """A picture: safe markup with its own title and description, its suite and model (or an empty text), and how to read it."""
+    """A picture: safe markup with its own description, its kind, its suite (or an empty text), its title and how to read it."""
 
     drawing: str
+    kind: str
     suite: str
-    model: str
     title: str
     caption: str
 
