@@ -269,6 +269,7 @@ class Ledger:
 
     def _make_report(self, session: pytest.Session) -> RunReport:
         from pytest_genderbias.plugin.run_info import run_info
+        from pytest_genderbias.reports.run_pictures import pictures_of_run
         from pytest_genderbias.reports.run_report import NotJudged, RunReport
 
         seconds = time.perf_counter() - self._start
@@ -285,7 +286,8 @@ class Ledger:
             tests=tuple(self._finished.values()),
             selections=self._selections(),
         )
-        return report if self._settings.history is None else _with_history(report, self._settings.history)
+        report = report if self._settings.history is None else _with_history(report, self._settings.history)
+        return replace(report, pictures=(*report.pictures, *pictures_of_run(report)))
 
     def _selections(self) -> tuple[SelectionRow, ...]:
         """Return the impact ratios of the files of predictions of the run, for an audit."""

@@ -210,6 +210,10 @@ class Settings:
         "write a gate file (*.bias.yaml) from what was measured: a limit for each suite and model, with a margin, that the model keeps. "
         "A file that exists is never overwritten", ini=False,
     )  # fmt: skip
+    figures: Path | None = value(
+        "--bias-figures", "DIR", parse.writable_folder,
+        "draw all pictures of the run into DIR, as PNG and SVG, with a page that says in words what they show; needs the extra [report]",
+    )  # fmt: skip
     strict: bool = switch(
         "--bias-strict",
         "fail instead of skip if no model is named, or if a suite that --bias-suite names (not by 'all') does not apply to a model; set it in CI",

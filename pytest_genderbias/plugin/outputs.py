@@ -73,6 +73,7 @@ OUTPUTS = (
     Output("records", "records:write_records"),
     Output("ctrf", "ctrf:write_ctrf"),
     Output("model_card", "model_card:write_model_card"),
+    Output("figures", "figures.files:write_figures", needs=("matplotlib",), extra="report"),
     Output("report", "html.page:write_report", needs=("jinja2", "matplotlib"), extra="report"),
     Output("write_gates", "written_gates:write_gates"),
 )

@@ -12,7 +12,7 @@ KINDS = (
     "mitigation", "training", "resilience", "retrained", "drift", "history", "variance",
 )  # fmt: skip
 #: How the marks of a series are drawn.
-MARKS = ("bars", "columns", "points", "line", "band", "cells", "ranges", "arrows")
+MARKS = ("bars", "columns", "points", "line", "band", "cells", "ranges", "spans", "arrows")
 
 Numbers = tuple[float | None, ...]
 
@@ -26,6 +26,7 @@ class Axis:
         words: names of its places 0, 1, 2, ... where it has no numbers.
         neutral: the value of a model without bias, drawn as a line.
         log: whether it is logarithmic.
+        whole: whether it counts, so that only whole numbers are marked.
         ticks: places with a name of their own, as training steps; the names are ``words``.
     """
 
@@ -33,6 +34,7 @@ class Axis:
     words: tuple[str, ...] = ()
     neutral: float | None = None
     log: bool = False
+    whole: bool = False
     ticks: tuple[float, ...] = ()
 
 
@@ -43,7 +45,7 @@ class Series:
     Attributes:
         name: for the legend; empty for none.
         marks: how it is drawn, one of :data:`MARKS`. ``bars`` lie along x, ``columns`` along y; both reach from ``low`` (default 0) to
-            their end. ``band`` fills y from ``low`` to ``high``. ``ranges`` are lines along x from ``low`` to ``high``. ``cells`` are
+            their end. ``band`` fills y from ``low`` to ``high``. ``ranges`` are lines along x from ``low`` to ``high``, and ``spans`` such lines along y. ``cells`` are
             coloured by ``z``. ``arrows`` point from ``low`` to x.
         x: places along x.
         y: places along y.

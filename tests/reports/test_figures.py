@@ -111,3 +111,19 @@ def test_nothing_global_is_changed() -> None:
     figure = draw(SMALL)
     assert dict(matplotlib.rcParams) == before
     assert figure.get_figwidth() > 4
+
+
+def test_functions_for_notebooks_take_measurements(tmp_path_factory: pytest.TempPathFactory) -> None:
+    from matplotlib.figure import Figure
+
+    from pytest_genderbias.errors import UnknownNameError
+    from pytest_genderbias.reports import figures
+
+    measurement = measurement_of(make_case("sts", tmp_path_factory))
+    assert isinstance(figures.scatter(measurement), Figure)
+    assert len(figures.all_of(measurement)) == 2
+    with pytest.raises(UnknownNameError, match="expected a suite with fills; sts-occupation has scatter, signed bars"):
+        figures.fills(measurement)
+    with pytest.raises(UnknownNameError, match="expected two models"):
+        figures.models([measurement])
+    assert set(figures.__all__) <= set(dir(figures)) | {name for name in figures.__all__ if hasattr(figures, name)}

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 5.8  #: inches
 _SIZE = 9.0  #: points of a text
+_KEY = 88  #: characters of a row of the legend
 _ROW, _CELL = 0.19, 0.2  #: inches of a row of words, and of a cell of a heat map
 _MARKERS = {"first": "o", "second": "s", "third": "^", "fourth": "D", "muted": "o", "text": "|"}
 _STYLE = {
@@ -93,7 +94,8 @@ def _height(panel: Panel) -> float:
     names = _keyed(panel)
     above = 0.72 + 0.18 * -(-len(names) // _key_columns(names)) + (0.22 if panel.title else 0.0)
     if panel.y.words:
-        spread = any(s.marks == "points" and s.colour != "none" and len(s.x) > 6 for s in panel.series)
+        many = any(s.marks == "points" and s.colour != "none" and len(s.x) > 6 for s in panel.series)
+        spread = many and len(panel.y.words) <= 6
         return above + (0.62 if spread else _ROW if len(panel.y.words) > 8 else 0.26) * len(panel.y.words)
     return above + 2.4
 
@@ -106,8 +108,8 @@ def _keyed(panel: Panel) -> list[str]:
 
 
 def _key_columns(names: Sequence[str]) -> int:
-    in_a_row = 3 if sum(len(name) + 5 for name in names[:3]) < 84 else 84 // (max(map(len, names)) + 5)
-    return max(1, min(in_a_row, len(names)))
+    widths = sorted((len(name) + 6 for name in names), reverse=True)
+    return max((k for k in range(1, 1 + len(names)) if sum(widths[:k]) <= _KEY), default=1)
 
 
 def _width(panel: Panel) -> float:
@@ -148,12 +150,16 @@ def _dress(axes: Axes, axis: Axis, which: str, heat: bool) -> None:
         its.set_label_text(fill(cut(axis.label, 150), 76 if which == "x" else 44))
     if axis.log:
         (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+        its.set_major_formatter(lambda value, _: f"{value:,g}")
+        its.set_tick_params(which="minor", length=0, labelsize=0)
+    if axis.whole:
+        from matplotlib.ticker import MaxNLocator
+
+        its.set_major_locator(MaxNLocator(6, integer=True))
     if axis.words:
         places = list(axis.ticks) or list(range(len(axis.words)))
         its.set_ticks(places, [cut(word, 40) for word in axis.words])
         its.set_tick_params(length=0)
-        if axis.log:
-            its.set_tick_params(which="minor", length=0, labelsize=0)
         if not axis.ticks:
             low, high = -0.6, len(axis.words) - 0.4
             _ = axes.set_ylim(high, low) if which == "y" else axes.set_xlim(low, high)
@@ -265,13 +271,20 @@ def _band(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
 
 
 def _ranges(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
-    if panel.y.words or not panel.x.words:
-        rows = _finite(series.y, series.low, series.high)
-        lines = axes.hlines(
-            [y for _, (y, _, _) in rows], [low for _, (_, low, _) in rows], [high for _, (_, _, high) in rows], color=_colour(series),
-            linewidth=1.8, label=_label(series), zorder=2.2,
-        )  # fmt: skip
-        lines.set_gid(gid)
+    rows = [row for _, row in _finite(series.y, series.low, series.high)]
+    lines = axes.hlines(
+        [y for y, _, _ in rows], [low for _, low, _ in rows], [high for _, _, high in rows], color=_colour(series), label=_label(series),
+        linewidth=6.0 if series.colour == "muted" else 1.8, alpha=0.3 if series.colour == "muted" else 1.0, zorder=2.2,
+    )  # fmt: skip
+    lines.set_gid(gid)
+
+
+def _spans(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
+    rows = [row for _, row in _finite(series.x, series.low, series.high)]
+    lines = axes.vlines(
+        [x for x, _, _ in rows], [low for _, low, _ in rows], [high for _, _, high in rows], color=_colour(series), label=_label(series), linewidth=1.6
+    )  # fmt: skip
+    lines.set_gid(gid)
 
 
 def _arrows(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
@@ -318,5 +331,5 @@ def _heat_key(panel: Panel) -> tuple[list[Artist], str]:
 
 
 _DRAW = {
-    "bars": _bars, "columns": _columns, "points": _points, "line": _line, "band": _band, "cells": _cells, "ranges": _ranges, "arrows": _arrows,
+    "bars": _bars, "columns": _columns, "points": _points, "line": _line, "band": _band, "cells": _cells, "ranges": _ranges, "spans": _spans, "arrows": _arrows,
 }  # fmt: skip

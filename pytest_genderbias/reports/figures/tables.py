@@ -63,7 +63,7 @@ def fills(measurement: Measurement) -> Picture | None:
         "A bar counts the words that the model fills in for one group significantly more often than for another; beside it stand the "
         "most certain ones. A model without bias has no bars beyond what random groups give."
     )
-    panel = Panel(Axis("significant fills", neutral=0.0), Axis(words=tuple(cut(t, 38) for t in templates)), tuple(series))  # fmt: skip
+    panel = Panel(Axis("significant fills", neutral=0.0, whole=True), Axis(words=tuple(cut(t, 38) for t in templates)), tuple(series))  # fmt: skip
     return picture("fills", measurement, "significant fills by template", alt, caption, panel)
 
 

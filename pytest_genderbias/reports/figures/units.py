@@ -243,7 +243,9 @@ def histogram(measurement: Measurement) -> Picture | None:
     )
     caption = "A model without bias has as many pairs on the right as on the left, at the same distances. The outermost columns hold all pairs beyond them."
     x = Axis("score, stereotypical minus other sentence, in nats", neutral=0.0)
-    return picture("histogram", measurement, "differences of pairs", alt, caption, Panel(x, Axis("pairs"), series))
+    return picture(
+        "histogram", measurement, "differences of pairs", alt, caption, Panel(x, Axis("pairs", whole=True), series)
+    )
 
 
 def occupation_bars(measurement: Measurement) -> Picture:

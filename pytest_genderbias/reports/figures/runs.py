@@ -1,0 +1,318 @@
+"""Pictures of several measurements: models beside each other, mitigations, new heads, releases, and sources of variance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.variance import ValueVariance
+from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL
+from pytest_genderbias.reports.figures.data import WORSE, counted, cut, numbers, shown
+from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
+from pytest_genderbias.reports.traces import Trace, TracePoint
+from pytest_genderbias.statistics.correlation import pearson
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.suites.statistic import Statistic
+
+_MOST = 40  #: rows of a picture
+_PERFORMANCE = ("accuracy", "perplexity")
+_COLOURS = ("first", "second", "third", "fourth", "muted")
+
+
+def models(measurements: Sequence[Measurement], statistic: str | None = None) -> Picture | None:
+    """Return the value of a statistic on several models, with intervals and what chance gives; ``None`` for fewer than two values.
+
+    Args:
+        measurements: of one suite, one a model.
+        statistic: the main one by default.
+    """
+    name = measurements[0].statistic(statistic)
+    known = [m for m in measurements if m.values.get(name) is not None][:_MOST]
+    if len(known) < 2:
+        return None
+    about, suite = known[0].statistics[name], known[0].suite
+    values = [float(m.values[name] or 0.0) for m in known]
+    places = list(range(len(known)))
+    intervals = [m.intervals.get(name) for m in known]
+    chance = [m.null.get(name) for m in known]
+    series = [
+        Series("what shuffles give (95 %)", "ranges", (), numbers(places), numbers([n.low if n else None for n in chance]), numbers([n.high if n else None for n in chance]), colour="muted"),
+        Series("95 % interval", "ranges", (), numbers(places), numbers([i.low if i else None for i in intervals]), numbers([i.high if i else None for i in intervals])),
+        Series("value", "points", numbers(values), numbers(places), labels=tuple(cut(m.model) for m in known)),
+    ]  # fmt: skip
+    ranked = sorted(range(len(known)), key=lambda i: (float(about.distance(values[i])), known[i].model))
+    best, worst = ranked[0], ranked[-1]
+    alt = (
+        f"{suite}: {name} of {counted(len(known), 'models')}, neutral {about.neutral:g}, {WORSE[about.direction]}. Nearest to neutral is "
+        f"{cut(known[best].model)} with {shown(values[best])}, farthest {cut(known[worst].model)} with {shown(values[worst])}."
+    )
+    caption = "A line is the 95 % interval for other items of the same kind. Intervals that overlap do not say that models are equal: --bias-compare compares item by item."
+    panel = Panel(Axis(f"{name}: {about.meaning}", neutral=about.neutral), Axis(words=tuple(cut(m.model) for m in known)), tuple(s for s in series if any(v is not None for v in (*s.x, *s.high))))  # fmt: skip
+    return Picture("models", suite, "", name, f"{suite}: {name} by model", alt, caption, (panel,))
+
+
+def accuracy_and_bias(measurements: Sequence[Measurement], statistic: str | None = None) -> Picture | None:
+    """Return accuracy, or perplexity, against the bias of several models; ``None`` for fewer than two that have both.
+
+    Args:
+        measurements: of one suite that measures both, one a model.
+        statistic: the main one by default.
+    """
+    name = measurements[0].statistic(statistic)
+    task = next((key for key in _PERFORMANCE if key in measurements[0].values), None)
+    if task is None or task == name:
+        return None
+    known = [m for m in measurements if m.values.get(name) is not None and m.values.get(task) is not None]
+    if len(known) < 2:
+        return None
+    x, y = ([float(m.values[key] or 0.0) for m in known] for key in (task, name))
+    about, intervals, suite = known[0].statistics[name], [m.intervals.get(name) for m in known], known[0].suite
+    labels = tuple(cut(m.model) for m in known)
+    series = (
+        Series("95 % interval", "spans", numbers(x), (), numbers([i.low if i else None for i in intervals]), numbers([i.high if i else None for i in intervals]), colour="muted"),
+        Series("", "points", numbers(x), numbers(y), labels=labels, written=tuple(range(min(len(known), 12)))),
+    )  # fmt: skip
+    listed = "; ".join(
+        f"{label} has {task} {shown(a)} and {name} {shown(b)}"
+        for label, a, b in list(zip(labels, x, y, strict=True))[:6]
+    )
+    better = "right" if task == "accuracy" else "left"
+    caption = f"A point is a model. A good one lies {better} and at the line, where neutral is ({about.neutral:g})."
+    panel = Panel(Axis(f"{task}: {known[0].statistics[task].meaning}"), Axis(f"{name} ({WORSE[about.direction]})", neutral=about.neutral), series)  # fmt: skip
+    return Picture(
+        "accuracy and bias", suite, "", name, f"{suite}: {task} and {name} by model", f"{suite}. {listed}.", caption, (panel,)
+    )  # fmt: skip
+
+
+def mitigations(judgements: Sequence[Judgement], about: Statistic | None = None) -> Picture | None:
+    """Return a statistic before and after mitigations, and in their controls (dev2019); ``None`` if no judgement has the figures.
+
+    Args:
+        judgements: of :func:`~pytest_genderbias.mitigation.harness.verdict.judge_reduction`, on one statistic of a suite.
+        about: the statistic, for its neutral value.
+    """
+    known = [j for j in judgements if _number(j.facts, "before") is not None and _number(j.facts, "after") is not None]
+    known = known[:_MOST]
+    if not known:
+        return None
+    suite, name, places = known[0].suite, known[0].statistic, list(range(len(known)))
+    before, after, control = ([_number(j.facts, key) for j in known] for key in (BEFORE, AFTER, CONTROL))
+    labels = tuple(cut(f"{j.model} ({j.name})" if j.name else j.model, 40) for j in known)
+    single = [(place, value) for place, j in enumerate(known) for value in _by_seed(j.facts, CONTROL)]
+    series = [
+        Series("", "arrows", numbers(after), numbers(places), numbers(before)),
+        Series("single controls", "points", numbers([v for _, v in single]), numbers([p + 0.22 for p, _ in single]), colour="muted", hollow=True),
+        Series("before", "points", numbers(before), numbers(places), labels=labels, colour="second", hollow=True),
+        Series("control", "points", numbers(control), numbers([p + 0.22 for p in places]), labels=labels, colour="third"),
+        Series("after", "points", numbers(after), numbers(places), labels=labels),
+    ]  # fmt: skip
+    words = [
+        f"{label} {shown(b)} to {shown(a)}" + ("" if c is None else f", control {shown(c)}") + f" ({j.verdict})"
+        for label, b, a, c, j in list(zip(labels, before, after, control, known, strict=True))[:6]
+    ]
+    neutral = None if about is None else about.neutral
+    caption = "An arrow leads from the value before a mitigation to that after it. The control is the same without the method, or with random directions: what it reaches, the method has not done."
+    if about is not None:
+        caption += f" Neutral is {about.neutral:g}, {WORSE[about.direction]}."
+    shown_ones = tuple(s for s in series if any(v is not None for v in s.x))
+    panel = Panel(Axis(name if about is None else f"{name}: {about.meaning}", neutral=neutral), Axis(words=labels), shown_ones)  # fmt: skip
+    return Picture("mitigation", suite, "", name, f"{suite}: {name} before and after mitigations", f"{suite}, {name}: {'; '.join(words)}.", caption, (panel,))  # fmt: skip
+
+
+def retrained(judgements: Sequence[Judgement]) -> Picture | None:
+    """Return the bias of mitigated models against the compression of gender, as they are and with new heads (orgad2022, figures 3 to 6).
+
+    Args:
+        judgements: of mitigations with ``superficial``, on one statistic of a suite. ``None`` if none knows the compression.
+    """
+    known = [j for j in judgements if _compression(j, BEFORE) is not None and _compression(j, AFTER) is not None][
+        :_MOST
+    ]
+    if not known:
+        return None
+    suite, name = known[0].suite, known[0].statistic
+    x = [_compression(known[0], BEFORE), *(_compression(j, AFTER) for j in known)]
+    labels = ("before", *(cut(j.model) for j in known))
+    heads = [_heads(j) for j in known]
+    with_head = [_number(heads[0], "before_retrained"), *(_number(head, "retrained") for head in heads)]
+    as_is = [_number(known[0].facts, BEFORE), *(_number(j.facts, AFTER) for j in known)]
+    words, panels = [], []
+    for title, y in (("Mitigated models as they are", as_is), ("The same encoders with new heads", with_head)):
+        pairs = [(a, b) for a, b in zip(x, y, strict=True) if a is not None and b is not None]
+        r = _r(pairs)
+        words.append(f"{title.lower()}: r {'is not defined' if r is None else shown(r, True)}")
+        points = Series("", "points", numbers(x), numbers(y), labels=labels, written=tuple(range(min(len(labels), 12))))
+        panels.append(Panel(Axis("compression of gender (1: none can be read off)"), Axis(name), (points,), title))
+    back = [
+        f"{label} {shown(a)} to {shown(b)}" for label, a, b in list(zip(labels, as_is, with_head, strict=True))[1:7]
+    ]
+    alt = f"{suite}. Correlation of compression and {name} over {counted(len(labels), 'models')}, {'; '.join(words)}. With a new head: {'; '.join(back)}."
+    caption = "Compression says how easily gender can be read off the encoder. What a mitigation only hides comes back with a new head, and then goes with the compression."
+    return Picture("retrained", suite, "", name, f"{suite}: compression and {name}", alt, caption, tuple(panels))
+
+
+def variance(variances: Sequence[ValueVariance]) -> Picture | None:
+    """Return the shares of items, templates, seeds and the rest in the variance of values; ``None`` if none is known.
+
+    Args:
+        variances: of the statistics of one model or several.
+    """
+    known = [one for one in variances if one.shares][:_MOST]
+    if not known:
+        return None
+    several = len({one.model for one in known}) > 1
+    labels = tuple(cut(f"{one.suite}, {one.statistic}" + (f", {one.model}" if several else ""), 44) for one in known)
+    sources = list(dict.fromkeys(share.source for one in known for share in one.shares))
+    ends = np.zeros(len(known))
+    series = []
+    for source, colour in zip(sources, (*_COLOURS, *("muted",) * len(sources)), strict=False):
+        size = np.asarray([sum(s.share_of_value for s in one.shares if s.source == source) for one in known])
+        marks = tuple(f"{cut(source)}: {100 * part:.0f} %" for part in size)
+        series.append(Series(cut(source), "bars", numbers(100 * (ends + size)), numbers(range(len(known))), numbers(100 * ends), labels=marks, colour=colour))  # fmt: skip
+        ends = ends + size
+    words = [
+        f"{label}: {', '.join(f'{cut(s.source)} {100 * s.share_of_value:.0f} %' for s in one.shares)}"
+        for label, one in list(zip(labels, known, strict=True))[:6]
+    ]
+    caption = "How far another sample of a source would move the value. More of the source with the largest share makes the value surer."
+    model = "" if several else known[0].model
+    panel = Panel(Axis("share of the variance of the value, in %"), Axis(words=labels), tuple(series))
+    title = f"Sources of variance{'' if several else f' on {cut(model)}'}"
+    return Picture("variance", "", model, "", title, f"{'; '.join(words)}.", caption, (panel,))
+
+
+def drift(judgements: Sequence[Judgement], statistics: Mapping[tuple[str, str], Statistic]) -> Picture | None:
+    """Return how far values have come from what was accepted first, as shares of the distance from neutral then; ``None`` if none moved.
+
+    Args:
+        judgements: of comparisons with a baseline.
+        statistics: by suite and name.
+    """
+    rows = [(j, moved) for j in judgements if (moved := _moved(j, statistics.get((j.suite, j.statistic)))) is not None]
+    rows.sort(key=lambda row: -abs(row[1]))
+    rows = rows[:_MOST]
+    if not rows:
+        return None
+    several = len({j.model for j, _ in rows}) > 1
+    labels = tuple(
+        cut(f"{j.name or j.suite}, {j.statistic}" + (f", {j.model}" if several else ""), 44) for j, _ in rows
+    )
+    series = tuple(
+        Series(name, "bars", numbers([m for m, _ in side]), numbers([p for _, p in side]), labels=tuple(labels[p] for _, p in side), colour=colour)
+        for name, colour, side in (
+            ("worse", "second", [(m, p) for p, (_, m) in enumerate(rows) if m > 0]), ("better", "first", [(m, p) for p, (_, m) in enumerate(rows) if m < 0]),
+        )
+        if side
+    )  # fmt: skip
+    words = [
+        f"{label} is {abs(moved):.0f} % {'worse' if moved > 0 else 'better'} than on {_anchor(j).get('date') or 'the day it was first accepted'}"
+        for label, (j, moved) in list(zip(labels, rows, strict=True))[:6]
+    ]
+    caption = "Change since the value that was accepted first, in percent of its distance from neutral. Small steps that each pass add up here."
+    panel = Panel(Axis("better ← change since first accepted, in % → worse", neutral=0.0), Axis(words=labels), series)
+    model = "" if several else rows[0][0].model
+    return Picture("drift", "", model, "", "Drift of the baselines", f"{'; '.join(words)}.", caption, (panel,))
+
+
+def _moved(judgement: Judgement, about: Statistic | None) -> float | None:
+    """Return by how many percent of its distance from neutral a value is worse than at its anchor."""
+    anchor = _anchor(judgement)
+    worsening, value = _number(anchor, "worsening"), _number(anchor, "value")
+    if worsening is None or value is None or about is None or worsening == 0:
+        return None
+    distance = abs(float(about.distance(value)))
+    return 100 * worsening / distance if distance > 0 else None
+
+
+def _anchor(judgement: Judgement) -> Mapping[str, object]:
+    anchor = judgement.facts.get("anchor")
+    return anchor if isinstance(anchor, Mapping) else {}
+
+
+def _heads(judgement: Judgement) -> Mapping[str, object]:
+    heads = judgement.facts.get("superficial")
+    return heads if isinstance(heads, Mapping) else {}
+
+
+def _compression(judgement: Judgement, side: str) -> float | None:
+    known = _heads(judgement).get("compression")
+    return _number(known, side) if isinstance(known, Mapping) else None
+
+
+def _by_seed(facts: Mapping[str, object], side: str) -> list[float]:
+    """Return the values of single models of a side, if there are several."""
+    by_side = facts.get("by_seed")
+    values = by_side.get(side) if isinstance(by_side, Mapping) else None
+    if not isinstance(values, Sequence):
+        return []
+    flat = [v for row in values for v in (row if isinstance(row, Sequence) else [row])]
+    known = [float(v) for v in flat if isinstance(v, (int, float)) and math.isfinite(v)]
+    return known if len(known) > 1 else []
+
+
+def _number(facts: Mapping[str, object], key: str) -> float | None:
+    value = facts.get(key)
+    known = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if known and isinstance(value, (int, float)) else None
+
+
+def _r(pairs: Sequence[tuple[float, float]]) -> float | None:
+    try:
+        return pearson([a for a, _ in pairs], [b for _, b in pairs]) if len(pairs) > 2 else None
+    except UndefinedError:
+        return None
+
+
+def over_releases(trace: Trace) -> Picture | None:
+    """Return a statistic over the runs of a history, with its anchor and what its baseline allowed; ``None`` for fewer than two values.
+
+    Args:
+        trace: the statistic in each run.
+    """
+    points = trace.points[-_MOST:]
+    if sum(point.value is not None for point in points) < 2:
+        return None
+    sign = -1.0 if trace.direction == "lower" else 1.0
+    places = [float(place) for place in range(len(points))]
+    allowed = [_sum(p.baseline, sign * p.tolerance) if p.tolerance is not None and trace.direction != "away" else None for p in points]  # fmt: skip
+    series = [
+        Series("95 % interval", "spans", numbers(places), (), numbers([p.low for p in points]), numbers([p.high for p in points]), colour="muted"),
+        Series("accepted first", "line", numbers(places), numbers([p.started for p in points]), colour="text", hollow=True),
+        Series("allowed by the baseline", "line", numbers(places), numbers(allowed), colour="second", hollow=True),
+        *(Series("" if part else "value", "line", numbers(at), numbers(values), labels=dates) for part, (at, values, dates) in enumerate(_segments(points))),
+        Series("failed", "points", numbers([place for place, p in zip(places, points, strict=True) if p.outcome == "failed"]), numbers([p.value for p in points if p.outcome == "failed"]), colour="second"),
+    ]  # fmt: skip
+    first, last = (next(p for p in order if p.value is not None) for order in (points, points[::-1]))
+    failed = sum(point.outcome == "failed" for point in points)
+    alt = (
+        f"{trace.suite} on {cut(trace.model)}: {trace.statistic} was {shown(first.value)} on {first.date[:10]} and is {shown(last.value)} on {last.date[:10]}, "
+        f"over {counted(len(points), 'runs')}; {WORSE[trace.direction]}, neutral {trace.neutral:g}. {counted(failed, 'gates') if failed else 'No gate'} failed."
+    )
+    caption = "A line joins values that can be compared with each other. Broken lines: what was accepted first, and the worst value that the baseline allowed."
+    x = Axis("run", words=tuple(point.date[5:10] for point in points) if len(points) <= 16 else ())
+    known = tuple(s for s in series if any(v is not None for v in s.y or s.high))
+    panel = Panel(x, Axis(f"{trace.statistic} ({WORSE[trace.direction]})"), known)
+    return Picture("history", trace.suite, trace.model, trace.statistic, f"{trace.suite} on {cut(trace.model)}: {trace.statistic} over runs", alt, caption, (panel,))  # fmt: skip
+
+
+def _segments(points: Sequence[TracePoint]) -> list[tuple[list[float], list[float | None], tuple[str, ...]]]:
+    """Return places, values and dates of the points that can be compared with each other, together."""
+    parts: list[tuple[list[float], list[float | None], tuple[str, ...]]] = []
+    for place, point in enumerate(points):
+        if not parts or point.comparable != points[place - 1].comparable:
+            parts.append(([], [], ()))
+        at, values, dates = parts[-1]
+        parts[-1] = (
+            [*at, float(place)],
+            [*values, point.value],
+            (*dates, cut(f"{point.date[:10]} {point.commit[:8]}")),
+        )
+    return parts
+
+
+def _sum(first: float | None, second: float) -> float | None:
+    return None if first is None else first + second

@@ -1,0 +1,109 @@
+"""Pictures of trainings: bias over steps, and by the part that was frozen (lu2018, figure 3; webster2020, figures 1 and 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pytest_genderbias.errors import UnknownNameError
+from pytest_genderbias.mitigation.harness.callback import HistoryEntry
+from pytest_genderbias.mitigation.harness.resilience import Resilience
+from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE
+from pytest_genderbias.reports.figures.data import WORSE, counted, cut, numbers, shown
+from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
+
+_COLOURS = ("second", "first", "third", "fourth", "muted")
+
+
+def along_training(
+    trainings: Mapping[str, Sequence[HistoryEntry]], statistic: str, neutral: float | None = 0.0
+) -> Picture:
+    """Return a statistic over the steps of trainings, and below it their first figure of the task, or else their loss.
+
+    Args:
+        trainings: histories of :class:`~pytest_genderbias.mitigation.harness.callback.BiasCallback`, by name.
+        statistic: as ``lm-occupation/aggregate_bias``.
+        neutral: its value for a model without bias.
+
+    Raises:
+        UnknownNameError: no training has the statistic.
+    """
+    measured = dict.fromkeys(name for history in trainings.values() for entry in history for name in entry["values"])
+    if statistic not in measured:
+        raise UnknownNameError(f"{statistic!r} was not measured; there are {', '.join(measured) or 'no measurements'}")
+    task = next((name for history in trainings.values() for entry in history for name in entry["performance"]), "loss")
+    bias = {
+        name: [(float(e["step"]), e["values"].get(statistic)) for e in history] for name, history in trainings.items()
+    }
+    figure = {
+        name: [(float(e["step"]), e["loss"] if task == "loss" else e["performance"].get(task)) for e in history]
+        for name, history in trainings.items()
+    }
+    first, last = ([next(iter(_known(c)[:: 1 if at == 0 else -1]), (0.0, None))[1] for c in bias.values()] for at in (0, 1))  # fmt: skip
+    words = [f"{cut(n)} {shown(a)} to {shown(b)}" for n, a, b in list(zip(bias, first, last, strict=True))[:6]]
+    end = [f"{shown(_known(c)[0][1])} to {shown(_known(c)[-1][1])}" for c in figure.values() if _known(c)][:6]
+    alt = f"{statistic} from the first to the last step of {counted(len(trainings), 'trainings')}: {'; '.join(words)}. {task}: {'; '.join(end) or 'not known'}."
+    wide = [v for curve in figure.values() for _, v in _known(curve) if v is not None and v > 0]
+    log = bool(wide) and max(wide) > 30 * min(wide) and task != "accuracy"
+    suite, _, name = statistic.partition("/")
+    panels = (
+        Panel(Axis("step"), Axis(name, neutral=neutral), _lines(bias)),
+        Panel(Axis("step"), Axis(task, log=log), _lines(figure)),
+    )
+    caption = "Steps of one training are not independent: compare several trainings before you call a rise an effect."
+    return Picture("training", suite, "", name, f"{statistic} during training", alt, caption, panels)
+
+
+def resilience(result: Resilience, statistic: str | None = None) -> Picture:
+    """Return a statistic of several models during fine-tuning, and by the part that was frozen.
+
+    Args:
+        result: of :func:`~pytest_genderbias.mitigation.harness.resilience.resilience`.
+        statistic: the main one by default.
+
+    Raises:
+        UnknownNameError: the suite has no such statistic.
+    """
+    sides = sorted(result.by_step, key=lambda side: (side != BEFORE, side != AFTER))
+    by_step = {side: {str(k): v for k, v in sorted(result.along_steps(side, statistic).items())} for side in sides}
+    by_frozen = {side: {_part(k): v for k, v in result.along_frozen(side, statistic).items()} for side in sides}  # fmt: skip
+    name = statistic or result.main
+    about = result.statistics[name]
+    panels = [
+        _by_word(curves, label, Axis(name, neutral=about.neutral), title)
+        for curves, label, title in (
+            (by_step, "steps of fine-tuning (0: the encoder stays frozen)", "Along fine-tuning"),
+            (by_frozen, "frozen part", "At the end of fine-tuning, by the frozen part"),
+        )
+        if any(curves.values())
+    ]
+    ends = [(side, list(curve.items())) for side, curve in by_step.items() if curve]
+    words = [
+        f"{cut(side)} {shown(curve[0][1])} at {curve[0][0]} to {shown(curve[-1][1])} at {curve[-1][0]} steps"
+        for side, curve in ends
+    ]
+    parts = [f"{part}: {', '.join(f'{cut(side)} {shown(curve.get(part))}' for side, curve in by_frozen.items())}" for part in next(iter(by_frozen.values()), {})]  # fmt: skip
+    alt = f"{result.suite}, {name} (neutral {about.neutral:g}, {WORSE[about.direction]}): {'; '.join(words)}. By the frozen part: {'; '.join(parts) or 'not measured'}."
+    caption = "A mitigation that lasts keeps its distance from the other line while the model learns the task, whatever is frozen. Each point is one training with one seed."
+    return Picture("resilience", result.suite, "", name, f"{result.suite}: {name} during fine-tuning", alt, caption, tuple(panels))  # fmt: skip
+
+
+def _part(part: str | int) -> str:
+    return f"first {counted(part, 'layers')}" if isinstance(part, int) else part
+
+
+def _known(curve: Sequence[tuple[float, float | None]]) -> list[tuple[float, float | None]]:
+    return [point for point in curve if point[1] is not None]
+
+
+def _lines(curves: Mapping[str, Sequence[tuple[float, float | None]]]) -> tuple[Series, ...]:
+    return tuple(
+        Series(cut(name), "line", numbers([x for x, _ in curve]), numbers([y for _, y in curve]), labels=(cut(name),) * len(curve), colour=_COLOURS[place % len(_COLOURS)], hollow=place >= len(_COLOURS))
+        for place, (name, curve) in enumerate(curves.items())
+    )  # fmt: skip
+
+
+def _by_word(curves: Mapping[str, Mapping[str, float | None]], label: str, y: Axis, title: str) -> Panel:
+    """Return lines over named places, which stand at equal distances."""
+    names = list(dict.fromkeys(name for curve in curves.values() for name in curve))
+    series = _lines({side: [(float(names.index(n)), v) for n, v in curve.items()] for side, curve in curves.items()})
+    return Panel(Axis(label, words=tuple(names)), y, series, title)

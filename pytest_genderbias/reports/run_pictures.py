@@ -1,0 +1,73 @@
+"""``pictures_of_run``: what several measurements and judgements of a run show together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.plain_data import as_plain
+from pytest_genderbias.reports.figures import runs
+from pytest_genderbias.reports.picture import Picture
+from pytest_genderbias.reports.reduction import is_reduction
+from pytest_genderbias.reports.run_report import RunReport
+from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.text.printable import json_text
+
+_T = TypeVar("_T")
+_MOST_RELEASES = 24  #: pictures of statistics over runs: of gates that became worse first
+
+
+def pictures_of_run(report: RunReport) -> tuple[Picture, ...]:
+    """Return the pictures of a run beside those of its measurements: of models, mitigations, drift and variance.
+
+    Args:
+        report: of the run. It may be one that was read back.
+    """
+    return tuple(picture for picture in _pictures(report) if picture is not None)
+
+
+def _pictures(report: RunReport) -> Iterator[Picture | None]:
+    about = _statistics(report.measurements)
+    judgements = [settled.judgement for settled in report.judgements]
+    reductions = [judgement for judgement in judgements if is_reduction(judgement)]
+    for same in _alike(report.measurements):
+        yield runs.models(same)
+        yield runs.accuracy_and_bias(same)
+    for of_statistic in _groups(reductions, lambda judgement: (judgement.suite, judgement.statistic)):
+        suite, statistic = of_statistic[0].suite, of_statistic[0].statistic
+        yield runs.mitigations(of_statistic, about.get((suite, statistic)))
+        yield runs.retrained(of_statistic)
+    yield runs.drift(judgements, about)
+    traced = [trace for trace in report.history if trace.is_gated or trace.main]
+    for trace in sorted(traced, key=lambda trace: (not trace.is_gated, -(trace.worsening() or 0.0)))[:_MOST_RELEASES]:
+        yield runs.over_releases(trace)
+    for of_model in _groups(report.variances, lambda variance: variance.model):
+        yield runs.variance(of_model)
+
+
+def _statistics(measurements: Iterable[Measurement]) -> dict[tuple[str, str], Statistic]:
+    return {(m.suite, name): statistic for m in measurements for name, statistic in m.statistics.items()}
+
+
+def _alike(measurements: Sequence[Measurement]) -> list[list[Measurement]]:
+    """Return the measurements of each suite that several models have with the same settings, of each model that with most cases."""
+    largest: dict[tuple[str, str], Measurement] = {}
+    for measurement in sorted(measurements, key=lambda one: -one.n):
+        largest.setdefault((measurement.model, _asked(measurement)), measurement)
+    in_order = [m for m in measurements if largest.get((m.model, _asked(m))) is m]
+    return [same for same in _groups(in_order, _asked) if len(same) > 1]
+
+
+def _asked(measurement: Measurement) -> str:
+    """Return what was asked of a model: equal texts can be compared."""
+    signature: Mapping[str, object] = measurement.signature
+    return json_text(as_plain([measurement.suite, *(signature.get(key) for key in ("digest", "definition", "settings", "data"))], finite=True))  # fmt: skip
+
+
+def _groups(things: Iterable[_T], key: Callable[[_T], Hashable]) -> list[list[_T]]:
+    """Return the things that have the same key together, in their order."""
+    by_key: dict[Hashable, list[_T]] = {}
+    for thing in things:
+        by_key.setdefault(key(thing), []).append(thing)
+    return list(by_key.values())

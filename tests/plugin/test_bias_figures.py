@@ -1,0 +1,65 @@
+"""``--bias-figures``: the pictures of a run as files."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from support.small_projects import model
+
+pytest.importorskip("matplotlib", reason="the extra [report] is not installed")
+
+
+def run(project: pytest.Pytester, *flags: str) -> pytest.RunResult:
+    suites = ",".join(f"./{name}" for name in ("tiny-nli.yaml", "tiny-lm.yaml"))
+    return project.runpytest(*flags, f"--bias-suite={suites}")
+
+
+def test_a_run_draws_its_pictures_with_their_words(project: pytest.Pytester) -> None:
+    result = run(
+        project, model(project, "good", "good"), model(project, "worse", "worse"), model(project, "writer", "writer"), "--bias-figures=out/figures", "--bias-json=r.json"
+    )  # fmt: skip
+    assert result.ret == pytest.ExitCode.OK
+    folder = project.path / "out" / "figures"
+    names = {path.name for path in folder.iterdir()}
+    expected = {
+        "tiny-nli-good-heat-map",
+        "tiny-nli-worse-heat-map",
+        "tiny-lm-writer-signed-bars",
+        "tiny-nli-net_neutral-models",
+    }
+    assert names == {f"{name}.{end}" for name in expected for end in ("png", "svg")} | {"figures.md"}
+    page = (folder / "figures.md").read_text()
+    assert "![tiny-lm on writer." in page
+    pictures = json.loads((project.path / "r.json").read_text())["pictures"]
+    assert len(pictures) == len(expected)
+    for picture in pictures:
+        assert picture["title"] in (folder / "figures.md").read_text().replace("\\", "")
+    assert (folder / "tiny-nli-good-heat-map.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / "tiny-nli-good-heat-map.svg").read_text().startswith("<svg")
+
+
+def test_matplotlib_is_asked_for_before_the_run(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_genderbias.plugin.outputs.find_spec", lambda name: None)
+    result = run(project, model(project, "good"), "--bias-figures=out")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*--bias-figures: needs matplotlib; install with: pip install 'pytest-genderbias[[]report]'"]
+    )
+    assert not (project.path / "out").exists()
+
+
+def test_a_run_that_draws_nothing_does_not_import_matplotlib(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = run(project, model(project, "good"), "--bias-json=r.json")
+    result.assert_outcomes(passed=1, skipped=1)
+
+
+def test_a_file_in_the_way_is_a_usage_error(project: pytest.Pytester) -> None:
+    project.path.joinpath("file").touch()
+    result = run(project, model(project, "good"), "--bias-figures=file/figures")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--bias-figures: *file cannot be written; choose another folder"])
