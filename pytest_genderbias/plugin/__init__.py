@@ -40,9 +40,10 @@ from pytest_genderbias.plugin.options import (
     taken_for_test_path,
 )
 from pytest_genderbias.plugin.outcomes import attach, explain_timeout, forget, measures, running
-from pytest_genderbias.plugin.outputs import check_outputs
+from pytest_genderbias.plugin.outputs import check_outputs, check_places
 from pytest_genderbias.plugin.runs import keep_runs
 from pytest_genderbias.plugin.unjudged import GateKeeper
+from pytest_genderbias.plugin.workers import is_worker
 
 __all__ = [
     "bias_baseline",
@@ -68,6 +69,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", HELP)
     config.stash[SETTINGS] = read_settings(config)
     check_outputs(config.stash[SETTINGS])
+    if not is_worker(config):
+        check_places(config.stash[SETTINGS])
     keep_cache(config)
     keep_runs(config)
     config.stash[_LEDGER] = Ledger(config)

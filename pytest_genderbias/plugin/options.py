@@ -174,6 +174,10 @@ class Settings:
         "--bias-history", "FILE", parse.history_file,
         "add the run, its measurements and its verdicts to FILE, an SQLite database; reports then show each statistic over the runs",
     )  # fmt: skip
+    mlflow: str | None = value(
+        "--bias-mlflow", "EXPERIMENT", parse.as_is,
+        "log the figures and verdicts of each model to this experiment of MLflow, on the server of MLFLOW_TRACKING_URI",
+    )  # fmt: skip
     audit: Path | None = value(
         "--bias-audit", "DIR", parse.writable_folder,
         "write a dated folder of evidence into DIR: verdicts with reasons, values, signatures, digests of data, versions, pictures, the "

@@ -6,12 +6,12 @@ To add a file, add a field to :class:`~pytest_genderbias.plugin.options.Settings
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -32,43 +32,51 @@ class Output:
         writer: module of the room ``reports`` and function; it takes a report and a path. Its module is imported when it writes.
         needs: packages that the writer imports and that do not come with the plugin.
         extra: of this package, which installs them.
+        check: module of the room ``reports`` and function that takes the path before the run, and raises an error if nothing can be
+            written there; empty for none.
     """
 
     field: str
     writer: str
     needs: tuple[str, ...] = ()
     extra: str = ""
+    check: str = ""
 
     @property
     def flag(self) -> str:
         """The name of the flag."""
         return f"--bias-{self.field.replace('_', '-')}"
 
-    def path(self, settings: Settings) -> Path | None:
-        """Return where a run writes it; ``None`` without the flag."""
+    def path(self, settings: Settings) -> Path | str | None:
+        """Return where a run writes it, or the name under which a server takes it; ``None`` without the flag."""
         path = vars(settings)[self.field]
-        assert path is None or isinstance(path, Path)
+        assert path is None or isinstance(path, (Path, str))
         return path
 
     def missing_packages(self) -> list[str]:
         """Return the packages that are not installed."""
         return [package for package in self.needs if find_spec(package) is None]
 
-    def write(self, report: RunReport, path: Path) -> None:
+    def write(self, report: RunReport, path: Path | str) -> None:
         """Write it.
 
         Raises:
             OSError: it cannot be written.
             BiasError: what is there cannot be changed.
         """
-        module, _, function = self.writer.partition(":")
-        getattr(import_module(f"pytest_genderbias.reports.{module}"), function)(report, path)
+        _named(self.writer)(report, path)
+
+
+def _named(function: str) -> Callable[..., None]:
+    module, _, name = function.partition(":")
+    return cast("Callable[..., None]", getattr(import_module(f"pytest_genderbias.reports.{module}"), name))
 
 
 OUTPUTS = (
     Output("json", "json_report:write_json"),
     Output("history", "history:write_history"),
     Output("audit", "audit:write_audit"),
+    Output("mlflow", "mlflow_runs:write_mlflow", needs=("mlflow",), extra="mlflow", check="mlflow_runs:check_mlflow"),
     Output("summary", "markdown:write_summary"),
     Output("records", "records:write_records"),
     Output("ctrf", "ctrf:write_ctrf"),
@@ -98,24 +106,39 @@ def check_packages(outputs: Iterable[Output]) -> None:
             )
 
 
+def check_places(settings: Settings) -> None:
+    """Raise a usage error before the run if nothing can be written where a flag says."""
+    for output in OUTPUTS:
+        path = output.path(settings)
+        if output.check and path is not None:
+            try:
+                _named(output.check)(path)
+            except BiasError as error:
+                raise pytest.UsageError(printable(f"{output.flag}: {_plain(error, path)}")) from None
+
+
 def write_outputs(report: RunReport, settings: Settings, outputs: Iterable[Output] = OUTPUTS) -> list[str]:
     """Write all files that flags ask for, and return what went wrong, a line each."""
     paths = ((output, output.path(settings)) for output in outputs)
     return write_files(report, [(output, path) for output, path in paths if path is not None])
 
 
-def write_files(report: RunReport, files: Iterable[tuple[Output, Path]]) -> list[str]:
+def write_files(report: RunReport, files: Iterable[tuple[Output, Path | str]]) -> list[str]:
     """Write files, each to its path, and return what went wrong, a line each."""
     return [trouble for output, path in files if (trouble := _trouble(report, output, path))]
 
 
-def _trouble(report: RunReport, output: Output, path: Path) -> str:
+def _trouble(report: RunReport, output: Output, path: Path | str) -> str:
     """Write one file, and return what went wrong; empty if nothing did."""
     try:
         output.write(report, path)
     except BiasError as error:
-        plain = f"{path} cannot be written: {error.strerror}" if isinstance(error, WriteError) else str(error)
-        return printable(f"{output.flag}: {plain}")
+        return printable(f"{output.flag}: {_plain(error, path)}")
     except OSError as error:
         return printable(f"{output.flag}: {path} cannot be written: {error.strerror or error}")
     return ""
+
+
+def _plain(error: BiasError, path: Path | str) -> str:
+    """Return an error without what :class:`WriteError` says of a file that was there."""
+    return f"{path} cannot be written: {error.strerror}" if isinstance(error, WriteError) else str(error)

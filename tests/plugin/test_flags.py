@@ -66,6 +66,7 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "null_repeats": ("50", 50),
     "json": ("report.json", Path("report.json")),
     "history": ("bias.db", Path("bias.db")),
+    "mlflow": ("bias", "bias"),
     "audit": ("evidence", Path("evidence")),
     "summary": ("s.md", Path("s.md")),
     "github": ("true", True),

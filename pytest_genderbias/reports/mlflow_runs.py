@@ -1,0 +1,206 @@
+"""Runs of ``--bias-mlflow``: what a run measured on each model, as one MLflow run a model."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import math
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_genderbias.errors import WriteError
+from pytest_genderbias.escaping import printable
+from pytest_genderbias.reports.run_report import RunReport
+from pytest_genderbias.text.printable import json_text
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Experiment
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_\-. /]")  #: what MLflow takes in the name of a metric on every system
+_LONGEST_NAME, _LONGEST_VALUE = 200, 4_000
+_BATCH = 900  #: metrics that are sent at once; MLflow takes 1,000
+_OUTCOMES = ("failed", "warned", "passed")
+
+
+@dataclass(frozen=True)
+class ModelRun:
+    """What is logged of one model, as plain data.
+
+    Attributes:
+        name: name of the model, and of its MLflow run.
+        metrics: figures by name: ``SUITE/STATISTIC`` with ``.low`` and ``.high``, how much worse than its baseline a gate found it
+            (``.worse``), and ``gates/failed``, ``gates/warned`` and ``gates/passed``.
+        params: what the figures depend on, by name.
+        tags: commit, versions and verdicts, by name.
+    """
+
+    name: str
+    metrics: dict[str, float]
+    params: dict[str, str]
+    tags: dict[str, str]
+
+
+def model_runs(report: RunReport) -> tuple[ModelRun, ...]:
+    """Return what is logged of each model that a run measured or judged, in the order of the measurements."""
+    named = [measurement.model for measurement in report.measurements]
+    named += [settled.judgement.model for settled in report.judgements]
+    return tuple(_model_run(report, model) for model in dict.fromkeys(named))
+
+
+def write_mlflow(report: RunReport, experiment: str) -> None:
+    """Log a run to an experiment of MLflow, which is made if it is not there: an MLflow run for each model, with the report as artifact.
+
+    The server is that of ``MLFLOW_TRACKING_URI``, as for everything that uses MLflow. Runs that are active stay as they are.
+
+    Args:
+        report: of the run.
+        experiment: name of the experiment.
+
+    Raises:
+        WriteError: the server does not take it. An MLflow run that was begun is then marked as failed.
+    """
+    from mlflow import MlflowClient
+
+    with _Refused(experiment):
+        client = MlflowClient()
+        known = client.get_experiment_by_name(experiment)
+        _refuse_deleted(known)
+        place = client.create_experiment(experiment) if known is None else known.experiment_id
+        for run in model_runs(report):
+            _log(client, place, run, report)
+
+
+def check_mlflow(experiment: str) -> None:
+    """Raise an error if the server of ``MLFLOW_TRACKING_URI`` cannot be asked for an experiment, or the experiment was deleted.
+
+    A store on this machine is not asked, since that would make one.
+
+    Raises:
+        WriteError: it cannot.
+    """
+    if not os.environ.get("MLFLOW_TRACKING_URI", "").startswith(("http:", "https:")):
+        return
+    from mlflow import MlflowClient
+
+    with _Refused(experiment):
+        _refuse_deleted(MlflowClient().get_experiment_by_name(experiment))
+
+
+def _refuse_deleted(known: Experiment | None) -> None:
+    if known is not None and known.lifecycle_stage != "active":
+        raise WriteError(
+            None, "the experiment was deleted; restore it, or name another", f"MLflow's experiment {known.name}"
+        )
+
+
+class _Refused:
+    """Turns errors of MLflow into one of ours, in one line."""
+
+    def __init__(self, experiment: str) -> None:
+        self._what = f"MLflow's experiment {printable(experiment)}"
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        from mlflow.exceptions import MlflowException
+
+        if isinstance(error, (MlflowException, OSError)) and not isinstance(error, WriteError):
+            message = " ".join(str(error).split())[:500]
+            raise WriteError(None, message, self._what) from None
+
+
+def _log(client: MlflowClient, experiment_id: str, run: ModelRun, report: RunReport) -> None:
+    from mlflow.entities import Metric, Param, RunTag
+
+    moment = _milliseconds(report.run.date)
+    started = client.create_run(
+        experiment_id, start_time=max(0, moment - int(1000 * report.run.seconds)), run_name=run.name
+    )
+    run_id, status = started.info.run_id, "FAILED"
+    try:
+        metrics = [Metric(name, value, moment, 0) for name, value in run.metrics.items()]
+        params = [Param(name, value) for name, value in run.params.items()]
+        tags = [RunTag(name, value) for name, value in run.tags.items()]
+        client.log_batch(run_id, metrics[:_BATCH], params, tags)
+        for start in range(_BATCH, len(metrics), _BATCH):
+            client.log_batch(run_id, metrics[start : start + _BATCH])
+        client.log_text(run_id, json_text(report.to_dict()) + "\n", "bias/report.json")
+        client.log_text(run_id, _verdicts(report, run.name), "bias/verdicts.txt")
+        status = "FINISHED"
+    finally:
+        client.set_terminated(run_id, status, moment)
+
+
+def _verdicts(report: RunReport, model: str) -> str:
+    texts = [settled.judgement.text for settled in report.judgements if settled.judgement.model == model]
+    return printable("\n\n".join(texts) or "nothing was gated", keep="\n") + "\n"
+
+
+def _model_run(report: RunReport, model: str) -> ModelRun:
+    judged = [settled for settled in report.judgements if settled.judgement.model == model]
+    counts = Counter(settled.outcome for settled in judged)
+    names = _Names()
+    metrics = {f"gates/{outcome}": float(counts[outcome]) for outcome in _OUTCOMES}
+    for name, value in _figures(report, model):
+        if value is not None and math.isfinite(value):
+            metrics[names.of(name)] = float(value)
+    spec = next((one.spec for one in report.run.models if one.name == model), "")
+    settings = {name: str(value) for name, value in report.run.settings.items() if value is not None}
+    fingerprints = {
+        str(one.signature["model"].get("fingerprint") or "") for one in report.measurements if one.model == model
+    }
+    params = {"spec": spec, **settings, "fingerprint": ", ".join(sorted(fingerprints))}
+    verdicts = {f"{settled.judgement.suite}.{settled.judgement.statistic}": settled.verdict for settled in judged}
+    tags = {
+        "mlflow.source.git.commit": report.run.commit, "pytest_genderbias.version": report.run.version,
+        "pytest_genderbias.date": report.run.date, "pytest_genderbias.verdicts": json.dumps(verdicts, sort_keys=True),
+    }  # fmt: skip
+    return ModelRun(printable(model)[:_LONGEST_NAME] or "model", metrics, _cut(params), _cut(tags))
+
+
+def _figures(report: RunReport, model: str) -> Iterator[tuple[str, float | None]]:
+    """Yield the names and values of all figures of a model."""
+    for measurement in report.measurements:
+        if measurement.model != model:
+            continue
+        for statistic, value in measurement.values.items():
+            name, around = f"{measurement.suite}/{statistic}", measurement.intervals[statistic]
+            yield name, value
+            if around is not None:
+                yield from ((f"{name}.low", around.low), (f"{name}.high", around.high))
+    for settled in report.judgements:
+        if settled.judgement.model == model:
+            yield f"{settled.judgement.suite}/{settled.judgement.statistic}.worse", settled.judgement.difference
+
+
+class _Names:
+    """Names that MLflow takes, each for one name of ours."""
+
+    def __init__(self) -> None:
+        self._ours: dict[str, str] = {}
+
+    def of(self, name: str) -> str:
+        """Return a name for a figure: the same, or one that ends in a digest of it if MLflow does not take it or another has it."""
+        safe = "/".join(part.strip(". ") or "_" for part in _NOT_IN_NAMES.sub("_", name).split("/"))
+        if len(safe) > _LONGEST_NAME or self._ours.setdefault(safe, name) != name:
+            safe = f"{safe[:_LONGEST_NAME]}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
+        return safe
+
+
+def _cut(texts: dict[str, str]) -> dict[str, str]:
+    return {name: printable(text)[:_LONGEST_VALUE] for name, text in texts.items() if text}
+
+
+def _milliseconds(date: str) -> int:
+    try:
+        return int(1000 * datetime.datetime.fromisoformat(date).timestamp())
+    except (ValueError, OverflowError, OSError):
+        return int(1000 * time.time())

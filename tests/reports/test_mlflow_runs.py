@@ -1,0 +1,102 @@
+"""What is logged to MLflow: names that it takes, and a run in a real store of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.hand_made import hand_made
+
+from pytest_genderbias.errors import WriteError
+from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.gates.limits import Limit, judge_limit
+from pytest_genderbias.reports.mlflow_runs import check_mlflow, model_runs, write_mlflow
+from pytest_genderbias.reports.run_report import ReportedModel, RunInfo, RunReport
+
+HOSTILE = '"><script>|\x1b[31m\u202e\n../..'
+
+
+def report(*suites: str, **about: object) -> RunReport:
+    measured = tuple(hand_made(0.1, suite=suite) for suite in suites or ("tiny",))
+    over = SettledJudgement(judge_limit(measured[0], Limit(at_most=0.3)), "failed")
+    info = RunInfo(
+        "2026-11-22T19:00:00+00:00", "0.1.0", models=(ReportedModel("m", "runs/m"),), commit="c0ffee",
+        settings={"seed": 0, "limit": None}, seconds=60.0,
+    )  # fmt: skip
+    return replace(RunReport(info, (*measured, hand_made(0.2, model="other")), (over,)), **about)
+
+
+def test_each_model_has_its_figures_verdicts_and_what_they_depend_on() -> None:
+    own, other = model_runs(report())
+    assert (own.name, other.name) == ("m", "other")
+    assert own.metrics == pytest.approx({
+        "gates/failed": 1, "gates/warned": 0, "gates/passed": 0, "tiny/share": 0.35, "tiny/share.low": 0.25, "tiny/share.high": 0.45,
+    })  # fmt: skip
+    assert own.params == {"spec": "runs/m", "seed": "0", "fingerprint": "f0.1"}
+    assert own.tags["mlflow.source.git.commit"] == "c0ffee"
+    assert json.loads(own.tags["pytest_genderbias.verdicts"]) == {"tiny.share": "over the limit"}
+    assert other.metrics["tiny/share"] == pytest.approx(0.45)
+    assert json.loads(other.tags["pytest_genderbias.verdicts"]) == {}
+
+
+def test_values_that_are_no_numbers_are_left_out() -> None:
+    none = replace(hand_made(), values={"share": None}, intervals={"share": None})
+    for measurement in (none, hand_made(float("nan")), hand_made(float("inf"))):
+        (run,) = model_runs(RunReport(RunInfo("", ""), (measurement,)))
+        assert set(run.metrics) == {"gates/failed", "gates/warned", "gates/passed"}
+
+
+def test_every_name_is_one_that_mlflow_takes_and_none_hides_another() -> None:
+    suites = ("a b", "a?b", "a|b", "x" * 300, "x" * 301, HOSTILE, "\ud800", "é", "è", "/", "..")
+    (run, _) = model_runs(report(*suites))
+    assert len(run.metrics) == 3 + 3 * len(suites)
+    for name in run.metrics:
+        assert re.fullmatch(r"[A-Za-z0-9_\-. /]{1,250}", name), name
+        assert not {"", ".", ".."} & set(name.split("/")), name
+
+
+def test_hostile_and_long_texts_are_escaped_and_cut() -> None:
+    measurement = hand_made(model=HOSTILE + "\ud800" + "x" * 100_000)
+    (run,) = model_runs(RunReport(RunInfo("", HOSTILE), (measurement,)))
+    for text in (run.name, *run.params.values(), *run.tags.values()):
+        assert text.isprintable()
+        assert len(text) <= 4_000
+
+
+@pytest.mark.slow
+def test_a_real_store_has_the_run_of_each_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mlflow = pytest.importorskip("mlflow", reason="the store is MLflow's")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    many = report(*(f"suite-{i}" for i in range(400)))
+    write_mlflow(many, "bias")
+    write_mlflow(report(HOSTILE), "bias")
+    client = mlflow.MlflowClient()
+    experiment = client.get_experiment_by_name("bias")
+    runs = client.search_runs([experiment.experiment_id], order_by=["attributes.start_time", "attributes.run_name"])
+    assert sorted(run.info.run_name for run in runs) == ["m", "m", "other", "other"]
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    assert mlflow.active_run() is None
+    largest = max(runs, key=lambda run: len(run.data.metrics))
+    assert len(largest.data.metrics) == 3 + 3 * 400, "more than MLflow takes at once"
+    assert largest.data.metrics["suite-7/share"] == pytest.approx(0.35)
+    assert largest.data.params["spec"] == "runs/m"
+    assert largest.info.end_time - largest.info.start_time == 60_000
+    stored = mlflow.artifacts.load_text(f"{largest.info.artifact_uri}/bias/report.json")
+    assert RunReport.from_dict(json.loads(stored)).to_dict() == many.to_dict()
+    assert "over the limit" in mlflow.artifacts.load_text(f"{largest.info.artifact_uri}/bias/verdicts.txt")
+    client.delete_experiment(experiment.experiment_id)
+    with pytest.raises(WriteError, match="the experiment was deleted"):
+        write_mlflow(report(), "bias")
+
+
+def test_a_store_on_this_machine_is_not_made_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for place in ("", f"sqlite:///{tmp_path}/mlflow.db", str(tmp_path / "mlruns")):
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", place)
+        check_mlflow("bias")
+    assert list(tmp_path.iterdir()) == []
