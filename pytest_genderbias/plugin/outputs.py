@@ -75,7 +75,7 @@ def _named(function: str) -> Callable[..., None]:
 OUTPUTS = (
     Output("json", "json_report:write_json"),
     Output("history", "history:write_history"),
-    Output("audit", "audit:write_audit"),
+    Output("audit", "audit:write_audit", needs=("jinja2", "matplotlib"), extra="report"),
     Output("mlflow", "mlflow_runs:write_mlflow", needs=("mlflow",), extra="mlflow", check="mlflow_runs:check_mlflow"),
     Output("summary", "markdown:write_summary"),
     Output("records", "records:write_records"),
