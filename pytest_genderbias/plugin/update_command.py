@@ -10,14 +10,16 @@ from itertools import pairwise
 import pytest
 
 from pytest_genderbias.plugin.items.base import PACKAGED, BiasItem
+from pytest_genderbias.plugin.outputs import OUTPUTS
 from pytest_genderbias.plugin.workers import user_arguments
 
 
 def update_command(item: pytest.Item) -> str:
-    """Return the command, without a reason."""
+    """Return the command, without a reason, and without the files that the run writes beside it."""
     config = item.config
     arguments = [str(argument) for argument in user_arguments(config)]
-    with_value, without_value = ["--bias-reason"], {"--bias-update", "--bias-update-new"}
+    with_value = ["--bias-reason", *(output.flag for output in OUTPUTS)]
+    without_value = {"--bias-update", "--bias-update-new", "--bias-github"}
     if not _is_packaged(item):  # this test alone, without the suites of flags
         with_value += ["--bias-suite", "--bias-no-worse-than"]
         without_value.update(config.option.file_or_dir or ())

@@ -16,7 +16,7 @@ from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 from pytest_genderbias.reports.verdict import decisive_lines
 from pytest_genderbias.text.printable import json_text
 
-SPEC_VERSION = "0.0.0"  #: of the format: the only one that has been published
+SPEC_VERSION = "0.1.0"  #: of the format, which is not at 1.0 yet
 STATUSES = ("passed", "failed", "skipped", "pending", "other")
 _TOOL = "pytest-genderbias"
 _LONGEST = 4_000  #: characters of a message

@@ -17,7 +17,7 @@ from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.run_report import RunReport
-from pytest_genderbias.text.located_yaml import LocatedMap, parse_map
+from pytest_genderbias.text.located_yaml import LocatedMap, parse_map, plain
 from pytest_genderbias.text.plain_files import read_whole
 
 if TYPE_CHECKING:
@@ -181,10 +181,10 @@ class Card:
             DataFileError: the metadata are written so that nothing can be replaced without a change of anything else.
         """
         content = self._content()
-        index = _merged(yaml.safe_load(self.metadata).get(_KEY) if content.get(_KEY) else None, ours)
+        known = plain(content)
+        index = _merged(known.get(_KEY), ours)
         metadata = self._replaced(content, index)
-        expected = {**(yaml.safe_load(self.metadata) or {}), _KEY: index}
-        if yaml.safe_load(metadata) != expected:
+        if plain(self._parsed(metadata)) != {**known, _KEY: index}:
             raise DataFileError(
                 f"{self.path}: its metadata cannot be changed line by line; write a key a line, {_KEY} among them"
             )
@@ -200,7 +200,7 @@ class Card:
 
     def _content(self) -> LocatedMap:
         """Return the metadata, whose results are a list of mappings as the Hub has them."""
-        content = parse_map(self.metadata, self.path) if self.metadata.strip() else LocatedMap(self.path, 1)
+        content = self._parsed(self.metadata)
         index = content.get(_KEY)
         line = content.lines.get(_KEY, 1) + len(_BREAK.findall(self.before))
         if index is not None and not (isinstance(index, list) and all(map(_is_entry, index))):
@@ -208,6 +208,9 @@ class Card:
                 f"{self.path}:{line}: {_KEY}: expected a list of models, each a mapping with a list of results; mend or remove it"
             )
         return content
+
+    def _parsed(self, metadata: str) -> LocatedMap:
+        return parse_map(metadata, self.path) if metadata.strip() else LocatedMap(self.path, 1)
 
     def _replaced(self, content: LocatedMap, index: Results) -> str:
         """Return the metadata with another list of results; all other lines are as they were."""

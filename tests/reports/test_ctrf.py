@@ -23,7 +23,7 @@ def written(report: Any, path: Path) -> dict[str, Any]:
     assert {c for c in set(text) if not c.isprintable()} <= {"\n"}
     content: dict[str, Any] = json.loads(text)
     assert set(content) == {"reportFormat", "specVersion", "generatedBy", "timestamp", "results"}
-    assert (content["reportFormat"], content["specVersion"]) == ("CTRF", "0.0.0")
+    assert (content["reportFormat"], content["specVersion"]) == ("CTRF", "0.1.0")
     results = content["results"]
     assert set(results) == {"tool", "summary", "tests", "environment"}
     assert set(results["summary"]) == SUMMARY

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import yaml
 from support.mutations import CSV, JSON, JSONL, TSV, YAML, Syntax
+from support.run_reports import run_report
 
 from pytest_genderbias import load_model, load_suite, load_wordlist, measure
 from pytest_genderbias.datasets import (
@@ -45,6 +46,8 @@ from pytest_genderbias.mitigation.harness.file import read_mitigations
 from pytest_genderbias.models.predictions import read_predictions
 from pytest_genderbias.models.vectors import read_vectors
 from pytest_genderbias.plugin.cache import describe
+from pytest_genderbias.reports.model_card import Card
+from pytest_genderbias.reports.run_report import read_report
 from pytest_genderbias.scoring.store import ScoreStore
 from pytest_genderbias.suites.families.shared.paraphrases import TemplateSets
 from pytest_genderbias.suites.family import Context
@@ -498,6 +501,39 @@ def _columns(pairs: similarity.SimilarityPairs) -> object:
     return pairs.sentences1, pairs.sentences2, pairs.scores.tolist()
 
 
+#: A model card with results of others and of ours.
+_CARD = b"""---
+license: mit
+model-index:
+- name: m
+  results:
+  - task: {type: nli}
+    metrics: [{type: accuracy, value: 0.9}]
+  - task: {type: other}
+    source: {name: pytest-genderbias 0.0.1}
+# of the Hub
+tags: [nli]
+---
+# A model
+"""
+_RESULTS: list[dict[str, object]] = [
+    {"name": "n", "results": [{"source": {"name": "pytest-genderbias 0.1.0"}, "metrics": [0.5]}]}
+]
+
+
+def _card_meaning(path: Path) -> object:
+    """Return the name of the model, and the lines of the card with other results of ours. To write it twice changes nothing."""
+    card = Card.read(path)
+    text = card.with_results(_RESULTS)
+    path.write_bytes(text.encode())
+    assert Card.read(path).with_results(_RESULTS) == text
+    return card.name, text.split()
+
+
+def _report_meaning(path: Path) -> object:
+    return read_report(path).to_dict()
+
+
 @cache
 def formats(folder: Path) -> dict[str, Format]:
     """Return all formats by name. Baselines are made in a folder."""
@@ -526,6 +562,8 @@ def formats(folder: Path) -> dict[str, Format]:
         Format("vectors-npy", (("a.npy", _npy(_MATRIX)),), _vectors_meaning, beside=vocabulary),
         Format("vectors-safetensors", (("a.safetensors", _safetensors()),), _vectors_meaning, beside=vocabulary),
         Format("measurement", (("m.json", json.dumps(_measurement().to_dict()).encode()),), _measurement_meaning, JSON, styles=(_bom, _spaces)),
+        Format("report", (("r.json", json.dumps(run_report().to_dict()).encode()),), _report_meaning, JSON, styles=(_bom, _spaces)),
+        Format("model-card", (("README.md", _CARD),), _card_meaning, styles=_WITH_BOM),
         Format("baseline", (("t.py.json", book),), _book_meaning, JSON, {items_name: items}, (_empty_line, _spaces)),
         Format("baseline-items", ((items_name, items),), _items_meaning, beside={"t.py.json": book}, sealed=True),
         Format("scores", (("0000000000-0000000006.npy", _score_file()),), _scores_meaning, beside={"about.json": about}, sealed=True),
@@ -542,7 +580,7 @@ NAMES = (
     "suite", "word-list", "gates", "mitigations", "snli", "stsb", "winobias", "winogender", "winogender-templates", "gap", "biographies",
     "hub-biographies", "crows-pairs", "bec-pro", "stereoset", "own-pairs", "conll", "coreference-output", "corpus", "corpus-documents",
     "gzip", "predictions-csv", "predictions-tsv", "predictions-jsonl", "predictions-parquet", "vectors-text", "vectors-npz", "vectors-npy",
-    "vectors-safetensors", "measurement", "baseline", "baseline-items", "scores", "cache-description", "checkpoint-json", "checkpoint-weights",
+    "vectors-safetensors", "measurement", "report", "model-card", "baseline", "baseline-items", "scores", "cache-description", "checkpoint-json", "checkpoint-weights",
 )  # fmt: skip
 #: Files of each format: a small number, or as many as ``FUZZ_FILES`` says.
 EXAMPLES = int(os.environ.get("FUZZ_FILES", "12"))
