@@ -40,7 +40,7 @@ def flags() -> str:
 
 
 def _named(flag: Flag) -> str:
-    text = f"`{flag.name}{f' {flag.metavar}' if flag.metavar else ''}`".replace("|", "\\|")
+    text = f"`{flag.name}`" + (f" `{flag.metavar}`".replace("|", "\\|") if flag.metavar else "")
     return text + (f"<br>`{flag.ini_key}`" if flag.has_ini else "")
 
 
@@ -196,6 +196,7 @@ def report_keys() -> str:
 
 GENERATED: dict[str, Callable[[], str]] = {
     "flags": flags,
+    "a picture": lambda: _picture("sts-occupation"),
     "errors": exceptions,
     "suites": suite_table,
     "options of families": family_options,

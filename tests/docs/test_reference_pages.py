@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +13,7 @@ import pytest
 from pytest_genderbias import load_suite, suite_names
 from pytest_genderbias.gates import gate_file
 from pytest_genderbias.plugin.options import FLAGS
+from pytest_genderbias.reports.picture import Picture
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,7 +24,17 @@ def pages() -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    module.PICTURES = module.PICTURES / "none"  # mkdocs draws them
     return module
+
+
+def test_every_packaged_suite_has_a_picture_with_its_finding() -> None:
+    folder = ROOT / "docs" / "reference" / "suites" / "pictures"
+    assert {path.stem for path in folder.glob("*.json")} == set(suite_names())
+    for path in folder.glob("*.json"):
+        picture = Picture.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        assert picture.suite == path.stem
+        assert picture.alt
 
 
 def test_every_flag_has_a_row_of_two_cells(pages: ModuleType) -> None:
