@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from html import escape
+from itertools import groupby
 
-from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.gates.verdicts import FAILED
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.reports.traces import Trace, TracePoint
@@ -17,11 +19,29 @@ _LINE, _FAILED, _MUTED = "var(--figure-first, #0064a6)", "var(--figure-second, #
 
 
 def trace_of(report: RunReport, settled: SettledJudgement) -> Trace | None:
-    """Return the trace of the statistic that a judgement is about; ``None`` without a history."""
+    """Return the trace of the statistic that a judgement is about; ``None`` without a history.
+
+    Of a run that scored several samples of the suite it has the point of the sample that was judged.
+    """
     judgement = settled.judgement
     about = (judgement.model, judgement.suite, judgement.statistic)
     traces = [trace for trace in report.history if (trace.model, trace.suite, trace.statistic) == about]
-    return max(traces, key=lambda trace: trace.last.value == judgement.value, default=None)
+    return max(
+        (_of_sample(trace, judgement) for trace in traces),
+        key=lambda trace: trace.last.value == judgement.value,
+        default=None,
+    )
+
+
+def _of_sample(trace: Trace, judgement: Judgement) -> Trace:
+    """Return a trace with the points, of each run, that can be compared with the one that was judged; or else with its last point."""
+    runs = [list(points) for _, points in groupby(trace.points, key=lambda point: point.date)]
+    judged = [point for point in runs[-1] if (point.value, point.n) == (judgement.value, judgement.n)]
+    if not judged:
+        return trace
+    alike = judged[-1].comparable
+    points = (point for run in runs for point in [one for one in run if one.comparable == alike] or run[-1:])
+    return replace(trace, points=tuple(points))
 
 
 def sparklines(report: RunReport) -> dict[int, str]:

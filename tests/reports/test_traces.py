@@ -13,7 +13,7 @@ from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.reports.history_table import HEADERS, make_history_table, shown_traces
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
-from pytest_genderbias.reports.sparklines import in_words, sparkline, sparklines
+from pytest_genderbias.reports.sparklines import in_words, sparkline, sparklines, trace_of
 from pytest_genderbias.reports.traces import Trace, TracePoint
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -119,6 +119,25 @@ def test_gates_that_were_judged_before_have_a_picture() -> None:
     )
     assert list(sparklines(report)) == [2]
     assert "2 runs since 2026-01-01: share 0.25, now 0.3, 0.05 worse" in sparklines(report)[2]
+
+
+def test_of_several_samples_in_a_run_the_judged_one_is_drawn() -> None:
+    judgement = judge_limit(hand_made(0.05), Limit(at_most=0.2))
+    months = ("2026-01-01", "2026-02-01", "2026-03-01")
+    samples = [
+        TracePoint(month, "", "", sample, value, n=n)
+        for month in months
+        for sample, value, n in (("small", 0.9, 3), ("all", judgement.value, judgement.n), ("medium", 0.6, 6))
+    ]
+    of = replace(trace(0.1), points=tuple(samples))
+    report = RunReport(RunInfo("", ""), judgements=(SettledJudgement(judgement, "failed"),), history=(of,))
+    found = trace_of(report, report.judgements[0])
+    assert found is not None
+    assert [point.comparable for point in found.points] == ["all"] * 3
+    changed = replace(of, points=(TracePoint("2025-12-01", "", "", "before", 0.5), *of.points))
+    found = trace_of(replace(report, history=(changed,)), report.judgements[0])
+    assert found is not None
+    assert [point.comparable for point in found.points] == ["before", "all", "all", "all"]
 
 
 def test_a_trace_without_points_is_refused() -> None:
