@@ -63,3 +63,10 @@ def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
         return reference_pages.GENERATED[match[1]]()
 
     return _LINK.sub(shown, re.sub(r"<!-- generated: (.+?) -->", made, markdown))
+
+
+def on_post_page(output: str, **_: object) -> str:
+    """Name the theme's search dialog, which readers of screens would otherwise meet without a name."""
+    return output.replace(
+        'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
+    )
