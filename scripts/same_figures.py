@@ -56,7 +56,20 @@ MAIN = ("values", "intervals", "whole_suite", "bounds", "null", "n", "n_total", 
 RENAMED = {"whole_suite": "bounds", "place": "p_value"}
 #: Keys whose values are texts for readers, or differ between any two runs.
 TEXTS = frozenset(
-    {"reasons", "notes", "meaning", "method", "over", "what", "text", "bound", "settled_by", "accept", "lines"}
+    {
+        "reasons",
+        "notes",
+        "meaning",
+        "method",
+        "over",
+        "what",
+        "text",
+        "bound",
+        "settled_by",
+        "accept",
+        "lines",
+        "examples",
+    }
 )
 IGNORED = frozenset({"versions", "spec", "created", "seconds", "date", "command", "version", "schema", "main"})
 

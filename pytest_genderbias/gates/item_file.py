@@ -1,6 +1,6 @@
 """What a baseline stores of the units of a suite: the bytes of an item file, without pickle and at most 512 KiB.
 
-A file has the sums of the units for every statistic, the ids of examples and the values of restarts. Where the sums are too large and
+A file has the sums of the units for every statistic, the ids of examples, the values of restarts, and a sentence of each item. Where the sums are too large and
 the raw item statistics are not, it has these instead, as files of earlier versions do.
 """
 
@@ -25,6 +25,7 @@ from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic, holds_sums
 from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.suites.examples import Examples
 
 MOST_ITEM_BYTES = 512 * 1024
 #: What sums, parameters of combiners and raw items of another form raise in the arithmetic of a statistic.
@@ -52,6 +53,11 @@ class StoredItems:
     items: Mapping[str, NDArray[np.generic]]
     sums: SumsByStatistic
 
+    @property
+    def examples(self) -> Examples:
+        """A sentence of each item, with what the model gave for it; none in files of earlier versions."""
+        return Examples.from_arrays(self.items)
+
     def item_sums(self, statistic: str) -> ItemSums:
         """Return the sums of each unit that give a statistic.
 
@@ -64,7 +70,9 @@ class StoredItems:
 def pack_measured(measurement: Measurement) -> bytes | None:
     """Return the bytes of an item file: sums, or raw item statistics where only these fit; ``None`` if nothing fits."""
     raw = {name: array for name, array in measurement.items.items() if _is_stored_raw(name)}
-    return pack_items({**raw, **measurement.sums.to_arrays()}) or pack_items(measurement.items)
+    sums = {**raw, **measurement.sums.to_arrays()}
+    examples = measurement.examples.to_arrays()
+    return (pack_items({**sums, **examples}) if examples else None) or pack_items(sums) or pack_items(measurement.items)
 
 
 def pack_items(items: Arrays) -> bytes | None:

@@ -228,7 +228,11 @@ def worst_items(measurement: Measurement, statistic: str) -> tuple[Paragraph, ..
     if not worst:
         return ()
     shown = ", ".join(f"{shortened(str(sums.labels[place]), 60)} {own[place]:.4g}" for place in worst)
-    return (Paragraph("worst", f"{shown}, of {len(own):,} {sums.over}"),)
+    found_worst = Paragraph("worst", f"{shown}, of {len(own):,} {sums.over}")
+    if (example := measurement.examples.of(str(sums.labels[worst[0]]))) is None:
+        return (found_worst,)
+    figures = ", ".join(f"{name} {value:.3g}" for name, value in example.figures.items())
+    return found_worst, Paragraph("example", shortened(f"{example.text} {figures}"))
 
 
 def _without_bounds(measurement: Measurement, name: str, bound: str, generalise: bool) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -32,6 +32,7 @@ from pytest_genderbias.statistics.inference.paired import (
 from pytest_genderbias.statistics.inference.tails import kish_number, skewness
 from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.suites.examples import Examples
 
 #: A worsening of the same weights up to this size comes from rounding: other batches move one case in a thousand over a threshold.
 SAME_MODEL_NOISE = 1e-3
@@ -45,6 +46,10 @@ class ItemSource(Protocol):
     @property
     def items(self) -> Arrays:
         """Raw arrays. Those of a measurement over restarts have the values of each restart."""
+
+    @property
+    def examples(self) -> Examples:
+        """A sentence of each unit, with what the model gave for it."""
 
     def item_sums(self, statistic: str) -> ItemSums:
         """Return the sums of each unit that give a statistic.
@@ -104,14 +109,7 @@ def find_regression(
     side = {"higher": "+", "lower": "-", "away": "±"}[measurement.statistics[statistic].direction]
     bound = f"{reference.name} {format_number(reference.value)} {side} {tolerance:g}"
     if reference.worsening is None:
-        now = new is None or not math.isfinite(new)
-        lacking = new if now else reference.value
-        text = f"{statistic} has no value {'now' if now else f'in the {reference.name}'}"
-        if lacking is not None:
-            text += f": it is {lacking}, and only finite numbers decide"
-        elif not now and reference.accept:
-            text += ", which is of an earlier version or had none; run with --bias-update to store what is measured now"
-        return Finding(NO_VALUE, bound, text)
+        return Finding(NO_VALUE, bound, _without_value(statistic, new, reference))
     allowed = f"{tolerance:.4g}" + (f" ({written})" if written else "")
     moved = _change_in_words(statistic, new, reference, allowed)
     units = _Units.of(measurement, reference.items, statistic)
@@ -122,16 +120,13 @@ def find_regression(
         measurement, statistic, units.then, units.now, partial(_of_other, measurement, reference)
     ):
         return Finding(NOT_COMPARABLE, bound, f"{moved}; {by_chance}")
-    account = Account(
-        scored_as=f", those of {reference.in_words}", advice=_what_to_do(reference), command=_accepting(reference)
-    )
     try:
         difference = _difference_from(reference, measurement, statistic, tolerance, units)
     except UndefinedError as error:
         finding = _compare_values(measurement, statistic, tolerance, reference, str(error))
-        why = Paragraph("judged", f"by its values alone: {shortened(str(error))}")
-        account = replace(account, headline=_headline(statistic, new, reference, None, allowed), remarks=(why,))
-        return replace(finding, bound=bound, text=moved + finding.text, account=_undecided(account, finding))
+        why = (Paragraph("judged", f"by its values alone: {shortened(str(error))}"),)
+        account = _account(reference, finding, _headline(statistic, new, reference, None, allowed), why)
+        return replace(finding, bound=bound, text=moved + finding.text, account=account)
     tests = reference.correction.tests
     verdict = verdict_on(difference, tolerance, tests)
     restarts = RestartPair.of(measurement, statistic, reference.items, reference.value)
@@ -144,15 +139,27 @@ def find_regression(
     if verdict == INCONCLUSIVE and is_rounding(measurement, reference, difference.value):
         verdict, lines = PASS, [*lines, "  the same model, by its fingerprint: so small a difference is rounding"]
     settled = _settled_by(difference, tolerance, reference, restarts) if verdict == INCONCLUSIVE else ""
-    account = replace(
-        account, headline=_headline(statistic, new, reference, difference, allowed), movement=movement,
-        remarks=() if restarts is None else (Paragraph("restarts", restarts.in_brief(reference.name)),),
-    )  # fmt: skip
+    shown = _example(measurement, reference, names[:_MOVED_MOST])
+    if restarts is not None:
+        shown = (Paragraph("restarts", restarts.in_brief(reference.name)),)
     finding = Finding(
         verdict, bound, moved + _advice(verdict, reference), difference.low, difference.high, difference.over, settled, difference.p,
         tests, difference.value, lines, moved=tuple(names) if verdict in (REGRESSED, INCONCLUSIVE) else (),
     )  # fmt: skip
-    return replace(finding, account=_undecided(account, finding))
+    headline = _headline(statistic, new, reference, difference, allowed)
+    return replace(finding, account=_account(reference, finding, headline, shown, movement))
+
+
+def _without_value(statistic: str, new: float | None, reference: Reference) -> str:
+    """Return in words which side has no value."""
+    now = new is None or not math.isfinite(new)
+    lacking = new if now else reference.value
+    text = f"{statistic} has no value {'now' if now else f'in the {reference.name}'}"
+    if lacking is not None:
+        return f"{text}: it is {lacking}, and only finite numbers decide"
+    if now or not reference.accept:
+        return text
+    return f"{text}, which is of an earlier version or had none; run with --bias-update to store what is measured now"
 
 
 def _headline(
@@ -169,24 +176,38 @@ def _headline(
     return f"{statistic} {' -> '.join(apart(reference.value, new))}: {change}, allowed {allowed}{reference.changed}"
 
 
-def _what_to_do(reference: Reference) -> str:
-    return (
-        "mend the model, or accept what is measured now:"
-        if reference.accept
-        else "mend the model, or allow more (tolerance)"
-    )
+def _example(measurement: Measurement, reference: Reference, names: Sequence[str]) -> tuple[Paragraph, ...]:
+    """Return a sentence then and now, of the item among some whose sentence moved most; nothing where none was stored."""
+    then = Examples() if reference.items is None else reference.items.examples
+    pairs = [
+        (before, after)
+        for name in names
+        if (before := then.of(name)) and (after := measurement.examples.of(name)) and before.text == after.text
+        and before.figures.keys() == after.figures.keys()
+    ]  # fmt: skip
+    if not pairs:
+        return ()
+    moves = [sum(abs(after.figures[name] - before.figures[name]) for name in after.figures) for before, after in pairs]
+    before, after = pairs[int(np.argmax(moves))]
+    figures = ", ".join(f"{name} {before.figures[name]:.3g} -> {after.figures[name]:.3g}" for name in after.figures)
+    return (Paragraph("example", shortened(f"{after.text} {figures}")),)
 
 
-def _accepting(reference: Reference) -> str:
-    return f'{reference.accept} --bias-reason="why"' if reference.accept else ""
-
-
-def _undecided(account: Account, finding: Finding) -> Account:
-    """Return what an undecided comparison shows: what would settle it, before what would accept it."""
-    if finding.verdict != INCONCLUSIVE or not finding.settled_by:
-        return account
-    accept = "; or accept it:" if account.command else ""
-    return replace(account, advice=f"to decide: {finding.settled_by}{accept}")
+def _account(
+    reference: Reference,
+    finding: Finding,
+    headline: str,
+    remarks: tuple[Paragraph, ...],
+    movement: Movement | None = None,
+) -> Account:
+    """Return what a failing test shows of a comparison: of an undecided one what would settle it, before what would accept it."""
+    scored_as, command = f", those of {reference.in_words}", ""
+    advice = "mend the model, or allow more (tolerance)"
+    if reference.accept:
+        advice, command = "mend the model, or accept what is measured now:", f'{reference.accept} --bias-reason="why"'
+    if finding.verdict == INCONCLUSIVE and finding.settled_by:
+        advice = f"to decide: {finding.settled_by}" + ("; or accept it:" if command else "")
+    return Account(headline, movement, scored_as, remarks, advice, command)
 
 
 def _change_in_words(statistic: str, new: float | None, reference: Reference, tolerance: str) -> str:

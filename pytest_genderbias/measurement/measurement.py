@@ -15,6 +15,8 @@ from pytest_genderbias.measurement.plain_data import (
     as_plain,
     from_plain,
     pack_arrays,
+    read_dataclass,
+    read_mapping,
     read_schema,
     read_value,
     same_arrays,
@@ -24,6 +26,7 @@ from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.suites.examples import Example, Examples
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.summary import Record
 from pytest_genderbias.text.printable import brief
@@ -34,6 +37,7 @@ ALL_CASES = f"{SUITE_CASES}, all of them"  #: what bounds are over where every c
 
 SCHEMA = 1  #: of :meth:`Measurement.to_dict`
 _WHERE = "measurement"
+_EXAMPLES = "examples"  #: a key that is only there where there are some
 _DIRECTIONS = ("higher", "lower", "away")
 _PLAIN_FIELDS = (
     "suite", "model", "values", "intervals", "bounds", "reasons", "null", "statistics", "n", "n_total", "signature", "notes",
@@ -65,6 +69,7 @@ class Measurement(Displayed):
         notes: remarks for the reader.
         null: null control by statistic, if it was requested and the suite has one.
         sums: by statistic, the sums of each unit from which it is computed, or the reason why there are none.
+        examples: a sentence of each item, with what the model gave for it, for families of templates.
     """
 
     suite: str
@@ -82,6 +87,7 @@ class Measurement(Displayed):
     notes: tuple[str, ...] = ()
     null: Mapping[str, Null] = field(default_factory=dict)
     sums: SumsByStatistic = field(default_factory=lambda: SumsByStatistic({}), repr=False)
+    examples: Examples = field(default_factory=Examples, repr=False)
 
     @property
     def stopped(self) -> bool:
@@ -165,7 +171,8 @@ class Measurement(Displayed):
         content = self._plain(list(self.records) if records is None else self.worst(records), finite=not arrays)
         if not arrays:
             return content
-        return {**content, "arrays": pack_arrays(self.items), "sums": pack_arrays(self.sums.to_arrays())}
+        packed = {"arrays": pack_arrays(self.items), "sums": pack_arrays(self.sums.to_arrays())}
+        return {**content, **packed, **({_EXAMPLES: as_plain(self.examples.by_item)} if self.examples.by_item else {})}
 
     def _plain(self, records: list[Record], finite: bool = False) -> dict[str, object]:
         fields = {name: as_plain(getattr(self, name), finite) for name in _PLAIN_FIELDS}
@@ -181,6 +188,7 @@ class Measurement(Displayed):
             DataFileError: a key is missing, unknown or of another type, the schema is another, or parts do not belong to each other.
         """
         content = read_schema(data, SCHEMA, _WHERE)
+        examples = from_plain(content.pop(_EXAMPLES, {}), f"{_WHERE}.{_EXAMPLES}")
         known = ("main", *_PLAIN_FIELDS, "records", "arrays", "sums")
         if not {"arrays", "sums"} & content.keys():
             content |= {"arrays": pack_arrays({}), "sums": pack_arrays(SumsByStatistic({}).to_arrays())}
@@ -203,7 +211,12 @@ class Measurement(Displayed):
                 raise DataFileError(f"{_WHERE}.{key}: expected a text, got {brief(packed)}")
         _check_agreement(read)
         by_statistic = _read_sums(unpack_arrays(str(sums), f"{_WHERE}.sums"))
-        return cls(**read, items=unpack_arrays(str(arrays), f"{_WHERE}.arrays"), sums=by_statistic)
+        return cls(
+            **read,
+            items=unpack_arrays(str(arrays), f"{_WHERE}.arrays"),
+            sums=by_statistic,
+            examples=_read_examples(examples),
+        )
 
     def __eq__(self, other: object) -> bool:
         """Compare all plain values, and arrays bit for bit. A tuple equals a list, and NaN equals NaN. A number is refused."""
@@ -254,6 +267,13 @@ def _read_sums(arrays: Arrays) -> SumsByStatistic:
         return SumsByStatistic.from_arrays(arrays)
     except ValueError as error:
         raise DataFileError(f"{_WHERE}.sums: {error}") from None
+
+
+def _read_examples(data: object) -> Examples:
+    where = f"{_WHERE}.{_EXAMPLES}"
+    return Examples(
+        {item: read_dataclass(Example, row, f"{where}.{item}") for item, row in read_mapping(data, where).items()}
+    )
 
 
 @cache

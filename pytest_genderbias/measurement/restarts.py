@@ -18,6 +18,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.inference.packed_sums import Entry, SumsByStatistic
 from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.suites.examples import Examples
 from pytest_genderbias.suites.summary import Record
 
 #: Prefix of the arrays that hold the values of a statistic by restart; of the sums of a restart, ``restart.2.NAME`` of the third.
@@ -96,7 +97,7 @@ def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int], 
     return replace(
         first, values=values, intervals=intervals, bounds=dict.fromkeys(values), reasons=reasons, items=items,
         sums=_sums_by_restart(measurements),
-        records=[*records, *first.records], signature=_signature(measurements, spec),
+        records=[*records, *first.records], signature=_signature(measurements, spec), examples=Examples(),
         notes=(f"mean over {len(seeds)} restarts, seeds {', '.join(map(str, seeds))}", *first.notes), null={},
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.suites.examples import Examples
 
 Record = dict[str, Any]  #: a row of a table of the suite's own
 
@@ -30,6 +31,7 @@ class Summary:
         data: digests of data that the cases of the questions do not contain (the persons in a file of predictions). Measurements
             of other data are never compared.
         unstored: arrays from which sums over units are made, but which are not among the items.
+        examples: a sentence of each item, with what the model gave for it.
     """
 
     values: dict[str, float | None]
@@ -41,6 +43,7 @@ class Summary:
     count: int | None = None
     data: Mapping[str, str] = field(default_factory=dict)
     unstored: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+    examples: Examples = field(default_factory=Examples)
 
 
 class SummaryBuilder:
@@ -95,6 +98,7 @@ class SummaryBuilder:
         notes: Sequence[str] = (),
         data: Mapping[str, str] | None = None,
         unstored: Mapping[str, NDArray[np.generic]] | None = None,
+        examples: Examples | None = None,
     ) -> Summary:
         """Return the summary."""
         return Summary(
@@ -106,4 +110,5 @@ class SummaryBuilder:
             list(notes),
             data=data or {},
             unstored=unstored or {},
+            examples=examples or Examples(),
         )

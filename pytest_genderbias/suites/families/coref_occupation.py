@@ -16,6 +16,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.score_bias import score_bias
 from pytest_genderbias.suites.about import SuiteAbout
 from pytest_genderbias.suites.cases import Answer, Question, Spans, TextCases
+from pytest_genderbias.suites.examples import examples_of, text_of_pair
 from pytest_genderbias.suites.families.shared.coreference_verdicts import (
     NEEDS,
     OPTIONS,
@@ -136,7 +137,16 @@ class CorefOccupation(Family[CorefOccupationBody, CorefOccupationOptions]):
             "template": np.asarray([text for text, _ in templates]),
             "template_difference": scores[:, :, 0] - scores[:, :, 1],
         }
-        return bias_figures(bias).summary(records, items, notes, unstored=by_template)
+        examples = examples_of(
+            labels,
+            np.arange(len(labels)),
+            answer.units,
+            lambda unit: text_of_pair(
+                [text for (text,) in answer.cases.sentences(answer.cases.cases_of(np.array([unit]))[:2])], "|"
+            ),
+            {f"score ({group})": scores[:, 0, k] for k, group in enumerate(body.groups)},
+        )
+        return bias_figures(bias).summary(records, items, notes, unstored=by_template, examples=examples)
 
     def shuffle(
         self,

@@ -15,6 +15,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.score_bias import score_bias
 from pytest_genderbias.suites.about import SuiteAbout
 from pytest_genderbias.suites.cases import Answer, Question
+from pytest_genderbias.suites.examples import examples_of, text_of_pair
 from pytest_genderbias.suites.families.shared.literature import OTHER_TEMPLATES, RULERS, UPSTREAM
 from pytest_genderbias.suites.families.shared.occupations import (
     bias_figures,
@@ -155,6 +156,15 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
         return bias_figures(bias).summary(
             bias_records(labels, bias, means, body.groups),
             {"occupation": np.asarray(labels), "bias": bias, "by_prefix": by_prefix.astype(np.float32)},
+            examples=examples_of(
+                labels,
+                np.arange(len(labels)),
+                scores.units,
+                lambda unit: text_of_pair(
+                    [text for (text,) in space.sentences(space.cases_of(np.array([unit]))[:2])], "|"
+                ),
+                {f"ln P ({group})": by_prefix[:, 0, k] for k, group in enumerate(body.groups)},
+            ),
             unstored={
                 "template": np.asarray([prefix[body.groups[0]][0] for prefix in prefixes]),
                 "template_difference": by_prefix[:, :, 0] - by_prefix[:, :, 1],

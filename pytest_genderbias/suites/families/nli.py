@@ -34,6 +34,7 @@ from pytest_genderbias.statistics.neutrality import (
 from pytest_genderbias.statistics.sums import take_arrays, template_sums
 from pytest_genderbias.suites.about import Criticism, SuiteAbout
 from pytest_genderbias.suites.cases import Answer, IntArray, Items, Question, TextCases
+from pytest_genderbias.suites.examples import examples_of, text_of_pair
 from pytest_genderbias.suites.families.shared.literature import OTHER_TEMPLATES, TAIL_WAGGING
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import Context, Family
@@ -49,6 +50,7 @@ from pytest_genderbias.text.template import Piece, slots_of
 
 _UNITS = "premise words"
 _SLICES = "slot names or products of two, as 'verb, polarity*demonym'"
+_EXAMPLE = {"neutral": NEUTRAL, "entailment": ENTAILMENT, "contradiction": CONTRADICTION}
 _TAUS = {"threshold_0.5": 0.5, "threshold_0.7": 0.7}
 #: Questions for a causal LM, with the answers that mean entailment, neutral and contradiction.
 _VERBALISERS = {
@@ -324,8 +326,21 @@ class Nli(Family[NliBody, NliOptions]):
             },
             **_accuracy_items(answers.get("accuracy")),
         }
+        examples = examples_of(
+            labels[: sizes[0]],
+            premise,
+            scores.units,
+            lambda unit: text_of_pair(space.sentences(np.array([unit]))[0], "=>"),
+            {name: p[:, label] for name, label in _EXAMPLE.items()},
+        )
         return Summary(
-            values, intervals, reasons, records, items, unstored=_by_template(body, options, columns, counts)
+            values,
+            intervals,
+            reasons,
+            records,
+            items,
+            unstored=_by_template(body, options, columns, counts),
+            examples=examples,
         )
 
 

@@ -39,6 +39,7 @@ from pytest_genderbias.statistics.sums import (
 )
 from pytest_genderbias.suites.about import Criticism, SuiteAbout
 from pytest_genderbias.suites.cases import Answer, IntArray, Items, Question, TextCases
+from pytest_genderbias.suites.examples import examples_of, text_of_pair
 from pytest_genderbias.suites.families.shared.literature import OTHER_TEMPLATES
 from pytest_genderbias.suites.families.shared.paraphrases import (
     BOTH,
@@ -260,7 +261,16 @@ class Sts(Family[StsBody, StsOptions]):
         items = {"profession": np.asarray(labels), "difference": bias, "share": share, "n": n}
         items |= _accuracy_items(answers.get("accuracy"))
         shown = sorted(records, key=lambda r: (-abs(r["difference"]), r["profession"]))
-        return figures.summary(shown, items, unstored=_by_template(scores, profession, len(seen)))
+        examples = examples_of(
+            labels,
+            profession,
+            scores.units,
+            lambda unit: " | ".join(
+                text_of_pair(pair, "~") for pair in space.sentences(space.cases_of(np.array([unit])))
+            ),
+            {f"similarity ({group})": scores.values[:, k, 0] for k, group in enumerate(body.groups)},
+        )
+        return figures.summary(shown, items, unstored=_by_template(scores, profession, len(seen)), examples=examples)
 
     def shuffle(
         self, body: StsBody, options: StsOptions, answers: Mapping[str, Answer], seed: int, repeats: int
