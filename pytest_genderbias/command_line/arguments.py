@@ -65,7 +65,7 @@ class Typed:
         command, takes_rest = values.pop("command"), values.pop("takes_rest", False)
         if rest and not takes_rest:
             parser.error(f"{command} takes nothing behind --")
-        flags = {name: values.pop(name) for name in FLAGS if name in values}
+        flags = {name: values.pop(_dest(name)) for name in FLAGS if _dest(name) in values}
         return cls(command, values, {name: value for name, value in flags.items() if value is not None}, rest, parser)
 
     def for_pytest(self) -> list[str]:
@@ -157,13 +157,22 @@ def _add_information(commands: _Commands) -> None:
 
 
 def _add_stored(commands: _Commands) -> None:
-    """Add what reads the files of earlier runs: ``report``."""
+    """Add what reads the files of earlier runs: ``report`` and ``history``."""
     report = _command(
         commands, "report", 'FILE [flags of what is written]', "make reports from the file that --bias-json wrote",
         "Without a flag, the figures and verdicts are printed.",
     )  # fmt: skip
     report.add_argument("file", metavar="FILE", help="the JSON file of a run")
     _add_flags(report, [output.field for output in OUTPUTS if output.field != "json"])
+    history = _command(
+        commands, "history", "FILE [--all] [--runs N] [--model NAME] [--suite SUITE]", "show each statistic over the runs of --bias-history",
+        "Main statistics, and those with a gate, have a line each: values as blocks, the first and the last, what changed, what is allowed.",
+    )  # fmt: skip
+    history.add_argument("file", metavar="FILE", help="the SQLite file")
+    history.add_argument("--all", action="store_true", help="all statistics")
+    history.add_argument("--runs", metavar="N", type=_at_least_one, help="only the last N runs")
+    history.add_argument("--model", metavar="NAME", action="append", help="only this model; repeatable")
+    history.add_argument("--suite", metavar="SUITE", action="append", help="only this suite; repeatable")
 
 
 def _add_files(commands: _Commands) -> None:
@@ -196,6 +205,12 @@ def _add_files(commands: _Commands) -> None:
     )
 
 
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
 def _add_suites(parser: argparse.ArgumentParser) -> None:
     help = "suites: packaged names, paths of suite files (ending in .yaml), or 'all'; repeatable"
     for option, text in (("--suite", help), ("--bias-suite", argparse.SUPPRESS)):
@@ -209,10 +224,15 @@ def _add_flags(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
         flag = FLAGS[name]
         for option, help in ((short_name(flag), _help(flag)), (flag.name, argparse.SUPPRESS)):
             if isinstance(flag, Switch):
-                group.add_argument(option, dest=name, action="store_true", default=None, help=help)
+                group.add_argument(option, dest=_dest(name), action="store_true", default=None, help=help)
             else:
                 action = "append" if isinstance(flag, RepeatableFlag) else "store"
-                group.add_argument(option, dest=name, action=action, metavar=flag.metavar, help=help)
+                group.add_argument(option, dest=_dest(name), action=action, metavar=flag.metavar, help=help)
+
+
+def _dest(field: str) -> str:
+    """Return where the parser keeps a flag of the plugin, apart from a command's own arguments of that name."""
+    return f"flag {field}"
 
 
 def short_name(flag: Flag) -> str:

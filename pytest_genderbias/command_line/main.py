@@ -20,7 +20,7 @@ _MODULES: Mapping[str, str] = {
     "list": "runs",
     "show": "runs",
     "report": "stored",
-    "history": "stored",
+    "history": "past_runs",
     "check": "check",
     "init": "first_files",
     "completion": "completion",

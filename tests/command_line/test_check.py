@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 from support.command_lines import type_command
+from support.run_reports import run_report
 from support.small_projects import GENDERED, MODELS, PERSONS, SUITES
 
 from pytest_genderbias.command_line.data_sets import _READERS
 from pytest_genderbias.datasets.folder import DATA_SETS
+from pytest_genderbias.reports.history import write_history
+from pytest_genderbias.reports.json_report import write_json
 
 GATE = "gates: [{suite: ./tiny-nli.yaml, baseline: true, tolerance: 0.1}]\n"
 PEOPLE = "id,label,prediction,group\n" + "".join(f"{p}{g},nurse,{p},{g}\n" for p in ("nurse", "cook") for g in "fm")
@@ -86,23 +89,18 @@ def test_baselines_are_read_with_their_items(project: pytest.Pytester, monkeypat
     assert items.name in printed.out and "restore it" in printed.out
 
 
-def test_reports_are_read_back(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    project.makepyfile(check_reports=MODELS)
-    project.syspathinsert()
-    arguments = (
-        "--bias-model=m=check_reports:good",
-        "--bias-suite=tiny-nli.yaml",
-        "--bias-json=run.json",
-        "--bias-history=runs.db",
-    )
-    assert project.runpytest("--deselect=release.bias.yaml", *arguments).ret == 0
-    printed = type_command(project, monkeypatch, "check", "run.json", "runs.db")
-    assert "run.json: the report of a run of 20" in printed.out and ": 1 measurement, 0 judgements" in printed.out
-    assert "runs.db: a history with " in printed.out
+def test_reports_and_histories_are_read_back(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_json(run_report(), Path("run.json"))
+    write_history(run_report(), Path("runs.db"))
+    printed = type_command(pytester, monkeypatch, "check", "run.json", "runs.db")
+    assert printed.out.splitlines() == [
+        "run.json: the report of a run of 2026-11-22T10:00:00+00:00: 1 measurement, 2 judgements",
+        "runs.db: a history with 1 statistic",
+    ]
     content = json.loads(Path("run.json").read_text())
     del content["measurements"][0]["suite"]
     Path("run.json").write_text(json.dumps(content))
-    assert type_command(project, monkeypatch, "check", "run.json").status == 1
+    assert type_command(pytester, monkeypatch, "check", "run.json").status == 1
 
 
 def test_a_folder_of_data_says_what_is_there_and_reads_it(

@@ -85,6 +85,8 @@ def test_the_workflow_runs_the_gates(
     ]
     assert "--bias-strict" in command
     assert flags_of(text) <= {flag.name for flag in FLAGS.values()}
+    if ci == "gitlab":
+        return
     monkeypatch.chdir(empty.path / "project")
     words = [word.replace("data sets", "../data sets") for word in command[1:]]
     assert empty.runpytest(*words).ret == 1  # there is no baseline yet

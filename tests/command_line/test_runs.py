@@ -72,9 +72,8 @@ def test_a_measurement_runs_the_suite_and_no_test_of_the_project(
 def test_a_gate_file_is_judged_and_its_verdict_is_the_exit_status(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = ("measure", "m=command_models:good", "--gates=release.bias.yaml")
-    assert type_command(project, monkeypatch, *gate).status == 0
     (project.path / "release.bias.yaml").write_text("gates: [{suite: ./tiny-nli.yaml, at_least: 0.95}]\n")
+    gate = ("measure", "m=command_models:good", "--gates=release.bias.yaml")
     assert type_command(project, monkeypatch, *gate).status == 1
 
 

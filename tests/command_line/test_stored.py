@@ -6,56 +6,57 @@ from pathlib import Path
 
 import pytest
 from support.command_lines import Printed, type_command
-from support.small_projects import GENDERED, MODELS, PERSONS, SUITES
+from support.run_reports import hostile_report, run_report
 
 from pytest_genderbias.plugin import outputs
+from pytest_genderbias.reports.ctrf import write_ctrf
+from pytest_genderbias.reports.json_report import write_json
+from pytest_genderbias.reports.markdown import write_summary
 from pytest_genderbias.reports.run_report import RunReport
-
-GATES = "gates: [{suite: ./tiny-nli.yaml, at_least: 0.95}]\n"
 
 
 @pytest.fixture
 def stored(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A project with the report of a run, whose one gate fails, and its summary."""
-    pytester.makepyfile(stored_models=MODELS)
-    pytester.makefile(".yaml", persons=PERSONS, gendered=GENDERED, **SUITES)
-    (pytester.path / "release.bias.yaml").write_text(GATES)
-    pytester.syspathinsert()
-    run = (
-        "release.bias.yaml",
-        "--bias-model=m=stored_models:good",
-        "--bias-json=run.json",
-        "--bias-summary=run.md",
-        "--bias-ctrf=run.ctrf",
-    )
-    assert pytester.runpytest(*run).ret == 1
+    """The JSON file of a run with a gate that failed."""
+    write_json(run_report(), Path("run.json"))
     return pytester
 
 
-def report(stored: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *flags: str) -> Printed:
-    return type_command(stored, monkeypatch, "report", "run.json", *flags)
+def report(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *flags: str) -> Printed:
+    return type_command(pytester, monkeypatch, "report", "run.json", *flags)
 
 
 def test_the_files_are_those_of_the_run(stored: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    printed = report(stored, monkeypatch, "--summary=again.md", "--bias-ctrf=again.ctrf", "--history", "runs.db")
-    assert printed == ("", "", 0)
+    write_summary(run_report(), Path("run.md"))
+    write_ctrf(run_report(), Path("run.ctrf"))
+    assert report(stored, monkeypatch, "--summary=again.md", "--bias-ctrf=again.ctrf") == ("", "", 0)
     assert Path("again.md").read_bytes() == Path("run.md").read_bytes()
     assert Path("again.ctrf").read_bytes() == Path("run.ctrf").read_bytes()
-    assert Path("runs.db").exists()
-    printed = report(stored, monkeypatch)  # without a flag
+
+
+def test_a_run_is_added_to_a_history_once(stored: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(2):
+        assert report(stored, monkeypatch, "--history", "runs.db") == ("", "", 0)
+    (row,) = type_command(stored, monkeypatch, "history", "runs.db").out.splitlines()[2:]
+    assert row.split("|")[4].strip() == "1"
+
+
+def test_without_a_flag_the_verdicts_are_printed(stored: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = report(stored, monkeypatch)
     assert printed.status == 0
-    assert "tiny-nli" in printed.out and "over the limit" in printed.out
-    monkeypatch.setattr(outputs.Output, "write", _write_only_ctrf)
+    assert "tiny" in printed.out and "regressed" in printed.out
+
+
+def test_a_file_that_cannot_be_written_stops_no_other(stored: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(output: outputs.Output, report: RunReport, path: Path) -> None:
+        if output.field != "ctrf":
+            raise OSError(28, "full")
+        path.write_text("")
+
+    monkeypatch.setattr(outputs.Output, "write", write)
     printed = report(stored, monkeypatch, "--summary=other.md", "--ctrf=other.ctrf")
-    assert printed.status == 1, "a file that cannot be written stops no other"
-    assert printed.err == f"--bias-summary: {Path('other.md').absolute()} cannot be written: full\n"
+    assert printed == ("", f"--bias-summary: {Path('other.md').absolute()} cannot be written: full\n", 1)
     assert Path("other.ctrf").exists()
-
-
-def _write_only_ctrf(output: outputs.Output, report: RunReport, path: Path) -> None:
-    if output.field != "ctrf":
-        raise OSError(28, "full")
-    path.write_text("")
 
 
 def test_a_missing_package_is_said_before_anything_is_read(
@@ -79,3 +80,10 @@ def test_a_wrong_path_is_refused_as_in_a_run(pytester: pytest.Pytester, monkeypa
     printed = report(pytester, monkeypatch, "--records=table.xls")
     assert printed.status == 4
     assert "--bias-records" in printed.err
+
+
+def test_hostile_names_reach_no_terminal(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_json(hostile_report(), Path("run.json"))
+    printed = report(pytester, monkeypatch)
+    assert printed.status == 0
+    assert not {"\x1b", "\u202e", "\x9b"} & set(printed.out)

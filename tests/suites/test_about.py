@@ -8,6 +8,7 @@ import pytest
 from pytest_genderbias import load_suite
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.suites.registry import FAMILIES
+from pytest_genderbias.suites.suite import suite_names
 from pytest_genderbias.text import packaged
 
 
@@ -28,6 +29,11 @@ def test_every_criticism_names_author_year_title_and_venue(name):
     for criticism in criticisms:
         assert re.fullmatch(r".+ (19|20)\d\d, .+, [\w ,*]+", criticism.source), criticism.source
         assert str(criticism) == f"{criticism.text} ({criticism.source})"
+
+
+def test_no_two_packaged_suites_ask_the_same():
+    questions = [load_suite(name).about.question for name in suite_names()]
+    assert len(set(questions)) == len(questions)
 
 
 def test_the_paper_is_the_source_of_the_suite():
