@@ -108,6 +108,7 @@ def test_a_test_that_failed_without_a_verdict_counts_as_a_gate() -> None:
     assert texts.index("✕ not judged") < texts.index("✓ pass")
     assert texts.count("not judged: x needs a masked LM") == 2
     assert "Not run, and why" not in texts
+    assert "Nothing was measured" in texts_of(RunReport(replace(RUN, exit_status=5)))
     assert "No gate failed, but pytest ended with status 1" in texts_of(gated_report([judged()]))
 
 
@@ -185,8 +186,9 @@ def test_texts_of_others_are_escaped_cut_and_made_printable() -> None:
     measurement = replace(measurement, intervals={"share": None})
     failing = judged("regressed", "failed", suite=LONG, model=LONG, name=LONG, bound=LONG, text=f"{LONG}\n{LONG}")
     run = replace(RUN, arguments=(LONG,), models=(ReportedModel(LONG, LONG),), commit=LONG, versions={LONG: LONG})
+    panel = Panel(Axis(LONG, (LONG,)), Axis(LONG, (LONG,)), (Series(LONG, "bars", x=(0.4,), y=(0.0,), labels=(LONG,)),))
     report = gated_report(
-        [failing], [measurement], tests=(FinishedTest(LONG, LONG, outcome="failed", text=LONG),), failures=(LONG,), not_judged=(NotJudged(LONG, LONG, "inapplicable", LONG),),
+        [failing], [measurement], pictures=(Picture("signed bars", LONG, LONG, LONG, LONG, LONG, LONG, (panel,)),), tests=(FinishedTest(LONG, LONG, outcome="failed", text=LONG),), failures=(LONG,), not_judged=(NotJudged(LONG, LONG, "inapplicable", LONG),),
         variances=(ValueVariance(LONG, LONG, LONG, reason=LONG),),
         comparisons=(Comparison(LONG, LONG, True, LONG, LONG, 0.2, 0.1, -0.1),),
     )  # fmt: skip

@@ -239,6 +239,8 @@ def headline(report: RunReport) -> tuple[str, str]:
         return f"No gate failed, but the run did ({failures:,} reason{'s' * (failures > 1)} below)", FAILED
     if report.run.exit_status not in _COMPLETE:
         return f"No gate failed, but pytest ended with status {report.run.exit_status}", FAILED
+    if not total and not n_measurements:
+        return "Nothing was measured", OTHER
     if not total:
         return f"{n_measurements:,} measured, 0 gated: nothing here can fail yet", OTHER
     if counts[WARNED]:

@@ -102,6 +102,7 @@ class ReportPage:
         gates: verdicts of all gates; ``None`` without gates.
         trouble: texts of the gates that failed or warned.
         tables: the other sections before the suites.
+        not_judged: the section on tests without a verdict; ``None`` if there are none.
         suites: a section a suite.
         models: names of the models, each with the SPEC that it was loaded from.
         conditions: versions and settings.
@@ -118,6 +119,7 @@ class ReportPage:
     gates: PageTable | None
     trouble: tuple[GateText, ...]
     tables: tuple[PagePart, ...]
+    not_judged: PagePart | None
     suites: tuple[SuiteSection, ...]
     models: tuple[PageFact, ...]
     conditions: tuple[PageFact, ...]
@@ -128,11 +130,12 @@ class ReportPage:
 
     @property
     def contents(self) -> tuple[PageLink, ...]:
-        """The sections before the suites, and the last one."""
+        """All sections but those of the suites."""
         links = [PageLink("gates", "Verdicts")] if self.gates is not None else []
         if self.trouble:
             links.append(PageLink("failures", "What failed"))
-        links += [PageLink(part.id, part.title) for part in self.tables]
+        parts = [*self.tables, *([self.not_judged] if self.not_judged is not None else [])]
+        links += [PageLink(part.id, part.title) for part in parts]
         return (*links, PageLink("run", "The run"))
 
 
@@ -197,7 +200,6 @@ def make_page(report: RunReport) -> ReportPage:
     texts = [(settled, make_text(number, settled)) for number, settled in in_order(report.judgements)]
     result, outcome = headline(report)
     figures = draw_figures(report.pictures)
-    not_judged = make_not_judged(report.not_judged)
     run = report.run
     return ReportPage(
         headline=result,
@@ -209,10 +211,8 @@ def make_page(report: RunReport) -> ReportPage:
             *(make_broken_text(number, test) for number, test in enumerate(broken_tests(report), 1)),
             *(text for settled, text in texts if outcome_of(settled) in (FAILED, WARNED)),
         ),
-        tables=(
-            *make_parts(report, suite_ids, figures),
-            *([not_judged] if not_judged is not None else ()),
-        ),
+        tables=tuple(make_parts(report, suite_ids, figures)),
+        not_judged=make_not_judged(report.not_judged),
         suites=tuple(_sections(report, suite_ids, figures, texts)),
         models=tuple(PageFact(model.name, model.spec) for model in run.models),
         conditions=tuple(_conditions(run)),
