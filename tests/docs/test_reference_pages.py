@@ -10,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+import pytest_genderbias
+import pytest_genderbias.mitigation
 from pytest_genderbias import load_suite, suite_names
 from pytest_genderbias.gates import gate_file
 from pytest_genderbias.plugin.options import FLAGS
@@ -69,3 +71,10 @@ def test_every_key_of_a_gate_is_described() -> None:
     table = page.partition("| key | value |")[2].partition("\n\n")[0]
     keys = {key for row in table.splitlines()[2:] for key in re.findall(r"`(\w+)`", row.split("|")[1])}
     assert keys == set(gate_file.GATE_KEYS)
+
+
+def test_every_public_name_is_described(pages: ModuleType) -> None:
+    page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    described = {name.rpartition(".")[2] for name in re.findall(r"^::: (\S+)$", page, flags=re.MULTILINE)}
+    described |= set(re.findall(r"^\| `(\w+)` \|", pages.exceptions(), flags=re.MULTILINE))
+    assert not {*pytest_genderbias.__all__, *pytest_genderbias.mitigation.__all__} - described
