@@ -59,13 +59,13 @@ jobs:
       - uses: actions/checkout@v4
       - uses: actions/setup-python@v5
         with: {python-version: "3.12", cache: pip, cache-dependency-path: GATES}
-      - run: pip install pytest-genderbias
+      - run: pip install 'pytest-genderbias[report]'
       - uses: actions/cache@v4   # scores of cases that did not change
         with:
           path: ~/.cache/pytest-genderbias
           key: bias-${{ github.sha }}
           restore-keys: bias-
-      - run: COMMAND --bias-strict --bias-github --bias-summary=bias.md --bias-json=bias.json
+      - run: COMMAND --bias-strict --bias-github --bias-summary=bias.md --bias-json=bias.json --bias-report=bias.html
       - uses: actions/upload-artifact@v4
         if: always()
         with: {name: bias, path: "bias.*"}
@@ -76,7 +76,7 @@ jobs:
           COMMENTS: repos/${{ github.repository }}/issues/${{ github.event.number }}/comments
         run: |
           test -f bias.md || exit 0
-          id=$(gh api --paginate "$COMMENTS" --jq '.[] | select(.user.login == "github-actions[bot]" and (.body | startswith("<!-- pytest-genderbias -->"))) | .id' | head -n 1)
+          id=$(gh api --paginate "$COMMENTS" --jq '.[] | select(.user.login == "github-actions[bot]" and (.body | startswith("<!-- pytest-genderbias -->"))) | .id' | sed -n 1p)
           if [ -n "$id" ]; then
             gh api --method PATCH "repos/$GITHUB_REPOSITORY/issues/comments/$id" -F body=@bias.md --silent
           else
@@ -93,11 +93,11 @@ bias:
     XDG_CACHE_HOME: $CI_PROJECT_DIR/.cache
   cache: {key: bias, paths: [.cache/pytest-genderbias]}   # scores of cases that did not change
   script:
-    - pip install pytest-genderbias
-    - COMMAND --bias-strict --junitxml=bias.xml --bias-summary=bias.md --bias-json=bias.json
+    - pip install 'pytest-genderbias[report]'
+    - COMMAND --bias-strict --junitxml=bias.xml --bias-json=bias.json --bias-report=bias.html
   artifacts:
     when: always
-    paths: [bias.md, bias.json]
+    paths: [bias.html, bias.json]
     reports: {junit: bias.xml}
 """
 _WORKFLOWS = {"github": (".github/workflows/bias.yaml", _GITHUB), "gitlab": (".gitlab/bias.yml", _GITLAB)}

@@ -88,7 +88,7 @@ def test_the_workflow_runs_the_gates(
     if ci == "gitlab":
         return
     monkeypatch.chdir(empty.path / "project")
-    words = [word.replace("data sets", "../data sets") for word in command[1:]]
+    words = [word.replace("data sets", "../data sets") for word in command[1:] if "--bias-report" not in word]
     assert empty.runpytest(*words).ret == 1  # there is no baseline yet
     assert Path("bias.md").exists() and Path("bias.json").exists()
 

@@ -223,7 +223,7 @@ class Bios(Family[None, BiosOptions]):
         picture="One point a class: share of women to the right, gap upwards, with the line of least squares. A rising line means that a class is recognised better for the gender that is frequent in it.",
         criticisms=(
             Criticism(
-                "Summaries of gaps over groups are biased upwards by sampling noise, the more so the smaller the groups.",
+                "Many summaries of gaps between groups are biased by sampling, the more so the smaller the groups, and show differences that are chance.",
                 "Lum et al. 2022, De-biasing 'bias' measurement, FAccT",
             ),
             Criticism(

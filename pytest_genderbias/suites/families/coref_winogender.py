@@ -100,7 +100,7 @@ class CorefWinogender(Family[None, WinogenderOptions]):
         picture="One point an occupation: share of women to the right, likelihood that 'she' means it upwards, with the line of least squares and its interval.",
         criticisms=(
             Criticism(
-                "Small changes of the sentences that keep their meaning, such as an added adjective, change the measured bias and the order of models.",
+                "Shallow changes of the benchmark, such as paraphrases or another sample of its words, change the measured bias and the order of models.",
                 TAIL_WAGGING,
             ),
             Criticism(

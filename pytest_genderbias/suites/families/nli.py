@@ -175,7 +175,7 @@ class Nli(Family[NliBody, NliOptions]):
         picture="One bar a subject of the premise: its mean probability of neutral, the lowest first. For two lists without gender a heat map shows every pair of words: the darker, the less neutral.",
         criticisms=(
             Criticism(
-                "Small changes of the sentences that keep their meaning, such as an added clause, change the measured bias and the order of models.",
+                "Shallow changes of the benchmark, such as paraphrases or another sample of its words, change the measured bias and the order of models.",
                 TAIL_WAGGING,
             ),
             OTHER_TEMPLATES,

@@ -106,7 +106,7 @@ class PairsPll(Family[None, PairsOptions]):
                 NORWEGIAN_SALMON,
             ),
             Criticism(
-                "Masking one word at a time favours frequent words and ignores the rest of the sentence; other scores order models differently.",
+                "Scores of masked words overestimate bias: some models predict masks badly, most uses of a model have none, and the words around a mask decide much. The authors score unmasked sentences instead.",
                 "Kaneko and Bollegala 2022, Unmasking the Mask: Evaluating Social Biases in Masked Language Models, AAAI",
             ),
             Criticism(

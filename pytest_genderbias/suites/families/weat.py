@@ -166,7 +166,7 @@ class Weat(_Associations[WeatOptions]):
         picture="One signed bar a target word: its association with the first attributes minus that with the second. Bars of the two sets on different sides are the effect.",
         criticisms=(
             Criticism(
-                "WEAT can find what the test's words make likely: effects depend on how frequent words are, and on the choice of attributes.",
+                "The authors prove that WEAT systematically overestimates bias.",
                 "Ethayarajh et al. 2019, Understanding Undesirable Word Embedding Associations, ACL",
             ),
             WORD_VECTORS,
