@@ -165,7 +165,7 @@ def _add_stored(commands: _Commands) -> None:
     report.add_argument("file", metavar="FILE", help="the JSON file of a run")
     _add_flags(report, [output.field for output in OUTPUTS if output.field != "json"])
     history = _command(
-        commands, "history", "FILE [--all] [--runs N] [--model NAME] [--suite SUITE]", "show each statistic over the runs of --bias-history",
+        commands, "history", "FILE [--all] [--runs N] [--model NAME] [--suite SUITE] [--markdown] [--figures DIR]", "show each statistic over the runs of --bias-history",
         "Main statistics, and those with a gate, have a line each: values as blocks, the first and the last, what changed, what is allowed.",
     )  # fmt: skip
     history.add_argument("file", metavar="FILE", help="the SQLite file")
@@ -173,6 +173,8 @@ def _add_stored(commands: _Commands) -> None:
     history.add_argument("--runs", metavar="N", type=_at_least_one, help="only the last N runs")
     history.add_argument("--model", metavar="NAME", action="append", help="only this model; repeatable")
     history.add_argument("--suite", metavar="SUITE", action="append", help="only this suite; repeatable")
+    history.add_argument("--markdown", action="store_true", help="print a table in markdown, to paste")
+    _add_flags(history, ("figures",))
 
 
 def _add_files(commands: _Commands) -> None:

@@ -18,7 +18,7 @@ from pytest_genderbias.reports.run_report import read_report
 
 def carry_out(typed: Typed) -> int:
     """Write the files that flags name; without one, print verdicts and figures."""
-    files = [(output, _path(typed, output.field)) for output in OUTPUTS if output.field in typed.flags]
+    files = [(output, path_of(typed, output.field)) for output in OUTPUTS if output.field in typed.flags]
     check_packages(output for output, _ in files)
     report = read_report(Path(typed.values["file"]))
     if not files:
@@ -33,7 +33,7 @@ def carry_out(typed: Typed) -> int:
     return WRONG if troubles else 0
 
 
-def _path(typed: Typed, field: str) -> Path:
+def path_of(typed: Typed, field: str) -> Path:
     """Return the path that a flag names, checked as in a run."""
     flag, here = cast(ValueFlag, FLAGS[field]), Path.cwd()
     return cast(Path, flag.parse(str(typed.flags[field]), Origin(flag.name, here, here)))

@@ -148,7 +148,7 @@ def _opened(path: Path, mode: str = "rwc") -> Iterator[sqlite3.Connection]:
             raise DataFileError(f"{path}: the history cannot be read: {error}") from None
         raise WriteError(None, str(error), str(path)) from None
     except sqlite3.DatabaseError as error:
-        raise _no_history(path, str(error)) from None
+        raise _no_history(path, f"something else ({error})") from None
     finally:
         if store is not None:
             store.close()

@@ -25,10 +25,15 @@ def make_history_table(traces: Sequence[Trace]) -> str:
     """
     from tabulate import tabulate
 
+    rows = [[escape(cell) for cell in row] for row in history_rows(traces)]
+    return tabulate(rows, HEADERS, tablefmt="github", disable_numparse=True) if rows else ""
+
+
+def history_rows(traces: Sequence[Trace]) -> list[tuple[str, ...]]:
+    """Return a row a trace, its cells as in :data:`HEADERS`; texts are as they are."""
     alike = Counter((trace.model, trace.suite, trace.statistic) for trace in traces)
     with_options = {about for about, count in alike.items() if count > 1}
-    rows = [[escape(cell) for cell in _row(trace, with_options)] for trace in traces]
-    return tabulate(rows, HEADERS, tablefmt="github", disable_numparse=True) if rows else ""
+    return [_row(trace, with_options) for trace in traces]
 
 
 def _row(trace: Trace, with_options: Container[tuple[str, str, str]]) -> tuple[str, ...]:

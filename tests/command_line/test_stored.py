@@ -37,7 +37,7 @@ def test_the_files_are_those_of_the_run(stored: pytest.Pytester, monkeypatch: py
 def test_a_run_is_added_to_a_history_once(stored: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         assert report(stored, monkeypatch, "--history", "runs.db") == ("", "", 0)
-    (row,) = type_command(stored, monkeypatch, "history", "runs.db").out.splitlines()[2:]
+    (row,) = type_command(stored, monkeypatch, "history", "runs.db", "--markdown").out.splitlines()[2:]
     assert row.split("|")[4].strip() == "1"
 
 
