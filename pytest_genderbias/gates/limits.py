@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -192,14 +193,14 @@ def _find(measurement: Measurement, limit: Limit, name: str, generalise: bool) -
     settled = _settled_by(measurement, name, bounds, value, limit.edges(about)) if verdict == INCONCLUSIVE else ""
     text = f"{name} is {figure}, {relation[verdict]} {bound}"
     least, most = (edge if math.isfinite(edge) else None for edge in limit.edges(about))
-    account = Account() if verdict == PASS else _account(measurement, limit, name, verdict, bound, bounds)
+    account = Account() if verdict == PASS else _account(measurement, limit, name, bound, bounds, settled)
     return Finding(
         verdict, bound, text, bounds.low, bounds.high, bounds.over, settled, level=bounds.level,
         facts={"least": least, "most": most}, account=account,
     )  # fmt: skip
 
 
-def _account(measurement: Measurement, limit: Limit, name: str, verdict: str, bound: str, bounds: Interval) -> Account:
+def _account(measurement: Measurement, limit: Limit, name: str, bound: str, bounds: Interval, settled: str) -> Account:
     """Return what a failing test shows of a limit: the value, by how much it breaks the limit, and the worst items."""
     value = measurement.values[name]
     assert value is not None  # the caller has a finding for it
@@ -207,12 +208,21 @@ def _account(measurement: Measurement, limit: Limit, name: str, verdict: str, bo
     if bounds.low != bounds.high:
         figure += f" ({100 * bounds.level:.3g} %: {bounds.low:.4g} to {bounds.high:.4g})"
     remarks = worst_items(measurement, name)
-    if verdict == INCONCLUSIVE:
-        return Account(f"{figure}, which does not decide whether it is {bound}", remarks=remarks)
+    if settled:
+        advice = f"to decide: {settled}{_how_to_set(settled)}"
+        return Account(f"{figure}, which does not decide whether it is {bound}", remarks=remarks, advice=advice)
     least, most = limit.edges(measurement.statistics[name])
     low, high = max(least - value, value - most), max(least - bounds.high, bounds.low - most)
     missed = f"missed by {low:.3g}" + (f", {high:.3g} at least" if bounds.low != bounds.high else "")
     return Account(f"{figure}, expected {bound}: {missed}", remarks=remarks, advice="mend the model, or move the limit")
+
+
+def _how_to_set(settled: str) -> str:
+    """Return how to score as many cases as would decide; an empty text where it is not cases that would."""
+    if settled.startswith("all ") and " cases" in settled:
+        return ": leave out 'limit' and --bias-limit"
+    number = re.match(r"about ([\d,]+) cases", settled)
+    return "" if number is None else f": limit: {number[1].replace(',', '')} in its settings, or --bias-limit"
 
 
 def worst_items(measurement: Measurement, statistic: str) -> tuple[Paragraph, ...]:

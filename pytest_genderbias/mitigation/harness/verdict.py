@@ -44,6 +44,7 @@ from pytest_genderbias.mitigation.harness.wording import (
     run_in_words,
     settled_by,
     share_bounds_in_words,
+    share_in_brief,
     share_in_words,
     worse_in_words,
 )
@@ -156,7 +157,10 @@ def judge_reduction(
 
 @dataclass(frozen=True)
 class _Part:
-    """A partial finding: its verdict (``reduced`` if it raises no objection), text, report lines, what would settle it, and figures."""
+    """A partial finding: its verdict (``reduced`` if it raises no objection), text, report lines, what would settle it, and figures.
+
+    ``brief`` is the line that a failing test shows; by default the first of ``lines``.
+    """
 
     verdict: str
     text: str = ""
@@ -164,6 +168,7 @@ class _Part:
     settled_by: str = ""
     facts: Mapping[str, object] = field(default_factory=dict)
     reduction: Reduction | None = None
+    brief: str = ""
 
 
 def _judge_share(case: MeasuredRun, figures: SideValues, by: float) -> _Part:
@@ -208,7 +213,7 @@ def _judge_share(case: MeasuredRun, figures: SideValues, by: float) -> _Part:
             settled = "; ".join(dict.fromkeys([*wanted, f"{settled_by(above, None)} (the control)"]))
         verdict = min(verdict, of_control, key=_ORDER.index)
     text = f"{moved}, {change_in_words(reduction.share)} ({least_in_words(by)} is asked){against}"
-    return _Part(verdict, text, lines, settled, facts, reduction)
+    return _Part(verdict, text, lines, settled, facts, reduction, share_in_brief(reduction, figures))
 
 
 def _nothing_to_reduce(case: MeasuredRun, figures: SideValues) -> str:
@@ -399,7 +404,7 @@ def _summed_up(case: MeasuredRun, parts: Sequence[_Part], bound: str) -> Finding
     settled = "; ".join(dict.fromkeys(p.settled_by for p in parts if p.settled_by)) if verdict == INCONCLUSIVE else ""
     lines = [*(line for part in parts for line in part.lines), *run_in_words(case.run)]
     advice = _WHAT_TO_DO.get(verdict, "") if not settled else f"to decide: {settled}"
-    decisive = [part.lines[0] for part in ordered if part.lines and part.verdict == verdict]
+    decisive = [part.brief or part.lines[0] for part in ordered if part.lines and part.verdict == verdict]
     remarks = tuple(Paragraph("bounds", shortened(line.strip())) for line in decisive[:2])
     return Finding(
         verdict,

@@ -58,6 +58,15 @@ def share_in_words(reduction: Reduction, figures: SideValues) -> str:
     )
 
 
+def share_in_brief(reduction: Reduction, figures: SideValues) -> str:
+    """Return the same in a few words."""
+    distances = " -> ".join(format_number(figures.distance_of(side)) for side in (BEFORE, AFTER))
+    low, high = ("none" if x is None else percent(x) for x in (reduction.low, reduction.high))
+    if not reduction.excess.items:
+        return f"distance from neutral {distances}, compared as it is"
+    return f"distance from neutral {distances}; the share is {low} to {high} (95 %) over {reduction.excess.over}"
+
+
 def bounds_in_words(difference: Difference, sign: float = 1.0) -> str:
     """Return the bounds of a difference; with ``sign=-1`` those of its negative."""
     if not difference.items:
