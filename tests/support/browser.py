@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -39,13 +39,13 @@ def watch(page: Page) -> list[str]:
     return troubles
 
 
-def serious_violations(page: Page) -> list[str]:
-    """Return what axe-core finds serious or critical in a page, one line a rule and element."""
+def violations(page: Page, impacts: Collection[str] = ("critical", "serious", "moderate", "minor")) -> list[str]:
+    """Return what axe-core finds in a page, one line a rule and element."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
     found = axe.Axe().run(page).response["violations"]
     return [
-        f"{one['id']}: {node['html'][:200]}"
+        f"{one['impact']}: {one['id']}: {node['html'][:200]}"
         for one in found
-        if one["impact"] in ("serious", "critical")
+        if one["impact"] in impacts
         for node in one["nodes"]
     ]
