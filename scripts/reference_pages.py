@@ -14,12 +14,15 @@ from pathlib import Path
 
 from pytest_genderbias import errors
 from pytest_genderbias.errors import BiasError
+from pytest_genderbias.escaping import printable
+from pytest_genderbias.measurement.fit import example_cases
 from pytest_genderbias.plugin.flags import Flag
 from pytest_genderbias.plugin.options import FLAGS
 from pytest_genderbias.reports.figures.palette import PALETTE
 from pytest_genderbias.reports.figures.svg import svg
 from pytest_genderbias.reports.json_schema import report_schema
 from pytest_genderbias.reports.picture import Picture
+from pytest_genderbias.reports.suite_page import word_lists
 from pytest_genderbias.suites.options import Option
 from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
@@ -147,9 +150,24 @@ def suite_page(name: str) -> str:
         "## Options",
         _options(family.options) if family.options else "It has none.",
         "## Sentences and words",
+        _sentences(suite),
+        _word_lists(suite),
         f"The suite file, as it is packaged:\n\n```yaml\n{suite.path.read_text(encoding='utf-8').strip()}\n```",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _sentences(suite: Suite) -> str:
+    cases = example_cases(suite, None)
+    if not cases:
+        return "The texts come from the model, or from [data](../data.md) that you download."
+    return "Some of its cases:\n\n```text\n" + "\n".join(map(printable, cases)) + "\n```"
+
+
+def _word_lists(suite: Suite) -> str:
+    lists = word_lists(suite)
+    lines = ((f"`{one.name}`", f"{len(one.entries):,}", escape(one.title), escape(one.source)) for one in lists)
+    return rows(("word list", "words", "title", "source"), lines) if lists else "It names no word list."
 
 
 def _picture(name: str) -> str:
