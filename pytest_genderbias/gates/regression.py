@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from pytest_genderbias.gates.judgement import LEVEL, ONE_SIDED, WHOLE_SUITE, Fin
 from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.restarts import RestartPair, compare_over_restarts
 from pytest_genderbias.gates.verdicts import INCONCLUSIVE, NO_VALUE, NOT_COMPARABLE, PASS, REGRESSED, STALE, UNCHANGED
-from pytest_genderbias.gates.wording import approximate, format_number, round_up
+from pytest_genderbias.gates.wording import age_in_words, approximate, format_number, round_up
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, align
@@ -89,8 +90,11 @@ class Reference:
 
     @property
     def in_words(self) -> str:
-        """What messages call it, with its date."""
-        return f"the {self.name}{f' of {self.date}' if self.date else ''}" if self.accept else self.name
+        """What messages call it, with its date and age."""
+        if not self.accept:
+            return self.name
+        age = age_in_words(self.date, datetime.date.today())
+        return f"the {self.name}{f' of {self.date}' if self.date else ''}{f' ({age})' if age else ''}"
 
 
 def find_regression(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Mapping
 
@@ -29,6 +30,21 @@ def round_up(value: float) -> float:
         return max(0.0, value)
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
     return float(f"{math.ceil(value / unit - 1e-9) * unit:.2g}")
+
+
+def age_in_words(date: str, today: datetime.date) -> str:
+    """Return how old a date in ISO format is; an empty text if it is no date, or lies ahead.
+
+    >>> age_in_words("2026-10-22", datetime.date(2026, 11, 22)), age_in_words("2026-11-22", datetime.date(2026, 11, 22))
+    ('31 days old', 'of today')
+    """
+    try:
+        days = (today - datetime.date.fromisoformat(date)).days
+    except ValueError:
+        return ""
+    if days < 0:
+        return ""
+    return "of today" if days == 0 else f"{days:,} {'day' if days == 1 else 'days'} old"
 
 
 def direction_in_words(direction: str) -> str:

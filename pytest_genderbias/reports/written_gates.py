@@ -55,7 +55,7 @@ def write_gates(report: RunReport, path: Path) -> None:
     """Write a gate for each suite and model of a report that a limit can judge.
 
     Args:
-        report: of the run.
+        report: of the run. What it measured on other models than its own, as on those of a mitigation, has no gate.
         path: of the new file, ``*.bias.yaml``.
 
     Raises:
@@ -64,7 +64,8 @@ def write_gates(report: RunReport, path: Path) -> None:
     """
     if path.exists():
         raise WriteError(None, "it exists, and a gate file is never overwritten", str(path))
-    subjects = list(_subjects(report.measurements))
+    names = {model.name for model in report.run.models}
+    subjects = list(_subjects(measurement for measurement in report.measurements if measurement.model in names))
     suites = _known_suites({measurement.suite for measurement in subjects}, report.run.arguments, path)
     planned = _planned(report, Path(report.run.baselines))
     several = len({measurement.model for measurement in subjects}) > 1

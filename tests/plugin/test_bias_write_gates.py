@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from support.hand_made import hand_made
 from support.small_projects import model
 
+from pytest_genderbias import load_model, measure
 from pytest_genderbias.gates.gate_file import read_gates
+from pytest_genderbias.reports.run_report import ReportedModel, RunInfo, RunReport
+from pytest_genderbias.reports.written_gates import write_gates
 from pytest_genderbias.text.located_yaml import read_yaml
 
 FILE = "new.bias.yaml"
@@ -68,6 +74,23 @@ def test_what_cannot_be_gated_says_why(project: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         ["--bias-write-gates: *new.bias.yaml is not written: nothing was measured that a limit *"]
     )
+
+
+def test_hostile_names_leave_a_file_that_can_be_read(tmp_path: Path) -> None:
+    hostile = "x: [\n  - {\x1b[31m\u202e\x00\u2028'\"" + "y" * 100_000
+    run = RunInfo(
+        "2026-11-22T10:00:00+01:00", "1", models=(ReportedModel(hostile, hostile), ReportedModel("m", "demo-nli"))
+    )
+    real = measure("nli-religion", load_model("demo-nli"), limit=64, cache=None)
+    good = replace(real, model="m", reasons=dict.fromkeys(real.reasons, hostile))
+    report = RunReport(run, (good, replace(good, model=hostile), hand_made(model="m", suite=hostile)))
+    write_gates(report, tmp_path / "h.bias.yaml")
+    gates = read_gates(read_yaml(tmp_path / "h.bias.yaml"))
+    assert [gate.models for gate in gates] == [("m",), (hostile,)]
+    comments = "".join(
+        line for line in (tmp_path / "h.bias.yaml").read_text().splitlines() if line.lstrip().startswith("#")
+    )
+    assert comments.isprintable() and len(comments) < 10_000
 
 
 def test_an_existing_file_or_another_ending_is_refused_at_the_start(project: pytest.Pytester) -> None:
