@@ -23,6 +23,7 @@ from pytest_genderbias.plugin.outputs import needs_report, write_outputs
 from pytest_genderbias.plugin.reasons import OTHER_MODELS, Unjudged
 from pytest_genderbias.plugin.run_failures import count_failures
 from pytest_genderbias.plugin.terminal import show
+from pytest_genderbias.plugin.update_command import write_gates_command
 from pytest_genderbias.plugin.workers import (
     WorkerNode,
     output_of,
@@ -64,6 +65,7 @@ class Ledger:
         self._items: dict[BookKey, list[pytest.Item]] = {}  # collected here; xdist may still change their ids
         self._collected: dict[BookKey, set[str]] = {}  # node ids of tests, of a worker
         self._settled: dict[BookKey, set[str]] = {}  # node ids of tests that asked for all their entries
+        self._broken: set[str] = set()  # node ids of tests that measure and failed without a verdict that failed them
         self._unclear: set[str] = set()  # modules with a test that may use an entry, but did not get that far
         self._partial = False  # a test was deselected, or a worker died: an entry that was not judged may still be used
         self._pictures: list[Picture] = []
@@ -113,6 +115,9 @@ class Ledger:
         if outcome.settled:
             self._settled.setdefault(key, set()).add(node_id)
         self._unjudged.pop(node_id, None)
+        self._broken.discard(node_id)
+        if report.failed and outcome.model and not any(settled.failed for settled in outcome.judgements):
+            self._broken.add(node_id)
         if outcome.unjudged is not None:
             self._unjudged[node_id] = (outcome.model, outcome.unjudged)
         elif not outcome.model and report.failed:
@@ -307,7 +312,10 @@ class Ledger:
         from pytest_genderbias.plugin.summary import RunSummary, print_summary
 
         unjudged = list(self._unjudged.values())
-        summary = RunSummary(self._measurements, self._judgements, unjudged, self._messages.lines)
+        summary = RunSummary(
+            self._measurements, self._judgements, unjudged, self._messages.lines, failed=len(self._broken),
+            next="" if self._settings.write_gates else write_gates_command(self._config),
+        )  # fmt: skip
         if self._settings.variance:
             summary = replace(summary, variances=self._variances())
         if self._settings.compare:

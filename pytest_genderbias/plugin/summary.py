@@ -1,29 +1,39 @@
-"""What the terminal shows at the end of a run."""
+"""What the terminal shows at the end of a run: gates and suites in one line each, what did not run, what to do next, and the verdict."""
 
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.gates.verdicts import WARNED
+from pytest_genderbias.gates.verdicts import FAILED, PASSED, PLANNED, UPDATED, WARNED
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.plugin.acceptance import show_number
-from pytest_genderbias.plugin.reasons import INAPPLICABLE, NO_MODEL, OTHER_MODELS, Unjudged
+from pytest_genderbias.plugin.reasons import INAPPLICABLE, NO_DATA, NO_MODEL, OTHER_MODELS, Unjudged
 from pytest_genderbias.plugin.terminal import show
+from pytest_genderbias.plugin.workers import terminal_width
 from pytest_genderbias.reports.baseline_history import baseline_history
-from pytest_genderbias.reports.comparison import comparison_notes, make_comparison_table
-from pytest_genderbias.reports.plan import make_plan_table, plan_notes
-from pytest_genderbias.reports.reduction import make_reduction_table
-from pytest_genderbias.reports.table import make_table
-from pytest_genderbias.reports.variance import make_variance_table
+from pytest_genderbias.reports.blocks import rows_or_blocks
+from pytest_genderbias.reports.columns import in_brief, note, wrapped
+from pytest_genderbias.reports.comparison import HEADERS as COMPARED
+from pytest_genderbias.reports.comparison import comparison_cells, comparison_notes
+from pytest_genderbias.reports.overview import Line, overview
+from pytest_genderbias.reports.plan import HEADERS as PLANS
+from pytest_genderbias.reports.plan import plan_notes, plan_rows
+from pytest_genderbias.reports.reduction import reduction_rows
+from pytest_genderbias.reports.variance import HEADERS as VARIANCES
+from pytest_genderbias.reports.variance import variance_notes, variance_rows
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
+
+_UNBROKEN = 10_000  #: width of a line that is to be copied
+_FEW = 3  #: reasons of skips that are said in full
 
 
 @dataclass(frozen=True)
@@ -36,6 +46,8 @@ class RunSummary:
         comparisons: between models; ``None`` if the run compares none.
         not_compared: suites that could not be compared.
         variances: sources of variance; ``None`` if the run shows none.
+        failed: tests that failed without a verdict that failed them.
+        next: the command that writes gates from what was measured; empty if the run writes them.
     """
 
     measurements: Sequence[Measurement]
@@ -45,6 +57,8 @@ class RunSummary:
     comparisons: Sequence[Comparison] | None = None
     not_compared: Sequence[LeftOut] = ()
     variances: Sequence[ValueVariance] | None = None
+    failed: int = 0
+    next: str = ""
 
     def with_comparisons(self, comparisons: Sequence[Comparison], not_compared: Sequence[LeftOut]) -> RunSummary:
         """Return the summary of a run that compares models."""
@@ -52,43 +66,54 @@ class RunSummary:
 
 
 def print_summary(summary: RunSummary, terminalreporter: TerminalReporter) -> None:
-    """Print the section ``bias``."""
-    terminalreporter.section("bias", sep="=")
-    for text, markup in _lines(summary):
+    """Print the section ``bias``. With ``-v`` it has all statistics, notes and reasons, with ``-vv`` the worst records, too."""
+    terminalreporter.write_sep("=", "bias")
+    detail = max(0, terminalreporter.config.get_verbosity())
+    for text, markup in _lines(summary, terminal_width(terminalreporter.config), detail):
         show(terminalreporter, text, markup)
 
 
-def _lines(summary: RunSummary) -> Iterator[tuple[str, str]]:
+def _lines(summary: RunSummary, width: int, detail: int) -> Iterator[Line]:
     """Yield each text with its markup."""
-    if table := make_table(summary.measurements, summary.judgements):
-        yield table, ""
-    if reductions := make_reduction_table(summary.judgements):
-        yield (f"\n{reductions}" if table else reductions), ""
+    yield from overview(summary.measurements, summary.judgements, width, detail)
+    yield from _other_tables(summary, width)
+    yield from _unjudged(summary.unjudged, width, detail)
+    for text, markup in _remarks(summary):
+        yield wrapped(text, width, "    "), markup
+    if summary.next and summary.measurements and not summary.judgements and not summary.failed:
+        yield f"{note('next', 'write gates from what was measured:', width)}\n{note('', summary.next, _UNBROKEN)}", ""
+    if verdict := _verdict(summary):
+        yield wrapped(f"bias  {verdict}", width, "      "), "red bold" if _has_failed(summary) else "bold"
+
+
+def _other_tables(summary: RunSummary, width: int) -> Iterator[Line]:
+    """Yield the tables of mitigations, plans, comparisons and variances, each with what is said below it."""
     judgements = [settled.judgement for settled in summary.judgements]
-    if plans := make_plan_table(judgements):
-        yield f"\n{plans}", ""
-        for note in plan_notes(judgements):
-            yield note, ""
+    headers, reductions = reduction_rows(summary.judgements)
+    if reductions:
+        yield from ((line, "") for line in rows_or_blocks(headers, reductions, 3, width, "verdict"))
+    if plans := plan_rows(judgements):
+        yield from ((line, "") for line in rows_or_blocks(PLANS, plans, 3, width, "plan"))
+        yield from ((wrapped(text, width, "    "), "") for text in plan_notes(judgements))
     if summary.comparisons is not None:
-        comparisons = make_comparison_table(summary.comparisons)
+        rows = [comparison_cells(comparison) for comparison in summary.comparisons]
         yield "", ""
-        yield comparisons or "--bias-compare: no suite was measured on two models", ""
-        for note in comparison_notes(summary.comparisons, summary.not_compared):
-            yield note, ""
+        yield from ((line, "") for line in rows_or_blocks(COMPARED, rows, 3, width))
+        if not rows:
+            yield "--bias-compare: no suite was measured on two models", ""
+        notes = comparison_notes(summary.comparisons, summary.not_compared)
+        yield from ((wrapped(text, width, "    "), "") for text in notes)
     if summary.variances is not None:
         yield "", ""
-        yield make_variance_table(summary.variances), ""
-    notes = (
-        f"note: {measurement.suite} on {measurement.model}: {note}"
-        for measurement in summary.measurements
-        for note in measurement.notes
-    )
-    for line in dict.fromkeys(notes):
-        yield line, ""
-    yield from _unjudged(summary.unjudged)
+        yield from ((line, "") for line in rows_or_blocks(VARIANCES, variance_rows(summary.variances), 3, width))
+        yield from ((wrapped(text, width, "    "), "") for text in variance_notes(summary.variances))
+
+
+def _remarks(summary: RunSummary) -> Iterator[Line]:
+    """Yield warnings, accepted values, the age of baselines, and messages of the run."""
     for settled in summary.judgements:
         if settled.outcome == WARNED:
-            yield settled.judgement.text.splitlines()[0], "yellow"
+            yield settled.judgement.text.splitlines()[0].partition("; to accept it")[0], "yellow"
     for line in _accepted(summary.judgements):
         yield line, "yellow"
     for line in baseline_history(summary.judgements, datetime.date.today()):
@@ -96,24 +121,54 @@ def _lines(summary: RunSummary) -> Iterator[tuple[str, str]]:
     yield from summary.messages
 
 
-def _unjudged(tests: Sequence[tuple[str, Unjudged]]) -> Iterator[tuple[str, str]]:
-    """Yield what was skipped: a line for each reason, and one that counts the gates of a run without a model."""
-    inapplicable: dict[tuple[str, str], dict[str, None]] = {}
-    for model, test in tests:
-        if test.kind == INAPPLICABLE:
-            reason = test.reason.removeprefix(test.name).lstrip(": ")
-            inapplicable.setdefault((model, reason), {})[test.name] = None
-    for (model, reason), names in inapplicable.items():
-        where = f" on {model}" if model else ""
-        yield f"skipped{where}: {', '.join(names)}: {reason}", ""
+def _unjudged(tests: Sequence[tuple[str, Unjudged]], width: int, detail: int) -> Iterator[Line]:
+    """Yield what was skipped: counts by kind, or each reason where they are few or ``detail`` asks for them."""
+    reasons = _by_reason(tests, (NO_DATA, INAPPLICABLE))
+    if detail or len(reasons) <= _FEW:
+        for (model, reason), names in reasons.items():
+            where = f" on {model}" if model else ""
+            yield wrapped(f"not run{where}: {', '.join(names)}: {reason}", width, "    "), ""
+    else:
+        yield from _counted(tests, width)
     if elsewhere := [test for _, test in tests if test.kind == OTHER_MODELS]:
-        yield f"not for the models of this run: {', '.join(test.name for test in elsewhere)}", ""
+        others = ", ".join(test.name for test in elsewhere)
+        yield wrapped(f"not for the models of this run: {others}", width, "    "), ""
     if idle := sum(test.kind == NO_MODEL for _, test in tests):
-        yield (
+        text = (
             f"{idle} bias test{'s were' if idle > 1 else ' was'} not judged, since no model is named: give one with --bias-model=[NAME=]SPEC. "
-            "With 'bias_strict = true' in the ini file, or --bias-strict, this fails",
-            "yellow",
+            "With 'bias_strict = true' in the ini file, or --bias-strict, this fails"
         )
+        yield wrapped(text, width, "    "), "yellow"
+
+
+def _by_reason(tests: Sequence[tuple[str, Unjudged]], kinds: Sequence[str]) -> dict[tuple[str, str], list[str]]:
+    """Return the names of skipped suites by model and reason."""
+    names: dict[tuple[str, str], dict[str, None]] = {}
+    for model, test in tests:
+        if test.kind in kinds:
+            reason = test.reason.removeprefix(test.name).lstrip(": ")
+            names.setdefault((model, reason), {})[test.name] = None
+    return {key: list(same) for key, same in names.items()}
+
+
+def _counted(tests: Sequence[tuple[str, Unjudged]], width: int) -> Iterator[Line]:
+    """Yield a line for each kind of reason, with the number of tests, and what to do."""
+    key = "not run"
+    if missing := [test.name for _, test in tests if test.kind == NO_DATA]:
+        yield (
+            note(
+                key,
+                f"{len(missing)} need data: {in_brief(missing)}: --bias-data=DIR; -v names files and sources",
+                width,
+            ),
+            "",
+        )
+        key = ""
+    unfit = [model for model, test in tests if test.kind == INAPPLICABLE]
+    if unfit:
+        models = ", ".join(f"{count} on {model}" if model else str(count) for model, count in Counter(unfit).items())
+        do = "does not fit its model" if len(unfit) == 1 else "do not fit their model"
+        yield note(key, f"{len(unfit)} {do}: {models}: --bias-list lists what fits, and -v says why", width), ""
 
 
 def _accepted(judgements: Sequence[SettledJudgement]) -> dict[str, None]:
@@ -124,3 +179,43 @@ def _accepted(judgements: Sequence[SettledJudgement]) -> dict[str, None]:
         for judgement in (settled.judgement for settled in judgements)
         for value in judgement.accepted
     }
+
+
+# The last line.
+
+
+def _has_failed(summary: RunSummary) -> bool:
+    return bool(summary.failed) or any(settled.failed for settled in summary.judgements)
+
+
+def _verdict(summary: RunSummary) -> str:
+    """Return the last line: how many gates have which verdict, what was measured without one, and what did not run."""
+    counts = Counter(map(_in_a_word, sorted(summary.judgements, key=_severity)))
+    parts = [f"{count} {what}" for what, count in counts.items()]
+    if summary.failed:
+        parts.insert(0, f"{summary.failed} failed without a verdict")
+    subjects = {(measurement.model, measurement.suite) for measurement in summary.measurements}
+    gated = {(settled.judgement.model, settled.judgement.suite) for settled in summary.judgements}
+    if not summary.judgements and subjects:
+        certain = "" if summary.failed else ": nothing here can fail yet"
+        parts.append(f"{len(subjects)} measured, 0 gated{certain}")
+    elif rest := len(subjects - gated):
+        parts.append(f"{rest} measured without a gate")
+    kinds = Counter(test.kind for _, test in summary.unjudged)
+    if idle := kinds[NO_DATA] + kinds[INAPPLICABLE]:
+        parts.append(f"{idle} not run")
+    if others := kinds[OTHER_MODELS] + kinds[NO_MODEL]:
+        parts.append(f"{others} not judged")
+    return " · ".join(parts)
+
+
+def _severity(settled: SettledJudgement) -> tuple[int, str]:
+    return {FAILED: 0, WARNED: 1, PASSED: 3}.get(settled.outcome, 2), _in_a_word(settled)
+
+
+def _in_a_word(settled: SettledJudgement) -> str:
+    """Return the word under which a judgement is counted."""
+    verdict = settled.judgement.verdict
+    if settled.outcome == PASSED:
+        return verdict if verdict in (UPDATED, PLANNED) else "passed"
+    return f"{settled.verdict} (warning)" if settled.outcome == WARNED else settled.verdict

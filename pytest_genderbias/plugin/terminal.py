@@ -16,6 +16,6 @@ def show(terminalreporter: TerminalReporter, text: str, markup: str = "") -> Non
     Args:
         terminalreporter: Pytest's plugin.
         text: One or more lines.
-        markup: A colour, or nothing.
+        markup: A colour, ``bold``, both with a space between them, or nothing.
     """
-    terminalreporter.write_line(printable(text, keep="\n"), **({markup: True} if markup else {}))
+    terminalreporter.write_line(printable(text, keep="\n"), **dict.fromkeys(markup.split(), True))

@@ -20,7 +20,7 @@ from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.items.base import BiasItem
 from pytest_genderbias.plugin.markers import gate_marker
 from pytest_genderbias.plugin.options import SETTINGS
-from pytest_genderbias.plugin.reasons import INAPPLICABLE, NO_MODEL, OTHER_MODELS, Unjudged
+from pytest_genderbias.plugin.reasons import INAPPLICABLE, NO_DATA, NO_MODEL, OTHER_MODELS, Unjudged
 
 NAME_A_MODEL = "no model named: give one with --bias-model=[NAME=]SPEC, as --bias-model=bert-base or --bias-model=demo"
 _IN_PYTHON = (
@@ -79,10 +79,10 @@ def for_other_models(item: pytest.Item, reason: str) -> NoReturn:
     _skip(item, OTHER_MODELS, reason)
 
 
-def cannot_judge(item: BiasItem, reason: str) -> NoReturn:
+def cannot_judge(item: BiasItem, reason: str, kind: str = INAPPLICABLE) -> NoReturn:
     """Fail a declared test, or skip it if it is optional."""
     if item.optional:
-        _skip(item, INAPPLICABLE, reason)
+        _skip(item, kind, reason)
     _fail(item, f"not judged: {reason}; {item.why_required}")
 
 
@@ -92,14 +92,21 @@ def judging(item: BiasItem) -> Iterator[None]:
     try:
         yield
     except NotApplicableError as error:
-        cannot_judge(item, str(error))
+        cannot_judge(item, str(error), _kind(error))
+
+
+def _kind(error: NotApplicableError) -> str:
+    """Return the kind of the reason: a data set is missing, or something does not apply."""
+    from pytest_genderbias.datasets.folder import MissingDataError
+
+    return NO_DATA if isinstance(error, MissingDataError) else INAPPLICABLE
 
 
 def not_applicable(item: pytest.Item, error: NotApplicableError) -> NoReturn:
     """Skip an optional test in Python that asked a fixture for what does not apply; raise the error with advice in any other."""
     __tracebackhide__ = True
     if gate_marker(item).optional:
-        _skip(item, INAPPLICABLE, str(error))
+        _skip(item, _kind(error), str(error))
     raise type(error)(f"{error}; {_IN_PYTHON}") from None
 
 

@@ -1,4 +1,4 @@
-"""The command that runs one test again and accepts what it measures, made from the arguments of the user."""
+"""Commands to type next, made from the arguments of the user: one that accepts what a test measures, and one that writes gates."""
 
 from __future__ import annotations
 
@@ -29,6 +29,11 @@ def update_command(item: pytest.Item) -> str:
         if argument not in without_value and before not in with_value and argument.partition("=")[0] not in with_value
     ]
     return f"pytest {shlex.join([*remaining, *_selection(item)])} --bias-update"
+
+
+def write_gates_command(config: pytest.Config) -> str:
+    """Return the command that runs the same and writes gates from what it measures."""
+    return f"pytest {shlex.join([*map(str, user_arguments(config)), '--bias-write-gates=release.bias.yaml'])}"
 
 
 def _is_packaged(item: pytest.Item) -> bool:

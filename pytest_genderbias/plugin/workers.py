@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import pytest
 
 _WIDTH = "genderbias_width"  #: key of the columns of the terminal, which a worker does not have either
+_OF_FILES, _NARROWEST = 100, 40  #: columns of output that goes to a file, and the least that lines are wrapped to
 _ARGUMENTS = "genderbias_arguments"  #: key of the arguments of the user, which a worker does not have
 
 
@@ -57,6 +59,10 @@ def send_terminal_width(config: pytest.Config, node: WorkerNode) -> None:
 
 
 def terminal_width(config: pytest.Config) -> int:
-    """Return the columns of the terminal of the run, also in a worker."""
+    """Return the columns of the terminal of the run, also in a worker: of output to a file 100, unless ``COLUMNS`` says otherwise."""
     width = worker_input(config).get(_WIDTH)
-    return width if isinstance(width, int) else config.get_terminal_writer().fullwidth
+    if isinstance(width, int):
+        return width
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    is_known = os.environ.get("COLUMNS", "").isdigit() or (reporter is not None and reporter.isatty)
+    return max(_NARROWEST, config.get_terminal_writer().fullwidth) if is_known else _OF_FILES

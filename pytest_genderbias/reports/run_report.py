@@ -71,7 +71,7 @@ class NotJudged:
     Attributes:
         test: its id.
         model: name of the model; empty if the run has none for it.
-        why: kind of the reason: ``no model``, ``other models`` or ``inapplicable``.
+        why: kind of the reason: ``no model``, ``other models``, ``inapplicable`` or ``no data``.
         reason: in words.
     """
 

@@ -38,7 +38,7 @@ def make_table(measurements: Iterable[Measurement], judgements: Iterable[Settled
 
     settled = [one for one in judgements if not is_reduction(one.judgement) and one.judgement.verdict != PLANNED]
     seen = {(one.judgement.suite, one.judgement.model, one.judgement.statistic) for one in settled}
-    p_values = _corrected([one.judgement for one in settled])
+    p_values = corrected_p_values([one.judgement for one in settled])
     rows = [_judged(one, p) for one, p in zip(settled, p_values, strict=True)]
     for measurement in sorted(measurements, key=lambda measurement: -measurement.n):  # the one with most cases is shown
         for statistic in measurement.values:
@@ -53,7 +53,7 @@ def make_table(measurements: Iterable[Measurement], judgements: Iterable[Settled
     return tabulate(table, [_ALL[i] for i in shown], tablefmt="github", disable_numparse=True)
 
 
-def _corrected(judgements: Sequence[Judgement]) -> list[str]:
+def corrected_p_values(judgements: Sequence[Judgement]) -> list[str]:
     """Return p values, corrected as Holm does, as they are shown; an empty text for a judgement without one."""
     different: list[Judgement] = []
     for judgement in judgements:

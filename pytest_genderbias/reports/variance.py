@@ -23,10 +23,8 @@ def make_variance_table(variances: Sequence[ValueVariance]) -> str:
     from tabulate import tabulate
 
     rows = [[escape(cell) for cell in row] for row in variance_rows(variances)]
-    reasons = variance_reasons(variances)
-    if not rows:
-        return "\n".join(reasons or ["--bias-variance: nothing was measured"])
-    return "\n".join([tabulate(rows, HEADERS, tablefmt="github", disable_numparse=True), *NOTES, *reasons])
+    table = [tabulate(rows, HEADERS, tablefmt="github", disable_numparse=True)] if rows else []
+    return "\n".join([*table, *variance_notes(variances)])
 
 
 def variance_rows(variances: Sequence[ValueVariance]) -> list[list[str]]:
@@ -39,6 +37,14 @@ def variance_rows(variances: Sequence[ValueVariance]) -> list[list[str]]:
         for one in variances
         for share in one.shares
     ]  # fmt: skip
+
+
+def variance_notes(variances: Sequence[ValueVariance]) -> list[str]:
+    """Return the lines below the table: how to read it, and why values have no row."""
+    reasons = variance_reasons(variances)
+    if any(one.shares for one in variances):
+        return [*NOTES, *reasons]
+    return reasons or ["--bias-variance: nothing was measured"]
 
 
 def variance_reasons(variances: Sequence[ValueVariance]) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from itertools import takewhile
 from typing import Any
 
 import pytest
@@ -15,9 +17,9 @@ SUITES = "--bias-suite=tiny-nli.yaml,tiny-lm.yaml"
 
 def rows_of(result: pytest.RunResult) -> list[list[str]]:
     """Return the rows of the table of comparisons, without its head."""
-    lines = [line for line in result.outlines if line.startswith("|")]
+    lines = result.outlines
     start = next(i for i, line in enumerate(lines) if "worse by" in line)
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start + 2 :]]
+    return [re.split("  +", line.strip()) for line in takewhile(lambda line: line.startswith("  "), lines[start + 1 :])]
 
 
 def test_the_table_has_each_model_against_the_first(jobs: pytest.Pytester) -> None:

@@ -40,14 +40,14 @@ def run(pytester, monkeypatch, tmp_path_factory):
 
 
 WITH_NULL = [
-    "| suite *| verdict *| null (p) *|",
-    "| lm-occupation | w *| aggregate_bias * measured *| 0.*(<= 0.5 %) *|",
-    "| lm-occupation | w *| signed_bias * measured *| -0.*(<= 0.5 %) *|",
+    "*  value *chance*",
+    "  lm-occupation  aggregate_bias *0.* !  *",
+    "*signed_bias *-0.* !  * to *",
 ]
 
 
 def test_flag(run, pytester):
-    result = run("--bias-null", "--bias-json=r.json", "--junitxml=j.xml")
+    result = run("-v", "--bias-null", "--bias-json=r.json", "--junitxml=j.xml")
     result.stdout.fnmatch_lines(WITH_NULL, consecutive=False)
     result.stdout.fnmatch_lines(["note: nli-religion on c: no null control: every pair is held against the same *"])
     found = {m["suite"]: m for m in json.loads((pytester.path / "r.json").read_text())["measurements"]}
@@ -62,19 +62,24 @@ def test_flag(run, pytester):
 
 
 def test_only_what_is_made_of_sizes_has_one_without_the_flag(run, pytester):
-    result = run("--bias-json=r.json")
-    result.stdout.fnmatch_lines([WITH_NULL[0], WITH_NULL[1], "| lm-occupation | w *| signed_bias * measured * |"])
+    result = run("-v", "--bias-json=r.json")
+    result.stdout.fnmatch_lines(WITH_NULL[:2])
     result.stdout.no_fnmatch_line("note: *null*")
     found = {m["suite"]: m for m in json.loads((pytester.path / "r.json").read_text())["measurements"]}
     assert [list(found[suite]["null"]) for suite in ("lm-occupation", "nli-religion")] == [["aggregate_bias"], []]
 
 
 def test_repeats(run, pytester):
-    run("--bias-null", "--bias-null-repeats=99").stdout.fnmatch_lines(["* signed_bias *(<= 1 %) *|"])
+    def repeats(*arguments):
+        run("--bias-json=r.json", *arguments)
+        report = json.loads((pytester.path / "r.json").read_text())
+        return {name: null["repeats"] for one in report["measurements"] for name, null in one["null"].items()}
+
+    assert repeats("--bias-null", "--bias-null-repeats=99")["signed_bias"] == 99
     pytester.makeini("[pytest]\nbias_null = true\nbias_null_repeats = 49")
-    run().stdout.fnmatch_lines(["* signed_bias *(<= 2 %) *|"])
+    assert repeats()["signed_bias"] == 49
     pytester.makeini("[pytest]\nbias_null_repeats = 49")
-    run().stdout.fnmatch_lines(["* aggregate_bias *(<= 0.5 %) *|", "* signed_bias * measured * |"])
+    assert repeats() == {"aggregate_bias": 200}
 
 
 @pytest.mark.parametrize(
@@ -93,7 +98,7 @@ def test_a_wrong_value_is_a_usage_error(run, arguments, message):
 
 @pytest.mark.slow
 def test_workers_find_the_same(run):
-    result = run("--bias-null", "-n2")
+    result = run("-v", "--bias-null", "-n2")
     result.stdout.fnmatch_lines(WITH_NULL, consecutive=False)
 
 
@@ -106,7 +111,7 @@ def test_gates_show_it_and_baselines_do_not_know_it(run, pytester):
     result.stdout.fnmatch_lines(
         [
             "*  null control (*; 200 shuffles): mean *, <= 0.5 % at least as bad",
-            "* within 0.1 * over the limit *(<= 0.5 %) *|",
+            "  lm-occupation *within 0.1 *over the limit*",
         ]
     )
     (judged, *_) = json.loads((pytester.path / "r.json").read_text())["judgements"]
@@ -121,10 +126,8 @@ def test_gates_show_it_and_baselines_do_not_know_it(run, pytester):
 
 def test_restarts_have_none_and_say_so(run, pytester):
     name = f"models_{pytester.path.name.replace('-', '_')}"
-    result = run("--bias-null", f"--bias-model=s={name}:writer{{seed}}", "--bias-seeds=2")
-    result.stdout.fnmatch_lines(
-        ["| lm-occupation | s * measured * |", "note: lm-occupation on s: no null control: *restarts*"]
-    )
+    result = run("-v", "--bias-null", f"--bias-model=s={name}:writer{{seed}}", "--bias-seeds=2")
+    result.stdout.fnmatch_lines(["  lm-occupation *", "note: lm-occupation on s: no null control: *restarts*"])
 
 
 def test_python_tests_may_ask_for_it(run, pytester):

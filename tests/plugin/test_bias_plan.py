@@ -26,8 +26,8 @@ def test_a_plan_is_stored_and_auto_takes_it(wide_project: pytest.Pytester) -> No
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            "| suite *| least tolerance *| finds, alone *",
-            "| wide *| m *| net_neutral *| one checkpoint, 20 premise words *| planned *|",
+            "  suite *least tolerance *finds, alone *",
+            "  wide *m *net_neutral *one checkpoint, 20 premise words *planned",
             "an equal model is green at the planned gate of g.bias.yaml on m in *%",
             "note: planned from one checkpoint, *",
             "planned: the tolerances of 1 gate were stored in *",
@@ -38,7 +38,7 @@ def test_a_plan_is_stored_and_auto_takes_it(wide_project: pytest.Pytester) -> No
     assert isinstance(worsening, float) and 0 < margin.tolerance < worsening
     usual = wide_project.runpytest(model(wide_project, "slightly"))
     usual.assert_outcomes(passed=1)
-    usual.stdout.fnmatch_lines(["*| pass *"])
+    usual.stdout.fnmatch_lines(["*  pass *"])
     wide_project.runpytest(model(wide_project, "late_0")).assert_outcomes(failed=1)
 
 
@@ -51,7 +51,7 @@ def test_two_checkpoints_of_a_training(wide_project: pytest.Pytester) -> None:
     result = wide_project.runpytest(*models, "--bias-plan", "--bias-plan-with=again", "--bias-json=report.json")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
-        ["| wide *| two checkpoints, 20 premise words *", "note: planned from two checkpoints, *"]
+        ["  wide *two checkpoints, 20 premise words *", "note: planned from two checkpoints, *"]
     )
     after = read_book(stored_book(wide_project))["wide"]
     assert (after.values, after.items_sha256) == (before.values, before.items_sha256)
@@ -70,13 +70,13 @@ def test_a_gate_without_power_is_told_so(wide_project: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            "| wide *| 0.001 (as written) *| underpowered *|",
+            "  wide *0.001 (as written) *underpowered",
             "underpowered: wide.net_neutral on m at tolerance 0.001. What would help: about * premise words (a suite with more of them; now 20), *",
         ]
     )
     judged = wide_project.runpytest(model(wide_project, "bad"))
     judged.stdout.fnmatch_lines(
-        ["  power     underpowered: *", "*a tolerance of * has power (--bias-plan)", "*| * (underpowered) *|"]
+        ["  power     underpowered: *a tolerance of * has power (--bias-plan)*", "*  * (underpowered)*"]
     )
 
 
@@ -86,7 +86,7 @@ def test_restarts_and_what_has_no_entry_yet(wide_project: pytest.Pytester) -> No
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            "| wide *| 3 restarts, one checkpoint against them *",
+            "  wide *3 restarts, one checkpoint against them *",
             "planned, and not stored: m has no baseline entry of wide for g.bias.yaml; run with --bias-plan --bias-update-new *",
         ]
     )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+from itertools import takewhile
 
 import pytest
 from support.small_projects import model
 
 
 def rows_of(result: pytest.RunResult) -> list[list[str]]:
-    lines = [line for line in result.outlines if line.startswith("|")]
+    lines = result.outlines
     start = next(i for i, line in enumerate(lines) if "share of the value's variance" in line)
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start + 2 :]]
+    return [re.split("  +", line.strip()) for line in takewhile(lambda line: line.startswith("  "), lines[start + 1 :])]
 
 
 def test_the_table_and_the_report_have_the_shares(jobs: pytest.Pytester) -> None:

@@ -12,7 +12,7 @@ def test_settings_come_from_ini_keys(project: pytest.Pytester) -> None:
     )  # type: ignore[attr-defined]
     result = project.runpytest()
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["bias: m; seed 7*at most 100 cases*", "*| 100 of 264 *"])
+    result.stdout.fnmatch_lines(["bias: m; seed 7*at most 100 cases*", "*tiny-nli 100 of 264 cases"])
 
 
 def test_paths_in_the_ini_file_start_at_the_root_directory(

@@ -451,9 +451,9 @@ def test_reductions_are_judged_and_shown(project: pytest.Pytester) -> None:
             f"{name}.by_0.3:m PASSED*",
             f"{name}.by_0.9:m FAILED*",
             "release.bias.yaml:7: not reduced: lm-occupation on m with projection: aggregate_bias 0.282 -> 0.09754, reduced by 65.4 %*",
-            "| suite *| model *| statistic *| before *| after *| control *| gone *| 95 % bounds *| over *| asked *| verdict *|",
-            "| lm-occupation | m with projection | aggregate_bias | 0.2820 * | 0.0975 *| 0.3*| 65.4 % | * to * | occupations | reduced by 30 % | reduced *|",
-            "| lm-occupation | m with projection | aggregate_bias | 0.2820 * | 0.0975 *| 0.3*| 65.4 % |*| reduced by 90 % | not reduced *|",
+            "  suite *model *statistic *before *after *control *gone *95 % bounds *over *asked *verdict",
+            "  lm-occupation  m with projection  aggregate_bias  0.2820 *0.0975 *0.3*  65.4 %  * to *occupations  reduced by 30 %  reduced",
+            "  lm-occupation  m with projection  aggregate_bias  0.2820 *0.0975 *0.3*  65.4 % *reduced by 90 %  not reduced",
             "--bias-compare: no suite was measured on two models",
         ]
     )
@@ -487,8 +487,8 @@ def test_the_fixture_is_judged_like_the_file(project: pytest.Pytester) -> None:
     result = project.runpytest(MODEL)
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
-        ["| lm-occupation | m with marked *| aggregate_bias | 0.28*| perplexity 8 to 8 *| 2 *| reduced by 30 %, perplexity 5 % worse at most | not reduced |",
-         "| lm-occupation | m with projection *| reduced *|"]
+        ["  lm-occupation  m with marked *aggregate_bias  0.28*  perplexity 8 to 8 *2 *reduced by 30 %, perplexity 5 % worse at most  not reduced",
+         "  lm-occupation  m with projection *reduced"]
     )  # fmt: skip
 
 

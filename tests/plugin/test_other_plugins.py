@@ -139,6 +139,6 @@ def test_groups_of_xdist_do_not_hide_unused_entries(project: pytest.Pytester) ->
     for dist in (("--dist=loadgroup", "-n1"), ("--dist=each", "--tx=2*popen")):
         result = project.runpytest_subprocess(*dist, model(project, "good"), "--bias-json=r.json")
         assert result.ret == pytest.ExitCode.TESTS_FAILED, dist
-        result.stdout.fnmatch_lines(["unused baseline entries: *: old", "ERROR bias - unused baseline entries: *"])
+        result.stdout.fnmatch_lines(["unused baseline entries:*", "ERROR bias - unused baseline entries: *"])
         [judged] = json.loads(project.path.joinpath("r.json").read_text())["judgements"]
         assert judged["test"] == "test_it.py::test_it[m]", dist

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -113,7 +114,7 @@ def test_the_policy_holds_in_fixtures_and_threads(project: pytest.Pytester, plac
     result = project.runpytest(model(project, "better"), "--bias-stale=fail", f"--bias-json={report}")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert rows(report) == [("stale", True)]
-    result.stdout.fnmatch_lines(["*| tiny-nli *| stale *|"])
+    result.stdout.fnmatch_lines(["  tiny-nli *stale *"])
     project.runpytest(model(project, "better"), f"--bias-json={report}").assert_outcomes(passed=1, warnings=1)
     assert rows(report) == [("stale", False)]
 
@@ -190,7 +191,7 @@ def test_a_judgement_names_its_test_and_says_that_the_test_forgave_it(project: p
         ("test_kept[m]", "pass", "passed", False),
         ("test_kept_again[m]", "pass", "passed", False),
     ]
-    shown = [line.rpartition(" | ")[2].strip(" |") for line in result.outlines if "| net_neutral" in line]
+    shown = [re.split("  +", line)[-2] for line in result.outlines if "  net_neutral" in line]
     assert sorted(shown) == ["over the limit (caught by the test)"] * 2 + ["over the limit (xfail)"] + ["pass"] * 2
 
 

@@ -86,6 +86,15 @@ def tiny_model(checkpoint):
     return model
 
 
+@pytest.fixture(autouse=True)
+def wide_terminal(request: pytest.FixtureRequest) -> None:
+    """Let runs of pytest inside this process print as on a wide terminal, so that no line is wrapped."""
+    if "pytester" in request.fixturenames:
+        monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+        monkeypatch.setattr("pytest_genderbias.plugin.workers._OF_FILES", 1000)
+        monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def project(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory

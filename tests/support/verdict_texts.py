@@ -40,7 +40,7 @@ def renewed(text: str, run: Run, folder: Path) -> str:
 
 
 def _kept(output: str) -> Iterator[str]:
-    """Yield the failures without their worst records, the rows that were judged, and what is said below the table."""
+    """Yield the failures without their worst records, and all of the summary."""
     section, records = "", False
     for line in output.splitlines():
         if re.fullmatch(r"=+ .+ =+", line):
@@ -51,7 +51,7 @@ def _kept(output: str) -> Iterator[str]:
             records = text == "  worst records:" or (records and nested)
             if not (records and nested):
                 yield line + (" ..." if records else "")
-        elif section == "bias" and not re.search(r"\| measured +\|", line):
+        elif section == "bias":
             yield line
 
 

@@ -1,0 +1,351 @@
+"""The overview of a run for a terminal: one line a gate and one line a suite, grouped by model.
+
+A line of a suite has its main statistic: value, interval, neutral value, which way is worse, and what chance gives. A dash is explained
+below the table, and so is every mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pytest_genderbias.gates.agreement import FLOAT_NOISE
+from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, SettledJudgement
+from pytest_genderbias.gates.verdicts import FAILED, PLANNED, WARNED
+from pytest_genderbias.gates.wording import format_record
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.reports.chance import CONTROL, SHUFFLES, SPLITS, chance_of
+from pytest_genderbias.reports.columns import aligned, in_brief, note, one_line, padded, total, widths, wrapped
+from pytest_genderbias.reports.reduction import is_reduction
+from pytest_genderbias.reports.table import corrected_p_values
+from pytest_genderbias.statistics.inference.intervals import Interval
+
+#: A line and its colour: empty for the usual one.
+Line = tuple[str, str]
+
+_RIGHT = frozenset({"value"})
+#: Columns of the table of suites, from the widest layout to the narrowest.
+_MEASURED = (
+    ("suite", "statistic", "value", "95 %", "neutral", "worse", "chance"),
+    ("suite", "statistic", "value", "95 %", "is worse", "chance"),
+    ("suite", "statistic", "value", "95 %", "is worse"),
+    ("suite", "statistic", "value", "is worse"),
+    ("suite", "statistic", "value"),
+)
+#: Columns of the table of gates. ``gate`` is its own name, if it has one; ``change`` has bounds, ``moved`` has none, and ``limit`` is
+#: ``allowed`` in fewer columns.
+_JUDGED = (
+    ("suite", "statistic", "value", "change", "allowed", "verdict", "p (Holm)", "cases"),
+    ("suite", "statistic", "value", "change", "allowed", "verdict", "p (Holm)"),
+    ("suite", "statistic", "value", "change", "allowed", "verdict"),
+    ("gate", "statistic", "value", "change", "limit", "verdict"),
+    ("gate", "statistic", "value", "moved", "limit", "verdict"),
+    ("gate", "statistic", "value", "limit", "verdict"),
+    ("gate", "statistic", "value", "verdict"),
+)
+_TITLES = {
+    "suite": "",
+    "gate": "",
+    "statistic": "",
+    "change": "bounds or change",
+    "moved": "bounds, change",
+    "limit": "allowed",
+}
+_LEAST_MEANING = 35  #: columns that the meaning of a statistic needs, at least
+_ZERO = 1e-9  #: what floating-point sums leave of nothing
+_MOST_PASSED = 60  #: lines of gates that passed; more are counted
+_WORSE = {"higher": "higher", "lower": "lower", "away": "away"}
+_SIDES = {"higher": "above {}", "lower": "below {}", "away": "away from {}"}
+_COLOURS = {FAILED: "red", WARNED: "yellow"}
+
+
+@dataclass
+class _Notes:
+    """What is said below the table, gathered while its rows are made."""
+
+    without_interval: dict[str, list[str]] = field(default_factory=dict)  # names by reason
+    no_measure: dict[str, list[str]] = field(default_factory=dict)
+    sampled: dict[str, str] = field(default_factory=dict)  # cases by suite
+    chances: set[str] = field(default_factory=set)
+    marked: bool = False
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A line of a table: its model, its cells by column, a text instead of the cells behind the statistic, and a colour."""
+
+    model: str
+    cells: Mapping[str, str]
+    instead: str = ""
+    meaning: str = ""
+    colour: str = ""
+
+
+def overview(
+    measurements: Sequence[Measurement], judgements: Sequence[SettledJudgement], width: int, detail: int = 0
+) -> Iterator[Line]:
+    """Yield the lines of the overview.
+
+    Args:
+        measurements: of the run; of several of one suite and model, the one with most cases is shown.
+        judgements: of the run. Those of mitigations and plans have tables of their own.
+        width: columns of the terminal.
+        detail: 0 for main statistics and gates; 1 for all statistics and the notes of the measurements; 2 for their worst records, too.
+    """
+    gates = [one for one in judgements if not is_reduction(one.judgement) and one.judgement.verdict != PLANNED]
+    seen = {(one.judgement.suite, one.judgement.model, one.judgement.statistic) for one in gates}
+    shown = _largest(measurements)
+    titles = {measurement.model: _title(measurement) for measurement in shown}
+    notes = _Notes()
+    rows = _gate_rows(gates, everything=detail > 0)
+    yield from _table(rows, _JUDGED, titles, width)
+    if (left_out := len(gates) - len(rows)) > 0:
+        yield note("", f"and {left_out:,} more that passed: -v", width), ""
+    suites = [row for measurement in shown for row in _suite_rows(measurement, seen, notes, detail > 0)]
+    if rows and suites:
+        yield "", ""
+    yield from _table(suites, _MEASURED, titles, width)
+    columns = _fitting([row.cells for row in suites], _MEASURED, width - 2)
+    yield from ((line, "") for line in _below(notes, width, "chance" in columns))
+    hidden = sum(len(measurement.values) for measurement in shown) - len(suites) - len(seen)
+    if hidden > 0 and not detail:
+        yield note("more", f"{hidden} figures: -v, or --bias-json=FILE", width), ""
+    if detail:
+        yield from _details(shown, width, records=detail > 1)
+
+
+def _largest(measurements: Iterable[Measurement]) -> list[Measurement]:
+    """Return one measurement of each suite and model, that with most cases, model by model in the order of the run."""
+    largest: dict[tuple[str, str], Measurement] = {}
+    for measurement in measurements:
+        key = (measurement.model, measurement.suite)
+        if key not in largest or measurement.n > largest[key].n:
+            largest[key] = measurement
+    order = {model: i for i, model in enumerate(dict.fromkeys(model for model, _ in largest))}
+    return sorted(
+        largest.values(), key=lambda one: (order[one.model], one.statistics[one.main].no_gate != "", one.suite)
+    )
+
+
+def _title(measurement: Measurement) -> str:
+    """Return a model's name, with its architecture where it is known."""
+    architecture = measurement.signature["model"].get("architecture")
+    name = one_line(measurement.model)
+    return f"{name} ({one_line(str(architecture))})" if architecture else name
+
+
+# Rows.
+
+
+def _suite_rows(
+    measurement: Measurement, seen: set[tuple[str, str, str]], notes: _Notes, everything: bool
+) -> Iterator[_Row]:
+    """Yield the row of the main statistic, and with ``everything`` those of the others; a judged one has its row among the gates."""
+    suite = one_line(measurement.suite)
+    for statistic in measurement.values if everything else [measurement.main]:
+        if (measurement.suite, measurement.model, statistic) not in seen:
+            yield _suite_row(measurement, statistic, suite, notes, everything)
+            suite = ""
+
+
+def _suite_row(measurement: Measurement, statistic: str, suite: str, notes: _Notes, everything: bool) -> _Row:
+    value, interval = measurement.values[statistic], measurement.intervals[statistic]
+    about = measurement.statistics[statistic]
+    reason = measurement.reasons.get(statistic, "no reason given")
+    subject = f"{measurement.suite}.{statistic}" if everything else measurement.suite
+    cells = {"suite": suite, "statistic": one_line(statistic, 40)}
+    if value is None:
+        return _Row(measurement.model, cells, f"no value: {one_line(reason, 300)}")
+    if measurement.sampled(statistic):
+        notes.sampled[measurement.suite] = f"{_cases(measurement)} cases"
+    cells |= {"value": f"{figure(value)}  ", "95 %": _between(interval)}
+    if interval is None:
+        notes.without_interval.setdefault(reason, []).append(subject)
+    if about.no_gate:
+        notes.no_measure.setdefault(about.no_gate, []).append(subject)
+    else:
+        side = _SIDES[about.direction].format(f"{about.neutral:g}")
+        cells |= {"neutral": f"{about.neutral:g}", "worse": _WORSE[about.direction], "is worse": side}
+    if (chance := chance_of(measurement, statistic)) is not None:
+        notes.chances.add(chance.kind)
+        notes.marked = notes.marked or chance.beyond
+        cells |= {"chance": chance.in_words(figure), "value": f"{figure(value)} {'!' if chance.beyond else ' '}"}
+    return _Row(measurement.model, cells, meaning=about.meaning)
+
+
+def _gate_rows(gates: Sequence[SettledJudgement], everything: bool) -> list[_Row]:
+    """Return a row for each gate, those that failed first. Of many that passed, the first ones."""
+    order = {FAILED: 0, WARNED: 1}
+    pairs = sorted(
+        zip(gates, corrected_p_values([one.judgement for one in gates]), strict=True),
+        key=lambda pair: (pair[0].judgement.model, order.get(pair[0].outcome, 2), pair[0].judgement.suite),
+    )
+    rows, passed = [], 0
+    for settled, p in pairs:
+        passed += settled.outcome not in order
+        if everything or settled.outcome in order or passed <= _MOST_PASSED:
+            rows.append(_gate_row(settled, p))
+    return rows
+
+
+def _gate_row(settled: SettledJudgement, p: str) -> _Row:
+    judgement = settled.judgement
+    name = f"{judgement.suite} ({judgement.name})" if judgement.name else judgement.suite
+    cells = {
+        "suite": one_line(name), "gate": one_line(judgement.name or judgement.suite), "statistic": one_line(judgement.statistic, 40), "cases": _cases(judgement),
+        "value": "no value" if judgement.value is None else figure(judgement.value), "change": _change(judgement, True),
+        "moved": _change(judgement, False), "allowed": one_line(judgement.bound), "limit": one_line(_in_signs(judgement.bound)), "verdict": settled.verdict, "p (Holm)": p,
+    }  # fmt: skip
+    return _Row(judgement.model, cells, colour=_COLOURS.get(settled.outcome, ""))
+
+
+def _in_signs(bound: str) -> str:
+    """Return a limit in fewer columns.
+
+    >>> _in_signs("at least 0.8 for other items"), _in_signs("baseline 0.8546 - 0.01")
+    ('>= 0.8, other items', 'baseline 0.8546 - 0.01')
+    """
+    for words, sign in (("at least ", ">= "), ("at most ", "<= ")):
+        bound = f"{sign}{bound.removeprefix(words)}" if bound.startswith(words) else bound
+    return bound.replace(" for other items", ", other items")
+
+
+def _change(judgement: Judgement, bounds: bool) -> str:
+    """Return how much worse or better a statistic is, or between which bounds it lies."""
+    worse, interval = judgement.difference, judgement.interval
+    if worse is None:
+        return _between(interval) if interval is not None else ""
+    change = "no change" if abs(worse) <= FLOAT_NOISE else f"{figure(abs(worse))} {'better' if worse < 0 else 'worse'}"
+    if interval is None or not bounds:
+        return change
+    if interval.high - interval.low <= FLOAT_NOISE:
+        return f"{change}, {_sameness(interval.over)}"
+    low, high = (-interval.high, -interval.low) if worse < -FLOAT_NOISE else (interval.low, interval.high)
+    return f"{change} ({figure(low)} to {figure(high)})"
+
+
+def _sameness(over: str) -> str:
+    """Return what bounds without a width say."""
+    if over.startswith(WHOLE_SUITE):
+        return "exact"
+    return f"the same in every {'restart' if over.startswith('restarts') else 'item'}"
+
+
+def _between(interval: Interval | None) -> str:
+    if interval is None:
+        return "-"
+    if interval.low == interval.high:
+        return "exact"
+    return f"{figure(interval.low)} to {figure(interval.high)}"
+
+
+def _cases(counted: Measurement | Judgement) -> str:
+    return f"{counted.n:,}" if counted.n == counted.n_total else f"{counted.n:,} of {counted.n_total:,}"
+
+
+def figure(value: float) -> str:
+    """Return a number as the overview shows it: three decimals, more where the number is small.
+
+    >>> figure(0.85391), figure(-0.00171), figure(0.0), figure(12345.6), figure(3e-7)
+    ('0.854', '-0.0017', '0', '12,346', '3.0e-07')
+    """
+    size = abs(value)
+    if size < _ZERO:
+        return "0"
+    if size >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3f}" if size >= 0.01 else f"{value:.4f}" if size >= 0.0005 else f"{value:.1e}"
+
+
+# Layout.
+
+
+def _table(
+    rows: Sequence[_Row], layouts: Sequence[Sequence[str]], titles: Mapping[str, str], width: int
+) -> Iterator[Line]:
+    """Yield a header, and the rows below a line for each model, in the widest layout that fits."""
+    if not rows:
+        return
+    columns = _fitting([row.cells for row in rows], layouts, width - 2)
+    model = ""
+    heads = {name: _TITLES.get(name, name) for name in columns}
+    if layouts is _MEASURED:
+        heads["value"] = "value  "  # above the digits, and not above the marks
+    yield f"  {aligned(heads, columns, _RIGHT)}", "bold"
+    for row in rows:
+        if row.model != model:
+            model = row.model
+            yield titles.get(model) or one_line(model), "bold"
+        yield _line(row, columns, width), row.colour
+
+
+def _fitting(rows: Sequence[Mapping[str, str]], layouts: Sequence[Sequence[str]], width: int) -> dict[str, int]:
+    """Return the widths of the columns of the first layout that fits; columns without a cell are left out.
+
+    Names of suites and statistics are cut where even the last layout does not fit.
+    """
+    for layout in layouts:
+        columns = {name: most for name, most in widths(rows, layout).items() if most}
+        columns = {name: max(most, len(_TITLES.get(name, name))) for name, most in columns.items()}
+        if total(columns) <= width:
+            return columns
+    over = total(columns) - width
+    for name in ("statistic", "gate", "suite"):
+        cut = min(over, max(0, columns.get(name, 0) - 12))
+        if cut:
+            columns[name] -= cut
+            over -= cut
+    return columns
+
+
+def _line(row: _Row, columns: Mapping[str, int], width: int) -> str:
+    """Return a line of a table. What a statistic means stands behind it, where the terminal is wide enough."""
+    cells = {name: one_line(row.cells.get(name, ""), max(columns[name], 4)) for name in columns}
+    if row.instead:
+        front = {name: columns[name] for name in ("suite", "statistic") if name in columns}
+        return wrapped(f"  {aligned(cells, front)}  {row.instead}", width, " " * min(total(front) + 4, width // 2))
+    line = f"  {aligned(cells, columns, _RIGHT)}"
+    room = width - total(columns) - 4
+    if row.meaning and room >= _LEAST_MEANING:
+        line = f"{padded(line, total(columns) + 2)}  {one_line(row.meaning, room)}"
+    return line
+
+
+# Below the tables.
+
+
+def _below(notes: _Notes, width: int, chances: bool) -> Iterator[str]:
+    """Yield what the marks, the dashes and, where the table has them, the chances mean."""
+    if notes.marked:
+        yield note("!", "beyond chance: random groups or splits are as bad in at most 5 % of the draws", width)
+    meant = {
+        SHUFFLES: "the worse end of the middle 95 % of random shuffles",
+        CONTROL: "the value of the suite's own control, with persons or labels shuffled",
+        SPLITS: "p, the share of random splits of the words that differ as much",
+    }
+    if notes.chances and chances:
+        yield note("chance", "; ".join(text for kind, text in meant.items() if kind in notes.chances), width)
+    for reason, subjects in notes.without_interval.items():
+        yield note("-", f"no interval: {in_brief(subjects)}: {one_line(reason, 300)}", width)
+    for reason, subjects in notes.no_measure.items():
+        yield note("", f"no direction: {in_brief(subjects)}: {one_line(reason, 300)}", width)
+    if notes.sampled:
+        texts = [f"{one_line(suite)} {cases}" for suite, cases in notes.sampled.items()]
+        yield note("sampled", "; ".join(texts), width)
+
+
+def _details(measurements: Sequence[Measurement], width: int, records: bool) -> Iterator[Line]:
+    """Yield the notes of the measurements, each once, and their worst records."""
+    notes = (
+        f"note: {measurement.suite} on {measurement.model}: {text}"
+        for measurement in measurements
+        for text in measurement.notes
+    )
+    for line in dict.fromkeys(notes):
+        yield wrapped(line, width, "      "), ""
+    for measurement in measurements if records else ():
+        if measurement.records:
+            subject = f"worst records of {one_line(measurement.suite)} on {one_line(measurement.model)}:"
+            yield wrapped(subject, width, "    "), ""
+        for record in measurement.records:
+            yield f"  {one_line(format_record(record), max(width - 2, 20))}", ""

@@ -1,0 +1,182 @@
+"""The overview of a run for a terminal: one line a gate and one line a suite, at any width."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.reports.blocks import rows_or_blocks
+from pytest_genderbias.reports.chance import chance_of
+from pytest_genderbias.reports.columns import columns_of, in_brief
+from pytest_genderbias.reports.overview import overview
+from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.null import Null
+from pytest_genderbias.suites.statistic import Statistic
+
+BETWEEN = Interval(0.13, 0.4965, 0.95, "occupations", "")
+HOSTILE = "<b>\x1b[31m\u202e|" + "看" * 30 + "x" * 100_000
+
+
+def measured(
+    suite: str,
+    values: dict[str, float | None],
+    model: str = "m",
+    direction: str = "higher",
+    interval: Interval | None = None,
+    null: Null | None = None,
+    **fields: object,
+) -> Measurement:
+    """Return a measurement whose statistics all have one direction; the first one has the interval and the null control."""
+    main = next(iter(values))
+    signature = {"model": {"architecture": "GPT2LMHeadModel"}, "settings": {}, "sample": {}}
+    measurement = Measurement(
+        suite, model, values, {name: interval if name == main else None for name in values}, dict.fromkeys(values),
+        dict.fromkeys(values, "the words are chosen"), {name: Statistic(direction, 0.0, "mean |B(o)|") for name in values},
+        100, 100, [{"word": "nurse", "bias": 0.5}], {}, signature, ("half of the words are unknown",), {main: null} if null else {},
+    )  # fmt: skip
+    return dataclasses.replace(measurement, **fields)  # type: ignore[arg-type]
+
+
+def judged(
+    verdict: str, outcome: str, model: str = "m", suite: str = "nli-occupation", name: str = ""
+) -> SettledJudgement:
+    interval = Interval(0.129, 0.131, 0.95, "occupations", "")
+    bound = "baseline 0.858 - 0.01"
+    return SettledJudgement(
+        Judgement(suite, model, "net_neutral", 0.728, interval, 10, 10, bound, verdict, "text", difference=0.13, name=name), outcome
+    )  # fmt: skip
+
+
+def lines(*arguments: object, width: int = 100, detail: int = 0) -> list[str]:
+    measurements, judgements = arguments
+    return [
+        part
+        for text, _ in overview(measurements, judgements, width, detail)  # type: ignore[arg-type]
+        for part in text.split("\n")
+    ]
+
+
+def test_a_suite_has_one_line_and_a_dash_its_reason() -> None:
+    null = Null("groups", 200, 0.1, 0.055, 0.163, 0.005)
+    shown = lines(
+        [
+            measured("lm-occupation", {"aggregate_bias": 0.283, "signed_bias": 0.0}, interval=BETWEEN, null=null),
+            measured("weat", {"effect_size": 0.5, "p_value": 0.3}, direction="away"),
+            measured("weat-names", {"effect_size": None}, direction="away"),
+        ],
+        [],
+    )
+    assert shown == [
+        "                                 value    95 %            neutral  worse   chance",
+        "m (GPT2LMHeadModel)",
+        "  lm-occupation  aggregate_bias  0.283 !  0.130 to 0.496  0        higher  0.163",
+        "  weat           effect_size     0.500    -               0        away    p 0.3000",
+        "  weat-names     effect_size  no value: the words are chosen",
+        "  !        beyond chance: random groups or splits are as bad in at most 5 % of the draws",
+        "  chance   the worse end of the middle 95 % of random shuffles; p, the share of random splits of the",
+        "           words that differ as much",
+        "  -        no interval: weat: the words are chosen",
+        "  more     2 figures: -v, or --bias-json=FILE",
+    ]
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_every_line_fits_the_terminal(width: int) -> None:
+    suites = [
+        measured("corpus-cooccurrence", {"significant_fills": -123.4, "random_groups_max": 0.2}, interval=BETWEEN, n=1),
+        measured("weat-science-arts", {"combined_effect_size": None}, "c"),
+        measured(HOSTILE, {HOSTILE: 0.5}, HOSTILE, reasons={HOSTILE: HOSTILE}, notes=(HOSTILE.replace("x", "x "),)),
+    ]
+    gates = [
+        judged("regressed", "failed", name="other-occupations"),
+        judged("pass", "passed", HOSTILE, HOSTILE, HOSTILE),
+    ]
+    for detail in (0, 1, 2):
+        shown = lines(suites, gates, width=width, detail=detail)
+        assert max(map(columns_of, shown)) <= width
+        assert all(line.isprintable() for line in shown)
+    assert any("mean |B(o)|" in line for line in lines(suites[:1], gates[:1], width=width)) == (width == 160)
+
+
+def test_gates_that_failed_come_first_and_change_stands_with_its_bounds_where_there_is_room() -> None:
+    gates = [
+        judged("pass", "passed", suite="a"),
+        judged("stale", "warned"),
+        judged("regressed", "failed", name="release"),
+    ]
+    wide = [line for line in lines([], gates, width=160) if "net_neutral" in line]
+    assert ["0.130 worse (0.129 to 0.131)" in line for line in wide] == [True] * 3
+    assert [("regressed" in line, "stale" in line, "pass" in line) for line in wide] == [
+        (True, False, False), (False, True, False), (False, False, True)
+    ]  # fmt: skip
+    assert [colour for text, colour in overview([], gates, 160) if "net_neutral" in text] == ["red", "yellow", ""]
+    narrow = [line for line in lines([], gates, width=80) if "regressed" in line]
+    assert narrow == ["  release         net_neutral  0.728  baseline 0.858 - 0.01  regressed"]
+
+
+def test_many_gates_that_passed_are_counted() -> None:
+    gates = [judged("pass", "passed", suite=f"s{i:03}") for i in range(1000)] + [judged("regressed", "failed")]
+    shown = lines([], gates)
+    assert sum("net_neutral" in line for line in shown) == 61
+    assert "           and 940 more that passed: -v" in shown
+    assert sum("net_neutral" in line for line in lines([], gates, detail=1)) == 1001
+
+
+def test_details_are_other_statistics_notes_and_records() -> None:
+    suites = [measured("lm-occupation", {"aggregate_bias": 0.283, "signed_bias": -0.1}, interval=BETWEEN)]
+    brief, more, most = (lines(suites, [], detail=detail) for detail in (0, 1, 2))
+    assert not any("signed_bias" in line or "note" in line for line in brief)
+    assert any("signed_bias" in line for line in more)
+    assert "note: lm-occupation on m: half of the words are unknown" in more
+    assert not any("nurse" in line for line in more)
+    assert "  word: nurse; bias: 0.5" in most
+
+
+def test_what_is_no_measure_of_bias_has_no_direction() -> None:
+    why = "it is no measure of bias"
+    shown = lines(
+        [measured("subspace", {"ratio_2": 0.5}, statistics={"ratio_2": Statistic("higher", 0.0, "m", no_gate=why)})], []
+    )
+    assert not any("higher" in line for line in shown)
+    assert any(line.endswith(f"no direction: subspace: {why}") for line in shown)
+
+
+@pytest.mark.parametrize(
+    ("values", "settings", "beyond"),
+    [
+        ({"effect_size": -1.5, "p_value": 0.99}, {}, True),
+        ({"effect_size": -1.5, "p_value": 0.97}, {}, False),
+        ({"effect_size": 1.5, "p_value": 0.04}, {"two_sided": True}, True),
+        ({"effect_size": 1.5, "p_value": 0.04}, {}, False),
+        ({"significant_fills": 1.5, "random_groups_max": 1.4}, {}, True),
+        ({"significant_fills": 1.4, "random_groups_max": 1.4}, {}, False),
+        ({"compression": 2.0, "compression_shuffled": 1.0}, {}, False),
+    ],
+)
+def test_a_mark_says_that_chance_does_not_explain_it(
+    values: dict[str, float | None], settings: dict[str, object], beyond: bool
+) -> None:
+    signature = {"model": {}, "settings": settings, "sample": {}}
+    chance = chance_of(measured("s", values, signature=signature), next(iter(values)))
+    assert chance is not None and chance.beyond is beyond
+
+
+def test_names_are_counted_by_their_kind() -> None:
+    assert in_brief(["ceat", "ceat-math-arts", "bios"]) == "ceat x 2, bios"
+    assert in_brief(f"s{i}" for i in range(14)).endswith("s11 and 2 more")
+
+
+def test_a_table_that_does_not_fit_becomes_blocks() -> None:
+    rows = [("weat", "0.5", "perplexity 8 to 8", "", "reduced")]
+    headers = ("suite", "before", "task", "seeds", "verdict")
+    assert list(rows_or_blocks(headers, rows, 1, 60)) == [
+        "  suite  before  task               verdict",
+        "  weat   0.5     perplexity 8 to 8  reduced",
+    ]
+    assert list(rows_or_blocks(headers, rows, 1, 40, "verdict")) == [
+        "  weat  reduced",
+        "    before 0.5; task perplexity 8 to 8",
+    ]
