@@ -173,10 +173,8 @@ def _headline(
     assert new is not None and reference.value is not None  # the caller has a finding for values that are missing
     worse = reference.worsening or 0.0
     change = "no change" if abs(worse) <= FLOAT_NOISE else f"{abs(worse):.3g} {'worse' if worse > 0 else 'better'}"
-    low, high = ("", "") if difference is None else (f"{bound:.3g}" for bound in (difference.low, difference.high))
-    if low != high:
-        assert difference is not None
-        change += f" (95 %: {low} to {high} worse)" if worse <= 0 or difference.low < 0 else f" (95 %: {low} to {high})"
+    if difference is not None:
+        change += _bounds_beside(difference.low, difference.high)
     return f"{statistic} {' -> '.join(apart(reference.value, new))}: {change}, allowed {allowed}{reference.changed}"
 
 
@@ -197,6 +195,20 @@ def _example(measurement: Measurement, reference: Reference, names: Sequence[str
     return (Paragraph("example", shortened(f"{after.text} {figures}")),)
 
 
+def _bounds_beside(low: float, high: float) -> str:
+    """Return the bounds of a worsening beside it; an empty text where they are one.
+
+    >>> _bounds_beside(0.1, 0.2), _bounds_beside(-0.2, -0.1), _bounds_beside(-0.1, 0.2), _bounds_beside(0.1, 0.1)
+    (' (95 %: 0.1 to 0.2)', ' (95 %: 0.1 to 0.2)', ' (95 %: 0.1 better to 0.2 worse)', '')
+    """
+    if f"{low:.3g}" == f"{high:.3g}":
+        return ""
+    if low < 0 < high:
+        return f" (95 %: {-low:.3g} better to {high:.3g} worse)"
+    least, most = sorted((abs(low), abs(high)))
+    return f" (95 %: {least:.3g} to {most:.3g})"
+
+
 def _account(
     reference: Reference,
     finding: Finding,
@@ -209,6 +221,8 @@ def _account(
     advice = "mend the model, or allow more (tolerance)"
     if reference.accept:
         advice, command = "mend the model, or accept what is measured now:", f'{reference.accept} --bias-reason="why"'
+    if finding.verdict == STALE:
+        advice, command = "refresh the baseline, or the model may become as much worse unseen:", reference.accept
     if finding.verdict == INCONCLUSIVE and finding.settled_by:
         advice = f"to decide: {finding.settled_by}" + ("; or accept it:" if command else "")
     return Account(headline, movement, scored_as, remarks, advice, command)

@@ -64,6 +64,13 @@ def test_a_limit_says_by_how_much_it_is_missed_and_names_the_worst_items() -> No
     assert str(failure.value).splitlines() == lines, "what is raised outside of pytest, too"
 
 
+def test_a_better_model_is_told_to_refresh_the_baseline(tmp_path: Path) -> None:
+    lines = shown(stored(tmp_path).judge(hand_made(-0.05), 0.01))
+    assert lines[0] == "stale: tiny on m: share 0.25 -> 0.2: 0.05 better, allowed 0.01"
+    assert lines[-2] == "  do        refresh the baseline, or the model may become as much worse unseen:"
+    assert lines[-1].strip() == "pytest --bias-model=m=runs/tiny --bias-update"
+
+
 def test_another_model_is_named_and_nothing_is_to_be_accepted() -> None:
     lines = shown(judge_no_worse(hand_made(0.1), hand_made(model="then"), tolerance=0.01))
     assert any("those of then; judged for other items" in line for line in lines)
