@@ -41,6 +41,7 @@ from pytest_genderbias.plugin.options import (
 )
 from pytest_genderbias.plugin.outcomes import attach, explain_timeout, forget, measures, running
 from pytest_genderbias.plugin.outputs import check_outputs, check_places
+from pytest_genderbias.plugin.progress import show_workers
 from pytest_genderbias.plugin.runs import keep_runs
 from pytest_genderbias.plugin.unjudged import GateKeeper
 from pytest_genderbias.plugin.workers import is_worker
@@ -73,6 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
         check_places(config.stash[SETTINGS])
     keep_cache(config)
     keep_runs(config)
+    show_workers(config)
     config.stash[_LEDGER] = Ledger(config)
     config.pluginmanager.register(config.stash[_LEDGER], "genderbias-ledger")
     config.pluginmanager.register(GateKeeper(), "genderbias-gate-keeper")

@@ -1,18 +1,36 @@
-"""Progress on the terminal, in spite of pytest's capturing: a bar on a terminal, otherwise a line every half minute."""
+"""Progress on the terminal, in spite of pytest's capturing: one line on a terminal, otherwise a line every half minute.
+
+A worker of xdist has no terminal. It writes its state to a file, and the controller shows the files of all workers on one line.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Protocol
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
 from pytest_genderbias.escaping import printable
-from pytest_genderbias.plugin.workers import is_worker
+from pytest_genderbias.plugin.workers import WorkerNode, is_worker, worker_input
 
-_LINE_EVERY = 30.0  #: seconds between two lines without a terminal
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
+
+_LINE_EVERY, _UPDATE_EVERY = 30.0, 0.5  #: seconds between two lines without a terminal, and between two updates on one
+_SEND_EVERY = 1.0  #: seconds between two writes of a worker, and between two looks of the controller
+_STALE = 600.0  #: seconds after which a worker that wrote nothing is no longer shown
+_LONGEST_LABEL = 48
+_INPUT = "genderbias_progress"  #: key of the folder in the input of a worker
 
 
 class _CaptureManager(Protocol):
@@ -21,55 +39,271 @@ class _CaptureManager(Protocol):
     def global_and_fixture_disabled(self) -> AbstractContextManager[None]: ...
 
 
+@dataclass(frozen=True)
+class State:
+    """How far something is.
+
+    Attributes:
+        label: what is scored or trained, and on which model.
+        unit: what is counted, in the plural.
+        total: how many there are.
+        done: how many are complete.
+        before: how many were complete at the start, which took no time.
+        seconds: since the start.
+    """
+
+    label: str
+    unit: str
+    total: int
+    done: int
+    before: int = 0
+    seconds: float = 0.0
+
+    @property
+    def rate(self) -> float | None:
+        """How many are completed in a second; ``None`` as long as none is."""
+        made = self.done - self.before
+        return made / self.seconds if made > 0 and self.seconds > 0 else None
+
+    @property
+    def left(self) -> float | None:
+        """The seconds that the rest takes at this rate; ``None`` as long as there is no rate."""
+        return None if self.rate is None else max(0, self.total - self.done) / self.rate
+
+    def in_words(self) -> str:
+        """Return it as a line.
+
+        >>> State("lm on m", "cases", 4000, 1000, 0, 10.0).in_words()
+        'lm on m  25 % of 4,000 cases  100/s  0:30 left'
+        >>> State("lm on m", "cases", 4000, 0).in_words()
+        'lm on m  0 % of 4,000 cases'
+        """
+        parts = [self._name, f"{self._percent} % of {self.total:,} {self.unit}"]
+        if self.rate is not None and self.left is not None:
+            parts += [_rate(self.rate), f"{_clock(self.left)} left"]
+        return "  ".join(parts)
+
+    def in_brief(self) -> str:
+        """Return it in fewer words, for a line of several workers.
+
+        >>> State("lm on m", "cases", 4000, 1000, 0, 10.0).in_brief()
+        'lm on m 25 %, 100/s, 0:30 left'
+        """
+        known = "" if self.rate is None or self.left is None else f", {_rate(self.rate)}, {_clock(self.left)} left"
+        return f"{self._name} {self._percent} %{known}"
+
+    @property
+    def _name(self) -> str:
+        label = printable(self.label[: 2 * _LONGEST_LABEL])
+        return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 3]}..."
+
+    @property
+    def _percent(self) -> int:
+        return 100 * self.done // self.total if self.total else 100
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.2g}/s" if rate >= 0.1 else f"{1 / rate:,.0f} s each"
+
+
+def _clock(seconds: float) -> str:
+    """Return a duration as a clock shows it.
+
+    >>> _clock(75), _clock(3725)
+    ('1:15', '1:02:05')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+class Display(Protocol):
+    """Where progress is shown."""
+
+    every: float  #: seconds between two updates
+
+    def show(self, state: State) -> None:
+        """Show a state, in place of the one before."""
+
+    def end(self) -> None:
+        """Show nothing more."""
+
+
 class TerminalProgress:
-    """Shows progress, rate and remaining time. Workers of xdist show nothing."""
+    """Shows progress, rate and remaining time: on the terminal, or in a worker of xdist on the controller's line."""
 
     def __init__(self, config: pytest.Config, unit: str = "cases") -> None:
-        self._unit = unit
-        self._silent = is_worker(config) or config.get_verbosity() < 0
-        self._capture: _CaptureManager | None = config.pluginmanager.getplugin("capturemanager")
+        self._unit, self._display = unit, _display_of(config)
 
     @contextmanager
     def __call__(self, label: str, total: int, done: int) -> Iterator[Callable[[int], object]]:
         """Show the progress of ``total`` units, of which ``done`` are complete; yield a function that adds to them."""
-        if self._silent:
+        display = self._display
+        if display is None:
             yield lambda count: None
             return
-        from tqdm import tqdm
+        start = time.monotonic()
+        state, shown = State(label, self._unit, total, done, done), start + max(display.every, 1.0) - display.every
 
+        def advance(count: int) -> None:
+            nonlocal state, shown
+            now = time.monotonic()
+            state = replace(state, done=state.done + count, seconds=now - start)
+            if now - shown >= display.every and state.done < state.total:
+                shown = now
+                display.show(state)
+
+        try:
+            yield advance
+        finally:
+            display.end()
+
+
+def _display_of(config: pytest.Config) -> Display | None:
+    """Return where this process shows progress; ``None`` if it should be silent."""
+    folder = worker_input(config).get(_INPUT)
+    if is_worker(config):
+        worker = str(worker_input(config).get("workerid"))
+        return _StateFile(Path(str(folder), f"{worker}.json")) if folder else None
+    return None if config.get_verbosity() < 0 else _Screen(config)
+
+
+class _StateFile:
+    """The file of a worker, which the controller reads. Progress is no reason to fail: what cannot be written is left out."""
+
+    every = _SEND_EVERY
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def show(self, state: State) -> None:
+        half_written = self._path.with_suffix(".part")
+        with suppress(OSError):
+            half_written.write_text(json.dumps(asdict(state)), encoding="utf-8")
+            os.replace(half_written, self._path)
+
+    def end(self) -> None:
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+
+class _Screen:
+    """Standard error: a line below that of pytest, which is removed at the end; or lines, where it is no terminal."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._capture: _CaptureManager | None = config.pluginmanager.getplugin("capturemanager")
+        self._reporter: TerminalReporter | None = config.pluginmanager.getplugin("terminalreporter")
         with self._uncaptured():
-            terminal = sys.stderr.isatty()
-        with tqdm(
-            desc=printable(label), total=total, initial=done, unit=f" {self._unit}", leave=False, file=_Uncaptured(self, terminal), dynamic_ncols=terminal,
-            ncols=None if terminal else 100, mininterval=0.5 if terminal else _LINE_EVERY, delay=1.0 if terminal else _LINE_EVERY,
-        ) as bar:  # fmt: skip
-            yield bar.update
+            self._is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and sys.platform != "win32"
+        self.every = _UPDATE_EVERY if self._is_live else _LINE_EVERY
+        self._column: int | None = None  # of the cursor on pytest's line, while a line is shown below it
 
-    def _uncaptured(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._capture is None else self._capture.global_and_fixture_disabled()
+    def show(self, state: State) -> None:
+        self.write(state.in_words())
 
     def write(self, text: str) -> None:
-        """Write to the real standard error."""
+        """Show a line, in place of the one before."""
+        if not self._is_live:
+            self._put(f"\n{text}\n")
+            return
+        columns = shutil.get_terminal_size().columns
+        below = "" if self._column is not None else "\n"
+        if self._column is None:
+            self._column = 0 if self._reporter is None else self._reporter._tw.width_of_current_line
+        self._put(f"{below}\r{text[: columns - 1]}\x1b[K")
+
+    def end(self) -> None:
+        """Remove the line, and return to that of pytest."""
+        if self._column is not None:
+            self._put("\r\x1b[K\x1b[A" + (f"\x1b[{self._column}C" if self._column else ""))
+            self._column = None
+
+    def _put(self, text: str) -> None:
         with self._uncaptured():
             sys.stderr.write(text)
             sys.stderr.flush()
 
+    def _uncaptured(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._capture is None else self._capture.global_and_fixture_disabled()
 
-class _Uncaptured:
-    """A stream for tqdm. Without a terminal each update becomes a line."""
 
-    def __init__(self, progress: TerminalProgress, terminal: bool) -> None:
-        self._progress, self._terminal = progress, terminal
+class WorkersOnOneLine:
+    """Shows in the controller of xdist how far its workers are. What pytest prints is never mixed with it."""
 
-    def write(self, text: str) -> int:
-        if self._terminal:
-            self._progress.write(text)
-        elif text.strip():
-            self._progress.write(f"\n{text.strip()}\n")
-        return len(text)
+    def __init__(self, config: pytest.Config) -> None:
+        self._config, self._folder = config, Path()
+        self._screen: _Screen | None = None
+        self._lock, self._over = threading.RLock(), threading.Event()
+        self._thread: threading.Thread | None = None
 
-    def flush(self) -> None:
-        """Do nothing: every write is flushed."""
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: WorkerNode) -> None:
+        """Send a worker the folder of the states, and begin to look there."""
+        if self._config.get_verbosity() < 0:
+            return
+        if self._thread is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="genderbias-progress-"))
+            self._screen = _Screen(self._config)
+            self._thread = threading.Thread(target=self._look, name="genderbias-progress", daemon=True)
+            self._thread.start()
+        node.workerinput[_INPUT] = str(self._folder)
 
-    def isatty(self) -> bool:
-        return self._terminal
+    def _look(self) -> None:
+        screen = self._screen
+        assert screen is not None
+        shown = time.monotonic()
+        while not self._over.wait(_SEND_EVERY):
+            if time.monotonic() - shown < screen.every:
+                continue
+            text = on_one_line(read_states(self._folder))
+            with self._lock:
+                if text and not self._over.is_set():
+                    screen.write(text)
+                elif not text:
+                    screen.end()
+            shown = time.monotonic()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logreport(self) -> Generator[None]:
+        """Remove the line while pytest prints the result of a test."""
+        with self._lock:
+            if self._screen is not None:
+                self._screen.end()
+            return (yield)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """Stop, before anything is printed at the end of the run."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._screen is not None:
+            self._screen.end()
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def read_states(folder: Path) -> dict[str, State]:
+    """Return the states that workers wrote lately, by worker; a file that is no state is left out."""
+    states = {}
+    for path in sorted(folder.glob("*.json"), key=lambda path: (len(path.name), path.name)):
+        try:
+            if time.time() - path.stat().st_mtime < _STALE:
+                states[path.stem] = State(**json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            continue
+    return states
+
+
+def on_one_line(states: dict[str, State]) -> str:
+    """Return the states of all workers.
+
+    >>> on_one_line({"gw0": State("lm on m", "cases", 4, 1, 0, 1.0), "gw1": State("weat on m", "cases", 4, 0)})
+    'gw0 lm on m 25 %, 1/s, 0:03 left | gw1 weat on m 0 %'
+    """
+    return " | ".join(f"{printable(worker)} {state.in_brief()}" for worker, state in states.items())
+
+
+def show_workers(config: pytest.Config) -> None:
+    """Show the progress of workers, in a process that may have some."""
+    if not is_worker(config):
+        config.pluginmanager.register(WorkersOnOneLine(config), "genderbias-progress")

@@ -1,0 +1,132 @@
+"""Progress: rate and time left, on the terminal and from the workers of xdist."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+from support.small_projects import model
+
+from pytest_genderbias.plugin import progress
+from pytest_genderbias.plugin.progress import State, TerminalProgress, WorkersOnOneLine, on_one_line, read_states
+
+
+class Clock:
+    """A clock that goes on by itself, a second a look."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        self.now += 1.0
+        return self.now
+
+    def time(self) -> float:
+        return time.time()
+
+
+def test_rate_and_time_left_count_what_was_done_in_this_run() -> None:
+    state = State("nli-occupation on m", "cases", total=10_000, done=6_000, before=5_000, seconds=10.0)
+    assert state.in_words() == "nli-occupation on m  60 % of 10,000 cases  100/s  0:40 left"
+    assert (
+        State("cda, seed 0", "steps", 100, 1, 0, 40.0).in_words().endswith("1 % of 100 steps  40 s each  1:06:00 left")
+    )
+    hostile = State("\x1b[31m\u202e" + "x" * 100_000, "cases", 2, 1, 0, 1.0).in_words()
+    assert hostile.isprintable() and len(hostile) < 120
+
+
+@pytest.mark.parametrize("unit", ["cases", "steps"])
+def test_scoring_and_training_write_lines_where_there_is_no_terminal(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], unit: str
+) -> None:
+    monkeypatch.setattr(progress, "time", Clock())
+    config = pytester.parseconfig()
+    with TerminalProgress(config, unit)("lm-occupation on m", 100, 10) as advance:
+        for _ in range(89):
+            advance(1)
+    lines = [line for line in capfd.readouterr().err.splitlines() if line]
+    assert [line.partition(" % ")[0] for line in lines] == [f"lm-occupation on m  {n}" for n in (40, 70)]
+    assert lines[0].endswith(f"of 100 {unit}  1/s  1:00 left")
+
+
+def test_a_quiet_run_shows_nothing(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "time", Clock())
+    with TerminalProgress(pytester.parseconfig("-q"))("lm-occupation on m", 100, 0) as advance:
+        for _ in range(99):
+            advance(1)
+    assert capfd.readouterr().err == ""
+
+
+def test_on_a_terminal_the_line_of_pytest_comes_back(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "time", Clock())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    with TerminalProgress(pytester.parseconfig())("lm-occupation on m", 10, 0) as advance:
+        advance(4)
+        advance(4)
+    shown = capfd.readouterr().err
+    assert shown.count("\n") == 1, "one line, below that of pytest"
+    assert shown.index("40 % of 10 cases") < shown.index("80 % of 10 cases")
+    assert shown.endswith("\r\x1b[K\x1b[A"), "removed"
+
+
+def test_a_worker_tells_the_controller(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "time", Clock())
+    config = pytester.parseconfig()
+    config.workerinput = {"genderbias_progress": str(pytester.path), "workerid": "gw1"}  # type: ignore[attr-defined]
+    with TerminalProgress(config)("weat on m", 10, 0) as advance:
+        advance(5)
+        assert on_one_line(read_states(pytester.path)) == "gw1 weat on m 50 %, 5/s, 0:01 left"
+    assert read_states(pytester.path) == {}
+
+
+def test_files_that_are_no_state_or_old_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "gw0.json").write_text("{")
+    (tmp_path / "gw1.json").write_text('["label"]')
+    (tmp_path / "gw2.json").write_text('{"label": "x"}')
+    content = json.dumps({"label": "l", "unit": "cases", "total": 0, "done": 0})
+    for name in ("gw10.json", "gw9.json", "old.json"):
+        (tmp_path / name).write_text(content)
+    os.utime(tmp_path / "old.json", (0, 0))
+    assert list(read_states(tmp_path)) == ["gw9", "gw10"]
+    assert read_states(tmp_path / "absent") == {}
+
+
+SLOW = """
+
+def slow():
+    import time
+    class Slow(Classifier):
+        def pair_probabilities(self, premises, hypotheses):
+            time.sleep(0.02 * len(premises))
+            return super().pair_probabilities(premises, hypotheses)
+    model = Slow(0.9)
+    model.fingerprint = "slow"
+    return model
+"""
+
+
+@pytest.mark.slow
+def test_the_controller_shows_its_workers(project: pytest.Pytester) -> None:
+    source = project.path / f"{project.models}.py"  # type: ignore[attr-defined]
+    source.write_text(source.read_text() + SLOW)
+    project.makeconftest(
+        "from pytest_genderbias.plugin import progress\nprogress._LINE_EVERY = 0.2\nprogress._SEND_EVERY = 0.1\n"
+        "progress._StateFile.every = 0.1\nfrom pytest_genderbias.scoring import engine\nengine.WINDOW = 16\n"
+    )
+    result = project.runpytest_subprocess("-n2", "--bias-suite=tiny-nli.yaml", model(project, "slow"))
+    result.assert_outcomes(passed=1)
+    result.stderr.re_match_lines([r"gw\d tiny-nli on m \d+ %, \d+/s, \d:\d\d left"])
+    assert not list(Path(progress.tempfile.gettempdir()).glob("genderbias-progress-*"))
+
+
+def test_without_workers_there_is_no_folder(pytester: pytest.Pytester) -> None:
+    shows = WorkersOnOneLine(pytester.parseconfig())
+    shows.pytest_sessionfinish()
