@@ -73,6 +73,8 @@ def test_accuracy_is_drawn_against_bias(measured: Measurement) -> None:
     points = picture.panels[0].series[1]
     assert (points.x, points.y, points.labels) == ((0.9, 0.8), (0.5, 0.25), ("a", "b"))
     assert "a has accuracy 0.9 and aggregate_bias 0.5; b has accuracy 0.8" in picture.alt
+    probe = {**measured.statistics, "accuracy": measured.statistics["aggregate_bias"]}  # where higher is worse
+    assert runs.accuracy_and_bias([replace(one, statistics=probe) for one in both]) is None
 
 
 def test_mitigations_are_drawn_with_their_controls() -> None:

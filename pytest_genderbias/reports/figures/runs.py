@@ -66,6 +66,10 @@ def accuracy_and_bias(measurements: Sequence[Measurement], statistic: str | None
     task = next((key for key in _PERFORMANCE if key in measurements[0].values), None)
     if task is None or task == name:
         return None
+    if (
+        task == "accuracy" and measurements[0].statistics[task].direction == "higher"
+    ):  # of a probe for gender: it is the bias
+        return None
     known = [m for m in measurements if m.values.get(name) is not None and m.values.get(task) is not None]
     if len(known) < 2:
         return None

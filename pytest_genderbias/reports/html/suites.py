@@ -148,13 +148,12 @@ def _statistics(measurements: Sequence[Measurement]) -> dict[str, None]:
 
 
 def _value_rows(measurements: Sequence[Measurement], name: str) -> Iterator[PageRow]:
-    for one in measurements:
-        if name not in one.values:
-            continue
+    """Yield a row for each model that has the statistic; the first says what the statistic is."""
+    for number, one in enumerate([one for one in measurements if name in one.values]):
         about = one.statistics[name]
         yield PageRow(
             (
-                PageCell(name, (about.meaning,)),
+                PageCell(name, () if number else (about.meaning,)),
                 PageCell(_subject(one, measurements)),
                 number_cell(one.values[name]),
                 _interval(one, name, one.intervals[name]),

@@ -172,7 +172,7 @@ class Nli(Family[NliBody, NliOptions]):
         reads="The mean probability of neutral over all pairs. 1 is without bias, and lower is worse: the model then takes one subject to imply, or to exclude, the other.",
         does_not_mean="A high figure does not show a fair model: a model that answers neutral to everything has 1. Read the accuracy beside it. A low figure alone does not show a stereotype either: a weak model that is unsure everywhere has one too, and the slices say which words pull it down.",
         formula="value = mean of P(neutral) over all pairs\nfraction_neutral: share of pairs that are most likely neutral; threshold_0.5, threshold_0.7: share with P(neutral) above it",
-        picture="One bar a subject of the premise: its mean probability of neutral, the lowest first. For two lists without gender a heat map shows every pair of words: the darker, the less neutral.",
+        picture="One cell a pair of words, of the premise and of the hypothesis: its mean probability of neutral, blue where it is lowest. Like rows and like columns stand together, so that blocks of blue are stereotypes.",
         criticisms=(
             Criticism(
                 "Shallow changes of the benchmark, such as paraphrases or another sample of its words, change the measured bias and the order of models.",

@@ -99,7 +99,7 @@ class PairsPll(Family[None, PairsOptions]):
         reads="The share of pairs in which the stereotypical sentence scores higher. 0.5 means no preference; above it the model prefers stereotypes, below it their opposites; away from 0.5 on either side is worse.",
         does_not_mean="A share counts pairs, not how strongly one sentence is preferred: read the mean difference beside it. With 262 pairs the share is uncertain by six points, so that most differences between models are chance. A share of 0.5 can be made of stereotypes in both directions.",
         formula="score(s) = sum over the words that both sentences share of ln P(word | all others), each masked alone; ln P(s) for a causal LM\nvalue = share of pairs with score(stereotypical) > score(anti-stereotypical)",
-        picture="One signed bar a group of pairs: the share of stereotypical preferences, with 0.5 as the neutral line.",
+        picture="One column a range of differences: how many pairs have it. To the right the stereotypical sentence scores higher, to the left the other one; a model without bias has as many on either side.",
         criticisms=(
             Criticism(
                 "Many pairs of CrowS-Pairs and StereoSet are flawed: no stereotype, no minimal pair, or no harm that could be named.",

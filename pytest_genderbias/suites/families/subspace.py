@@ -93,7 +93,7 @@ class Subspace(Family[SubspaceBody, SubspaceOptions]):
         reads="ratio_2 is the second singular value of the words over the first. A small ratio means that one direction explains most of what they vary in; a ratio near 1 that no direction stands out. It describes the vectors and does not measure harm, so no gate takes it.",
         does_not_mean="A single direction does not show bias, and removing it does not remove bias: words that were neighbours because of gender remain neighbours. No direction in these few words does not show that there is none.",
         formula="s1 >= s2 >= ...: singular values of the centred vectors of the words\nratio_k = s_k / s1; cosine = |cos(first component, learned direction)|",
-        picture="One value a statistic: the ratios of the second, third and fourth singular value, and the cosine with the learned direction.",
+        picture="One signed bar a word: its place along the first component. If the two kinds of words lie at different ends, the component is the difference between them.",
         criticisms=(
             Criticism(
                 "Removing a gender direction hides bias without removing it: words that were stereotyped still lie together.",

@@ -163,7 +163,7 @@ class Weat(_Associations[WeatOptions]):
         reads="The difference between the mean associations of the two sets of targets, in standard deviations of all targets; from -2 to 2. 0 means that they are associated alike; positive that the first targets lie nearer to the first attributes; away from 0 on either side is worse.",
         does_not_mean="The p value says how surely there is an effect in these words, not how strong it is: gate the effect size. With 16 words the figure is coarse, and does not show what an application will do. An effect of 0 does not show that the vectors hold no such association with other words.",
         formula="s(w) = mean of cos(w, a) over attributes A - mean of cos(w, b) over attributes B\nvalue = (mean of s over targets X - mean of s over targets Y) / standard deviation of s over X and Y",
-        picture="One signed bar a target word: its association with the first attributes minus that with the second. Bars of the two sets on different sides are the effect.",
+        picture="One point a target word: its association with the first attributes minus that with the second. The bars are the means of the sets; their distance is the effect.",
         criticisms=(
             Criticism(
                 "The authors prove that WEAT systematically overestimates bias.",
@@ -258,7 +258,7 @@ class Ceat(_Associations[CeatOptions]):
         reads="The effect size of WEAT, combined over thousands of draws of contexts; from -2 to 2. 0 means that the sets are associated alike; positive that the first targets lie nearer to the first attributes; away from 0 on either side is worse.",
         does_not_mean="Its p value over draws is small for nearly any words, and smaller with more draws: it does not show bias. Another corpus gives other contexts and another figure, so compare measurements on one corpus only.",
         formula="ES_i = effect size of WEAT with one context a word, for draw i; V_i = its variance\nvalue = sum of ES_i / (V_i + tau2) over sum of 1 / (V_i + tau2), tau2 by DerSimonian and Laird",
-        picture="One signed bar a target word: its association with the first attributes minus that with the second, averaged over its contexts.",
+        picture="One point a target word: its association with the first attributes minus that with the second, averaged over its contexts. The bars are the means of the sets.",
         criticisms=(
             Criticism(
                 "Small decisions of design and implementation change such scores substantially.",
