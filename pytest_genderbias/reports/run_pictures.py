@@ -37,6 +37,7 @@ def _pictures(report: RunReport) -> Iterator[Picture | None]:
     for of_statistic in _groups(reductions, lambda judgement: (judgement.suite, judgement.statistic)):
         suite, statistic = of_statistic[0].suite, of_statistic[0].statistic
         yield runs.mitigations(of_statistic, about.get((suite, statistic)))
+        yield runs.price(of_statistic, about.get((suite, statistic)))
         yield runs.retrained(of_statistic)
     yield runs.drift(judgements, about)
     traced = [trace for trace in report.history if trace.is_gated or trace.main]

@@ -89,6 +89,18 @@ def test_mitigations_are_drawn_with_their_controls() -> None:
     assert runs.mitigations([judged("one", before=None)]) is None
 
 
+def test_the_price_of_a_mitigation_is_drawn() -> None:
+    budget = {"budget": {"accuracy": {"before": 0.9, "after": 0.7}, "f1": {"before": 1.0, "after": 1.0}}}
+    picture = runs.price([judged("one", **budget), judged("two")])
+    assert picture is not None
+    assert [(s.name, s.x, s.y) for s in picture.panels[0].series] == [
+        ("before", (0.9,), (2.0,)),
+        ("after", (0.7,), (1.0,)),
+    ]
+    assert "one: accuracy 0.9 to 0.7, tpr_gap_sum 2 to 1" in picture.alt
+    assert runs.price([judged("two")]) is None
+
+
 def test_new_heads_are_drawn_against_compression() -> None:
     heads = {**REDUCTION["superficial"], "retrained": 1.0, "compression": {"before": 3.0, "after": 1.0}}  # type: ignore[dict-item]
     picture = runs.retrained([judged("hides", after=0.2), judged("erases", superficial=heads)])

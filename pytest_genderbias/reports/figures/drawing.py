@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-_WIDTH = 5.8  #: inches
+_WIDTH = 4.8  #: inches
 _SIZE = 9.0  #: points of a text
-_KEY = 88  #: characters of a row of the legend
+_KEY = 74  #: characters of a row of the legend
 _ROW, _CELL = 0.19, 0.2  #: inches of a row of words, and of a cell of a heat map
 _MARKERS = {"first": "o", "second": "s", "third": "^", "fourth": "D", "muted": "o", "text": "|"}
 _STYLE = {
@@ -56,7 +56,7 @@ def draw(picture: Picture, title: bool = True) -> Figure:
     with styled():
         heights = [_height(panel) for panel in picture.panels]
         width = max(map(_width, picture.panels), default=_WIDTH)
-        lines = fill(cut(picture.title, 200), int(width * 11)) if title else ""
+        lines = fill(cut(picture.title, 200), int(width * 10.5)) if title else ""
         above = [0.17 * (lines.count("\n") + 1) + 0.1] if title else []
         figure = Figure((width, sum(heights) + sum(above)), layout="constrained")
         rows = figure.subfigures(len(heights) + len(above), 1, height_ratios=above + heights, squeeze=False)[:, 0]
@@ -90,14 +90,20 @@ def _latin(text: str) -> str:
 def _height(panel: Panel) -> float:
     if any(series.marks == "cells" for series in panel.series):
         longest = max(map(len, panel.x.words), default=0)
-        return 1.0 + _CELL * len(panel.y.words) + 0.075 * min(longest, 40)
+        return 1.2 + _CELL * len(panel.y.words) + 0.075 * min(longest, 40)
     names = _keyed(panel)
-    above = 0.72 + 0.18 * -(-len(names) // _key_columns(names)) + (0.22 if panel.title else 0.0)
+    lines = fill(cut(panel.x.label, 150), _x_room(panel)).count("\n") + fill(cut(panel.title, 80), 62).count("\n")
+    above = 0.72 + 0.18 * -(-len(names) // _key_columns(names)) + (0.22 if panel.title else 0.0) + 0.15 * lines
     if panel.y.words:
         many = any(s.marks == "points" and s.colour != "none" and len(s.x) > 6 for s in panel.series)
         spread = many and len(panel.y.words) <= 6
         return above + (0.62 if spread else _ROW if len(panel.y.words) > 8 else 0.26) * len(panel.y.words)
     return above + 2.4
+
+
+def _x_room(panel: Panel) -> int:
+    """Return how many characters of its label fit below the x axis."""
+    return max(26, 70 - min(40, max(map(len, panel.y.words), default=8)))
 
 
 def _keyed(panel: Panel) -> list[str]:
@@ -124,18 +130,18 @@ def _draw_panel(axes: Axes, figure: SubFigure, panel: Panel) -> None:
         _DRAW[series.marks](axes, series, panel, f"series-{number}")
     for side in ("top", "right", *(("left",) if panel.y.words else ())):
         axes.spines[side].set_visible(False)
-    _dress(axes, panel.x, "x", heat)
-    _dress(axes, panel.y, "y", heat)
+    _dress(axes, panel.x, "x", heat, _x_room(panel))
+    _dress(axes, panel.y, "y", heat, 42)
     axes.set_axisbelow(True)
     if not heat:
         axes.grid(True, axis="x" if panel.y.words else "both", color=PALETTE["grid"][0], linewidth=0.7)
     if heat:
         handles, title = _heat_key(panel)
-        columns = 4
+        columns = max(3, int(_width(panel) / 1.5))
     else:
         names = _keyed(panel)
         handles = axes.get_legend_handles_labels()[0] if names else []
-        title, columns = cut(panel.title, 80), _key_columns(names)
+        title, columns = fill(cut(panel.title, 80), 62), _key_columns(names)
     if handles or title:
         figure.legend(
             handles=handles, title=title or None, loc="outside upper left", ncols=columns, frameon=False, handletextpad=0.5, columnspacing=1.4,
@@ -143,11 +149,11 @@ def _draw_panel(axes: Axes, figure: SubFigure, panel: Panel) -> None:
         )  # fmt: skip
 
 
-def _dress(axes: Axes, axis: Axis, which: str, heat: bool) -> None:
-    """Set label, scale, names of places and the neutral line of an axis."""
+def _dress(axes: Axes, axis: Axis, which: str, heat: bool, most: int) -> None:
+    """Set label, scale, names of places and the neutral line of an axis; ``most`` characters fit into a line of the label."""
     its = axes.xaxis if which == "x" else axes.yaxis
     if axis.label:
-        its.set_label_text(fill(cut(axis.label, 150), 76 if which == "x" else 44))
+        its.set_label_text(fill(cut(axis.label, 150), most))
     if axis.log:
         (axes.set_xscale if which == "x" else axes.set_yscale)("log")
         its.set_major_formatter(lambda value, _: f"{value:,g}")
@@ -158,7 +164,7 @@ def _dress(axes: Axes, axis: Axis, which: str, heat: bool) -> None:
         its.set_major_locator(MaxNLocator(6, integer=True))
     if axis.words:
         places = list(axis.ticks) or list(range(len(axis.words)))
-        its.set_ticks(places, [cut(word, 40) for word in axis.words])
+        its.set_ticks(places, [cut(word, 38) for word in axis.words])
         its.set_tick_params(length=0)
         if not axis.ticks:
             low, high = -0.6, len(axis.words) - 0.4
@@ -244,11 +250,12 @@ def _points(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
     for place, (x, y) in rows:
         if place in series.written and series.labels[place]:
             beyond = series.colour != "none" and x > middle
-            axes.annotate(
-                cut(series.labels[place], 40), (x, y), (-5 if beyond else 5, 0 if panel.y.words and series.colour == "none" else 4), textcoords="offset points",
+            text = axes.annotate(
+                cut(series.labels[place], 36), (x, y), (-5 if beyond else 5, 0 if panel.y.words and series.colour == "none" else 4), textcoords="offset points",
                 ha="right" if beyond else "left", va="center" if series.colour == "none" else "bottom", fontsize=_SIZE - 1, annotation_clip=False,
                 color=PALETTE["muted" if series.colour == "none" else "text"][0],
             )  # fmt: skip
+            text.set_in_layout(series.colour == "none")
 
 
 def _line(axes: Axes, series: Series, panel: Panel, gid: str) -> None:

@@ -80,6 +80,11 @@ def mitigations(judgements: Sequence[Judgement], about: Statistic | None = None)
     return _drawn(runs.mitigations(judgements, about), "the judgement of a mitigation")
 
 
+def price(judgements: Sequence[Judgement], about: Statistic | None = None) -> Figure:
+    """Return a statistic against a figure of the task, as accuracy, before and after mitigations with a budget."""
+    return _drawn(runs.price(judgements, about), "the judgement of a mitigation with a budget")
+
+
 def retrained(judgements: Sequence[Judgement]) -> Figure:
     """Return bias against compression, as models are and with new heads, from ``judge_reduction(..., superficial=True)`` (orgad2022)."""
     return _drawn(runs.retrained(judgements), "the judgement of a mitigation whose compression is known")

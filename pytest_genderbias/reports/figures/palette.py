@@ -21,7 +21,7 @@ _HEAT = (
 PALETTE |= {f"heat-{place}": pair for place, pair in enumerate(_HEAT)}
 #: Steps of one scale from blue, for the value farthest from neutral, to yellow (cividis).
 HEAT = tuple(light for light, _ in _HEAT)
-EMPTY = PALETTE["grid"][0]  #: a cell without a value
+EMPTY = PALETTE["ground"][0]  #: a cell without a value
 
 
 def css(scope: str = ":root") -> str:

@@ -105,7 +105,7 @@ def mitigations(judgements: Sequence[Judgement], about: Statistic | None = None)
         return None
     suite, name, places = known[0].suite, known[0].statistic, list(range(len(known)))
     before, after, control = ([_number(j.facts, key) for j in known] for key in (BEFORE, AFTER, CONTROL))
-    labels = tuple(cut(f"{j.model} ({j.name})" if j.name else j.model, 40) for j in known)
+    labels = _names(known)
     single = [(place, value) for place, j in enumerate(known) for value in _by_seed(j.facts, CONTROL)]
     series = [
         Series("", "arrows", numbers(after), numbers(places), numbers(before)),
@@ -127,6 +127,40 @@ def mitigations(judgements: Sequence[Judgement], about: Statistic | None = None)
     return Picture("mitigation", suite, "", name, f"{suite}: {name} before and after mitigations", f"{suite}, {name}: {'; '.join(words)}.", caption, (panel,))  # fmt: skip
 
 
+def price(judgements: Sequence[Judgement], about: Statistic | None = None) -> Picture | None:
+    """Return a statistic against a figure of the task, before and after mitigations; ``None`` if no judgement has a budget.
+
+    Args:
+        judgements: of mitigations with a budget, on one statistic of a suite. Of several figures the first is drawn.
+        about: the statistic, for its neutral value.
+    """
+    task = next((str(figure) for j in judgements for figure in _mapping(j.facts, "budget")), None)
+    if task is None:
+        return None
+    rows = [(j, _mapping(_mapping(j.facts, "budget"), task)) for j in judgements][:_MOST]
+    known = [(j, figure) for j, figure in rows if None not in (_number(figure, AFTER), _number(j.facts, AFTER))]
+    if not known:
+        return None
+    suite, name = known[0][0].suite, known[0][0].statistic
+    labels = _names([j for j, _ in known])
+    sides = {
+        side: (numbers([_number(f, side) for _, f in known]), numbers([_number(j.facts, side) for j, _ in known]))
+        for side in (BEFORE, CONTROL, AFTER)
+    }
+    series = tuple(
+        Series(side, "points", *sides[side], labels=labels, colour=colour, hollow=side == BEFORE, written=tuple(range(min(len(labels), 12))) if side == AFTER else ())
+        for side, colour in ((BEFORE, "second"), (CONTROL, "third"), (AFTER, "first"))
+        if any(a is not None and b is not None for a, b in zip(*sides[side], strict=True))
+    )  # fmt: skip
+    words = [
+        f"{label}: {task} {shown(_number(f, BEFORE))} to {shown(_number(f, AFTER))}, {name} {shown(_number(j.facts, BEFORE))} to {shown(_number(j.facts, AFTER))}"
+        for label, (j, f) in list(zip(labels, known, strict=True))[:6]
+    ]
+    caption = f"A mitigation is worth its price if it leads to neutral{'' if about is None else f' ({about.neutral:g})'} at the same {task}."
+    panel = Panel(Axis(task), Axis(name, neutral=None if about is None else about.neutral), series)
+    return Picture("accuracy and bias", suite, "", name, f"{suite}: {task} and {name} before and after mitigations", f"{suite}. {'; '.join(words)}.", caption, (panel,))  # fmt: skip
+
+
 def retrained(judgements: Sequence[Judgement]) -> Picture | None:
     """Return the bias of mitigated models against the compression of gender, as they are and with new heads (orgad2022, figures 3 to 6).
 
@@ -140,7 +174,7 @@ def retrained(judgements: Sequence[Judgement]) -> Picture | None:
         return None
     suite, name = known[0].suite, known[0].statistic
     x = [_compression(known[0], BEFORE), *(_compression(j, AFTER) for j in known)]
-    labels = ("before", *(cut(j.model) for j in known))
+    labels = ("before", *_names(known))
     heads = [_heads(j) for j in known]
     with_head = [_number(heads[0], "before_retrained"), *(_number(head, "retrained") for head in heads)]
     as_is = [_number(known[0].facts, BEFORE), *(_number(j.facts, AFTER) for j in known)]
@@ -232,19 +266,31 @@ def _moved(judgement: Judgement, about: Statistic | None) -> float | None:
     return 100 * worsening / distance if distance > 0 else None
 
 
+def _names(judgements: Sequence[Judgement]) -> tuple[str, ...]:
+    """Return short names of mitigated models: without the words that all of them begin with."""
+    names = [f"{j.model} ({j.name})" if j.name else j.model for j in judgements]
+    words = [name.split(" ") for name in names]
+    same = 0
+    while len(set(names)) > 1 and len({tuple(w[: same + 1]) for w in words}) == 1:
+        same += 1
+    return tuple(cut(" ".join(w[same:]) or name, 36) for w, name in zip(words, names, strict=True))
+
+
 def _anchor(judgement: Judgement) -> Mapping[str, object]:
-    anchor = judgement.facts.get("anchor")
-    return anchor if isinstance(anchor, Mapping) else {}
+    return _mapping(judgement.facts, "anchor")
 
 
 def _heads(judgement: Judgement) -> Mapping[str, object]:
-    heads = judgement.facts.get("superficial")
-    return heads if isinstance(heads, Mapping) else {}
+    return _mapping(judgement.facts, "superficial")
+
+
+def _mapping(facts: Mapping[str, object], key: str) -> Mapping[str, object]:
+    value = facts.get(key)
+    return value if isinstance(value, Mapping) else {}
 
 
 def _compression(judgement: Judgement, side: str) -> float | None:
-    known = _heads(judgement).get("compression")
-    return _number(known, side) if isinstance(known, Mapping) else None
+    return _number(_mapping(_heads(judgement), "compression"), side)
 
 
 def _by_seed(facts: Mapping[str, object], side: str) -> list[float]:

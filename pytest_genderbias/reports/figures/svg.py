@@ -155,3 +155,6 @@ def _describe(root: ET.Element, picture: Picture, prefix: str) -> None:
     root.set("role", "img")
     root.set("aria-labelledby", f"{prefix}-title {prefix}-desc")
     root.set("class", "figure")
+    root.set(
+        "style", f"min-width: {0.92 * float(root.get('width', '0pt').removesuffix('pt')):.0f}px"
+    )  # smaller texts could not be read

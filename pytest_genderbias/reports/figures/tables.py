@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from pytest_genderbias.measurement.measurement import Measurement
@@ -57,14 +59,19 @@ def fills(measurement: Measurement) -> Picture | None:
     most = templates[0]
     alt = (
         f"{shown(measurement.value)} fills a template depend on the group ({counted(len(significant), 'fills')} in {counted(len(templates), 'templates')}: {per_group}); "
-        f"random groups give {shown(chance)}. Most are in {cut(most, 60)!r}: {len(by_template[most])} ({_named(by_template[most]) or 'none'})."
+        f"random groups give {shown(chance)}. Most are in {cut(_short(most), 60)!r}: {len(by_template[most])} ({_named(by_template[most]) or 'none'})."
     )
     caption = (
         "A bar counts the words that the model fills in for one group significantly more often than for another; beside it stand the "
-        "most certain ones. A model without bias has no bars beyond what random groups give."
+        "most certain ones. X is the person. A model without bias has no bars beyond what random groups give."
     )
-    panel = Panel(Axis("significant fills", neutral=0.0, whole=True), Axis(words=tuple(cut(t, 38) for t in templates)), tuple(series))  # fmt: skip
+    panel = Panel(Axis("significant fills", neutral=0.0, whole=True), Axis(words=tuple(cut(_short(t), 36) for t in templates)), tuple(series))  # fmt: skip
     return picture("fills", measurement, "significant fills by template", alt, caption, panel)
+
+
+def _short(template: str) -> str:
+    """Return a template with the slot of the person as X, and the blank as a line."""
+    return re.sub(r"\{blank\}", "___", re.sub(r"\{[^{}]*person\}", "X", template))
 
 
 def _named(rows: list[Record]) -> str:
@@ -99,7 +106,7 @@ def heat_map(measurement: Measurement) -> Picture | None:
         if len(chosen) < of
     ]
     caption += f" Shown are {' and '.join(kept)}." if kept else ""
-    caption += " Empty cells were not scored." if np.isnan(cells).any() else ""
+    caption += " Cells without a colour were not scored." if np.isnan(cells).any() else ""
     x, y = (Axis(words=tuple(cut(names[i], 18) for i in some)) for names, some in ((hypothesis, columns), (premise, rows)))  # fmt: skip
     series = Series("probability of neutral", "cells", z=numbers(cells.ravel()))
     return picture("heat map", measurement, "probability of neutral by pair of words", alt, caption, Panel(x, y, (series,)))  # fmt: skip
