@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import numpy as np
@@ -11,6 +13,13 @@ from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import ClassProbabilities, Query, TextVectors
+
+
+class Progress(Protocol):
+    """Shows the progress of scoring, or of a training."""
+
+    def __call__(self, label: str, total: int, done: int) -> AbstractContextManager[Callable[[int], object]]:
+        """Show ``total`` cases, ``done`` of them complete. The context yields a function that adds to the complete cases."""
 
 
 class Scorer(Protocol):

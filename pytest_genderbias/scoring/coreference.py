@@ -12,14 +12,19 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.protocols import CoreferenceScorer
 from pytest_genderbias.models.roles import COREFERENCE_SCORER
 from pytest_genderbias.scoring import edge_probe, substitution
-from pytest_genderbias.scoring.base import Scorer, check_finite
+from pytest_genderbias.scoring.base import Progress, Scorer, check_finite
 from pytest_genderbias.scoring.object_answers import ObjectMethod
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.query import CoreferenceScores
 
 
 def make(
-    cases: Cases, query: CoreferenceScores, model: Model, batch_tokens: int | None, cache: Path | None = None
+    cases: Cases,
+    query: CoreferenceScores,
+    model: Model,
+    batch_tokens: int | None,
+    cache: Path | None = None,
+    progress: Progress | None = None,
 ) -> Scorer:
     """Return the scorer for the adapter of the query.
 
@@ -29,6 +34,7 @@ def make(
         model: the model under test.
         batch_tokens: tokens in a batch.
         cache: folder for a trained head, or ``None``.
+        progress: shows how far its training is, or ``None``.
 
     Raises:
         NotApplicableError: the model has no scorer for the adapter.
@@ -38,7 +44,7 @@ def make(
     if query.adapter == "substitution":
         return substitution.make(cases, model, batch_tokens)
     if query.adapter == "edge-probe":
-        return edge_probe.make(cases, query, model, batch_tokens, cache)
+        return edge_probe.make(cases, query, model, batch_tokens, cache, progress)
     if isinstance(model.backend, Checkpoint) and model.role.kind == COREFERENCE_SCORER:  # the checkpoint has a head
         return edge_probe.CarriedProbe(cases, model, batch_tokens)
     if not isinstance(model.backend, CoreferenceScorer):

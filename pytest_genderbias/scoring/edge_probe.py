@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -19,7 +20,7 @@ from pytest_genderbias.folders import write_whole
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.scoring import SCORING_VERSION
-from pytest_genderbias.scoring.base import check_finite
+from pytest_genderbias.scoring.base import Progress, check_finite
 from pytest_genderbias.scoring.edge_training import FloatArray, Head, head_shapes, train_head
 from pytest_genderbias.scoring.vectors import HiddenStates, Span
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
@@ -36,7 +37,12 @@ DEFINITION = "edge-probe/1"
 
 
 def make(
-    cases: Cases, query: CoreferenceScores, model: Model, batch_tokens: int | None, cache: Path | None = None
+    cases: Cases,
+    query: CoreferenceScores,
+    model: Model,
+    batch_tokens: int | None,
+    cache: Path | None = None,
+    progress: Progress | None = None,
 ) -> EdgeProbe:
     """Return a scorer with a trained head: from ``cache`` if it is there, else a new one, which is then cached.
 
@@ -50,7 +56,7 @@ def make(
         raise NotApplicableError(f"{model.name} is an object without hidden states, which this suite needs")
     if query.training is None:
         raise SettingError("the adapter edge-probe needs training data: gap, winobias, or a path of CoNLL files")
-    return EdgeProbe(cases, query, model, batch_tokens, cache)
+    return EdgeProbe(cases, query, model, batch_tokens, cache, progress)
 
 
 class EdgeProbe:
@@ -68,10 +74,16 @@ class EdgeProbe:
     """
 
     def __init__(
-        self, cases: Cases, query: CoreferenceScores, model: Model, batch_tokens: int | None, cache: Path | None
+        self,
+        cases: Cases,
+        query: CoreferenceScores,
+        model: Model,
+        batch_tokens: int | None,
+        cache: Path | None,
+        progress: Progress | None = None,
     ) -> None:
         assert isinstance(cases, TextCases)
-        self._cases, self._model = cases, model
+        self._cases, self._model, self._progress = cases, model, progress
         self._layer = probed_layer(model.backend.network.config)
         self._states = HiddenStates(model.backend, batch_tokens, self._layer)
         self._remarks: list[str] = []
@@ -125,7 +137,7 @@ class EdgeProbe:
         return head
 
     def _train(self, training: CoreferenceTraining, seed: int, batch_tokens: int | None) -> Head:
-        head, left_out = fit_head(self._model, training.name, training.examples, seed, batch_tokens)
+        head, left_out = fit_head(self._model, training.name, training.examples, seed, batch_tokens, self._progress)
         if left_out:
             self._remarks.append(f"{left_out} training pairs left out: the model does not read that far")
         return head
@@ -161,7 +173,12 @@ def head_of(network: EdgeProbingModel) -> Head:
 
 
 def fit_head(
-    model: Model, name: str, examples: TextCases, seed: int, batch_tokens: int | None = None
+    model: Model,
+    name: str,
+    examples: TextCases,
+    seed: int,
+    batch_tokens: int | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Head, int]:
     """Train a head on a model's vectors of pairs of mentions; return it and the number of pairs that were left out as too long.
 
@@ -171,6 +188,7 @@ def fit_head(
         examples: pairs of mentions, as in :class:`~pytest_genderbias.suites.families.shared.coreference_training.CoreferenceTraining`.
         seed: see :func:`~pytest_genderbias.scoring.edge_training.train_head`.
         batch_tokens: tokens in a batch.
+        progress: shows how far the training is, or ``None``.
 
     Raises:
         DataFileError: the model reads both mentions in too few of the texts.
@@ -183,7 +201,9 @@ def fit_head(
             f"{name}: {model.name} reads both mentions in only {len(read)} of {examples.n_cases} pairs, which are too few "
             "to train a head"
         )
-    return train_head(features, examples.facts["label"][read], documents, seed), examples.n_cases - len(read)
+    show = None if progress is None else partial(progress, f"head on {name} for {model.name}, seed {seed}", done=0)
+    head = train_head(features, examples.facts["label"][read], documents, seed, show)
+    return head, examples.n_cases - len(read)
 
 
 def features_of(model: Model, examples: TextCases, batch_tokens: int | None = None) -> tuple[IntArray, FloatArray]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +56,16 @@ def head_shapes(features: int) -> dict[str, tuple[int, ...]]:
     return {"hidden_weight": (HIDDEN, features), "hidden_bias": (HIDDEN,), "output_weight": (HIDDEN,), "output_bias": (1,)}  # fmt: skip
 
 
-def train_head(features: FloatArray, corefer: BoolArray, documents: IntArray, seed: int) -> Head:
+class ShowPairs(Protocol):
+    """Shows how many pairs of all epochs a training has seen."""
+
+    def __call__(self, *, total: int) -> AbstractContextManager[Callable[[int], object]]:
+        """Show ``total`` pairs, none of them seen. The context yields a function that adds to those that were."""
+
+
+def train_head(
+    features: FloatArray, corefer: BoolArray, documents: IntArray, seed: int, show: ShowPairs | None = None
+) -> Head:
     """Train a head on the CPU in one thread, so that a seed gives the same head on any machine.
 
     The documents are split into tenths by the seed: eight for training, one for early stopping, one for F1. The features are standardised
@@ -68,14 +78,15 @@ def train_head(features: FloatArray, corefer: BoolArray, documents: IntArray, se
         corefer: whether each pair corefers, shape (n,).
         documents: document of each pair, shape (n,); at least three documents. The pairs of a document stay in one part.
         seed: determines the split, the initial weights, the batches and the dropout.
+        show: shows how far the training is, or ``None``; it may end before all epochs.
     """
     train, stop, test = split_documents(documents, seed)
     mean = features[train].mean(axis=0, dtype=np.float64)
     scale = features[train].std(axis=0, dtype=np.float64)
     scale[scale == 0] = 1.0
     standard = ((features - mean) / scale).astype(np.float32)
-    with _one_thread():
-        fitted = _fit(standard[train], corefer[train], standard[stop], corefer[stop], seed)
+    with _one_thread(), nullcontext(_ignore) if show is None else show(total=_EPOCHS * len(train)) as advance:
+        fitted = _fit(standard[train], corefer[train], standard[stop], corefer[stop], seed, advance)
     hidden = fitted["hidden_weight"].astype(np.float64) / scale
     weights = {
         **fitted,
@@ -100,7 +111,13 @@ def split_documents(documents: IntArray, seed: int) -> tuple[IntArray, IntArray,
     return np.flatnonzero(place >= 2 * tenth), np.flatnonzero(place < tenth), np.flatnonzero(place // tenth == 1)
 
 
-def _fit(x: FloatArray, y: BoolArray, stop_x: FloatArray, stop_y: BoolArray, seed: int) -> dict[str, FloatArray]:
+def _ignore(count: int) -> None:
+    """Show nothing."""
+
+
+def _fit(
+    x: FloatArray, y: BoolArray, stop_x: FloatArray, stop_y: BoolArray, seed: int, advance: Callable[[int], object]
+) -> dict[str, FloatArray]:
     import torch
     from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
 
@@ -119,6 +136,7 @@ def _fit(x: FloatArray, y: BoolArray, stop_x: FloatArray, stop_y: BoolArray, see
                 loss = cross_entropy(head(rows[batch])[:, 0], labels[batch])
                 torch.autograd.backward(loss)
                 optimiser.step()
+                advance(len(batch))
             head.eval()
             with torch.no_grad():
                 missed = float(cross_entropy(head(stop_rows)[:, 0], stop_labels))

@@ -20,7 +20,7 @@ from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import is_network
 from pytest_genderbias.models.vectors import WordVectors
-from pytest_genderbias.scoring.base import Scorer, answer_width
+from pytest_genderbias.scoring.base import Progress, Scorer, answer_width
 from pytest_genderbias.scoring.generation import sampled_texts
 from pytest_genderbias.scoring.scorers import make_scorer, vocabulary_texts
 from pytest_genderbias.scoring.store import ScoreStore, distrusted
@@ -46,13 +46,6 @@ class WindowedQuery(Protocol):
     """A query whose cases take long, with a window of its own."""
 
     window: int
-
-
-class Progress(Protocol):
-    """Shows the progress of scoring."""
-
-    def __call__(self, label: str, total: int, done: int) -> AbstractContextManager[Callable[[int], object]]:
-        """Show ``total`` cases, ``done`` of them complete. The context yields a function that adds to the complete cases."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +144,7 @@ def score_suite(
             store.read(values, partial(_plausible, query, model)),
         )
         cache = None if settings.cache is None or distrusted(settings.cache) else settings.cache
-        make = partial(make_scorer, cases, query, model, settings.batch_tokens, cache)
+        make = partial(make_scorer, cases, query, model, settings.batch_tokens, cache, settings.progress)
         stop = run.score(make, partial(_show, settings, label, n, cases), enough)
     scored = Answer(cases, units[:stop], values[:stop], stopped=stop < n)
     vocabulary = vocabulary_texts(model, map(int, np.unique(scored.values))) if isinstance(query, TopFills) else {}

@@ -15,7 +15,7 @@ from pytest_genderbias.scoring import (
     vectors,
     verbalised,
 )
-from pytest_genderbias.scoring.base import Scorer
+from pytest_genderbias.scoring.base import Progress, Scorer
 from pytest_genderbias.scoring.checkpoint_scorer import CheckpointScorer
 from pytest_genderbias.scoring.object_scorer import ObjectScorer
 from pytest_genderbias.suites.cases import Cases
@@ -32,7 +32,12 @@ from pytest_genderbias.suites.query import (
 
 
 def make_scorer(
-    cases: Cases, query: Query, model: Model, batch_tokens: int | None, cache: Path | None = None
+    cases: Cases,
+    query: Query,
+    model: Model,
+    batch_tokens: int | None,
+    cache: Path | None = None,
+    progress: Progress | None = None,
 ) -> Scorer:
     """Return the scorer that answers a query with a model.
 
@@ -42,6 +47,7 @@ def make_scorer(
         model: the model under test.
         batch_tokens: tokens in a batch; ``None``: found automatically.
         cache: folder for heads that a scorer trains, or ``None``.
+        progress: shows how far the training of a head is, or ``None``.
 
     Raises:
         NotApplicableError: the model cannot answer the query.
@@ -52,7 +58,7 @@ def make_scorer(
         case PairSimilarity():
             return similarity.make(cases, query, model, batch_tokens)
         case CoreferenceScores():
-            return coreference.make(cases, query, model, batch_tokens, cache)
+            return coreference.make(cases, query, model, batch_tokens, cache, progress)
         case PseudoLogLikelihood():
             return pseudo_likelihood.make(cases, query, model, batch_tokens)
         case VerbalisedProbabilities():

@@ -3,6 +3,7 @@
 import itertools
 import json
 import shutil
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -313,12 +314,30 @@ def trained(monkeypatch):
     """The seeds of the heads that were trained."""
     calls = []
 
-    def train(features, corefer, documents, seed):
+    def train(features, corefer, documents, seed, show):
         calls.append(seed)
-        return train_head(features, corefer, documents, seed)
+        return train_head(features, corefer, documents, seed, show)
 
     monkeypatch.setattr(edge_probe, "train_head", train)
     return calls
+
+
+def test_its_training_shows_how_far_it_is(tiny_model, training):
+    seen: list[int] = []
+    labels: list[tuple[str, int, int]] = []
+
+    @contextmanager
+    def progress(label, total, done):
+        labels.append((label, total, done))
+        yield seen.append
+
+    model, examples = tiny_model("bert"), training.examples
+    head, _ = edge_probe.fit_head(model, "gap", examples, 3, progress=progress)
+    again, _ = edge_probe.fit_head(model, "gap", examples, 3)
+    [(label, total, done)] = labels
+    assert label == f"head on gap for {model.name}, seed 3" and done == 0
+    assert total == 40 * head.pairs and 0 < sum(seen) <= total and sum(seen) % head.pairs == 0
+    assert all(np.array_equal(head.weights[name], again.weights[name]) for name in head.weights)
 
 
 def test_a_kept_head_is_used_again(tiny_model, training, tmp_path, trained):

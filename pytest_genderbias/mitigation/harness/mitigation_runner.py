@@ -12,7 +12,7 @@ from pytest_genderbias.mitigation.harness.run import MitigationRun, mitigate
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.models.spec import ModelSpec, parse_spec
 from pytest_genderbias.recipes.recipe import Recipe
-from pytest_genderbias.scoring.engine import Progress
+from pytest_genderbias.scoring.base import Progress
 
 
 class MitigationRunner:

@@ -31,7 +31,7 @@ from pytest_genderbias.recipes.recipe import (
     SuiteSettingsRecipe,
     Training,
 )
-from pytest_genderbias.scoring.engine import Progress
+from pytest_genderbias.scoring.base import Progress
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.suite import Suite
 
