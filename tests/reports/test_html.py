@@ -171,6 +171,23 @@ def test_the_page_says_what_ran_and_what_did_not() -> None:
     assert "limit None" not in texts
 
 
+def test_parallel_runs_give_the_same_page() -> None:
+    judgements = [regressed(), judged(), judged(suite="of a mitigation"), judged(name="second")]
+    measurements = [hand_made(suite=suite, model=model) for suite in ("tiny", "other") for model in ("b", "a")]
+    pages = [render_report(gated_report(judgements[::step], measurements[::step])) for step in (1, -1)]
+    one, other = (re.sub(r"gate-\d+", "gate", page) for page in pages)
+    assert one == other
+
+
+def test_settings_tell_measurements_of_one_suite_apart() -> None:
+    plain = hand_made(model="candidate")
+    by_pair = replace(plain, signature={**plain.signature, "settings": {"seed": 0, "unit": "pair"}})
+    smaller = replace(plain, n=5, values={"share": 0.777})
+    texts = texts_of(gated_report(measurements=[smaller, plain, by_pair]))
+    assert "candidate, unit=pair" in texts
+    assert "0.777" not in texts, "of two samples the larger is shown"
+
+
 def test_a_packaged_suite_and_a_suite_of_its_family_are_explained() -> None:
     own = hand_made(suite="ours", model="candidate")
     own = replace(own, signature={**own.signature, "definition": "nli/1"})
@@ -205,7 +222,7 @@ def test_texts_of_others_are_escaped_cut_and_made_printable() -> None:
 
 
 def test_nothing_is_loaded_and_only_the_script_of_the_page_runs() -> None:
-    page = render_report(gated_report([regressed()]))
+    page = render_report(gated_report([regressed(), judged(), judged(suite="of a mitigation")]))
     elements = Reader(page).elements
     (policy,) = [a["content"] for tag, a in elements if a.get("http-equiv") == "Content-Security-Policy"]
     script = re.search(r"<script>(.*?)</script>", page, re.DOTALL)

@@ -9,10 +9,10 @@ from pytest_genderbias.reports.picture import Picture
 
 
 def draw_figures(pictures: Iterable[Picture]) -> list[PageFigure]:
-    """Return the pictures as safe markup, in their order."""
+    """Return the pictures as safe markup, by suite and model, those of several models last."""
     from pytest_genderbias.reports.figures.svg import svg
 
     return [
         PageFigure(safe(svg(one, prefix=f"picture-{number}")), one.kind, one.suite, one.title, one.caption)
-        for number, one in enumerate(pictures, 1)
+        for number, one in enumerate(sorted(pictures, key=lambda one: (one.suite, not one.model, one.model)), 1)
     ]

@@ -81,8 +81,14 @@ def outcome_of(settled: SettledJudgement) -> str:
 
 
 def in_order(judgements: Sequence[SettledJudgement]) -> list[tuple[int, SettledJudgement]]:
-    """Return the judgements with their numbers, those that failed first."""
-    return sorted(enumerate(judgements, 1), key=lambda one: _ORDER[outcome_of(one[1])])
+    """Return the judgements with their numbers, those that failed first; then by suite, so that parallel runs give the same page."""
+    return sorted(enumerate(judgements, 1), key=_place)
+
+
+def _place(numbered: tuple[int, SettledJudgement]) -> tuple[int, str, str, str, str]:
+    settled = numbered[1]
+    judgement = settled.judgement
+    return _ORDER[outcome_of(settled)], judgement.suite, judgement.name, judgement.model, settled.test
 
 
 def make_gate_table(report: RunReport, suite_ids: Mapping[str, str]) -> PageTable | None:

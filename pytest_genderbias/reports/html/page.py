@@ -101,6 +101,7 @@ class ReportPage:
         failures: what failed the run beside its gates.
         gates: verdicts of all gates; ``None`` without gates.
         trouble: texts of the gates that failed or warned.
+        verdicts: texts of the other gates on suites that have no section.
         tables: the other sections before the suites.
         not_judged: the section on tests without a verdict; ``None`` if there are none.
         suites: a section a suite.
@@ -118,6 +119,7 @@ class ReportPage:
     failures: tuple[str, ...]
     gates: PageTable | None
     trouble: tuple[GateText, ...]
+    verdicts: tuple[GateText, ...]
     tables: tuple[PagePart, ...]
     not_judged: PagePart | None
     suites: tuple[SuiteSection, ...]
@@ -210,6 +212,11 @@ def make_page(report: RunReport) -> ReportPage:
         trouble=(
             *(make_broken_text(number, test) for number, test in enumerate(broken_tests(report), 1)),
             *(text for settled, text in texts if outcome_of(settled) in (FAILED, WARNED)),
+        ),
+        verdicts=tuple(
+            text
+            for settled, text in texts
+            if settled.judgement.suite not in suite_ids and outcome_of(settled) not in (FAILED, WARNED)
         ),
         tables=tuple(make_parts(report, suite_ids, figures)),
         not_judged=make_not_judged(report.not_judged),

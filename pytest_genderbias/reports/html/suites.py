@@ -80,14 +80,15 @@ class SuiteSection:
 def make_overview(measurements: Sequence[Measurement], suite_ids: Mapping[str, str]) -> PageTable:
     """Return the table with the main statistic of every measurement."""
     rows = []
-    for one in _largest(measurements):
+    shown = sorted(_largest(measurements), key=lambda one: (one.suite, one.model))
+    for one in shown:
         name, about = one.main, one.statistics[one.main]
         suite = PageCell(one.suite, (name, about.meaning), link=suite_ids[one.suite])
         rows.append(
             PageRow(
                 (
                     suite,
-                    PageCell(one.model),
+                    PageCell(_subject(one, shown)),
                     number_cell(one.value),
                     _interval(one, name, one.intervals[name]),
                     worse_cell(about),
@@ -123,7 +124,7 @@ def make_section(
 ) -> SuiteSection:
     """Return the section of one suite, measured on one model or several."""
     name = measurements[0].suite
-    largest = _largest(measurements)
+    largest = sorted(_largest(measurements), key=lambda one: one.model)
     rows = [row for statistic in _statistics(largest) for row in _value_rows(largest, statistic)]
     values = make_table(f"{suite_id}-values", f"Figures of {name}", _VALUES, rows)
     records = [
@@ -137,7 +138,8 @@ def make_section(
 
 def _subject(measurement: Measurement, measurements: Sequence[Measurement]) -> str:
     """Return the model of a measurement, with the settings that tell it from others of the suite on the model."""
-    others = [one.signature["settings"] for one in measurements if one.model == measurement.model]
+    subject = (measurement.suite, measurement.model)
+    others = [one.signature["settings"] for one in measurements if (one.suite, one.model) == subject]
     settings = measurement.signature["settings"]
     own = [f"{key}={value}" for key, value in settings.items() if any(other.get(key) != value for other in others)]
     return ", ".join([measurement.model, *own])
