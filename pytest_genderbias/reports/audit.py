@@ -293,6 +293,12 @@ def _page(report: RunReport, path: Path) -> None:
     write_report(report, path)
 
 
+def _figures(report: RunReport, path: Path) -> None:
+    from pytest_genderbias.reports.figures.files import write_figures
+
+    write_figures(report, path)
+
+
 def _counted(n: int, thing: str) -> str:
     return f"{n:,} {thing}{'s' * (n != 1)}"
 
@@ -310,6 +316,7 @@ PARTS = (
     Part("signatures.json", "what each measurement depends on: suite, settings, sample, data, model, versions", _json_writer(_signatures)),
     Part("data.json", "digests of suites with their word lists, of data sets, and of models", _json_writer(_data)),
     Part("run.json", "date, arguments, commit, settings and versions", _json_writer(lambda report: as_plain(report.run, finite=True))),
+    Part("figures", "pictures as PNG and SVG, with their findings in words", _figures, lambda report: bool(report.pictures)),
     Part("report.html", "the report, as --bias-report writes it", _page),
     Part("report.json", "the whole run, as --bias-json writes it", write_json),
 )  # fmt: skip

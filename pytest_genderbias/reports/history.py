@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from pytest_genderbias.text.printable import json_text
 
 APPLICATION = 0x62696173  #: "bias", in the header of the file: it tells a history from another program's SQLite file
 MOST_RUNS = 100  #: that a trace goes back
+_SHOWN_RUNS = 30  #: that a trace in a report goes back
 _PATIENCE = 60.0  #: seconds for other processes that write
 _LONGEST = 4_000  #: characters of a text
 
@@ -99,12 +101,12 @@ def read_history(path: Path, runs: int = MOST_RUNS) -> tuple[Trace, ...]:
     Raises:
         DataFileError: there is no such file, it is no history, or a later version of pytest-genderbias wrote it.
     """
-    with _copy_of(path) as store:
+    with _reading(path) as store:
         return tuple(_traces(store, runs, path))
 
 
 def with_history(report: RunReport, path: Path) -> RunReport:
-    """Return a report with the traces of what it measured: those that a history has, and the run itself as the last point of each.
+    """Return a report with the traces of the main and the gated statistics that it measured, over the latest 30 runs and itself.
 
     Args:
         report: of a run, which need not be in the history yet.
@@ -113,13 +115,27 @@ def with_history(report: RunReport, path: Path) -> RunReport:
     Raises:
         DataFileError: the file is no history, or a later version of pytest-genderbias wrote it.
     """
-    with _copy_of(path, may_be_missing=True) as store:
+    with _in_memory(path) as store:
+        _bring_up_to_date(store, path)
         _add(store, report)
-        measured = {(_text(one.model), _text(one.suite), _options(one)) for one in report.measurements}
-        traces = tuple(
-            one for one in _traces(store, MOST_RUNS, path) if (one.model, one.suite, one.options) in measured
-        )
-    return replace(report, history=traces)
+        own = _traces(store, 1, path)
+    known: dict[tuple[str, ...], Trace] = {}
+    if path.exists():
+        with _reading(path) as store:
+            is_added = store.execute("SELECT 1 FROM runs WHERE digest = ?", (_digest(report),)).fetchone() is not None
+            known = {trace.key: trace for trace in _traces(store, _SHOWN_RUNS, path)}
+        if is_added:
+            own = [known.get(trace.key, trace) for trace in own]
+            known = {}
+    traces = (_joined(known.get(trace.key), trace) for trace in own)
+    return replace(report, history=tuple(trace for trace in traces if trace.main or trace.is_gated))
+
+
+def _joined(earlier: Trace | None, trace: Trace) -> Trace:
+    """Return a trace with the points of earlier runs, in the order of their time."""
+    if earlier is None:
+        return trace
+    return replace(trace, points=tuple(sorted((*earlier.points, *trace.points), key=lambda point: _in_utc(point.date))))
 
 
 def check_history(path: Path) -> None:
@@ -128,8 +144,9 @@ def check_history(path: Path) -> None:
     Raises:
         DataFileError: it is.
     """
-    with _copy_of(path, may_be_missing=True):
-        pass
+    if path.exists():
+        with _reading(path):
+            pass
 
 
 # The file.
@@ -144,8 +161,8 @@ def _opened(path: Path, mode: str = "rwc") -> Iterator[sqlite3.Connection]:
         store.execute("PRAGMA trusted_schema = OFF")
         yield store
     except sqlite3.OperationalError as error:  # locked, read-only, no room, a folder
-        if mode == "ro":
-            raise DataFileError(f"{path}: the history cannot be read: {error}") from None
+        if mode != "rwc":
+            raise _unreadable(path, error) from None
         raise WriteError(None, str(error), str(path)) from None
     except sqlite3.DatabaseError as error:
         raise _no_history(path, f"something else ({error})") from None
@@ -155,20 +172,30 @@ def _opened(path: Path, mode: str = "rwc") -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
-def _copy_of(path: Path, may_be_missing: bool = False) -> Iterator[sqlite3.Connection]:
-    """Open a copy in memory, up to date, so that readers neither change the file nor keep others waiting."""
-    copy = sqlite3.connect(":memory:", isolation_level=None)
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a history without changing it; of an earlier version, a copy in memory that is up to date.
+
+    Where it can be written, SQLite undoes what a killed process left half written.
+    """
+    with _opened(path, "rw" if os.access(path, os.W_OK) else "ro") as store:
+        if _check(store, path) == len(MIGRATIONS):
+            yield store
+            return
+        with _in_memory(path) as copy:
+            store.backup(copy)
+            _bring_up_to_date(copy, path)
+            yield copy
+
+
+@contextmanager
+def _in_memory(path: Path) -> Iterator[sqlite3.Connection]:
+    store = sqlite3.connect(":memory:", isolation_level=None)
     try:
-        if path.exists() or not may_be_missing:
-            with _opened(path, "ro") as store:
-                _check(store, path)
-                store.backup(copy)
-        _bring_up_to_date(copy, path)
-        yield copy
+        yield store
     except sqlite3.Error as error:
-        raise DataFileError(f"{path}: the history cannot be read: {error}; name another file") from None
+        raise _unreadable(path, error) from None
     finally:
-        copy.close()
+        store.close()
 
 
 @contextmanager
@@ -201,6 +228,10 @@ def _check(store: sqlite3.Connection, path: Path) -> int:
     return version
 
 
+def _unreadable(path: Path, error: sqlite3.Error) -> DataFileError:
+    return DataFileError(f"{path}: the history cannot be read: {error}; name another file")
+
+
 def _no_history(path: Path, what: str) -> DataFileError:
     return DataFileError(f"{path}: expected a history that --bias-history wrote, got {what}; name another file")
 
@@ -228,8 +259,7 @@ def _add(store: sqlite3.Connection, report: RunReport) -> None:
 def _add_run(store: sqlite3.Connection, report: RunReport) -> int | None:
     """Add a run and return its id; ``None`` if it is there already."""
     run = report.run
-    content = json_text(replace(report, history=()).to_dict())
-    digest = hashlib.sha256(content.encode()).hexdigest()
+    digest = _digest(report)
     if store.execute("SELECT 1 FROM runs WHERE digest = ?", (digest,)).fetchone():
         return None
     models = [{"name": model.name, "spec": model.spec} for model in run.models]
@@ -239,6 +269,11 @@ def _add_run(store: sqlite3.Connection, report: RunReport) -> int | None:
         exit_status=run.exit_status, seconds=run.seconds, arguments=_json(run.arguments), models=_json(models),
         settings=_json(run.settings), versions=_json(run.versions), baselines=run.baselines, failures=_json(report.failures),
     )  # fmt: skip
+
+
+def _digest(report: RunReport) -> str:
+    """Return what tells a run from all others."""
+    return hashlib.sha256(json_text(replace(report, history=()).to_dict()).encode()).hexdigest()
 
 
 def _add_measurement(store: sqlite3.Connection, run: int, measurement: Measurement) -> dict[str, int]:

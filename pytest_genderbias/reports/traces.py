@@ -86,6 +86,11 @@ class Trace:
     points: tuple[TracePoint, ...]
 
     @property
+    def key(self) -> tuple[str, ...]:
+        """What tells it from other traces of a history."""
+        return (self.model, self.suite, self.options, self.statistic)
+
+    @property
     def last(self) -> TracePoint:
         """The point of the latest run."""
         return self.points[-1]

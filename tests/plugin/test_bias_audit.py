@@ -10,7 +10,7 @@ from support.small_projects import model
 from pytest_genderbias.reports.audit import check_pack
 
 PEOPLE = "id,prediction,gold,gender,group_race\n" + "".join(
-    f"{i},{'hire' if i % 3 else 'no'},{'hire' if i % 2 else 'no'},{'FM'[i % 2]},{'xy'[i // 20 % 2]}\n"
+    f"{i},{'hire' if i % 3 else 'no'},{'hire' if i // 2 % 2 else 'no'},{'FM'[i % 2]},{'xy'[i // 20 % 2]}\n"
     for i in range(80)
 )
 
@@ -37,6 +37,7 @@ def test_predictions_have_impact_ratios_by_group_and_intersection(pytester: pyte
     assert {row["category"] for row in rows} == {"gender", "group_race", "gender and group_race"}
     women = next(row for row in rows if (row["decision"], row["group"]) == ("hire", "female"))
     assert (women["persons"], women["selected"]) == ("40", "26")
+    assert check_pack(pack) == []
 
 
 def test_a_place_where_no_pack_can_be_written_is_a_usage_error_before_the_run(gated: pytest.Pytester) -> None:

@@ -18,8 +18,10 @@ from pytest_genderbias.gates.judgement import AcceptedValue, SettledJudgement
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.reports import audit
 from pytest_genderbias.reports.audit import check_pack, pack_name, write_audit
+from pytest_genderbias.reports.figures.runs import over_releases
 from pytest_genderbias.reports.run_report import NotJudged, ReportedModel, RunInfo, RunReport, read_report
 from pytest_genderbias.reports.selection import SelectionRow
+from pytest_genderbias.reports.traces import Trace, TracePoint
 
 HOSTILE = '=HYPERLINK("x")|<b>\x1b[31m\u202e'
 
@@ -69,7 +71,9 @@ def test_a_pack_holds_verdicts_values_signatures_digests_and_versions(tmp_path: 
     assert data["models"]["m"]["fingerprint"] == "f0.1"
     assert json.loads((made / "run.json").read_text())["versions"] == {"numpy": "2"}
     assert read_report(made / "report.json").to_dict() == of.to_dict()
+    assert "over the limit" in (made / "report.html").read_text()
     assert not (made / "impact-ratios.csv").exists()
+    assert not (made / "figures").exists(), "nothing was measured that has a picture"
 
 
 def test_the_manifest_lists_every_file_and_finds_every_change(tmp_path: Path) -> None:
@@ -113,6 +117,20 @@ def test_impact_ratios_stand_in_the_pack_with_what_they_do_not_say(tmp_path: Pat
     assert "impact-ratios.csv" in readme
     assert "They do not say that a law, a rule or a standard is met" in readme
     assert "compliant" not in readme
+
+
+def test_pictures_stand_in_a_folder_whose_files_are_in_the_manifest(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="draws pictures")
+    points = tuple(TracePoint(f"2026-1{month}-01T00:00:00+00:00", "", "", "a", month / 4) for month in (0, 1))
+    picture = over_releases(Trace("m", "tiny", "{}", "share", True, "higher", 0.0, "a share", points))
+    assert picture is not None
+    made = pack(tmp_path, report(pictures=(picture,)))
+    assert {path.suffix for path in (made / "figures").iterdir()} == {".md", ".png", ".svg"}
+    manifest = json.loads((made / "manifest.json").read_text())
+    assert {entry["content"] for entry in manifest["files"] if entry["path"].startswith("figures/")} == {
+        "pictures as PNG and SVG, with their findings in words"
+    }
+    assert check_pack(made) == []
 
 
 def test_a_pack_is_never_overwritten(tmp_path: Path) -> None:

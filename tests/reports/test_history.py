@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -167,6 +168,25 @@ def test_a_run_is_added_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(KeyboardInterrupt):
         write_history(on(2, hand_made(), judgements=(settled,)), path)
     assert rows(path, "SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM measurements)") == [(1, 1)]
+
+
+def test_what_a_killed_run_left_half_written_is_undone(tmp_path: Path) -> None:
+    path, killed = tmp_path / "bias.db", tmp_path / "killed.db"
+    for day in range(1, 6):
+        write_history(on(day, hand_made()), path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as store:
+        store.execute("PRAGMA cache_size = 1")  # pages go to the disk before the transaction ends
+        store.execute("BEGIN IMMEDIATE")
+        store.execute("UPDATE runs SET arguments = hex(randomblob(20000))")
+        store.execute("DELETE FROM figures")
+        shutil.copy(path, killed)
+        shutil.copy(f"{path}-journal", f"{killed}-journal")
+        store.execute("ROLLBACK")
+    assert killed.read_bytes() != path.read_bytes()
+    check_history(killed)
+    assert read_history(killed) == read_history(path)
+    write_history(on(6, hand_made()), killed)
+    assert len(read_history(killed)[0].points) == 6
 
 
 def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
