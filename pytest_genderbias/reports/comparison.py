@@ -5,23 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
-from pytest_genderbias.text.printable import escape
 
 HEADERS = (
     "suite", "statistic", "model", "value", "than", "its value", "worse by", "95 % bounds", "over", "p (Holm)", "better",
 )  # fmt: skip
-
-
-def make_comparison_table(comparisons: Sequence[Comparison]) -> str:
-    """Return a markdown table with a row a statistic and pair of models; an empty text without comparisons.
-
-    Texts are escaped for markdown. Only p values of main statistics are corrected; those of other statistics are in brackets, with
-    the verdict that they would give.
-    """
-    from tabulate import tabulate
-
-    rows = [[escape(cell) for cell in comparison_cells(comparison)] for comparison in comparisons]
-    return tabulate(rows, HEADERS, tablefmt="github", disable_numparse=True) if rows else ""
 
 
 def comparison_notes(comparisons: Sequence[Comparison], left_out: Sequence[LeftOut]) -> list[str]:

@@ -21,7 +21,14 @@ from pytest_genderbias.gates.verdicts import FAILED, INCONCLUSIVE, MISSING, REFU
 from pytest_genderbias.gates.wording import direction_in_words, format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.baseline_history import baseline_history
+from pytest_genderbias.reports.comparison import HEADERS as COMPARED
+from pytest_genderbias.reports.comparison import comparison_cells
+from pytest_genderbias.reports.plan import HEADERS as PLANS
+from pytest_genderbias.reports.plan import plan_rows
+from pytest_genderbias.reports.reduction import reduction_rows
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
+from pytest_genderbias.reports.variance import HEADERS as VARIANCES
+from pytest_genderbias.reports.variance import variance_rows
 from pytest_genderbias.reports.verdict import broken_tests, count, decisive_lines, gate_name, gates_of, verdict_line
 from pytest_genderbias.statistics.inference.intervals import Interval
 
@@ -106,6 +113,7 @@ def _parts(report: RunReport) -> Iterator[tuple[str, str]]:
     gates = gates_of(report)
     if gates:
         yield "the table of gates", _gate_table(gates)
+    yield from _other_tables(report)
     figures = list(dict.fromkeys(_figures(report.measurements)))
     if figures:
         title = f"All figures: {count(len(figures), 'statistic')} of {count(len(report.measurements), 'measurement')}"
@@ -113,6 +121,19 @@ def _parts(report: RunReport) -> Iterator[tuple[str, str]]:
     if report.not_judged:
         lines = [f"{test.test}: {test.reason}" for test in report.not_judged]
         yield "what was not judged", _details(f"{len(lines)} not judged", _block(lines, len(lines)))
+
+
+def _other_tables(report: RunReport) -> Iterator[tuple[str, str]]:
+    """Yield the tables of mitigations, planned gates, compared models and sources of variance, folded."""
+    tables: dict[str, tuple[Sequence[str], Sequence[Sequence[str]]]] = {
+        "Mitigations": reduction_rows(report.judgements),
+        "Planned gates": (PLANS, plan_rows(settled.judgement for settled in report.judgements)),
+        "Models compared": (COMPARED, [comparison_cells(comparison) for comparison in report.comparisons]),
+        "Sources of variance": (VARIANCES, variance_rows(report.variances)),
+    }
+    for title, (headers, rows) in tables.items():
+        if rows:
+            yield title, _details(title, _table(headers, ([_cell(text) for text in row] for row in rows)))
 
 
 def _failure(settled: SettledJudgement, test: FinishedTest | None) -> str:
@@ -221,6 +242,11 @@ def _between(interval: Interval | None) -> str:
 def _table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [headers, ["---"] * len(headers), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _cell(text: str) -> str:
+    """Return a cell: numbers as they are, and words, which may be of others, as code."""
+    return text if re.fullmatch(r"[\d.,%e+ -]*", text) else _code(text)
 
 
 def _details(title: str, content: str) -> str:

@@ -16,8 +16,8 @@ from pytest_genderbias.gates.wording import format_record
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.chance import CONTROL, SHUFFLES, SPLITS, chance_of
 from pytest_genderbias.reports.columns import aligned, in_brief, note, one_line, padded, total, widths, wrapped
+from pytest_genderbias.reports.p_values import corrected_p_values
 from pytest_genderbias.reports.reduction import is_reduction
-from pytest_genderbias.reports.table import corrected_p_values
 from pytest_genderbias.statistics.inference.intervals import Interval
 
 #: A line and its colour: empty for the usual one.

@@ -15,25 +15,11 @@ from pytest_genderbias.gates.plan import (
 )
 from pytest_genderbias.gates.verdicts import PLANNED
 from pytest_genderbias.gates.wording import format_number
-from pytest_genderbias.text.printable import escape
 
 HEADERS = (
     "suite", "model", "statistic", "value", "planned from", "cases", "seconds", "least tolerance", "for all gates", "tolerance",
     "equal models green", "regressed", "finds, alone", "finds, among all", "plan",
 )  # fmt: skip
-
-
-def make_plan_table(judgements: Iterable[Judgement]) -> str:
-    """Return a markdown table with a row a planned gate; an empty text without any. Texts are escaped for markdown.
-
-    ``least tolerance``: the least at which 95 % of equal models are green at the gate; ``for all gates``: at which they are green at all
-    gates of the family. The rest holds for ``tolerance``: the share of equal models that are green, that are ``regressed``, and the
-    smallest worsening that is ``regressed`` in 80 %, if the gate is alone and in the family.
-    """
-    from tabulate import tabulate
-
-    table = [[escape(cell) for cell in row] for row in plan_rows(judgements)]
-    return tabulate(table, HEADERS, tablefmt="github", disable_numparse=True) if table else ""
 
 
 def plan_rows(judgements: Iterable[Judgement]) -> list[list[str]]:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypedDict, cast
 
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
-from pytest_genderbias.text.printable import escape
 
 HEADERS = (
     "suite", "model", "statistic", "before", "after", "control", "gone", "95 % bounds", "over", "task", "comes back", "seeds", "asked",
@@ -41,19 +40,6 @@ class _ReductionFacts(TypedDict, total=False):
 def is_reduction(judgement: Judgement) -> bool:
     """Return whether a judgement is of a mitigation, and has its figures."""
     return "by" in judgement.facts
-
-
-def make_reduction_table(judgements: Iterable[SettledJudgement]) -> str:
-    """Return a markdown table with a row a judgement of a mitigation; an empty text without any. Texts are escaped for markdown.
-
-    ``gone``: the share of the distance from neutral that is gone, with one-sided bounds; ``task``: each figure of the budget,
-    before and after; ``comes back``: the share of the reduction that a new head brings back.
-    """
-    from tabulate import tabulate
-
-    headers, rows = reduction_rows(judgements)
-    table = [[escape(cell) for cell in row] for row in rows]
-    return tabulate(table, headers, tablefmt="github", disable_numparse=True) if rows else ""
 
 
 def reduction_rows(judgements: Iterable[SettledJudgement]) -> tuple[list[str], list[list[str]]]:

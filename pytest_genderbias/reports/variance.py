@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_genderbias.measurement.variance import ValueVariance
-from pytest_genderbias.text.printable import escape
 
 HEADERS = ("suite", "model", "statistic", "source", "levels", "variance", "share", "share of the value's variance")
 NOTES = (
@@ -13,18 +12,6 @@ NOTES = (
     "would move the value, a mean over all levels; more of the source with the largest share makes it surer.",
     "Components below 0 are estimated as 0, and said so; with few levels all of them are rough.",
 )
-
-
-def make_variance_table(variances: Sequence[ValueVariance]) -> str:
-    """Return a markdown table with a row for each source of variance, and the notes below it; a line if nothing is known.
-
-    Texts are escaped for markdown.
-    """
-    from tabulate import tabulate
-
-    rows = [[escape(cell) for cell in row] for row in variance_rows(variances)]
-    table = [tabulate(rows, HEADERS, tablefmt="github", disable_numparse=True)] if rows else []
-    return "\n".join([*table, *variance_notes(variances)])
 
 
 def variance_rows(variances: Sequence[ValueVariance]) -> list[list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from contextlib import suppress
 from dataclasses import replace
@@ -22,8 +23,8 @@ from pytest_genderbias.gates.limits import decided_by
 from pytest_genderbias.gates.policy import Correction, Policy, Referee, correction_for, refereed_by
 from pytest_genderbias.gates.regression import Reference, _out_of_reach, _settled_by, verdict_on
 from pytest_genderbias.measurement.restarts import combine_restarts
-from pytest_genderbias.reports.comparison import make_comparison_table
-from pytest_genderbias.reports.table import make_table
+from pytest_genderbias.reports.comparison import comparison_cells
+from pytest_genderbias.reports.overview import overview
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.inference.paired import compare_items
@@ -144,7 +145,7 @@ def test_one_model_under_two_names_is_the_same() -> None:
     rows, _ = compare_models(sent(classified("a", 1), classified("b", 1)), ["a", "b"])
     [row] = main_of(rows)
     assert (row.better, row.worsening, row.p, row.moved) == ("the same", 0.0, 1.0, 0)
-    assert "the same in every item" in make_comparison_table([row])
+    assert "the same in every item" in comparison_cells(row)
     judged = judge_no_worse(classified("b", 1), classified("a", 1), tolerance=0.0)
     assert (judged.verdict, Policy().fails(judged)) == ("unchanged", False)
     assert "the same in every item" in judged.text
@@ -420,17 +421,20 @@ def test_gates_on_one_statistic_can_be_told_apart(jobs: pytest.Pytester) -> None
 def test_the_table_says_better_and_alike_in_words() -> None:
     def shown(now: Measurement, then: Measurement) -> str:
         judged = judge_no_worse(now, then, tolerance=0.0)
-        return make_table([], [SettledJudgement(judged, "passed")]).splitlines()[2].split("|")[9].strip()
+        *_, (row, _) = overview([], [SettledJudgement(judged, "passed")], 300)
+        return re.split("  +", row)[4]
 
     a, b = classified("a", 1), classified("b", 1, 0.05)
-    assert shown(b, a) == "worse by 0.0500, the same in every item"
-    assert shown(a, b) == "better by 0.0500, the same in every item"
+    assert shown(b, a) == "0.050 worse, the same in every item"
+    assert shown(a, b) == "0.050 better, the same in every item"
     assert shown(replace(a, model="c"), a) == "no change, the same in every item"
-    assert shown(trained("b", *[0.5] * 5), trained("a", *[0.6] * 5)) == "worse by 0.1000, the same in every restart"
-    low, high = (float(x) for x in shown(classified("b", 2), classified("a", 1, 0.1)).partition(", ")[2].split(" to "))
+    assert shown(trained("b", *[0.5] * 5), trained("a", *[0.6] * 5)) == "0.100 worse, the same in every restart"
+    low, high = (
+        float(x) for x in shown(classified("b", 2), classified("a", 1, 0.1)).partition("(")[2].strip(")").split(" to ")
+    )
     assert 0 < low < high  # of what is better, not of a worsening
     whole = [replace(m, items={}, sums=SumsByStatistic({}), n=m.n_total) for m in (a, b)]
-    assert shown(whole[1], whole[0]) == "worse by 0.0500, exact"
+    assert shown(whole[1], whole[0]) == "0.050 worse, exact"
 
 
 def test_models_take_no_turns_in_memory(jobs: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,12 @@ import pytest
 from support.hand_made import hand_made
 from support.run_reports import PASSED, REGRESSED, hostile_report, run_report, settled
 
+from pytest_genderbias.gates.comparison import Comparison
 from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.markdown import LARGEST, MARKER, summary_text
 from pytest_genderbias.reports.run_report import FinishedTest, RunInfo, RunReport
+from pytest_genderbias.statistics.inference.variance_shares import VarianceShare
 
 
 def test_the_verdict_comes_first_then_what_failed_then_what_to_type_then_the_tables() -> None:
@@ -101,6 +104,20 @@ def without_code(text: str) -> str:
             lines.append(re.sub(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", "", line))
     assert not fence, "every block ends"
     return "\n".join(lines)
+
+
+def test_tables_of_other_kinds_are_folded() -> None:
+    facts = {"by": 0.3, "before": 1.0, "after": 0.5, "reduction": 0.5}
+    reduced = Judgement("s", "m|`@x`", "t", 0.5, None, 1, 1, "reduced by 30 %", "reduced", "text", facts=facts)
+    compared = Comparison("s", "t", True, "a", "b", 1.0, 2.0, 1.0, better="a", method="none: too few")
+    variance = ValueVariance("s", "m", "t", (VarianceShare("words", 4, 0.5, 0.25, 0.125, False),), "")
+    text = summary_text(
+        run_report(judgements=(settled(reduced, "passed"),), comparisons=(compared,), variances=(variance,))
+    )
+    for title in ("Mitigations", "Models compared", "Sources of variance"):
+        assert f"<summary>{title}</summary>" in text
+    assert "| `s` | `` m\\|`@x` `` | `t` | 1.0000 | 0.5000 | - | 50 % | `reduced by 30 %` | `reduced` |" in text
+    assert "| 25.0 % | 12.5 % |" in text
 
 
 def test_what_does_not_fit_into_a_comment_is_left_out_and_named() -> None:
