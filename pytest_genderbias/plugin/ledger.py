@@ -5,6 +5,7 @@ It runs in the controller; a worker of xdist only sends what it collected.
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ import pytest
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
+from pytest_genderbias.plugin.gathered import Gathered, in_order
 from pytest_genderbias.plugin.github import annotations_in_repository, append_to_job, is_in_actions
 from pytest_genderbias.plugin.items.base import PACKAGED
 from pytest_genderbias.plugin.options import FLAGS, SETTINGS
@@ -55,7 +57,7 @@ class Ledger:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config, self._settings = config, config.stash[SETTINGS]
-        self._measurements: list[Measurement] = []
+        self._measured: Gathered[Measurement] = Gathered(_same_measurement)
         self._judged: dict[str, Sequence[SettledJudgement]] = {}  # by node id of the test
         self._unjudged: dict[str, tuple[str, Unjudged]] = {}  # with the model, by node id of the test
         self._comparisons: list[Comparison] = []
@@ -64,11 +66,13 @@ class Ledger:
         self._used: dict[BookKey, set[str]] = {}  # names of judged baseline entries
         self._items: dict[BookKey, list[pytest.Item]] = {}  # collected here; xdist may still change their ids
         self._collected: dict[BookKey, set[str]] = {}  # node ids of tests, of a worker
+        self._sequence: list[pytest.Item] = []  # tests that may measure, as they were collected here
+        self._order: dict[str, int] = {}  # the places of their node ids
         self._settled: dict[BookKey, set[str]] = {}  # node ids of tests that asked for all their entries
         self._broken: set[str] = set()  # node ids of tests that measure and failed without a verdict that failed them
         self._unclear: set[str] = set()  # modules with a test that may use an entry, but did not get that far
         self._partial = False  # a test was deselected, or a worker died: an entry that was not judged may still be used
-        self._pictures: list[Picture] = []
+        self._pictures: Gathered[Picture] = Gathered(operator.eq)
         self._finished: dict[str, FinishedTest] = {}  # by node id of the test
         self._messages = Messages()
         self._annotations: list[str] = []  # workflow commands of GitHub Actions
@@ -79,6 +83,8 @@ class Ledger:
     def collected(self, items: Iterable[pytest.Item]) -> None:
         """Note the tests of each model and module; the model is empty if the run has none for a test."""
         for item in items:
+            if may_measure(item):
+                self._sequence.append(item)
             if measures(item):
                 self._items.setdefault(book_of(item), []).append(item)
 
@@ -103,10 +109,8 @@ class Ledger:
         from pytest_genderbias.plugin.reported import ReportedOutcome
 
         outcome, node_id = ReportedOutcome.from_dict(data), report.nodeid
-        for measurement in outcome.measurements:
-            if not any(_same_subject(measurement, other) and measurement == other for other in self._measurements):
-                self._measurements.append(measurement)
-        self._pictures += [picture for picture in outcome.pictures if picture not in self._pictures]
+        self._measured.add(node_id, outcome.measurements)
+        self._pictures.add(node_id, outcome.pictures)
         self._judged[node_id] = outcome.judgements
         if outcome.finished is not None:
             self._finished[node_id] = outcome.finished
@@ -122,6 +126,11 @@ class Ledger:
             self._unjudged[node_id] = (outcome.model, outcome.unjudged)
         elif not outcome.model and report.failed:
             self._unclear.add(outcome.module)
+
+    @property
+    def _measurements(self) -> list[Measurement]:
+        """All measurements, each once."""
+        return list(self._measured)
 
     @property
     def _judgements(self) -> list[SettledJudgement]:
@@ -156,6 +165,7 @@ class Ledger:
         self._partial = self._partial or output["partial"]
         self._unclear.update(output["unclear"])
         self._collected = {BookKey(model, module): set(node_ids) for model, module, node_ids in output["collected"]}
+        self._order = {node_id: place for place, node_id in enumerate(output["order"])}
 
     # The end of the run.
 
@@ -165,8 +175,12 @@ class Ledger:
         output = worker_output(self._config)
         if output is not None:
             collected = [[*key, sorted(node_ids)] for key, node_ids in self._all_collected().items()]
-            output[ATTRIBUTE] = {"partial": self._partial, "unclear": sorted(self._unclear), "collected": collected}
+            output[ATTRIBUTE] = {
+                "partial": self._partial, "unclear": sorted(self._unclear), "collected": collected,
+                "order": [item.nodeid for item in self._sequence],
+            }  # fmt: skip
             return
+        self._put_in_order()
         complete = exitstatus in _COMPLETE
         unused = self._unused(session) if complete else {}
         if self._settings.update != "no":
@@ -186,6 +200,15 @@ class Ledger:
         if self._messages.failures:
             _fail(session)
         self._write_outputs(session)
+
+    def _put_in_order(self) -> None:
+        """Sort what tests reported as they were collected, so that a run on workers ends as one without them."""
+        order = self._order or {item.nodeid: place for place, item in enumerate(self._sequence)}
+        self._measured.put_in_order(order)
+        self._pictures.put_in_order(order)
+        self._judged, self._unjudged, self._finished = (
+            in_order(self._judged, order), in_order(self._unjudged, order), in_order(self._finished, order),
+        )  # fmt: skip
 
     def _check_that_something_ran(self, exitstatus: int) -> None:
         """Say what to type if a model is named and nothing measures it; fail the run if all its gates are for other models."""
@@ -324,9 +347,9 @@ class Ledger:
         count_failures(self._messages.failures, terminalreporter)
 
 
-def _same_subject(first: Measurement, second: Measurement) -> bool:
-    """Compare what is cheap to compare."""
-    return first.suite == second.suite and first.model == second.model
+def _same_measurement(first: Measurement, second: Measurement) -> bool:
+    """Compare what is cheap to compare first."""
+    return first.suite == second.suite and first.model == second.model and first == second
 
 
 def _with_history(report: RunReport, path: Path) -> RunReport:

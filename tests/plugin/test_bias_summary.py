@@ -60,8 +60,6 @@ def test_the_files_are_the_same_on_two_workers(project: pytest.Pytester) -> None
         )
         summary = project.path.joinpath("s.md").read_text(encoding="utf-8")
         ctrf = re.sub(r'"(duration|start|stop|timestamp)": .*', "", project.path.joinpath("c.json").read_text())
-        texts.append(
-            (summary.replace(" -n2", ""), sorted(project.path.joinpath("r.csv").read_text().splitlines()), ctrf)
-        )
+        texts.append((summary.replace(" -n2", ""), project.path.joinpath("r.csv").read_text(), ctrf))
     assert re.sub(r"\d\d:\d\d", "", texts[0][0]) == re.sub(r"\d\d:\d\d", "", texts[1][0])
     assert texts[0][1:] == texts[1][1:]
