@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -168,7 +168,10 @@ def judge_limit(
             f"{measurement.suite} was scored only until other gates were decided; bounds for other items or restarts need a measurement "
             "without until="
         )
-    return make_judgement(measurement, name, _find(measurement, limit, name, generalise), label)
+    finding = _find(measurement, limit, name, generalise)
+    least, most = (edge if math.isfinite(edge) else None for edge in limit.edges(measurement.statistics[name]))
+    facts = {**finding.facts, "least": least, "most": most}
+    return make_judgement(measurement, name, replace(finding, facts=facts), label)
 
 
 def _find(measurement: Measurement, limit: Limit, name: str, generalise: bool) -> Finding:
@@ -192,12 +195,10 @@ def _find(measurement: Measurement, limit: Limit, name: str, generalise: bool) -
         )
     settled = _settled_by(measurement, name, bounds, value, limit.edges(about)) if verdict == INCONCLUSIVE else ""
     text = f"{name} is {figure}, {relation[verdict]} {bound}"
-    least, most = (edge if math.isfinite(edge) else None for edge in limit.edges(about))
     account = Account() if verdict == PASS else _account(measurement, limit, name, bound, bounds, settled)
     return Finding(
-        verdict, bound, text, bounds.low, bounds.high, bounds.over, settled, level=bounds.level,
-        facts={"least": least, "most": most}, account=account,
-    )  # fmt: skip
+        verdict, bound, text, bounds.low, bounds.high, bounds.over, settled, level=bounds.level, account=account
+    )
 
 
 def _account(measurement: Measurement, limit: Limit, name: str, bound: str, bounds: Interval, settled: str) -> Account:

@@ -166,6 +166,8 @@ def _opened(path: Path, mode: str = "rwc") -> Iterator[sqlite3.Connection]:
         raise WriteError(None, str(error), str(path)) from None
     except sqlite3.DatabaseError as error:
         raise _no_history(path, f"something else ({error})") from None
+    except UnicodeDecodeError as error:  # in a damaged schema
+        raise _unreadable(path, error) from None
     finally:
         if store is not None:
             store.close()
@@ -192,7 +194,7 @@ def _in_memory(path: Path) -> Iterator[sqlite3.Connection]:
     store = sqlite3.connect(":memory:", isolation_level=None)
     try:
         yield store
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise _unreadable(path, error) from None
     finally:
         store.close()
@@ -228,7 +230,7 @@ def _check(store: sqlite3.Connection, path: Path) -> int:
     return version
 
 
-def _unreadable(path: Path, error: sqlite3.Error) -> DataFileError:
+def _unreadable(path: Path, error: Exception) -> DataFileError:
     return DataFileError(f"{path}: the history cannot be read: {error}; name another file")
 
 

@@ -89,6 +89,14 @@ def test_verdicts_limits_and_anchors_stand_beside_the_values(tmp_path: Path) -> 
     ]  # fmt: skip
 
 
+def test_limits_stand_beside_values_that_they_did_not_decide(tmp_path: Path) -> None:
+    nothing = replace(hand_made(), values={"share": None}, intervals={"share": None}, bounds={"share": None})
+    settled = SettledJudgement(judge_limit(nothing, Limit(within=0.2)), "failed")
+    write_history(on(1, nothing, judgements=(settled,)), tmp_path / "bias.db")
+    point = read_history(tmp_path / "bias.db")[0].last
+    assert (point.verdict, point.least, point.most) == ("no value", -0.2, 0.2)
+
+
 def test_values_that_cannot_be_compared_are_not_joined(tmp_path: Path) -> None:
     path, first = tmp_path / "bias.db", hand_made()
     other = replace(first, signature={**first.signature, "digest": "another word list"})

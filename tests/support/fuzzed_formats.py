@@ -46,6 +46,7 @@ from pytest_genderbias.mitigation.harness.file import read_mitigations
 from pytest_genderbias.models.predictions import read_predictions
 from pytest_genderbias.models.vectors import read_vectors
 from pytest_genderbias.plugin.cache import describe
+from pytest_genderbias.reports.history import read_history, write_history
 from pytest_genderbias.reports.model_card import Card
 from pytest_genderbias.reports.run_report import read_report
 from pytest_genderbias.scoring.store import ScoreStore
@@ -534,6 +535,16 @@ def _report_meaning(path: Path) -> object:
     return read_report(path).to_dict()
 
 
+def _history_meaning(path: Path) -> object:
+    return [trace.to_dict() for trace in read_history(path)]
+
+
+def _history(folder: Path) -> bytes:
+    for measured in (run_report(), replace(run_report(), failures=("another run",))):
+        write_history(measured, folder / "made.db")
+    return (folder / "made.db").read_bytes()
+
+
 @cache
 def formats(folder: Path) -> dict[str, Format]:
     """Return all formats by name. Baselines are made in a folder."""
@@ -563,6 +574,7 @@ def formats(folder: Path) -> dict[str, Format]:
         Format("vectors-safetensors", (("a.safetensors", _safetensors()),), _vectors_meaning, beside=vocabulary),
         Format("measurement", (("m.json", json.dumps(_measurement().to_dict()).encode()),), _measurement_meaning, JSON, styles=(_bom, _spaces)),
         Format("report", (("r.json", json.dumps(run_report().to_dict()).encode()),), _report_meaning, JSON, styles=(_bom, _spaces)),
+        Format("history", (("runs.db", _history(folder)),), _history_meaning),
         Format("model-card", (("README.md", _CARD),), _card_meaning, styles=_WITH_BOM),
         Format("baseline", (("t.py.json", book),), _book_meaning, JSON, {items_name: items}, (_empty_line, _spaces)),
         Format("baseline-items", ((items_name, items),), _items_meaning, beside={"t.py.json": book}, sealed=True),
@@ -580,7 +592,7 @@ NAMES = (
     "suite", "word-list", "gates", "mitigations", "snli", "stsb", "winobias", "winogender", "winogender-templates", "gap", "biographies",
     "hub-biographies", "crows-pairs", "bec-pro", "stereoset", "own-pairs", "conll", "coreference-output", "corpus", "corpus-documents",
     "gzip", "predictions-csv", "predictions-tsv", "predictions-jsonl", "predictions-parquet", "vectors-text", "vectors-npz", "vectors-npy",
-    "vectors-safetensors", "measurement", "report", "model-card", "baseline", "baseline-items", "scores", "cache-description", "checkpoint-json", "checkpoint-weights",
+    "vectors-safetensors", "measurement", "report", "history", "model-card", "baseline", "baseline-items", "scores", "cache-description", "checkpoint-json", "checkpoint-weights",
 )  # fmt: skip
 #: Files of each format: a small number, or as many as ``FUZZ_FILES`` says.
 EXAMPLES = int(os.environ.get("FUZZ_FILES", "12"))
