@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from support.command_lines import type_command
-from support.snippets import ROOT, Story, check_flags, commands, indented_commands, prepare, snippets
+from support.snippets import ROOT, Story, assert_printed, check_flags, commands, indented_commands, prepare, snippets
 
 PAGES = {
     str(path.relative_to(ROOT)): path
@@ -52,6 +53,19 @@ def runs(page: str) -> bool:
 )
 def test_the_snippets_of_a_page_run(page: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     tell(page, pytester, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("README.md" not in PAGES, reason="the README is not part of what is tested here")
+def test_the_first_command_of_the_readme_prints_what_it_shows(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    pytester.copy_example(str(ROOT / "examples" / "quickstart"))
+    typed = re.search(r"cd examples/quickstart && \S+ -m pytest ([^)]+)\)", TEXTS["README.md"])
+    assert typed is not None
+    shown = next(snippet.text for snippet in snippets(TEXTS["README.md"]) if snippet.text.startswith("demo-mlm"))
+    assert_printed(shown, "\n".join(pytester.runpytest_inprocess(*typed[1].split()).outlines))
 
 
 def test_what_is_not_run_is_checked(tmp_path: Path) -> None:
