@@ -240,8 +240,12 @@ def worst_items(measurement: Measurement, statistic: str) -> tuple[Paragraph, ..
         return ()
     shown = ", ".join(f"{shortened(str(sums.labels[place]), 60)} {own[place]:.4g}" for place in worst)
     found_worst = Paragraph("worst", f"{shown}, of {len(own):,} {sums.over}")
-    if (example := measurement.examples.of(str(sums.labels[worst[0]]))) is None:
+    examples = [(own[place], measurement.examples.of(str(sums.labels[place]))) for place in worst]
+    known = [(value, example) for value, example in examples if example is not None and example.figures]
+    if not known:
         return (found_worst,)
+    # The sentence that is most like its item: a mean over sentences may hide that one of them is neutral.
+    _, example = min(known, key=lambda pair: abs(next(iter(pair[1].figures.values())) - pair[0]))
     figures = ", ".join(f"{name} {value:.3g}" for name, value in example.figures.items())
     return found_worst, Paragraph("example", shortened(f"{example.text} {figures}"))
 

@@ -40,18 +40,12 @@ def renewed(text: str, run: Run, folder: Path) -> str:
 
 
 def _kept(output: str) -> Iterator[str]:
-    """Yield the failures without their worst records, and all of the summary."""
-    section, records = "", False
+    """Yield the failures and the summary, without what pytest prints around them."""
+    section = ""
     for line in output.splitlines():
         if re.fullmatch(r"=+ .+ =+", line):
             section = line.strip("= ") if not _ENDS.fullmatch(line) else ""
-        elif section == "FAILURES" and not line.startswith("___"):
-            text = line.removeprefix("E   ")  # of a test in Python
-            nested = text.startswith("    ")
-            records = text == "  worst records:" or (records and nested)
-            if not (records and nested):
-                yield line + (" ..." if records else "")
-        elif section == "bias":
+        elif section == "bias" or (section == "FAILURES" and not line.startswith("___")):
             yield line
 
 
