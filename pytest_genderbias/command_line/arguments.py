@@ -185,7 +185,7 @@ def _add_files(commands: _Commands) -> None:
     )  # fmt: skip
     check.add_argument(
         "paths", metavar="FILE", nargs="+",
-        help="suite, word list, gate file, baseline (.json), report (.json), predictions (.csv, .jsonl, ...), or a folder of data or baselines",
+        help="suite, word list, gate file, baseline (.json), report (.json), predictions (.csv, .jsonl, ...), or a folder of data, baselines or audit packs",
     )  # fmt: skip
     init = _command(
         commands, "init", '[MODEL] [--folder DIR] [--ci github|gitlab|none] [--data DIR]', "write a first gate file, and a workflow that runs it in CI",

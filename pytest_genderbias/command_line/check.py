@@ -17,6 +17,7 @@ from pytest_genderbias.models.files import KINDS, load_file, role_of_file
 from pytest_genderbias.models.loading import inspect
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import parse_spec, path_spec
+from pytest_genderbias.reports.audit import MANIFEST, check_pack
 from pytest_genderbias.reports.history import read_history
 from pytest_genderbias.reports.run_report import read_report
 from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
@@ -125,9 +126,17 @@ def _book(path: Path) -> str:
 
 
 def _folder(path: Path) -> Iterator[str]:
-    """Yield what a folder is: a model, data sets, or baselines."""
+    """Yield what a folder is: a model, an audit pack, data sets, or baselines."""
     if (path / "config.json").is_file():
         yield _model(path)
+        return
+    if (path / MANIFEST).is_file():
+        yield _pack(path)
+        return
+    if packs := sorted(path.glob(f"*/{MANIFEST}")):
+        yield f"a folder with {_count(len(packs), 'audit pack')}"
+        for manifest in packs:
+            yield f"  {manifest.parent.name}: {_pack(manifest.parent)}"
         return
     if has_data_sets(path):
         yield from describe_data(path)
@@ -138,9 +147,16 @@ def _folder(path: Path) -> Iterator[str]:
             yield f"  {book.relative_to(path)}: {_book(book)}"
         return
     raise SettingError(
-        "expected a folder of data sets (docs/reference/data.md has their names), of baselines (NAME/MODULE.json), or a checkpoint "
-        "(config.json); it is none of them"
+        "expected a folder of data sets (docs/reference/data.md has their names), of baselines (NAME/MODULE.json) or audit packs (manifest.json), "
+        "or a checkpoint (config.json); it is none of them"
     )
+
+
+def _pack(path: Path) -> str:
+    """Return what an audit pack is, after its files were held against its manifest."""
+    if differences := check_pack(path):
+        raise DataFileError(f"{path} differs from its manifest: {'; '.join(differences)}")
+    return "an audit pack, as its manifest lists it"
 
 
 def _model(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,31 @@ import pytest
 from pytest_genderbias.command_line.arguments import Typed
 from pytest_genderbias.plugin.options import FLAGS
 
-_PLUGIN = ("-p", "genderbias")  #: the entry point; loaded even where pytest loads no plugins by itself
-_ONLY_SUITES = ("-p", "pytest_genderbias.plugin.only_suites")
+#: What pytest is told beside the flags. The plugin is loaded even where pytest loads none by itself, and it is imported before pytest
+#: starts, which pytest would warn of.
+_BESIDE = "-p genderbias -W 'ignore:Module already imported:pytest.PytestAssertRewriteWarning'"
+_ONLY_SUITES = "-p pytest_genderbias.plugin.only_suites"
+_VARIABLE = "PYTEST_ADDOPTS"  #: of pytest: it adds to the command line, and stays out of the commands that a run prints
 
 
 def carry_out(typed: Typed) -> int:
     """Run pytest, and return its exit status."""
-    return int(pytest.main(pytest_arguments(typed)))
+    arguments = pytest_arguments(typed)
+    before = os.environ.get(_VARIABLE)
+    os.environ[_VARIABLE] = " ".join(filter(None, (before, beside(typed))))
+    try:
+        return int(pytest.main(arguments))
+    finally:
+        if before is None:
+            del os.environ[_VARIABLE]
+        else:
+            os.environ[_VARIABLE] = before
+
+
+def beside(typed: Typed) -> str:
+    """Return what pytest is told beside the flags: to collect no file where suites alone are measured."""
+    alone = typed.command in ("measure", "compare", "plan") and not typed.values["gates"]
+    return f"{_BESIDE} {_ONLY_SUITES}" if alone and (typed.command != "plan" or typed.values["suites"]) else _BESIDE
 
 
 def pytest_arguments(typed: Typed) -> list[str]:
@@ -27,11 +46,11 @@ def pytest_arguments(typed: Typed) -> list[str]:
     models = [f"--bias-model={spec}" for spec in typed.values.get("specs", ())]
     chosen = typed.values.get("suites") or []
     if typed.command == "show":
-        return [*_PLUGIN, *(f"--bias-show={name}" for name in chosen), *typed.for_pytest()]
+        return [*(f"--bias-show={name}" for name in chosen), *typed.for_pytest()]
     suites = [f"--bias-suite={name}" for name in chosen]
     if typed.command == "list":
-        return [*_PLUGIN, "--bias-list", *models, *suites, *typed.for_pytest()]
-    arguments = [*_PLUGIN, *models, *_mode(typed), *typed.for_pytest(), *["-v"] * typed.values["verbose"]]
+        return ["--bias-list", *models, *suites, *typed.for_pytest()]
+    arguments = [*models, *_mode(typed), *typed.for_pytest(), *["-v"] * typed.values["verbose"]]
     return [*arguments, *_what(typed, suites), *typed.rest]
 
 
@@ -53,4 +72,4 @@ def _what(typed: Typed, suites: list[str]) -> list[str]:
         return [*suites, *gates]
     if typed.command == "plan" and not suites:
         return []
-    return [*_ONLY_SUITES, *(suites or [f"{FLAGS['selection'].name}=all"])]
+    return suites or [f"{FLAGS['selection'].name}=all"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -101,6 +102,28 @@ def test_reports_and_histories_are_read_back(pytester: pytest.Pytester, monkeypa
     del content["measurements"][0]["suite"]
     Path("run.json").write_text(json.dumps(content))
     assert type_command(pytester, monkeypatch, "check", "run.json").status == 1
+
+
+def test_an_audit_pack_is_held_against_its_manifest(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    pack = pytester.mkdir("audit") / "pack"
+    pack.mkdir()
+    (pack / "verdicts.csv").write_text("pass\n")
+    digest = hashlib.sha256(b"pass\n").hexdigest()
+    (pack / "manifest.json").write_text(
+        json.dumps({"schema": 1, "files": [{"path": "verdicts.csv", "sha256": digest}]})
+    )
+    printed = type_command(pytester, monkeypatch, "check", "audit", "audit/pack")
+    assert printed.status == 0
+    assert printed.out.splitlines() == [
+        "audit: a folder with 1 audit pack",
+        "  pack: an audit pack, as its manifest lists it",
+        "audit/pack: an audit pack, as its manifest lists it",
+    ]
+    (pack / "verdicts.csv").write_text("fail\n")
+    (pack / "more.csv").write_text("")
+    printed = type_command(pytester, monkeypatch, "check", "audit")
+    assert printed.status == 1
+    assert "verdicts.csv: changed; more.csv: not in the manifest" in printed.out
 
 
 def test_a_folder_of_data_says_what_is_there_and_reads_it(

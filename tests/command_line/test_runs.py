@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -10,10 +11,7 @@ from support.command_lines import type_command
 from support.small_projects import GENDERED, MODELS, PERSONS, SUITES
 
 from pytest_genderbias.command_line.arguments import Typed, make_parser
-from pytest_genderbias.command_line.runs import pytest_arguments
-
-START = ["-p", "genderbias"]
-ONLY = ["-p", "pytest_genderbias.plugin.only_suites"]
+from pytest_genderbias.command_line.runs import beside, pytest_arguments
 
 
 @pytest.fixture
@@ -33,32 +31,43 @@ def called_with(*typed: str) -> list[str]:
 @pytest.mark.parametrize(
     ("typed", "called"),
     [
-        ("measure demo-lm", [*START, "--bias-model=demo-lm", *ONLY, "--bias-suite=all"]),
+        ("measure demo-lm", ["--bias-model=demo-lm", "--bias-suite=all"]),
         (
             "measure a=demo-lm b=demo-mlm --suite weat,bios --suite=ceat --limit 5 --bias-seed=3 --null -vv",
-            [*START, "--bias-model=a=demo-lm", "--bias-model=b=demo-mlm", "--bias-limit=5", "--bias-seed=3", "--bias-null", "-v", "-v",
-             *ONLY, "--bias-suite=weat,bios", "--bias-suite=ceat"],
+            ["--bias-model=a=demo-lm", "--bias-model=b=demo-mlm", "--bias-limit=5", "--bias-seed=3", "--bias-null", "-v", "-v",
+             "--bias-suite=weat,bios", "--bias-suite=ceat"],
         ),
         (
             "measure demo-lm --option a=1 --option b=2 -- -n 2",
-            [*START, "--bias-model=demo-lm", "--bias-option=a=1", "--bias-option=b=2", *ONLY, "--bias-suite=all", "-n", "2"],
+            ["--bias-model=demo-lm", "--bias-option=a=1", "--bias-option=b=2", "--bias-suite=all", "-n", "2"],
         ),
         (
             "compare a=demo-lm b=demo-lm --suite lm-occupation",
-            [*START, "--bias-model=a=demo-lm", "--bias-model=b=demo-lm", "--bias-compare", *ONLY, "--bias-suite=lm-occupation"],
+            ["--bias-model=a=demo-lm", "--bias-model=b=demo-lm", "--bias-compare", "--bias-suite=lm-occupation"],
         ),
-        ("plan demo-lm", [*START, "--bias-model=demo-lm", "--bias-plan"]),
+        ("plan demo-lm", ["--bias-model=demo-lm", "--bias-plan"]),
         (
             "plan a=demo-lm b=demo-lm --plan-with b --suite weat",
-            [*START, "--bias-model=a=demo-lm", "--bias-model=b=demo-lm", "--bias-plan", "--bias-plan-with=b", *ONLY, "--bias-suite=weat"],
+            ["--bias-model=a=demo-lm", "--bias-model=b=demo-lm", "--bias-plan", "--bias-plan-with=b", "--bias-suite=weat"],
         ),
-        ("list", [*START, "--bias-list"]),
-        ("list demo-lm --data D", [*START, "--bias-list", "--bias-model=demo-lm", "--bias-data=D"]),
-        ("show weat bios --bias-data=D", [*START, "--bias-show=weat", "--bias-show=bios", "--bias-data=D"]),
+        ("list", ["--bias-list"]),
+        ("list demo-lm --data D", ["--bias-list", "--bias-model=demo-lm", "--bias-data=D"]),
+        ("show weat bios --bias-data=D", ["--bias-show=weat", "--bias-show=bios", "--bias-data=D"]),
     ],
 )  # fmt: skip
 def test_pytest_is_called_with_the_flags_of_the_plugin(typed: str, called: list[str]) -> None:
     assert called_with(*typed.split()) == called
+
+
+@pytest.mark.parametrize(
+    ("typed", "alone"),
+    [
+        ("measure demo-lm", True), ("measure demo-lm --gates=release.bias.yaml", False), ("compare a=gpt2 b=gpt2 --suite=weat", True),
+        ("plan demo-lm", False), ("plan demo-lm --suite=weat", True), ("list", False), ("show weat", False),
+    ],
+)  # fmt: skip
+def test_files_are_collected_only_where_gates_are_asked_for(typed: str, alone: bool) -> None:
+    assert ("only_suites" in beside(Typed.of(make_parser(), typed.split()))) == alone
 
 
 def test_a_measurement_runs_the_suite_and_no_test_of_the_project(
@@ -67,6 +76,8 @@ def test_a_measurement_runs_the_suite_and_no_test_of_the_project(
     printed = type_command(project, monkeypatch, "measure", "m=command_models:good", "--suite=tiny-nli.yaml")
     assert printed.status == 0
     assert "1 passed" in printed.out and "tiny-nli" in printed.out
+    assert "warnings" not in printed.out and "only_suites" not in printed.out
+    assert "PYTEST_ADDOPTS" not in os.environ
 
 
 def test_a_gate_file_is_judged_and_its_verdict_is_the_exit_status(
