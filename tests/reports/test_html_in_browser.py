@@ -92,6 +92,20 @@ def test_tables_sort_and_filter_by_keyboard(browser: Browser, report: Path) -> N
     page.close()
 
 
+def test_cards_on_a_phone_are_sorted_by_a_list(browser: Browser, report: Path) -> None:
+    page = browser.new_page(viewport={"width": WIDTHS["phone"], "height": 800})
+    page.goto(report.as_uri())
+    order = page.get_by_label("Sort by")
+    order.select_option("Value ↓")
+    assert shown(page) == ["0.3", "0.28", "0.27", "0.26", "0.25"]
+    order.select_option("Value ↑")
+    assert shown(page) == ["0.25", "0.26", "0.27", "0.28", "0.3"]
+    assert page.locator("#gates-table thead").is_hidden(), "no button takes the focus that cannot be seen"
+    page.set_viewport_size({"width": WIDTHS["desktop"], "height": 800})
+    assert order.is_hidden()
+    page.close()
+
+
 def test_links_lead_into_closed_details_and_paper_shows_all(browser: Browser, report: Path) -> None:
     page = browser.new_page()
     page.goto(report.as_uri())

@@ -15,8 +15,7 @@
     return factor * (numeric ? Number(one) - Number(other) : collator.compare(one, other));
   }
 
-  function sort(table, header) {
-    const descending = header.getAttribute("aria-sort") === "ascending";
+  function sort(table, header, descending) {
     for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
     header.setAttribute("aria-sort", descending ? "descending" : "ascending");
     const body = table.tBodies[0];
@@ -26,6 +25,24 @@
     body.append(...keyed.map(([, row]) => row));
   }
 
+  // Cards have no headers to press: a list takes their place where the style sheet shows it.
+  function sortList(table) {
+    const [label, list] = [document.createElement("label"), document.createElement("select")];
+    label.className = "sort";
+    label.append("Sort by ", list);
+    list.add(new Option("", ""));
+    for (const header of table.tHead.rows[0].cells) {
+      for (const [direction, sign] of [["ascending", "\u2191"], ["descending", "\u2193"]]) {
+        list.add(new Option(`${header.textContent} ${sign}`, `${header.cellIndex} ${direction}`));
+      }
+    }
+    list.addEventListener("change", () => {
+      const [column, direction] = list.value.split(" ");
+      if (direction) sort(table, table.tHead.rows[0].cells[Number(column)], direction === "descending");
+    });
+    return label;
+  }
+
   function setUp(table) {
     const controls = document.querySelector(`.controls[data-for="${table.id}"]`);
     for (const header of table.tHead.rows[0].cells) {
@@ -33,9 +50,10 @@
       button.type = "button";
       button.append(...header.childNodes);
       header.append(button);
-      button.addEventListener("click", () => sort(table, header));
+      button.addEventListener("click", () => sort(table, header, header.getAttribute("aria-sort") === "ascending"));
     }
     if (!controls) return;
+    if (table.closest(".cards")) controls.append(sortList(table));
     const [input, status] = [controls.querySelector("input"), controls.querySelector("output")];
     const buttons = [...controls.querySelectorAll("button")];
     const rows = [...table.tBodies[0].rows];
