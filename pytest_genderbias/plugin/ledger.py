@@ -330,7 +330,7 @@ class Ledger:
         """Print tables, notes, and messages on baselines, and count what fails the run beside its tests."""
         for annotation in self._annotations:
             show(terminalreporter, annotation)
-        if not (self._measurements or self._judgements or self._messages.lines or self._unjudged):
+        if not (self._measurements or self._judgements or self._messages.lines or self._unjudged or self._broken):
             return
         from pytest_genderbias.plugin.summary import RunSummary, print_summary
 

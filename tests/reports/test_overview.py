@@ -77,7 +77,7 @@ def test_a_suite_has_one_line_and_a_dash_its_reason() -> None:
         "  weat-names     effect_size  no value: the words are chosen",
         "  !        beyond chance: random groups or splits are as bad in at most 5 % of the draws",
         "  chance   the worse end of the middle 95 % of random shuffles; p, the share of random splits of the",
-        "           words that differ as much",
+        "           words that differ as much (near 1: the other way)",
         "  -        no interval: weat: the words are chosen",
         "  more     2 figures: -v, or --bias-json=FILE",
     ]
