@@ -132,10 +132,9 @@ def test_fills_are_counted_by_template_and_group(tmp_path_factory: pytest.TempPa
     assert sum(lengths) / len(picture.panels[0].y.words) == pytest.approx(measurement.values["significant_fills"])
 
 
-def test_shortened_undefined_and_repeated_measurements_have_no_pictures(occupations: Measurement) -> None:
+def test_shortened_and_undefined_measurements_have_no_pictures(occupations: Measurement) -> None:
     assert pictures_of(replace(occupations, items={})) == ()
     assert pictures_of(replace(occupations, values={**occupations.values, occupations.main: None})) == ()
-    assert pictures_of(combine_restarts([occupations] * 3, [0, 1, 2])) == ()
 
 
 def test_foreign_texts_are_cut_and_escaped(occupations: Measurement) -> None:
@@ -148,3 +147,14 @@ def test_foreign_texts_are_cut_and_escaped(occupations: Measurement) -> None:
     assert "\u202e" not in text
     assert "x" * 60 not in text
     assert "y" * 60 not in text
+
+
+def test_restarts_are_drawn_with_their_mean(occupations: Measurement) -> None:
+    others = [replace(occupations, values={**occupations.values, "aggregate_bias": value}) for value in (0.1, 0.2, 0.6)]
+    (picture,) = pictures_of(combine_restarts(others, [3, 4, 5]))
+    interval, single, mean = series_of(picture)
+    assert (picture.kind, picture.panels[0].y.words) == ("restarts", ("mean", "seed 3", "seed 4", "seed 5"))
+    assert (single.x, mean.x) == ((0.1, 0.2, 0.6), (0.3,))
+    assert interval.low[0] is not None
+    assert interval.low[0] < 0.1
+    assert "the restarts lie between 0.1 and 0.6" in picture.alt

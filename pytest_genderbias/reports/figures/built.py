@@ -35,7 +35,7 @@ def pictures_of(measurement: Measurement) -> tuple[Picture, ...]:
         measurement: with all its records and item statistics. One that was shortened for a report, or has no value, has no pictures.
     """
     build = BUILDERS.get(str(measurement.signature["definition"]).partition("/")[0])
-    if build is None or not measurement.items or measurement.value is None or measurement.restarts:
+    if build is None or not measurement.items or measurement.value is None:
         return ()
-    made = build(measurement)
+    made = tables.restarts(measurement) if measurement.restarts else build(measurement)
     return tuple(one for one in (made if isinstance(made, tuple) else (made,)) if one is not None)

@@ -251,7 +251,7 @@ def drift(judgements: Sequence[Judgement], statistics: Mapping[tuple[str, str], 
         for label, (j, moved) in list(zip(labels, rows, strict=True))[:6]
     ]
     caption = "Change since the value that was accepted first, in percent of its distance from neutral. Small steps that each pass add up here."
-    panel = Panel(Axis("better ← change since first accepted, in % → worse", neutral=0.0), Axis(words=labels), series)
+    panel = Panel(Axis("change since first accepted, in % (right: worse)", neutral=0.0), Axis(words=labels), series)
     model = "" if several else rows[0][0].model
     return Picture("drift", "", model, "", "Drift of the baselines", f"{'; '.join(words)}.", caption, (panel,))
 

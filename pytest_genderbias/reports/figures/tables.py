@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.restarts import restarts_of
 from pytest_genderbias.reports.figures.data import (
     FloatArray,
     counted,
@@ -148,3 +149,30 @@ def compression(measurement: Measurement) -> Picture | None:
     caption = "Compression says how easily a probe reads the labels off the vectors: 1 is not at all. Rings are shuffles of the examples."
     y = Axis(words=tuple(_CODES[str(record["value"])] for record in codes))
     return picture("probe", measurement, "compression", alt, caption, Panel(Axis("compression", neutral=1.0), y, tuple(series)))  # fmt: skip
+
+
+def restarts(measurement: Measurement) -> Picture | None:
+    """Return the main statistic by restart of the training, with the mean and its interval; ``None`` without the single values."""
+    name = measurement.main
+    values = restarts_of(measurement.items, name)
+    if values is None or not len(values):
+        return None
+    seeds = texts(measurement.items["seed"])[:_MOST_COLUMNS]
+    values = values[: len(seeds)]
+    labels = ("mean", *(f"seed {cut(seed, 12)}" for seed in seeds))
+    interval, mean = measurement.interval, measurement.value
+    series = [Series("", "points", numbers(values), numbers(range(1, len(labels))), labels=labels[1:], colour="muted")]
+    if interval is not None:
+        series.insert(
+            0, Series("95 % interval", "ranges", (), (0.0,), numbers([interval.low]), numbers([interval.high]))
+        )
+    series.append(Series("mean", "points", numbers([mean]), (0.0,), labels=("mean",)))
+    spread = "" if interval is None else f" (95 % interval {shown(interval.low)} to {shown(interval.high)})"
+    alt = (
+        f"{name} over {counted(len(seeds), 'restarts')} has the mean {shown(mean)}{spread}; the restarts lie between {shown(float(values.min()))} and "
+        f"{shown(float(values.max()))}. Neutral is {measurement.neutral:g}."
+    )
+    caption = "A grey point is one training. Trainings that differ in the seed alone differ by this much: a difference within it says nothing."
+    about = measurement.statistics[name]
+    panel = Panel(Axis(f"{name}: {about.meaning}", neutral=about.neutral), Axis(words=labels), tuple(series))
+    return picture("restarts", measurement, f"{name} by restart", alt, caption, panel)

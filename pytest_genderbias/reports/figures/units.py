@@ -159,12 +159,14 @@ def _line(x: FloatArray, y: FloatArray, what: str) -> tuple[list[Series], str]:
     except UndefinedError as error:
         return [], f"there is no line: {error}."
     interval = slope_interval(x, y, what)
-    ends = np.linspace(x.min(), x.max(), 9)
+    ends = np.unique([*np.linspace(x.min(), x.max(), 24), x.mean()])
     middle = y.mean() + rise * (ends - x.mean())
     words = f"slope {shown(rise, True)}"
     series = []
     if interval is not None:
-        sides = [y.mean() + bound * (ends - x.mean()) for bound in (interval.low, interval.high)]
+        room = 0.6 * np.ptp(y)  # a slope that is hardly known would leave no room for the points
+        bounds = (y.mean() + bound * (ends - x.mean()) for bound in (interval.low, interval.high))
+        sides = [np.clip(bound, y.min() - room, y.max() + room) for bound in bounds]
         band = Series(
             "95 % interval of the slope", "band", numbers(ends), (), numbers(np.minimum(*sides)), numbers(np.maximum(*sides)), colour="muted"
         )  # fmt: skip
