@@ -29,14 +29,14 @@ _VERSIONS: dict[type, int] = {
     Measurement: measurement.SCHEMA, Judgement: judgement.SCHEMA, Comparison: comparison.SCHEMA, LeftOut: comparison.SCHEMA,
 }  # fmt: skip
 _RENAMED: dict[tuple[type, str], str] = {(RunReport, "variances"): "variance"}
-_LEFT_OUT = {(Measurement, "items"), (Measurement, "sums")}  #: which a report does not hold
+_LEFT_OUT = {(Measurement, "items"), (Measurement, "sums"), (Measurement, "examples")}  #: which a report does not hold
 
 
 def report_schema() -> Schema:
     """Return the JSON Schema (draft 2020-12) of a report.
 
-    Numbers that JSON does not have, NaN and infinities, are ``null``. ``facts`` of a judgement, ``signature`` and ``records`` of a
-    measurement and ``data`` of a picture are open objects, as they depend on the suite and the gate.
+    Numbers that JSON does not have, NaN and infinities, are ``null``. ``facts`` of a judgement, and ``signature`` and ``records`` of a
+    measurement are open objects, as they depend on the suite and the gate.
     """
     definitions: dict[str, Schema] = {}
     report = _object(RunReport, definitions)
