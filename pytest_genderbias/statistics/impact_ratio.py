@@ -115,7 +115,7 @@ def impact_ratios(
     ratios, low, high = (np.full(len(groups), np.nan) for _ in range(3))
     rates = hits[counted] / persons[counted]
     ratios[counted] = rates / rates.max()
-    low[counted], high[counted] = _bounds(hits[counted], persons[counted], level)
+    low[counted], high[counted] = group_bounds(hits[counted], persons[counted], level)
     return ImpactRatios(groups, hits, persons, ratios, low, high, level, int((~known).sum()))
 
 
@@ -157,8 +157,21 @@ def ratio_bounds(
     return low, high
 
 
-def _bounds(hits: IntArray, persons: IntArray, level: float) -> tuple[FloatArray, FloatArray]:
-    """Return the bounds of each group's ratio to the most selected group, shape (..., G); both are 1 for a group alone."""
+def group_bounds(hits: IntArray, persons: IntArray, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+    """Return the bounds of each group's ratio to the most selected group, as :func:`impact_ratios` describes them.
+
+    Args:
+        hits: selected persons of each group, shape (..., G).
+        persons: persons of each group, shape (..., G), above 0.
+        level: the lowest confidence level of each pair of bounds.
+
+    Returns:
+        Lower and upper bounds, 0 to 1, shape (..., G); both are 1 for a group alone.
+
+    >>> low, high = group_bounds(np.array([30, 60]), np.array([100, 100]))
+    >>> low.round(3).tolist(), high.round(3).tolist()
+    ([0.353, 1.0], [0.695, 1.0])
+    """
     groups, tail = hits.shape[-1], (1 - level) / 2
     pairs = (hits[..., None], persons[..., None], hits[..., None, :], persons[..., None, :])
     others = ~np.eye(groups, dtype=bool)
