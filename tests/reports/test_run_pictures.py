@@ -145,6 +145,10 @@ def test_releases_are_drawn_with_what_the_baseline_allowed() -> None:
     lines = [s.x for s in picture.panels[0].series if s.marks == "line" and not s.hollow]
     assert lines == [(0.0,), (1.0, 2.0)]  # nothing joins what cannot be compared
     assert "was 0.4 on 2026-01-01 and is 0.7 on 2026-03-01, over 3 runs" in picture.alt
+    limited = replace(trace, points=tuple(replace(point, least=0.1, most=0.8) for point in points))
+    both = runs.over_releases(limited)
+    assert both is not None
+    assert [s.y for s in both.panels[0].series if s.colour == "third"] == [(0.8, 0.8, 0.8), (0.1, 0.1, 0.1)]
     assert runs.over_releases(replace(trace, points=points[:1])) is None
 
 

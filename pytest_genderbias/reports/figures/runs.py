@@ -333,6 +333,7 @@ def over_releases(trace: Trace) -> Picture | None:
         Series("95 % interval", "spans", numbers(places), (), numbers([p.low for p in points]), numbers([p.high for p in points]), colour="muted"),
         Series("accepted first", "line", numbers(places), numbers([p.started for p in points]), colour="text", hollow=True),
         Series("allowed by the baseline", "line", numbers(places), numbers(allowed), colour="second", hollow=True),
+        *_limits(points, places),
         *(Series("" if part else "value", "line", numbers(at), numbers(values), labels=dates) for part, (at, values, dates) in enumerate(_segments(points))),
         Series("failed", "points", numbers([place for place, p in zip(places, points, strict=True) if p.outcome == "failed"]), numbers([p.value for p in points if p.outcome == "failed"]), colour="second"),
     ]  # fmt: skip
@@ -342,11 +343,22 @@ def over_releases(trace: Trace) -> Picture | None:
         f"{trace.suite} on {cut(trace.model)}: {trace.statistic} was {shown(first.value)} on {first.date[:10]} and is {shown(last.value)} on {last.date[:10]}, "
         f"over {counted(len(points), 'runs')}; {WORSE[trace.direction]}, neutral {trace.neutral:g}. {counted(failed, 'gates') if failed else 'No gate'} failed."
     )
-    caption = "A line joins values that can be compared with each other. Broken lines: what was accepted first, and the worst value that the baseline allowed."
+    caption = "A line joins values that can be compared with each other. Broken lines: what was accepted first, and the worst values that baseline and limits allowed."
     x = Axis("run", words=tuple(point.date[5:10] for point in points) if len(points) <= 16 else ())
     known = tuple(s for s in series if any(v is not None for v in s.y or s.high))
     panel = Panel(x, Axis(f"{trace.statistic} ({WORSE[trace.direction]})"), known)
     return Picture("history", trace.suite, trace.model, trace.statistic, f"{trace.suite} on {cut(trace.model)}: {trace.statistic} over runs", alt, caption, (panel,))  # fmt: skip
+
+
+def _limits(points: Sequence[TracePoint], places: Sequence[float]) -> list[Series]:
+    """Return a line for the smallest values that limits allowed, and one for the largest, where there are any."""
+    edges = [
+        values for values in ([p.most for p in points], [p.least for p in points]) if any(v is not None for v in values)
+    ]
+    return [
+        Series("" if number else "limit", "line", numbers(places), numbers(values), colour="third", hollow=True)
+        for number, values in enumerate(edges)
+    ]
 
 
 def _segments(points: Sequence[TracePoint]) -> list[tuple[list[float], list[float | None], tuple[str, ...]]]:
