@@ -35,7 +35,7 @@ from pytest_genderbias.statistics.inference.intervals import Interval
 MARKER = "<!-- pytest-genderbias -->"  #: the first line, by which a workflow finds its comment again
 LARGEST = 60_000  #: characters; GitHub refuses a comment of more than 65,536
 _LONGEST_NAME, _LONGEST_LINE, _MOST_LINES = 120, 400, 14
-_MOST_FAILURES = 20
+_MOST_FAILURES, _MOST_GATES = 20, 200
 NO_PLAN = "no plan"  #: what stands for the limit of a gate whose tolerance is auto, where nothing is planned
 #: Flags of one run, which the command that accepts its values does not repeat.
 _OF_THE_RUN = re.compile(
@@ -187,7 +187,7 @@ _MARKS = {FAILED: "❌", WARNED: "⚠️"}
 
 
 def _gate_table(gates: Sequence[SettledJudgement]) -> str:
-    """Return a table with a row a gate, those that failed first."""
+    """Return a table with a row a gate, those that failed first; of very many, a line counts the rest."""
     order = {FAILED: 0, WARNED: 1}
     rows = [
         (
@@ -195,9 +195,10 @@ def _gate_table(gates: Sequence[SettledJudgement]) -> str:
             _code(settled.judgement.model), _code(settled.judgement.statistic), format_number(settled.judgement.value),
             _code(settled.judgement.bound), _change(settled.judgement), _plain(settled.verdict),
         )
-        for settled in sorted(gates, key=lambda settled: order.get(settled.outcome, 2))
+        for settled in sorted(gates, key=lambda settled: order.get(settled.outcome, 2))[:_MOST_GATES]
     ]  # fmt: skip
-    return _table(_GATES, rows)
+    rest = len(gates) - len(rows)
+    return _table(_GATES, rows) + (f"\n\n{count(rest, 'more gate')}, which `--bias-json` has." if rest else "")
 
 
 def _figures(measurements: Iterable[Measurement]) -> Iterator[tuple[str, ...]]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from support.snippets import check_flags
 
 from pytest_genderbias.reports.markdown import MARKER
 
@@ -56,6 +57,8 @@ def test_one_comment_is_made_and_then_replaced(tmp_path: Path) -> None:
     )
     assert block is not None
     workflow = yaml.safe_load(block[1])
+    for command in (step["run"] for step in workflow["jobs"]["bias"]["steps"] if "run" in step):
+        check_flags(command.split())
     [step] = [step for step in workflow["jobs"]["bias"]["steps"] if "GH_TOKEN" in step.get("env", {})]
     assert workflow["permissions"] == {"contents": "read", "pull-requests": "write"}
     assert MARKER in step["run"]

@@ -51,15 +51,25 @@ def test_no_summary_without_the_flag(project: pytest.Pytester) -> None:
 
 
 @pytest.mark.slow
-def test_the_files_are_the_same_on_two_workers(project: pytest.Pytester) -> None:
+def test_the_files_are_the_same_on_two_workers(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path / "job.md"))
     project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit=0.99))
-    texts = []
+    runs = []
     for workers in ([], ["-n2"]):
-        project.runpytest_subprocess(
-            model(project, "good"), "--bias-summary=s.md", "--bias-ctrf=c.json", "--bias-records=r.csv", *workers
+        result = project.runpytest_subprocess(
+            model(project, "good"),
+            "--bias-summary=s.md",
+            "--bias-ctrf=c.json",
+            "--bias-records=r.csv",
+            "--bias-github",
+            *workers,
         )
-        summary = project.path.joinpath("s.md").read_text(encoding="utf-8")
+        summary = re.sub(r"\d\d:\d\d", "", project.path.joinpath("s.md").read_text(encoding="utf-8"))
         ctrf = re.sub(r'"(duration|start|stop|timestamp)": .*', "", project.path.joinpath("c.json").read_text())
-        texts.append((summary.replace(" -n2", ""), project.path.joinpath("r.csv").read_text(), ctrf))
-    assert re.sub(r"\d\d:\d\d", "", texts[0][0]) == re.sub(r"\d\d:\d\d", "", texts[1][0])
-    assert texts[0][1:] == texts[1][1:]
+        commands = [line for line in result.outlines if line.startswith("::")]
+        runs.append((summary.replace(" -n2", ""), project.path.joinpath("r.csv").read_text(), ctrf, commands))
+    assert runs[0] == runs[1]
+    assert len(runs[0][3]) == 2
+    job = project.path.joinpath("job.md").read_text(encoding="utf-8")
+    assert job.count("## ❌ Bias: 1 of 2 gates failed, 1 test could not be judged") == 2, "each run appends to it once"

@@ -128,6 +128,16 @@ def test_what_does_not_fit_into_a_comment_is_left_out_and_named() -> None:
     assert "Left out, since a comment has at most 65,536 characters: the table of all figures." in text
 
 
+def test_of_a_thousand_gates_those_that_failed_are_in_the_table() -> None:
+    passed = [settled(replace(PASSED, name=f"gate-{i}"), "passed") for i in range(999)]
+    text = summary_text(run_report(judgements=(*passed, settled(REGRESSED, "failed"))))
+    assert "## ❌ Bias: 1 of 1000 gates failed" in text.replace(",", "")
+    rows = [line for line in text.splitlines() if line.startswith(("| ✅", "| ❌"))]
+    assert len(rows) == 200
+    assert rows[0].startswith("| ❌ | `tiny (release)`")
+    assert "800 more gates, which `--bias-json` has." in text
+
+
 def test_an_empty_run_has_a_summary() -> None:
     text = summary_text(RunReport(RunInfo("no date", "0")))
     assert text.splitlines()[1:3] == ["## Bias: nothing was measured", ""]
