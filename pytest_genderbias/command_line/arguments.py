@@ -163,6 +163,7 @@ def _add_stored(commands: _Commands) -> None:
         "Without a flag, the figures and verdicts are printed.",
     )  # fmt: skip
     report.add_argument("file", metavar="FILE", help="the JSON file of a run")
+    report.add_argument("-v", dest="verbose", action="count", default=0, help="print more figures; -vv: with records")
     _add_flags(report, [output.field for output in OUTPUTS if output.field != "json"])
     history = _command(
         commands, "history", "FILE [--all] [--runs N] [--model NAME] [--suite SUITE] [--markdown] [--figures DIR]", "show each statistic over the runs of --bias-history",

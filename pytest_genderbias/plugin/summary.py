@@ -69,12 +69,18 @@ def print_summary(summary: RunSummary, terminalreporter: TerminalReporter) -> No
     """Print the section ``bias``. With ``-v`` it has all statistics, notes and reasons, with ``-vv`` the worst records, too."""
     terminalreporter.write_sep("=", "bias")
     detail = max(0, terminalreporter.config.get_verbosity())
-    for text, markup in _lines(summary, terminal_width(terminalreporter.config), detail):
+    for text, markup in summary_lines(summary, terminal_width(terminalreporter.config), detail):
         show(terminalreporter, text, markup)
 
 
-def _lines(summary: RunSummary, width: int, detail: int) -> Iterator[Line]:
-    """Yield each text with its markup."""
+def summary_lines(summary: RunSummary, width: int, detail: int) -> Iterator[Line]:
+    """Yield each text of the summary of a run with its markup.
+
+    Args:
+        summary: the results.
+        width: columns of the terminal.
+        detail: 1 for all statistics, notes and reasons, 2 for the worst records, too.
+    """
     yield from overview(summary.measurements, summary.judgements, width, detail)
     yield from _other_tables(summary, width)
     yield from _unjudged(summary.unjudged, width, detail)

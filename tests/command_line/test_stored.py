@@ -42,9 +42,15 @@ def test_a_run_is_added_to_a_history_once(stored: pytest.Pytester, monkeypatch: 
 
 
 def test_without_a_flag_the_verdicts_are_printed(stored: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     printed = report(stored, monkeypatch)
     assert printed.status == 0
-    assert "tiny" in printed.out and "regressed" in printed.out
+    lines = printed.out.splitlines()
+    assert lines[0] == "run of 2026-11-22T10:00:00+00:00 on m"
+    assert lines[-1].split() == ["bias", "1", "regressed", "·", "1", "passed", "·", "1", "not", "run"]
+    assert "not run on m: weat: needs vectors" in lines
+    assert "a record" not in printed.out
+    assert "a record" in report(stored, monkeypatch, "-vv").out
 
 
 def test_a_file_that_cannot_be_written_stops_no_other(stored: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
