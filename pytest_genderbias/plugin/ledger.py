@@ -294,6 +294,8 @@ class Ledger:
             self._messages.fail(message)
         if trouble:
             _fail(session)
+        if (gates := self._settings.write_gates) is not None and gates.exists():
+            self._messages.add(f"gates written: {gates}; read each gate; the first lines say how to run them")
 
     def _make_report(self, session: pytest.Session) -> RunReport:
         from pytest_genderbias.plugin.run_info import run_info

@@ -31,7 +31,8 @@ def keep(project: pytest.Pytester, *models: str, gates: int, flags: Sequence[str
 def test_the_models_keep_the_gates_that_were_written_from_them(project: pytest.Pytester) -> None:
     """Two models: a suite worse below neutral, one worse on either side, and one without a gate where it does not apply."""
     models = model(project, "worse"), model(project, "writer", "w")
-    project.runpytest(*models, "--bias-suite=tiny-nli.yaml,tiny-lm.yaml", WRITE)
+    result = project.runpytest(*models, "--bias-suite=tiny-nli.yaml,tiny-lm.yaml", WRITE)
+    result.stdout.fnmatch_lines(["gates written: *new.bias.yaml; *"])
     text = keep(project, *models, gates=2)
     assert "# tiny-nli on m: mean probability of neutral, 0.825; lower is worse, neutral is 1" in text
     assert "  - suite: ./tiny-nli.yaml\n    statistic: net_neutral\n    at_least: 0." in text
