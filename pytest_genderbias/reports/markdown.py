@@ -147,7 +147,7 @@ def _failure(settled: SettledJudgement, test: FinishedTest | None) -> str:
 def _commands(report: RunReport) -> Iterator[str]:
     """Yield what accepts the values of this run, where gates on baselines did not pass."""
     verdicts = {s.judgement.verdict for s in report.judgements if s.outcome in (FAILED, WARNED) and _is_on_baseline(s)}
-    typed = f"pytest {shlex.join(_repeated(report.run.arguments))}".rstrip()
+    typed = f"pytest {shlex.join(repeated_arguments(report.run.arguments))}".rstrip()
     if verdicts & {REGRESSED, INCONCLUSIVE, REFUSED}:
         yield "Mend the model; or, if what is worse is intended, accept it and commit the baselines:"
         yield _block([f'{typed} --bias-update --bias-reason="why"'])
@@ -168,7 +168,7 @@ def _is_on_baseline(settled: SettledJudgement) -> bool:
     return "accepted_on" in judgement.facts or judgement.verdict == REFUSED
 
 
-def _repeated(arguments: Sequence[str]) -> list[str]:
+def repeated_arguments(arguments: Sequence[str]) -> list[str]:
     """Return the arguments of a run without those that belong to it alone: its reports, its reason."""
     repeated, skip = [], False
     for argument in arguments:

@@ -7,6 +7,9 @@ import re
 import pytest
 from support.small_projects import GATES, NLI, model
 
+from pytest_genderbias.plugin.outputs import OUTPUTS
+from pytest_genderbias.reports.markdown import repeated_arguments
+
 #: Besides a gate that fails: a gate that passes, an error, and a test that was expected to fail.
 TESTS = """
 import pytest
@@ -42,6 +45,11 @@ def test_the_summary_of_a_failed_run(jobs: pytest.Pytester) -> None:
     assert "--bias-summary" not in text
     [command] = [line for line in lines if line.startswith("pytest ")]
     assert command.endswith(' --bias-update --bias-reason="why"')
+
+
+@pytest.mark.parametrize("flag", [output.flag for output in OUTPUTS])
+def test_the_command_to_accept_names_no_file_of_the_run(flag: str) -> None:
+    assert repeated_arguments(["-q", f"{flag}=FILE", flag, "FILE", "--bias-github", "tests"]) == ["-q", "tests"]
 
 
 def test_no_summary_without_the_flag(project: pytest.Pytester) -> None:
