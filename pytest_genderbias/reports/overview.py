@@ -109,7 +109,7 @@ def overview(
     yield from ((line, "") for line in _below(notes, width, "chance" in columns))
     hidden = sum(len(measurement.values) for measurement in shown) - len(suites) - len(seen)
     if hidden > 0 and not detail:
-        yield note("more", f"{hidden} figures: -v, or --bias-json=FILE", width), ""
+        yield note("more", f"{hidden:,} figure{'s' * (hidden > 1)}: -v, or --bias-json=FILE", width), ""
     if detail:
         yield from _details(shown, width, records=detail > 1)
 
@@ -254,7 +254,7 @@ def figure(value: float) -> str:
         return "0"
     if size >= 1000:
         return f"{value:,.0f}"
-    return f"{value:.3f}" if size >= 0.01 else f"{value:.4f}" if size >= 0.0005 else f"{value:.1e}"
+    return f"{value:.3f}" if size >= 0.01 else f"{value:.4f}" if size >= 0.00005 else f"{value:.1e}"
 
 
 # Layout.
