@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -19,6 +20,7 @@ from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.reports.run_report import FinishedTest, NotJudged, ReportedModel, RunReport
 from pytest_genderbias.reports.traces import Trace, TracePoint
+from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
 
 pytest.importorskip("jinja2")
@@ -177,6 +179,18 @@ def test_parallel_runs_give_the_same_page() -> None:
     pages = [render_report(gated_report(judgements[::step], measurements[::step])) for step in (1, -1)]
     one, other = (re.sub(r"gate-\d+", "gate", page) for page in pages)
     assert one == other
+
+
+def test_a_stored_report_gives_the_same_page() -> None:
+    panel = Panel(Axis("score", neutral=0.0), Axis(words=("nurse",)), (Series("", "bars", x=(0.4,), y=(0.0,)),))
+    picture = Picture(
+        "signed bars", "tiny", "candidate", "share", "Bars", "nurse is at 0.4", "right is worse", (panel,)
+    )
+    report = gated_report(
+        [regressed(), judged(interval=Interval(0.1, float("inf"), 0.95, "items", ""))], pictures=(picture,)
+    )
+    stored = RunReport.from_dict(json.loads(json.dumps(report.to_dict())))
+    assert render_report(stored) == render_report(report)
 
 
 def test_settings_tell_measurements_of_one_suite_apart() -> None:

@@ -117,6 +117,8 @@ def test_links_lead_into_closed_details_and_paper_shows_all(browser: Browser, re
     assert page.locator("nav").is_hidden()
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.locator("details:not([open])").count() == 0
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details:not([open])").count() > 0
     page.close()
 
 

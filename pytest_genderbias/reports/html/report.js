@@ -95,5 +95,10 @@
   }
   addEventListener("hashchange", follow);
   if (location.hash) follow();
-  addEventListener("beforeprint", () => { for (const one of document.querySelectorAll("details")) one.open = true; });
+  let unfolded = [];
+  addEventListener("beforeprint", () => {
+    unfolded = [...document.querySelectorAll("details:not([open])")];
+    for (const one of unfolded) one.open = true;
+  });
+  addEventListener("afterprint", () => { for (const one of unfolded) one.open = false; });
 })();
