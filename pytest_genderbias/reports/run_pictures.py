@@ -12,6 +12,7 @@ from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.reduction import is_reduction
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.suite import load_suite, suite_names
 from pytest_genderbias.text.printable import json_text
 
 _T = TypeVar("_T")
@@ -36,8 +37,9 @@ def _pictures(report: RunReport) -> Iterator[Picture | None]:
         yield runs.accuracy_and_bias(same)
     for of_statistic in _groups(reductions, lambda judgement: (judgement.suite, judgement.statistic)):
         suite, statistic = of_statistic[0].suite, of_statistic[0].statistic
-        yield runs.mitigations(of_statistic, about.get((suite, statistic)))
-        yield runs.price(of_statistic, about.get((suite, statistic)))
+        known = about.get((suite, statistic)) or _packaged(suite, statistic)
+        yield runs.mitigations(of_statistic, known)
+        yield runs.price(of_statistic, known)
         yield runs.retrained(of_statistic)
     yield runs.drift(judgements, about)
     traced = [trace for trace in report.history if trace.is_gated or trace.main]
@@ -49,6 +51,11 @@ def _pictures(report: RunReport) -> Iterator[Picture | None]:
 
 def _statistics(measurements: Iterable[Measurement]) -> dict[tuple[str, str], Statistic]:
     return {(m.suite, name): statistic for m in measurements for name, statistic in m.statistics.items()}
+
+
+def _packaged(suite: str, statistic: str) -> Statistic | None:
+    """Return a statistic of a packaged suite: mitigations judge without a measurement in the report."""
+    return load_suite(suite).family.plain_statistics().get(statistic) if suite in suite_names() else None
 
 
 def _alike(measurements: Sequence[Measurement]) -> list[list[Measurement]]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.run_reports import hostile_report
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import UnknownNameError
@@ -190,6 +192,7 @@ def test_the_pictures_of_a_run_come_from_its_report(measured: Measurement, tmp_p
     )
     pictures = pictures_of_run(report)
     assert [picture.kind for picture in pictures] == ["models", "mitigation", "retrained", "variance"]
+    assert pictures[1].panels[0].x.neutral == 0  # known from the packaged suite
     assert pictures[0].panels[0].y.words == (measured.model, "other")
     again = RunReport.from_dict(json.loads(json.dumps(replace(report, pictures=pictures).to_dict(), allow_nan=False)))
     assert again.pictures == pictures
@@ -207,3 +210,25 @@ def test_names_of_files_hold_no_foreign_characters_and_are_different(tmp_path: P
     assert "\x1b" not in page
     assert "<b>" not in page
     assert "](http" not in page.replace("\\]", "")
+
+
+def test_a_hostile_run_is_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the extra [report] is not installed")
+    report = hostile_report()
+    others = tuple(replace(measurement, model=f"{measurement.model}2") for measurement in report.measurements)
+    report = replace(report, measurements=(*report.measurements, *others))
+    pictures = pictures_of_run(report)
+    assert "models" in {picture.kind for picture in pictures}
+    write_figures(replace(report, pictures=pictures), tmp_path)
+    page = (tmp_path / "figures.md").read_text()
+    assert all(sign.isprintable() or sign == "\n" for sign in page)
+    assert "<script" not in page
+    assert len(page) < 20_000
+    for path in tmp_path.iterdir():
+        assert path.name.isascii()
+        if path.suffix == ".svg":
+            text = path.read_text()
+            assert {element.tag.rpartition("}")[2] for element in ET.fromstring(text).iter()}.isdisjoint(
+                {"script", "a", "image"}
+            )
+            assert len(text) < 30_000

@@ -47,12 +47,12 @@ def models(measurements: Sequence[Measurement], statistic: str | None = None) ->
     ranked = sorted(range(len(known)), key=lambda i: (float(about.distance(values[i])), known[i].model))
     best, worst = ranked[0], ranked[-1]
     alt = (
-        f"{suite}: {name} of {counted(len(known), 'models')}, neutral {about.neutral:g}, {WORSE[about.direction]}. Nearest to neutral is "
+        f"{cut(suite, 60)}: {name} of {counted(len(known), 'models')}, neutral {about.neutral:g}, {WORSE[about.direction]}. Nearest to neutral is "
         f"{cut(known[best].model)} with {shown(values[best])}, farthest {cut(known[worst].model)} with {shown(values[worst])}."
     )
     caption = "A line is the 95 % interval for other items of the same kind. Intervals that overlap do not say that models are equal: --bias-compare compares item by item."
     panel = Panel(Axis(f"{name}: {about.meaning}", neutral=about.neutral), Axis(words=tuple(cut(m.model) for m in known)), tuple(s for s in series if any(v is not None for v in (*s.x, *s.high))))  # fmt: skip
-    return Picture("models", suite, "", name, f"{suite}: {name} by model", alt, caption, (panel,))
+    return Picture("models", suite, "", name, f"{cut(suite, 60)}: {name} by model", alt, caption, (panel,))
 
 
 def accuracy_and_bias(measurements: Sequence[Measurement], statistic: str | None = None) -> Picture | None:
@@ -88,7 +88,7 @@ def accuracy_and_bias(measurements: Sequence[Measurement], statistic: str | None
     caption = f"A point is a model. A good one lies {better} and at the line, where neutral is ({about.neutral:g})."
     panel = Panel(Axis(f"{task}: {known[0].statistics[task].meaning}"), Axis(f"{name} ({WORSE[about.direction]})", neutral=about.neutral), series)  # fmt: skip
     return Picture(
-        "accuracy and bias", suite, "", name, f"{suite}: {task} and {name} by model", f"{suite}. {listed}.", caption, (panel,)
+        "accuracy and bias", suite, "", name, f"{cut(suite, 60)}: {task} and {name} by model", f"{cut(suite, 60)}. {listed}.", caption, (panel,)
     )  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def mitigations(judgements: Sequence[Judgement], about: Statistic | None = None)
         caption += f" Neutral is {about.neutral:g}, {WORSE[about.direction]}."
     shown_ones = tuple(s for s in series if any(v is not None for v in s.x))
     panel = Panel(Axis(name if about is None else f"{name}: {about.meaning}", neutral=neutral), Axis(words=labels), shown_ones)  # fmt: skip
-    return Picture("mitigation", suite, "", name, f"{suite}: {name} before and after mitigations", f"{suite}, {name}: {'; '.join(words)}.", caption, (panel,))  # fmt: skip
+    return Picture("mitigation", suite, "", name, f"{cut(suite, 60)}: {name} before and after mitigations", f"{cut(suite, 60)}, {name}: {'; '.join(words)}.", caption, (panel,))  # fmt: skip
 
 
 def price(judgements: Sequence[Judgement], about: Statistic | None = None) -> Picture | None:
@@ -158,7 +158,7 @@ def price(judgements: Sequence[Judgement], about: Statistic | None = None) -> Pi
     ]
     caption = f"A mitigation is worth its price if it leads to neutral{'' if about is None else f' ({about.neutral:g})'} at the same {task}."
     panel = Panel(Axis(task), Axis(name, neutral=None if about is None else about.neutral), series)
-    return Picture("accuracy and bias", suite, "", name, f"{suite}: {task} and {name} before and after mitigations", f"{suite}. {'; '.join(words)}.", caption, (panel,))  # fmt: skip
+    return Picture("accuracy and bias", suite, "", name, f"{cut(suite, 60)}: {task} and {name} before and after mitigations", f"{cut(suite, 60)}. {'; '.join(words)}.", caption, (panel,))  # fmt: skip
 
 
 def retrained(judgements: Sequence[Judgement]) -> Picture | None:
@@ -188,9 +188,11 @@ def retrained(judgements: Sequence[Judgement]) -> Picture | None:
     back = [
         f"{label} {shown(a)} to {shown(b)}" for label, a, b in list(zip(labels, as_is, with_head, strict=True))[1:7]
     ]
-    alt = f"{suite}. Correlation of compression and {name} over {counted(len(labels), 'models')}, {'; '.join(words)}. With a new head: {'; '.join(back)}."
+    alt = f"{cut(suite, 60)}. Correlation of compression and {name} over {counted(len(labels), 'models')}, {'; '.join(words)}. With a new head: {'; '.join(back)}."
     caption = "Compression says how easily gender can be read off the encoder. What a mitigation only hides comes back with a new head, and then goes with the compression."
-    return Picture("retrained", suite, "", name, f"{suite}: compression and {name}", alt, caption, tuple(panels))
+    return Picture(
+        "retrained", suite, "", name, f"{cut(suite, 60)}: compression and {name}", alt, caption, tuple(panels)
+    )
 
 
 def variance(variances: Sequence[ValueVariance]) -> Picture | None:
@@ -340,14 +342,14 @@ def over_releases(trace: Trace) -> Picture | None:
     first, last = (next(p for p in order if p.value is not None) for order in (points, points[::-1]))
     failed = sum(point.outcome == "failed" for point in points)
     alt = (
-        f"{trace.suite} on {cut(trace.model)}: {trace.statistic} was {shown(first.value)} on {first.date[:10]} and is {shown(last.value)} on {last.date[:10]}, "
+        f"{cut(trace.suite, 60)} on {cut(trace.model)}: {trace.statistic} was {shown(first.value)} on {first.date[:10]} and is {shown(last.value)} on {last.date[:10]}, "
         f"over {counted(len(points), 'runs')}; {WORSE[trace.direction]}, neutral {trace.neutral:g}. {counted(failed, 'gates') if failed else 'No gate'} failed."
     )
     caption = "A line joins values that can be compared with each other. Broken lines: what was accepted first, and the worst values that baseline and limits allowed."
     x = Axis("run", words=tuple(point.date[5:10] for point in points) if len(points) <= 16 else ())
     known = tuple(s for s in series if any(v is not None for v in s.y or s.high))
     panel = Panel(x, Axis(f"{trace.statistic} ({WORSE[trace.direction]})"), known)
-    return Picture("history", trace.suite, trace.model, trace.statistic, f"{trace.suite} on {cut(trace.model)}: {trace.statistic} over runs", alt, caption, (panel,))  # fmt: skip
+    return Picture("history", trace.suite, trace.model, trace.statistic, f"{cut(trace.suite, 60)} on {cut(trace.model)}: {trace.statistic} over runs", alt, caption, (panel,))  # fmt: skip
 
 
 def _limits(points: Sequence[TracePoint], places: Sequence[float]) -> list[Series]:

@@ -82,9 +82,9 @@ def resilience(result: Resilience, statistic: str | None = None) -> Picture:
         for side, curve in ends
     ]
     parts = [f"{part}: {', '.join(f'{cut(side)} {shown(curve.get(part))}' for side, curve in by_frozen.items())}" for part in next(iter(by_frozen.values()), {})]  # fmt: skip
-    alt = f"{result.suite}, {name} (neutral {about.neutral:g}, {WORSE[about.direction]}): {'; '.join(words)}. By the frozen part: {'; '.join(parts) or 'not measured'}."
+    alt = f"{cut(result.suite, 60)}, {name} (neutral {about.neutral:g}, {WORSE[about.direction]}): {'; '.join(words)}. By the frozen part: {'; '.join(parts) or 'not measured'}."
     caption = "A mitigation that lasts keeps its distance from the other line while the model learns the task, whatever is frozen. Each point is one training with one seed."
-    return Picture("resilience", result.suite, "", name, f"{result.suite}: {name} during fine-tuning", alt, caption, tuple(panels))  # fmt: skip
+    return Picture("resilience", result.suite, "", name, f"{cut(result.suite, 60)}: {name} during fine-tuning", alt, caption, tuple(panels))  # fmt: skip
 
 
 def _part(part: str | int) -> str:

@@ -322,11 +322,11 @@ def along_component(measurement: Measurement) -> Picture:
 
 def picture(kind: str, measurement: Measurement, what: str, alt: str, caption: str, *panels: Panel) -> Picture:
     """Return a picture of a measurement; title, texts and names say which."""
-    title = f"{measurement.suite} on {cut(measurement.model, 40)}: {what}"
+    title = f"{cut(measurement.suite, 60)} on {cut(measurement.model, 40)}: {what}"
     sampled = (
         ""
         if measurement.n == measurement.n_total
         else f" {measurement.n:,} of {measurement.n_total:,} cases were scored."
     )
-    alt = f"{measurement.suite} on {cut(measurement.model)}. {alt}"
+    alt = f"{cut(measurement.suite, 60)} on {cut(measurement.model)}. {alt}"
     return Picture(kind, measurement.suite, measurement.model, measurement.main, title, alt, caption + sampled, panels)
