@@ -64,5 +64,7 @@ def terminal_width(config: pytest.Config) -> int:
     if isinstance(width, int):
         return width
     reporter = config.pluginmanager.get_plugin("terminalreporter")
-    is_known = os.environ.get("COLUMNS", "").isdigit() or (reporter is not None and reporter.isatty)
+    is_known = reporter is not None and (
+        os.environ.get("COLUMNS", "").isdigit() or reporter.isatty
+    )  # none: -p no:terminal
     return max(_NARROWEST, config.get_terminal_writer().fullwidth) if is_known else _OF_FILES

@@ -44,6 +44,14 @@ def test_a_failing_assertion_tells_everything(project: pytest.Pytester) -> None:
     )
 
 
+def test_a_failure_needs_no_terminal(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    project.path.joinpath("g.bias.yaml").write_text("gates: [{suite: ./tiny-nli.yaml, at_least: 0.85}]")
+    result = project.runpytest(model(project, "worse"), "g.bias.yaml", "-p", "no:terminal", "--junitxml=j.xml")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "over the limit: tiny-nli on m: net_neutral is 0." in (project.path / "j.xml").read_text()
+
+
 def test_a_one_sided_limit_on_an_away_statistic_is_refused(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
