@@ -52,7 +52,7 @@ def _errors(report: RunReport, folder: str) -> Iterator[str]:
         if settled.failed:
             judgement = settled.judgement
             title = f"{gate_name(judgement)} on {judgement.model}: {settled.verdict}"
-            message = "\n".join(decisive_lines(judgement)[:_MOST_LINES])
+            message = "\n".join(decisive_lines(judgement, _LONGEST_MESSAGE)[:_MOST_LINES])
             yield _command(_ERROR, places.get(settled.test), title, message, folder)
     for test in broken_tests(report):
         yield _command(_ERROR, test, f"{test.test} could not be judged", test.text, folder)
@@ -66,7 +66,9 @@ def _warnings(report: RunReport, folder: str) -> Iterator[str]:
         if settled.outcome == WARNED:
             judgement = settled.judgement
             title = f"{gate_name(judgement)} on {judgement.model}: {settled.verdict}"
-            yield _command(_WARNING, places.get(settled.test), title, decisive_lines(judgement)[0], folder)
+            yield _command(
+                _WARNING, places.get(settled.test), title, decisive_lines(judgement, _LONGEST_MESSAGE)[0], folder
+            )
 
 
 def _command(level: str, test: FinishedTest | None, title: str, message: str, folder: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_genderbias.gates.account import in_lines
+from pytest_genderbias.gates.account import WIDTH, in_lines
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.gates.verdicts import FAILED, PLANNED, WARNED
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
@@ -51,10 +51,15 @@ def gate_name(judgement: Judgement) -> str:
     return f"{judgement.suite} ({judgement.name})" if judgement.name else judgement.suite
 
 
-def decisive_lines(judgement: Judgement) -> list[str]:
-    """Return what a failing test shows of a judgement, or else its text without its records: at least one line."""
+def decisive_lines(judgement: Judgement, width: int = WIDTH) -> list[str]:
+    """Return what a failing test shows of a judgement, or else its text without its records: at least one line.
+
+    Args:
+        judgement: of a gate.
+        width: columns, to which its paragraphs are wrapped.
+    """
     if judgement.shown:
-        return in_lines(judgement.shown).splitlines()
+        return in_lines(judgement.shown, width).splitlines()
     lines: list[str] = []
     for line in judgement.text.splitlines():
         if line.startswith(_RECORDS):
