@@ -9,6 +9,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Any, NoReturn
 
 import pytest
@@ -18,6 +19,13 @@ from pytest_genderbias.plugin.flags import Flag, RepeatableFlag, Switch
 from pytest_genderbias.plugin.options import FLAGS
 from pytest_genderbias.plugin.outputs import OUTPUTS
 
+_EXAMPLES = """\
+examples:
+  genderbias list candidate=./checkpoint                                 which suites fit it
+  genderbias show lm-occupation                                          what one of them asks
+  genderbias measure candidate=./checkpoint --suite=lm-occupation        its figures
+  genderbias init candidate=./checkpoint                                 first gates, and a CI workflow
+"""
 USAGE_ERROR = int(pytest.ExitCode.USAGE_ERROR)
 WRONG = 1  #: exit status of a check that found something, and of files that cannot be written
 _MODEL = "[NAME=]SPEC of a model, as --bias-model takes it: candidate=./checkpoint, bert-base, demo-lm"
@@ -84,9 +92,12 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     parser = CommandParser(
         prog="genderbias",
-        description="Measure the bias of language models, compare them, and judge releases. Measuring commands run pytest with the same flags.",
+        description="Measure the bias of language models, compare them, and judge releases.\nMeasuring commands run pytest with the same flags.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.add_argument("--version", action="version", version=f"pytest-genderbias {version('pytest-genderbias')}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_runs(commands)
     _add_information(commands)

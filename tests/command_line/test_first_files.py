@@ -62,7 +62,8 @@ def test_a_planned_release_is_judged(empty: pytest.Pytester, monkeypatch: pytest
     accept, judge = (shlex.split(line) for line in printed.out.splitlines() if line.startswith("     pytest "))
     assert empty.runpytest(*accept[1:]).ret == 0
     again = [word.replace("=NEXT", "=first_models:writer") for word in judge[1:]]
-    empty.runpytest(*again).assert_outcomes(passed=1)
+    # this model has no bias in the other suite, so that nothing can be planned there
+    empty.runpytest(*again, "-k", "lm-occupation").assert_outcomes(passed=1, deselected=1)
 
 
 @pytest.mark.parametrize(("ci", "file"), [("github", ".github/workflows/bias.yaml"), ("gitlab", ".gitlab/bias.yml")])
