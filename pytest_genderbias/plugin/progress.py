@@ -238,11 +238,14 @@ class WorkersOnOneLine:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: WorkerNode) -> None:
-        """Send a worker the folder of the states, and begin to look there."""
+        """Send a worker the folder of the states, and begin to look there. Without room for a folder nothing is shown."""
         if self._config.get_verbosity() < 0:
             return
         if self._thread is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="genderbias-progress-"))
+            try:
+                self._folder = Path(tempfile.mkdtemp(prefix="genderbias-progress-"))
+            except OSError:
+                return
             self._screen = _Screen(self._config)
             self._thread = threading.Thread(target=self._look, name="genderbias-progress", daemon=True)
             self._thread.start()
@@ -256,7 +259,7 @@ class WorkersOnOneLine:
             if time.monotonic() - shown < screen.every:
                 continue
             text = on_one_line(read_states(self._folder))
-            with self._lock:
+            with self._lock, suppress(OSError, ValueError):  # the terminal may be gone
                 if text and not self._over.is_set():
                     screen.write(text)
                 elif not text:

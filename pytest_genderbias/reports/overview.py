@@ -108,8 +108,8 @@ def overview(
     columns = _fitting([row.cells for row in suites], _MEASURED, width - 2)
     yield from ((line, "") for line in _below(notes, width, "chance" in columns))
     hidden = sum(len(measurement.values) for measurement in shown) - len(suites) - len(seen)
-    if hidden > 0 and not detail:
-        yield note("more", f"{hidden:,} figure{'s' * (hidden > 1)}: -v, or --bias-json=FILE", width), ""
+    if not detail and (more := _counts(figure=hidden, note=len(_remarks(shown)))):
+        yield note("more", f"{more}: -v, or --bias-json=FILE", width), ""
     if detail:
         yield from _details(shown, width, records=detail > 1)
 
@@ -334,14 +334,25 @@ def _below(notes: _Notes, width: int, chances: bool) -> Iterator[str]:
         yield note("sampled", "; ".join(texts), width)
 
 
+def _counts(**numbers: int) -> str:
+    """Return how many there are of each thing, those without any left out.
+
+    >>> _counts(figure=80, note=1), _counts(figure=0, note=0)
+    ('80 figures and 1 note', '')
+    """
+    return " and ".join(f"{number:,} {what}{'s' * (number > 1)}" for what, number in numbers.items() if number > 0)
+
+
+def _remarks(measurements: Sequence[Measurement]) -> list[str]:
+    """Return the notes of the measurements, each once."""
+    return list(
+        dict.fromkeys(f"note: {one.suite} on {one.model}: {text}" for one in measurements for text in one.notes)
+    )
+
+
 def _details(measurements: Sequence[Measurement], width: int, records: bool) -> Iterator[Line]:
     """Yield the notes of the measurements, each once, and their worst records."""
-    notes = (
-        f"note: {measurement.suite} on {measurement.model}: {text}"
-        for measurement in measurements
-        for text in measurement.notes
-    )
-    for line in dict.fromkeys(notes):
+    for line in _remarks(measurements):
         yield wrapped(line, width, "      "), ""
     for measurement in measurements if records else ():
         if measurement.records:

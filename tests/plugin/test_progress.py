@@ -114,17 +114,19 @@ def slow():
 
 
 @pytest.mark.slow
-def test_the_controller_shows_its_workers(project: pytest.Pytester) -> None:
+def test_the_controller_shows_its_workers(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     source = project.path / f"{project.models}.py"  # type: ignore[attr-defined]
     source.write_text(source.read_text() + SLOW)
     project.makeconftest(
         "from pytest_genderbias.plugin import progress\nprogress._LINE_EVERY = 0.2\nprogress._SEND_EVERY = 0.1\n"
         "progress._StateFile.every = 0.1\nfrom pytest_genderbias.scoring import engine\nengine.WINDOW = 16\n"
     )
+    temporary = project.mkdir("temporary")
+    monkeypatch.setenv("TMPDIR", str(temporary))
     result = project.runpytest_subprocess("-n2", "--bias-suite=tiny-nli.yaml", model(project, "slow"))
     result.assert_outcomes(passed=1)
     result.stderr.re_match_lines([r"gw\d tiny-nli on m \d+ %, \d+/s, \d:\d\d left"])
-    assert not list(Path(progress.tempfile.gettempdir()).glob("genderbias-progress-*"))
+    assert not list(temporary.glob("genderbias-progress-*"))
 
 
 def test_without_workers_there_is_no_folder(pytester: pytest.Pytester) -> None:
