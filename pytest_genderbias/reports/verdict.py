@@ -9,6 +9,7 @@ from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 
 #: Exit statuses of pytest after which all tests ran: none failed, some failed, there were none.
 _COMPLETE = (0, 1, 5)
+_FAILED = 1
 _RECORDS = (
     "  worst records:",
     "  records of what moved most",
@@ -26,6 +27,9 @@ def verdict_line(report: RunReport) -> str:
         parts += [f"{count(len(report.failures), 'failure')} beside the tests"] if report.failures else []
         parts += ["the run was cut short"] if cut_short else []
         return f"❌ Bias: {', '.join(parts)}"
+    if report.run.exit_status == _FAILED:  # of another test, or of a worker that died with its test
+        what = f"none of {count(len(gates), 'gate')} failed, but" if gates else "no gate was judged, and"
+        return f"⚠️ Bias: {what} another test of the run failed"
     if warned := sum(settled.outcome == WARNED for settled in gates):
         return f"⚠️ Bias: {warned} of {count(len(gates), 'gate')} passed with a warning, none failed"
     if gates:

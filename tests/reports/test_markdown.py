@@ -42,6 +42,11 @@ def test_the_verdict_comes_first_then_what_failed_then_what_to_type_then_the_tab
         ({"judgements": (settled(PASSED, "passed"),), "tests": ()}, "✅ Bias: the gate passed"),
         ({"judgements": (settled(PASSED, "passed"),) * 2, "tests": ()}, "✅ Bias: all 2 gates passed"),
         (
+            {"judgements": (settled(PASSED, "passed"),) * 2, "tests": ()},
+            "⚠️ Bias: none of 2 gates failed, but another test of the run failed",
+        ),
+        ({"judgements": (), "tests": ()}, "⚠️ Bias: no gate was judged, and another test of the run failed"),
+        (
             {"judgements": (settled(PASSED, "passed"), settled(replace(PASSED, verdict="stale"), "warned")), "tests": ()},
             "⚠️ Bias: 1 of 2 gates passed with a warning, none failed",
         ),
@@ -59,7 +64,10 @@ def test_the_verdict_comes_first_then_what_failed_then_what_to_type_then_the_tab
     ],
 )  # fmt: skip
 def test_the_first_line_never_hides_a_failure(changes: dict[str, object], line: str) -> None:
-    assert summary_text(run_report(**changes)).splitlines()[1] == f"## {line}"
+    report = run_report(**changes)
+    if "run" not in changes:
+        report = replace(report, run=replace(report.run, exit_status=int("❌" in line or "another test" in line)))
+    assert summary_text(report).splitlines()[1] == f"## {line}"
 
 
 @pytest.mark.parametrize(
