@@ -9,8 +9,13 @@ import html
 import inspect
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import evidence_pictures
 
 from pytest_genderbias import errors
 from pytest_genderbias.errors import BiasError
@@ -176,6 +181,11 @@ def _picture(name: str) -> str:
     if not path.is_file():
         return ""
     picture = Picture.from_dict(json.loads(path.read_text(encoding="utf-8")))
+    return inlined(picture)
+
+
+def inlined(picture: Picture) -> str:
+    """Return a picture as a page holds it, with its finding in words below."""
     drawn = " ".join(svg(picture).split())
     return f'<figure class="suite" markdown="0">{drawn}<figcaption>{html.escape(picture.alt)}</figcaption></figure>\n\n'
 
@@ -215,6 +225,10 @@ def report_keys() -> str:
 GENERATED: dict[str, Callable[[], str]] = {
     "flags": flags,
     "a picture": lambda: _picture("sts-occupation"),
+    "picture of trainings": lambda: inlined(evidence_pictures.trainings()),
+    "picture of lasting": lambda: inlined(evidence_pictures.lasting()),
+    "picture of new heads": lambda: inlined(evidence_pictures.new_heads()),
+    "picture of neutrality": lambda: inlined(evidence_pictures.neutrality()),
     "errors": exceptions,
     "suites": suite_table,
     "options of families": family_options,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -78,3 +79,11 @@ def test_every_public_name_is_described(pages: ModuleType) -> None:
     described = {name.rpartition(".")[2] for name in re.findall(r"^::: (\S+)$", page, flags=re.MULTILINE)}
     described |= set(re.findall(r"^\| `(\w+)` \|", pages.exceptions(), flags=re.MULTILINE))
     assert not {*pytest_genderbias.__all__, *pytest_genderbias.mitigation.__all__} - described
+
+
+def test_pictures_of_mitigations_show_the_stored_figures(pages: ModuleType) -> None:
+    """The table of the same page has these means."""
+    lasting = sys.modules["evidence_pictures"].lasting()
+    assert "before 0.0407 at 0 to 0.12 at 1078 steps; after 0.0657 at 0 to 0.0146" in lasting.alt
+    heads = sys.modules["evidence_pictures"].new_heads()
+    assert "subsampling 0.585 to 1.62" in heads.alt
