@@ -128,6 +128,13 @@ def test_the_module_runs_as_the_command() -> None:
         [sys.executable, "-m", "pytest_genderbias", "--help"], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.startswith("usage: genderbias ")
+    examples = [line[2:].partition("   ")[0] for line in done.stdout.splitlines() if line.startswith("  genderbias ")]
+    assert [Typed.of(make_parser(), line.split()[1:]).command for line in examples] == [
+        "list",
+        "show",
+        "measure",
+        "init",
+    ]
     assert all(
         f"\n    {name} " in done.stdout
         for name in ("measure", "compare", "plan", "list", "show", "report", "check", "init")
