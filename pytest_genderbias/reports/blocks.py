@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from pytest_genderbias.reports.columns import aligned, one_line, total, widths, wrapped
 
@@ -14,7 +15,7 @@ def rows_or_blocks(
 ) -> Iterator[str]:
     """Yield a table with aligned columns where it fits, and otherwise each row as a block.
 
-    Columns without a cell are left out.
+    Rows of one name stand as a table below it, where that fits. Columns without a cell are left out.
 
     Args:
         headers: names of the columns.
@@ -37,6 +38,14 @@ def rows_or_blocks(
     if total(columns) + 2 <= width:
         yield f"  {aligned({name: name for name in columns}, columns)}"
         yield from (f"  {aligned(row, columns)}" for row in cells)
+        return
+    named = [tuple(row[name] for name in headers[:heads] if row[name]) for row in cells]
+    rest = {name: most for name, most in columns.items() if name not in headers[:heads]}
+    if len(set(named)) < len(named) and total(rest) + 4 <= width:
+        yield f"    {aligned({name: name for name in rest}, rest)}"
+        for names, group in groupby(zip(named, cells, strict=True), key=lambda pair: pair[0]):
+            yield wrapped(f"  {'  '.join(names)}", width, "    ")
+            yield from (f"    {aligned(row, rest)}" for _, row in group)
         return
     for row in cells:
         first = [row[name] for name in (*headers[:heads], verdict) if row.get(name)]

@@ -180,3 +180,15 @@ def test_a_table_that_does_not_fit_becomes_blocks() -> None:
         "  weat  reduced",
         "    before 0.5; task perplexity 8 to 8",
     ]
+
+
+def test_rows_of_one_name_stand_below_it() -> None:
+    rows = [("weat", "m", "words", "50 %"), ("weat", "m", "rest", "50 %"), ("bios", "m", "words", "1 %")]
+    assert list(rows_or_blocks(("suite", "model", "source", "share"), rows, 2, 20)) == [
+        "    source  share",
+        "  weat  m",
+        "    words   50 %",
+        "    rest    50 %",
+        "  bios  m",
+        "    words   1 %",
+    ]
