@@ -75,6 +75,7 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "model_card": ("README.md", Path("README.md")),
     "report": ("report.html", Path("report.html")),
     "write_gates": ("new.bias.yaml", Path("new.bias.yaml")),
+    "figures": ("pictures", Path("pictures")),
     "strict": ("true", True),
 }
 #: Flags that exclude each other: a run has all flags but these.
