@@ -1,6 +1,7 @@
 """Fixtures that the tests share: real checkpoints where they are at hand, and tiny random ones built on disk."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import numpy  # noqa: F401 - before any in-process pytest run: these extensions cannot be imported twice
@@ -18,6 +19,10 @@ from pytest_genderbias import load_model
 # Loaded when they are named, and with them modules of torch that cannot be imported twice either. A class that is first loaded inside an
 # in-process run is another one afterwards.
 _ = transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase
+with suppress(ImportError):  # the extra [report]
+    import matplotlib.backends.backend_agg
+    import matplotlib.backends.backend_svg
+    import matplotlib.figure  # noqa: F401 - as above
 #: Plugins of packages that are installed for the tests, which a run inside a test would load for nothing.
 WITHOUT_OTHERS = "-p no:hypothesispytest -p no:typeguard -p no:anyio"
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
