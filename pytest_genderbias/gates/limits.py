@@ -214,7 +214,7 @@ def _account(measurement: Measurement, limit: Limit, name: str, bound: str, boun
         return Account(f"{figure}, which does not decide whether it is {bound}", remarks=remarks, advice=advice)
     least, most = limit.edges(measurement.statistics[name])
     low, high = max(least - value, value - most), max(least - bounds.high, bounds.low - most)
-    missed = f"missed by {low:.3g}" + (f", {high:.3g} at least" if bounds.low != bounds.high else "")
+    missed = f"missed by {low:.3g}" + (f" (at least {high:.3g})" if bounds.low != bounds.high else "")
     return Account(f"{figure}, expected {bound}: {missed}", remarks=remarks, advice="mend the model, or move the limit")
 
 

@@ -55,7 +55,7 @@ def _errors(report: RunReport, folder: str) -> Iterator[str]:
             message = "\n".join(decisive_lines(judgement, _LONGEST_MESSAGE)[:_MOST_LINES])
             yield _command(_ERROR, places.get(settled.test), title, message, folder)
     for test in broken_tests(report):
-        yield _command(_ERROR, test, f"{test.test} could not be judged", test.text, folder)
+        yield _command(_ERROR, test, f"{test.test} failed without a verdict", test.text, folder)
     for failure in report.failures:
         yield _command(_ERROR, None, "bias", failure, folder)
 

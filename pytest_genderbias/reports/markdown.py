@@ -17,7 +17,7 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
-from pytest_genderbias.gates.verdicts import FAILED, INCONCLUSIVE, MISSING, REFUSED, REGRESSED, STALE, WARNED
+from pytest_genderbias.gates.verdicts import FAILED, INCONCLUSIVE, MISSING, PASSED, REFUSED, REGRESSED, STALE, WARNED
 from pytest_genderbias.gates.wording import direction_in_words, format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.baseline_history import baseline_history
@@ -29,7 +29,7 @@ from pytest_genderbias.reports.reduction import reduction_rows
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 from pytest_genderbias.reports.variance import HEADERS as VARIANCES
 from pytest_genderbias.reports.variance import variance_rows
-from pytest_genderbias.reports.verdict import broken_tests, count, decisive_lines, gate_name, gates_of, verdict_line
+from pytest_genderbias.reports.verdict import broken_tests, count, decisive_lines, gate_name, gates_of, run_verdict
 from pytest_genderbias.statistics.inference.intervals import Interval
 
 MARKER = "<!-- pytest-genderbias -->"  #: the first line, by which a workflow finds its comment again
@@ -76,7 +76,8 @@ def summary_text(report: RunReport) -> str:
 
 def _head(report: RunReport) -> Iterator[str]:
     """Yield the verdict, what it is of, and the age of the baselines."""
-    yield f"## {verdict_line(report)}"
+    verdict = run_verdict(report)
+    yield f"## {_MARKS.get(verdict.outcome, '')} Bias: {verdict.text}".replace("  ", " ")
     yield ""
     counts = Counter(settled.verdict for settled in gates_of(report))
     counts.update({"not judged": len(report.not_judged)} if report.not_judged else {})
@@ -105,7 +106,7 @@ def _parts(report: RunReport) -> Iterator[tuple[str, str]]:
         yield "a count", f"{len(failed) - _MOST_FAILURES} more gates failed; the table below has them."
     errors = broken_tests(report)
     for test in errors[:_MOST_FAILURES]:
-        yield "a test", f"**{_code(test.test)}** could not be judged\n\n{_block(test.text.splitlines())}"
+        yield "a test", f"**{_code(test.test)}** failed without a verdict\n\n{_block(test.text.splitlines())}"
     if report.failures:
         yield "other failures", _block([f"- {failure}" for failure in report.failures])
     if commands := list(_commands(report)):
@@ -183,7 +184,7 @@ def repeated_arguments(arguments: Sequence[str]) -> list[str]:
 
 _GATES = ("", "gate", "model", "statistic", "value", "limit or baseline", "change", "verdict")
 _FIGURES = ("suite", "model", "statistic", "value", "95 % interval", "neutral", "worse", "cases")
-_MARKS = {FAILED: "❌", WARNED: "⚠️"}
+_MARKS = {FAILED: "❌", WARNED: "⚠️", PASSED: "✅"}
 
 
 def _gate_table(gates: Sequence[SettledJudgement]) -> str:
@@ -191,7 +192,7 @@ def _gate_table(gates: Sequence[SettledJudgement]) -> str:
     order = {FAILED: 0, WARNED: 1}
     rows = [
         (
-            _MARKS.get(settled.outcome, "✅" if settled.outcome == "passed" else ""), _code(gate_name(settled.judgement)),
+            _MARKS.get(settled.outcome, ""), _code(gate_name(settled.judgement)),
             _code(settled.judgement.model), _code(settled.judgement.statistic), format_number(settled.judgement.value),
             _code(settled.judgement.bound), _change(settled.judgement), _plain(settled.verdict),
         )

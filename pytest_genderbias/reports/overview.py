@@ -317,11 +317,11 @@ def _line(row: _Row, columns: Mapping[str, int], width: int) -> str:
 def _below(notes: _Notes, width: int, chances: bool) -> Iterator[str]:
     """Yield what the marks, the dashes and, where the table has them, the chances mean."""
     if notes.marked:
-        yield note("!", "beyond chance: random groups or splits are as bad in at most 5 % of the draws", width)
+        yield note("!", "beyond chance: at most 5 % of random groups or splits lie as far out", width)
     meant = {
         SHUFFLES: "the worse end of the middle 95 % of random shuffles",
         CONTROL: "the value of the suite's own control, with persons or labels shuffled",
-        SPLITS: "p, the share of random splits of the words that differ as much (near 1: the other way)",
+        SPLITS: "p, the share of random splits of the words with an effect at least as large (near 1: an effect the other way)",
     }
     if notes.chances and chances:
         yield note("chance", "; ".join(text for kind, text in meant.items() if kind in notes.chances), width)

@@ -2,41 +2,64 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass
+
 from pytest_genderbias.gates.account import WIDTH, in_lines
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
-from pytest_genderbias.gates.verdicts import FAILED, PLANNED, WARNED
+from pytest_genderbias.gates.verdicts import FAILED, PASSED, PLANNED, WARNED
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 
 #: Exit statuses of pytest after which all tests ran: none failed, some failed, there were none.
 _COMPLETE = (0, 1, 5)
 _FAILED = 1
+OTHER = "other"  #: outcome of what neither passes nor fails: planned, measured without a gate, or a failure that its test expects
 _RECORDS = (
     "  worst records:",
     "  records of what moved most",
 )  #: begin the part of a judgement's text that lists records
 
 
-def verdict_line(report: RunReport) -> str:
-    """Return the verdict on a run in one line: what failed, or how many gates passed."""
+@dataclass(frozen=True)
+class RunVerdict:
+    """The verdict on a whole run: a text that begins in lower case, and ``failed``, ``warned``, ``passed`` or ``other``."""
+
+    text: str
+    outcome: str
+
+    @property
+    def headline(self) -> str:
+        """The text as a heading."""
+        return self.text[:1].upper() + self.text[1:]
+
+
+def run_verdict(report: RunReport) -> RunVerdict:
+    """Return the verdict on a run: what failed, or how many gates passed. A run that pytest ended as failed never passes here."""
     gates, errors = gates_of(report), broken_tests(report)
-    failed = sum(settled.failed for settled in gates)
+    counts = Counter(settled.outcome for settled in gates)
+    of_gates, failed = f"of {count(len(gates), 'gate')}", counts[FAILED]
     cut_short = report.run.exit_status not in _COMPLETE
     if failed or errors or report.failures or cut_short:
-        parts = [f"{failed} of {count(len(gates), 'gate')} failed"] if failed else []
-        parts += [f"{count(len(errors), 'test')} could not be judged"] if errors else []
+        parts = [f"{failed:,} {of_gates} failed"] if failed else []
+        parts += [f"{count(len(errors), 'test')} failed without a verdict"] if errors else []
         parts += [f"{count(len(report.failures), 'failure')} beside the tests"] if report.failures else []
         parts += ["the run was cut short"] if cut_short else []
-        return f"❌ Bias: {', '.join(parts)}"
+        return RunVerdict(", ".join(parts), FAILED)
     if report.run.exit_status == _FAILED:  # of another test, or of a worker that died with its test
-        what = f"none of {count(len(gates), 'gate')} failed, but" if gates else "no gate was judged, and"
-        return f"⚠️ Bias: {what} another test of the run failed"
-    if warned := sum(settled.outcome == WARNED for settled in gates):
-        return f"⚠️ Bias: {warned} of {count(len(gates), 'gate')} passed with a warning, none failed"
+        what = f"none {of_gates} failed, but" if gates else "no gate was judged, and"
+        return RunVerdict(f"{what} another test of the run failed", FAILED)
+    if counts[WARNED]:
+        return RunVerdict(f"{counts[WARNED]:,} {of_gates} warned, none failed", WARNED)
+    if gates and counts[PASSED] == len(gates):
+        return RunVerdict(f"{'the gate' if len(gates) == 1 else f'all {len(gates):,} gates'} passed", PASSED)
     if gates:
-        return f"✅ Bias: {'the gate' if len(gates) == 1 else f'all {len(gates)} gates'} passed"
-    if report.measurements:
-        return f"Bias: {count(len(report.measurements), 'suite')} measured, 0 gated: nothing here can fail yet"
-    return "Bias: nothing was measured"
+        expected = len(gates) - counts[PASSED]
+        return RunVerdict(f"{counts[PASSED]:,} {of_gates} passed, {expected:,} failed as expected", OTHER)
+    if report.judgements:
+        return RunVerdict(f"{count(len(report.judgements), 'gate')} planned, none judged", OTHER)
+    if subjects := {(one.suite, one.model) for one in report.measurements}:
+        return RunVerdict(f"{len(subjects):,} measured, 0 gated: nothing here can fail yet", OTHER)
+    return RunVerdict("nothing was measured", OTHER)
 
 
 def gates_of(report: RunReport) -> list[SettledJudgement]:

@@ -35,12 +35,17 @@ def test_the_summary_of_a_failed_run(jobs: pytest.Pytester) -> None:
     result.assert_outcomes(failed=2, passed=1, xfailed=1)
     text = jobs.path.joinpath("out/s.md").read_text(encoding="utf-8")
     lines = text.splitlines()
-    assert lines[:2] == ["<!-- pytest-genderbias -->", "## ❌ Bias: 1 of 3 gates failed, 1 test could not be judged"]
+    assert lines[:2] == [
+        "<!-- pytest-genderbias -->",
+        "## ❌ Bias: 1 of 3 gates failed, 1 test failed without a verdict",
+    ]
     assert lines[3].strip() == "1 pass · 1 regressed · 1 over the limit (xfail)"
     assert "- `baseline of m: accepted today`" in lines
     assert re.search(r"^\*\*`tiny-nli`\*\* on `m`: regressed \(`test_release.py:8`\)$", text, re.MULTILINE)
     assert re.search(
-        r"^\*\*`test_release.py::test_error\[m\]`\*\* could not be judged\n\n```text\n.*nowhere", text, re.MULTILINE
+        r"^\*\*`test_release.py::test_error\[m\]`\*\* failed without a verdict\n\n```text\n.*nowhere",
+        text,
+        re.MULTILINE,
     )
     assert "--bias-summary" not in text
     [command] = [line for line in lines if line.startswith("pytest ")]
@@ -80,4 +85,6 @@ def test_the_files_are_the_same_on_two_workers(project: pytest.Pytester, monkeyp
     assert runs[0] == runs[1]
     assert len(runs[0][3]) == 2
     job = project.path.joinpath("job.md").read_text(encoding="utf-8")
-    assert job.count("## ❌ Bias: 1 of 2 gates failed, 1 test could not be judged") == 2, "each run appends to it once"
+    assert job.count("## ❌ Bias: 1 of 2 gates failed, 1 test failed without a verdict") == 2, (
+        "each run appends to it once"
+    )

@@ -16,7 +16,7 @@ def test_yaml_gates_are_tests(project: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(
         [
-            "*release.bias.yaml:3: over the limit: tiny-nli on m: net_neutral is 0.9 (95 %: * to *), expected at least 0.99: missed by 0.09, * at least"
+            "*release.bias.yaml:3: over the limit: tiny-nli on m: net_neutral is 0.9 (95 %: * to *), expected at least 0.99: missed by 0.09 (at least *)"
         ]
     )
 

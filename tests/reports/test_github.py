@@ -29,7 +29,7 @@ def test_warnings_broken_tests_and_other_failures_are_annotated() -> None:
         failures=("unused baseline entries: a",),
     )
     assert annotation_lines(report) == [
-        "::error file=test_a.py,line=9,title=test_a.py%3A%3Atest could not be judged::no such model",
+        "::error file=test_a.py,line=9,title=test_a.py%3A%3Atest failed without a verdict::no such model",
         "::error title=bias::unused baseline entries: a",
         "::warning title=tiny (release) on m%3A stale::regressed: tiny on m: share 0.25 -> 0.4, 0.15 worse, tolerance 0.02",
     ]

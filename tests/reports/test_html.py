@@ -72,9 +72,9 @@ def texts_of(report: RunReport) -> str:
         ((judged(), judged()), (), "All 2 gates passed"),
         ((judged(),), (), "The gate passed"),
         ((judged("inconclusive", "warned"), judged()), (), "1 of 2 gates warned, none failed"),
-        ((judged("planned"),), (), "1 gate: none judged"),
-        ((judged("regressed", "xfail"), judged()), (), "1 of 2 gates passed, none failed"),
-        ((judged(),), ("unused baseline entries: a",), "No gate failed, but the run did (1 reason below)"),
+        ((judged("planned"),), (), "1 gate planned, none judged"),
+        ((judged("regressed", "xfail"), judged()), (), "1 of 2 gates passed, 1 failed as expected"),
+        ((judged(),), ("unused baseline entries: a",), "1 failure beside the tests"),
         ((), (), "1 measured, 0 gated: nothing here can fail yet"),
     ],
 )
@@ -107,11 +107,11 @@ def test_a_test_that_failed_without_a_verdict_counts_as_a_gate() -> None:
     page = render_report(gated_report([judged()], tests=(broken,)))
     texts = Reader(page).texts
     assert "1 test failed without a verdict" in texts
-    assert texts.index("✕ not judged") < texts.index("✓ pass")
+    assert texts.index("✕ no verdict") < texts.index("✓ pass")
     assert texts.count("not judged: x needs a masked LM") == 2
     assert "Not run, and why" not in texts
     assert "Nothing was measured" in texts_of(RunReport(replace(RUN, exit_status=5)))
-    assert "No gate failed, but pytest ended with status 1" in texts_of(gated_report([judged()]))
+    assert "None of 1 gate failed, but another test of the run failed" in texts_of(gated_report([judged()]))
 
 
 def test_a_gate_with_a_history_has_a_picture_of_it() -> None:

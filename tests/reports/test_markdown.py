@@ -43,14 +43,18 @@ def test_the_verdict_comes_first_then_what_failed_then_what_to_type_then_the_tab
         ({"judgements": (settled(PASSED, "passed"),) * 2, "tests": ()}, "✅ Bias: all 2 gates passed"),
         (
             {"judgements": (settled(PASSED, "passed"),) * 2, "tests": ()},
-            "⚠️ Bias: none of 2 gates failed, but another test of the run failed",
+            "❌ Bias: none of 2 gates failed, but another test of the run failed",
         ),
-        ({"judgements": (), "tests": ()}, "⚠️ Bias: no gate was judged, and another test of the run failed"),
+        (
+            {"judgements": (settled(PASSED, "passed"), settled(REGRESSED, "xfail")), "tests": ()},
+            "Bias: 1 of 2 gates passed, 1 failed as expected",
+        ),
+        ({"judgements": (), "tests": ()}, "❌ Bias: no gate was judged, and another test of the run failed"),
         (
             {"judgements": (settled(PASSED, "passed"), settled(replace(PASSED, verdict="stale"), "warned")), "tests": ()},
-            "⚠️ Bias: 1 of 2 gates passed with a warning, none failed",
+            "⚠️ Bias: 1 of 2 gates warned, none failed",
         ),
-        ({"judgements": (), "tests": ()}, "Bias: 1 suite measured, 0 gated: nothing here can fail yet"),
+        ({"judgements": (), "tests": ()}, "Bias: 1 measured, 0 gated: nothing here can fail yet"),
         ({"judgements": (), "tests": (), "measurements": ()}, "Bias: nothing was measured"),
         (
             {"judgements": (settled(PASSED, "passed"),), "tests": (), "failures": ("unused",)},
@@ -58,7 +62,7 @@ def test_the_verdict_comes_first_then_what_failed_then_what_to_type_then_the_tab
         ),
         (
             {"judgements": (), "tests": (FinishedTest("t", outcome="failed"),)},
-            "❌ Bias: 1 test could not be judged",
+            "❌ Bias: 1 test failed without a verdict",
         ),
         ({"judgements": (), "tests": (), "run": RunInfo("2026-11-22", "0", exit_status=2)}, "❌ Bias: the run was cut short"),
     ],

@@ -75,9 +75,9 @@ def test_a_suite_has_one_line_and_a_dash_its_reason() -> None:
         "  lm-occupation  aggregate_bias  0.283 !  0.130 to 0.496  0        higher  0.163",
         "  weat           effect_size     0.500    -               0        away    p 0.3000",
         "  weat-names     effect_size  no value: the words are chosen",
-        "  !        beyond chance: random groups or splits are as bad in at most 5 % of the draws",
+        "  !        beyond chance: at most 5 % of random groups or splits lie as far out",
         "  chance   the worse end of the middle 95 % of random shuffles; p, the share of random splits of the",
-        "           words that differ as much (near 1: the other way)",
+        "           words with an effect at least as large (near 1: an effect the other way)",
         "  -        no interval: weat: the words are chosen",
         "  more     2 figures and 3 notes: -v, or --bias-json=FILE",
     ]

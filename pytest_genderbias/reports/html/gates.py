@@ -25,17 +25,15 @@ from pytest_genderbias.reports.html.tables import (
 from pytest_genderbias.reports.reduction import is_reduction
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 from pytest_genderbias.reports.sparklines import sparklines
-from pytest_genderbias.reports.verdict import broken_tests, count, gate_name
+from pytest_genderbias.reports.verdict import OTHER, broken_tests, gate_name
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.suites.statistic import Statistic
 
-_COMPLETE = (0, 5)  #: exit status of a run that passed, and of one without tests
-OTHER = "other"  #: CSS class of what neither passes nor fails: planned, or a failure that its test expects
 _ORDER = {FAILED: 0, WARNED: 1, OTHER: 2, PASSED: 3}
 _SIGNS = {FAILED: "✕", WARNED: "!", OTHER: "–", PASSED: "✓"}
-_BROKEN = f"{_SIGNS[FAILED]} not judged"
+_BROKEN = f"{_SIGNS[FAILED]} no verdict"
 _SHORT = 300  #: characters of a reason in the table
-_LABELS = {FAILED: "failed", WARNED: "warned", OTHER: "not judged, or expected", PASSED: "passed"}
+_LABELS = {FAILED: "failed", WARNED: "warned", OTHER: "planned, or expected", PASSED: "passed"}
 _COLUMNS = (
     PageColumn("Gate", head=True, wide=True),
     PageColumn("Verdict"),
@@ -229,30 +227,3 @@ def history_in_words(judgement: Judgement) -> tuple[str, ...]:
         f"accepted on {one.date}: {one.reason}" for one in judgement.accepted if one.statistic == judgement.statistic
     ]
     return tuple(lines)
-
-
-def headline(report: RunReport) -> tuple[str, str]:
-    """Return the result of the run in a few words, and its CSS class."""
-    broken, n_measurements, failures = len(broken_tests(report)), len(report.measurements), len(report.failures)
-    counts = Counter(outcome_of(settled) for settled in report.judgements)
-    total = len(report.judgements)
-    gates = "gate" if total == 1 else "gates"
-    if counts[FAILED] or broken:
-        parts = [f"{counts[FAILED]:,} of {total:,} {gates} failed"] if counts[FAILED] else []
-        parts += [f"{count(broken, 'test')} failed without a verdict"] if broken else []
-        return ", ".join(parts), FAILED
-    if failures:
-        return f"No gate failed, but the run did ({failures:,} reason{'s' * (failures > 1)} below)", FAILED
-    if report.run.exit_status not in _COMPLETE:
-        return f"No gate failed, but pytest ended with status {report.run.exit_status}", FAILED
-    if not total and not n_measurements:
-        return "Nothing was measured", OTHER
-    if not total:
-        return f"{n_measurements:,} measured, 0 gated: nothing here can fail yet", OTHER
-    if counts[WARNED]:
-        return f"{counts[WARNED]:,} of {total:,} {gates} warned, none failed", WARNED
-    if counts[PASSED] == total:
-        return ("The gate passed" if total == 1 else f"All {total:,} gates passed"), PASSED
-    if not counts[PASSED]:
-        return f"{total:,} {gates}: none judged", OTHER
-    return f"{counts[PASSED]:,} of {total:,} {gates} passed, none failed", PASSED

@@ -40,7 +40,6 @@ from pytest_genderbias.reports.figures.palette import css
 from pytest_genderbias.reports.html.figures import draw_figures
 from pytest_genderbias.reports.html.gates import (
     GateText,
-    headline,
     in_order,
     make_broken_text,
     make_gate_table,
@@ -52,7 +51,7 @@ from pytest_genderbias.reports.html.suites import SuiteSection, make_section
 from pytest_genderbias.reports.html.tables import PageFact, PageFigure, PagePart, PageTable, safe
 from pytest_genderbias.reports.html.words import words_of
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
-from pytest_genderbias.reports.verdict import broken_tests
+from pytest_genderbias.reports.verdict import broken_tests, run_verdict
 
 _LONGEST = 5000  #: characters of a text that is shown whole
 _CAUTION = (
@@ -200,12 +199,12 @@ def make_page(report: RunReport) -> ReportPage:
     names = sorted(dict.fromkeys(one.suite for one in report.measurements))
     suite_ids = {name: f"suite-{number}" for number, name in enumerate(names, 1)}
     texts = [(settled, make_text(number, settled)) for number, settled in in_order(report.judgements)]
-    result, outcome = headline(report)
+    verdict = run_verdict(report)
     figures = draw_figures(report.pictures)
     run = report.run
     return ReportPage(
-        headline=result,
-        outcome=outcome,
+        headline=verdict.headline,
+        outcome=verdict.outcome,
         facts=tuple(_facts(report)),
         failures=report.failures,
         gates=make_gate_table(report, suite_ids),
