@@ -6,6 +6,7 @@ To add a file, add a field to :class:`~pytest_genderbias.plugin.options.Settings
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
@@ -136,6 +137,14 @@ def _trouble(report: RunReport, output: Output, path: Path | str) -> str:
         return printable(f"{output.flag}: {_plain(error, path)}")
     except OSError as error:
         return printable(f"{output.flag}: {path} cannot be written: {error.strerror or error}")
+    except (
+        Exception
+    ) as error:  # of a library that draws or writes: the run keeps its summary, its baselines and its other files
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        return printable(
+            f"{output.flag}: {path} was not written, through an error in {place.filename}:{place.lineno}: {type(error).__name__}: {error}; "
+            "everything else was. Please report it with the file of --bias-json"
+        )
     return ""
 
 

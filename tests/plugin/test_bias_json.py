@@ -11,7 +11,7 @@ from support.small_projects import GATES, model
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.plugin.options import FLAGS, Settings
-from pytest_genderbias.plugin.outputs import Output, write_outputs
+from pytest_genderbias.plugin.outputs import Output, write_files, write_outputs
 from pytest_genderbias.reports.run_report import RunInfo, RunReport, read_report
 
 
@@ -85,6 +85,21 @@ def test_other_files_are_written_though_one_cannot_be(tmp_path: Path) -> None:
     settings = Settings(**dict.fromkeys(FLAGS) | {"json": tmp_path, "runs": tmp_path / "whole.json"})  # type: ignore[arg-type]
     [trouble] = write_outputs(report, settings, (broken, whole))
     assert trouble.startswith(f"--bias-json: {tmp_path} cannot be written")
+    assert read_report(tmp_path / "whole.json") == report
+
+
+def test_an_error_of_a_library_that_writes_costs_its_own_file_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(report: RunReport, path: Path) -> None:
+        raise TypeError("Invalid arguments to set_clip_path\x1b[2J")
+
+    monkeypatch.setattr("pytest_genderbias.reports.json_schema.write_schema", write, raising=False)
+    broken, whole = Output("json", "json_schema:write_schema"), Output("runs", "json_report:write_json")
+    report = RunReport(RunInfo("2026-11-22T10:00:00+00:00", "0"))
+    [trouble] = write_files(report, [(broken, tmp_path / "a"), (whole, tmp_path / "whole.json")])
+    assert trouble.startswith(f"--bias-json: {tmp_path / 'a'} was not written, through an error in {__file__}:")
+    assert "TypeError: Invalid arguments to set_clip_path\\x1b[2J; everything else was" in trouble
     assert read_report(tmp_path / "whole.json") == report
 
 
