@@ -70,7 +70,7 @@ def test_pictures_of_every_family_are_plain_data_with_words(
 def test_signed_bars_are_the_bias_of_each_occupation(occupations: Measurement) -> None:
     (picture,) = pictures_of(occupations)
     male, female = series_of(picture)
-    assert (male.name, female.name) == ("male", "female")
+    assert [(side.name, side.colour) for side in (male, female)] == [("male", "second"), ("female", "first")]
     bias = dict(zip(occupations.items["occupation"].tolist(), occupations.items["bias"].tolist(), strict=True))
     drawn = dict(zip((*male.labels, *female.labels), (*male.x, *female.x), strict=True))
     assert drawn == pytest.approx(bias, abs=1e-3)

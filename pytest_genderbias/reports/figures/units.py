@@ -59,7 +59,7 @@ def signed_bars(
     signs = np.sign(values)
     series = [
         _bars(group, colour, [(rows[i], float(values[i]), labels[i]) for i in rows if signs[i] == sign])
-        for group, colour, sign in ((groups[0], "first", 1), (groups[1], "second", -1), ("", "muted", 0))
+        for group, colour, sign in (*zip(groups, _colours(groups), (1, -1), strict=True), ("", "muted", 0))
     ]
     above, below = order[values[order] > 0], order[values[order] < 0][::-1]
     sides = [
@@ -78,6 +78,11 @@ def signed_bars(
     return picture(
         "signed bars", measurement, f"{shows} of {counted(len(order), what)}", f"{'; '.join(sides)}.", caption, panel
     )
+
+
+def _colours(groups: tuple[str, str]) -> tuple[str, str]:
+    """Return the colours of two groups: a group has the same one on whichever side of a picture it stands."""
+    return ("first", "second") if groups[0] <= groups[1] else ("second", "first")
 
 
 def _bars(name: str, colour: str, rows: Sequence[tuple[int, float, str]]) -> Series:
