@@ -19,7 +19,7 @@ from pytest_genderbias.plugin.summary import RunSummary, summary_lines
 from pytest_genderbias.reports.history import with_history
 from pytest_genderbias.reports.layout import paragraph
 from pytest_genderbias.reports.run_report import NotJudged, RunReport, read_report
-from pytest_genderbias.reports.verdict import decisive_lines
+from pytest_genderbias.reports.verdict import broken_tests, decisive_lines
 
 
 def carry_out(typed: Typed) -> int:
@@ -53,6 +53,9 @@ def in_words(report: RunReport, width: int, detail: int = 0) -> Iterator[str]:
         if settled.outcome == FAILED:
             lines = [settled.judgement.text] if detail > 1 else decisive_lines(settled.judgement)
             yield "\n".join(("", *lines))
+    broken = broken_tests(report)
+    for test in broken:
+        yield f"\n{test.test} failed without a verdict: {test.text}"
     yield ""
     summary = RunSummary(
         report.measurements,
@@ -62,6 +65,7 @@ def in_words(report: RunReport, width: int, detail: int = 0) -> Iterator[str]:
         report.comparisons or None,
         report.not_compared,
         report.variances or None,
+        failed=len(broken),
     )
     yield from (text for text, _ in summary_lines(summary, width, detail))
 

@@ -283,7 +283,7 @@ class Ledger:
 
     def _write_outputs(self, session: pytest.Session) -> None:
         """Write the files that flags ask for. One that cannot be written fails the run, and the others are written."""
-        if not needs_report(self._settings):
+        if not needs_report(self._settings) or self._config.option.collectonly:
             return
         report = self._make_report(session)
         trouble = write_outputs(report, self._settings)

@@ -19,6 +19,7 @@ from pytest_genderbias.reports.json_report import write_json
 from pytest_genderbias.reports.records import Cell, as_csv, write_records
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.reports.selection import SelectionRow
+from pytest_genderbias.reports.verdict import broken_tests, run_verdict
 from pytest_genderbias.text.plain_files import read_whole
 from pytest_genderbias.text.printable import brief, escape, json_text
 from pytest_genderbias.text.strict_json import parse_json
@@ -171,6 +172,15 @@ def _verdicts(report: RunReport) -> Iterator[dict[str, Cell]]:
             ),
             "test": settled.test, "reason": judgement.text,
         }  # fmt: skip
+    for test in broken_tests(report):
+        yield {
+            "outcome": FAILED,
+            "verdict": "none",
+            "model": test.model,
+            "suite": test.suite,
+            "test": test.test,
+            "reason": test.text,
+        }
     for test in report.not_judged:
         yield {
             "outcome": "skipped",
@@ -263,6 +273,7 @@ def _readme(report: RunReport, path: Path) -> None:
         f"# Evidence of a run of {escape(run.date)}",
         "",
         f"pytest-genderbias {escape(run.version)} measured {_counted(suites, 'suite')} on {models}.",
+        f"Result: {run_verdict(report).text}.",
         f"{_counted(len(outcomes), 'verdict')}: {failed} failed, {warned} warned. {_counted(len(report.not_judged), 'test')} did not judge.",
         f"Commit of the project: {escape(run.commit) or 'not known'}{', with changed files' if run.modified else ''}.",
         "",

@@ -13,11 +13,12 @@ from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.verdicts import FAILED
 from pytest_genderbias.measurement.plain_data import as_plain
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
-from pytest_genderbias.reports.verdict import decisive_lines
+from pytest_genderbias.reports.verdict import decisive_lines, run_verdict
 from pytest_genderbias.text.printable import json_text
 
 SPEC_VERSION = "0.1.0"  #: of the format, which is not at 1.0 yet
 STATUSES = ("passed", "failed", "skipped", "pending", "other")
+_NOTHING_FAILED = (0, 5)  #: exit statuses of a run that passed, and of one without tests
 _TOOL = "pytest-genderbias"
 _LONGEST = 4_000  #: characters of a message
 
@@ -34,14 +35,16 @@ def write_ctrf(report: RunReport, path: Path) -> None:
 def ctrf_of(report: RunReport) -> dict[str, object]:
     """Return a run as the format has it: a test for each test that measures or judges, durations in milliseconds.
 
-    A message beside the tests, such as an unused baseline entry, fails the run. It is a failed test of its own, since readers of the
-    format count failed tests.
+    What fails the run beside these tests is a failed test of its own, since readers of the format count failed tests: a message such as
+    an unused baseline entry, or a test that is not among them, as one whose worker died.
     """
     judgements: dict[str, list[SettledJudgement]] = {}
     for settled in report.judgements:
         judgements.setdefault(settled.test, []).append(settled)
     tests = [_test(test, judgements.get(test.test, [])) for test in report.tests]
     tests += [_failure(failure) for failure in report.failures]
+    if report.run.exit_status not in _NOTHING_FAILED and all(test["status"] != FAILED for test in tests):
+        tests.append(_failure(run_verdict(report).text))
     stop = _milliseconds(report.run.date)
     counts = Counter(str(test["status"]) for test in tests)
     return {

@@ -62,7 +62,7 @@ _WORST_FIRST = (FAILED, XFAIL, CAUGHT, WARNED, PASSED)
 _TRACES = """
     SELECT m.model, m.suite, m.options, f.statistic, r.id, m.id, f.position, f.direction, f.neutral, f.meaning, r.date, r.commit_hash,
         m.fingerprint, m.comparable, f.value, f.low, f.high, m.n, j.verdict, j.outcome, j.least, j.most, j.baseline, j.tolerance, j.anchor
-    FROM (SELECT * FROM runs ORDER BY utc DESC, id DESC LIMIT ?) r
+    FROM (SELECT * FROM runs WHERE id IN (SELECT run FROM measurements) ORDER BY utc DESC, id DESC LIMIT ?) r
     JOIN measurements m ON m.run = r.id JOIN figures f ON f.measurement = m.id LEFT JOIN judgements j ON j.figure = f.id
     ORDER BY m.model, m.suite, m.options, f.statistic, r.utc, r.id, m.id, j.id
 """

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import WriteError
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.gates.verdicts import PLANNED
 from pytest_genderbias.reports.run_report import RunReport
+from pytest_genderbias.reports.verdict import broken_tests
 from pytest_genderbias.text.printable import json_text
 
 if TYPE_CHECKING:
@@ -36,7 +38,8 @@ class ModelRun:
     Attributes:
         name: name of the model, and of its MLflow run.
         metrics: figures by name: ``SUITE/STATISTIC`` with ``.low`` and ``.high``, how much worse than its baseline a gate found it
-            (``.worse``), and ``gates/failed``, ``gates/warned`` and ``gates/passed``.
+            (``.worse``), ``gates/failed``, ``gates/warned`` and ``gates/passed``, and ``gates/without_verdict``: tests that failed
+            without one.
         params: what the figures depend on, by name.
         tags: commit, versions and verdicts, by name.
     """
@@ -48,9 +51,10 @@ class ModelRun:
 
 
 def model_runs(report: RunReport) -> tuple[ModelRun, ...]:
-    """Return what is logged of each model that a run measured or judged, in the order of the measurements."""
+    """Return what is logged of each model that a run measured, judged or failed on, in the order of the measurements."""
     named = [measurement.model for measurement in report.measurements]
     named += [settled.judgement.model for settled in report.judgements]
+    named += [test.model for test in broken_tests(report) if test.model]
     return tuple(_model_run(report, model) for model in dict.fromkeys(named))
 
 
@@ -146,9 +150,10 @@ def _verdicts(report: RunReport, model: str) -> str:
 
 def _model_run(report: RunReport, model: str) -> ModelRun:
     judged = [settled for settled in report.judgements if settled.judgement.model == model]
-    counts = Counter(settled.outcome for settled in judged)
+    counts = Counter(settled.outcome for settled in judged if settled.judgement.verdict != PLANNED)
     names = _Names()
     metrics = {f"gates/{outcome}": float(counts[outcome]) for outcome in _OUTCOMES}
+    metrics["gates/without_verdict"] = float(sum(test.model == model for test in broken_tests(report)))
     for name, value in _figures(report, model):
         if value is not None and math.isfinite(value):
             metrics[names.of(name)] = float(value)
@@ -158,7 +163,10 @@ def _model_run(report: RunReport, model: str) -> ModelRun:
         str(one.signature["model"].get("fingerprint") or "") for one in report.measurements if one.model == model
     }
     params = {"spec": spec, **settings, "fingerprint": ", ".join(sorted(fingerprints))}
-    verdicts = {f"{settled.judgement.suite}.{settled.judgement.statistic}": settled.verdict for settled in judged}
+    verdicts: dict[str, str] = {}
+    for settled in judged:
+        name = f"{settled.judgement.suite}.{settled.judgement.statistic}"
+        verdicts[name] = f"{verdicts[name]}, {settled.verdict}" if name in verdicts else settled.verdict
     tags = {
         "mlflow.source.git.commit": report.run.commit, "pytest_genderbias.version": report.run.version,
         "pytest_genderbias.date": report.run.date, "pytest_genderbias.verdicts": json.dumps(verdicts, sort_keys=True),

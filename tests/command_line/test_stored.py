@@ -12,7 +12,7 @@ from pytest_genderbias.plugin import outputs
 from pytest_genderbias.reports.ctrf import write_ctrf
 from pytest_genderbias.reports.json_report import write_json
 from pytest_genderbias.reports.markdown import write_summary
-from pytest_genderbias.reports.run_report import RunReport
+from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 
 
 @pytest.fixture
@@ -51,6 +51,16 @@ def test_without_a_flag_the_verdicts_are_printed(stored: pytest.Pytester, monkey
     assert "not run on m: weat: needs vectors" in lines
     assert "a record" not in printed.out
     assert "a record" in report(stored, monkeypatch, "-vv").out
+
+
+def test_a_test_that_failed_without_a_verdict_is_printed(
+    stored: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = FinishedTest("g.bias.yaml::x:m", "m", "x", outcome="failed", text="x needs a masked LM")
+    write_json(run_report(judgements=(), not_judged=(), tests=(broken,)), Path("run.json"))
+    lines = report(stored, monkeypatch).out.splitlines()
+    assert "g.bias.yaml::x:m failed without a verdict: x needs a masked LM" in lines
+    assert lines[-1] == "bias  1 failed without a verdict · 1 measured, 0 gated"
 
 
 def test_a_file_that_cannot_be_written_stops_no_other(stored: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

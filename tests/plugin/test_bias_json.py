@@ -15,6 +15,14 @@ from pytest_genderbias.plugin.outputs import Output, write_files, write_outputs
 from pytest_genderbias.reports.run_report import RunInfo, RunReport, read_report
 
 
+def test_a_run_that_only_collects_writes_nothing(project: pytest.Pytester) -> None:
+    project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit=0.99))
+    flags = ("--bias-json=r.json", "--bias-history=h.db", "--bias-audit=evidence", "--bias-write-gates=new.bias.yaml")
+    result = project.runpytest(model(project, "good"), "--collect-only", *flags)
+    assert result.ret == 0
+    assert not {"r.json", "h.db", "evidence", "new.bias.yaml"} & {path.name for path in project.path.iterdir()}
+
+
 def test_json_and_junit_hold_the_figures(project: pytest.Pytester) -> None:
     project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit=0.99))
     result = project.runpytest(model(project, "good"), "--bias-json=out/report.json", "--junitxml=junit.xml")

@@ -19,7 +19,7 @@ from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.reports import audit
 from pytest_genderbias.reports.audit import check_pack, pack_name, write_audit
 from pytest_genderbias.reports.figures.runs import over_releases
-from pytest_genderbias.reports.run_report import NotJudged, ReportedModel, RunInfo, RunReport, read_report
+from pytest_genderbias.reports.run_report import FinishedTest, NotJudged, ReportedModel, RunInfo, RunReport, read_report
 from pytest_genderbias.reports.selection import SelectionRow
 from pytest_genderbias.reports.traces import Trace, TracePoint
 
@@ -74,6 +74,14 @@ def test_a_pack_holds_verdicts_values_signatures_digests_and_versions(tmp_path: 
     assert "over the limit" in (made / "report.html").read_text()
     assert not (made / "impact-ratios.csv").exists()
     assert not (made / "figures").exists(), "nothing was measured that has a picture"
+
+
+def test_a_test_that_failed_without_a_verdict_is_evidence_too(tmp_path: Path) -> None:
+    broken = FinishedTest("gates.py::x", "m", "tiny", outcome="failed", text="not judged: tiny needs a masked LM")
+    made = pack(tmp_path, report(judgements=(), not_judged=(), tests=(broken,)))
+    (row,) = table(made / "verdicts.csv")
+    assert (row["outcome"], row["verdict"], row["test"], row["reason"]) == ("failed", "none", broken.test, broken.text)
+    assert "Result: 1 test failed without a verdict." in (made / "README.md").read_text()
 
 
 def test_the_manifest_lists_every_file_and_finds_every_change(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from support.run_reports import hostile_report, run_report
 
 from pytest_genderbias.reports.ctrf import STATUSES, write_ctrf
+from pytest_genderbias.reports.run_report import FinishedTest
 
 #: What the format requires, and all that it knows, of the parts that are written (https://ctrf.io, schema of 2026).
 REQUIRED = {"name", "status", "duration"}
@@ -57,6 +59,17 @@ def test_tests_verdicts_and_times_are_written(tmp_path: Path) -> None:
         ["bias", "weat"],
     )
     assert (beside["status"], beside["message"]) == ("failed", "unused baseline entries: a")
+
+
+def test_a_run_that_failed_has_a_failed_test(tmp_path: Path) -> None:
+    passed = run_report(judgements=(), tests=(FinishedTest("t", outcome="passed"),))
+    [_, beside] = written(passed, tmp_path / "c.json")["results"]["tests"]
+    assert (beside["status"], beside["message"]) == (
+        "failed",
+        "no gate was judged, and another test of the run failed",
+    )
+    passed = replace(passed, run=replace(passed.run, exit_status=0))
+    assert len(written(passed, tmp_path / "c.json")["results"]["tests"]) == 1
 
 
 def test_hostile_texts_are_escaped_and_cut(tmp_path: Path) -> None:

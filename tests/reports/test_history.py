@@ -58,6 +58,14 @@ def test_each_run_adds_a_point_to_each_statistic(tmp_path: Path) -> None:
     assert [point.date[:10] for point in read_history(path, runs=2)[0].points] == ["2026-11-02", "2026-11-03"]
 
 
+def test_runs_that_measured_nothing_push_no_other_out(tmp_path: Path) -> None:
+    path = tmp_path / "bias.db"
+    for day in (1, 2):
+        write_history(on(day, hand_made()), path)
+    write_history(on(3), path)
+    assert [point.date[:10] for point in read_history(path, runs=2)[0].points] == ["2026-11-01", "2026-11-02"]
+
+
 def test_runs_are_in_the_order_of_their_time_whatever_its_zone(tmp_path: Path) -> None:
     path = tmp_path / "bias.db"
     for date in ("2026-11-01T01:30:00+02:00", "2026-11-01T00:00:00+00:00", "some day"):

@@ -14,7 +14,7 @@ from pytest_genderbias.errors import WriteError
 from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.reports.mlflow_runs import check_mlflow, model_runs, write_mlflow
-from pytest_genderbias.reports.run_report import ReportedModel, RunInfo, RunReport
+from pytest_genderbias.reports.run_report import FinishedTest, ReportedModel, RunInfo, RunReport
 
 HOSTILE = '"><script>|\x1b[31m\u202e\n../..'
 
@@ -33,7 +33,8 @@ def test_each_model_has_its_figures_verdicts_and_what_they_depend_on() -> None:
     own, other = model_runs(report())
     assert (own.name, other.name) == ("m", "other")
     assert own.metrics == pytest.approx({
-        "gates/failed": 1, "gates/warned": 0, "gates/passed": 0, "tiny/share": 0.35, "tiny/share.low": 0.25, "tiny/share.high": 0.45,
+        "gates/failed": 1, "gates/warned": 0, "gates/passed": 0, "gates/without_verdict": 0, "tiny/share": 0.35,
+        "tiny/share.low": 0.25, "tiny/share.high": 0.45,
     })  # fmt: skip
     assert own.params == {"spec": "runs/m", "seed": "0", "fingerprint": "f0.1"}
     assert own.tags["mlflow.source.git.commit"] == "c0ffee"
@@ -42,17 +43,29 @@ def test_each_model_has_its_figures_verdicts_and_what_they_depend_on() -> None:
     assert json.loads(other.tags["pytest_genderbias.verdicts"]) == {}
 
 
+def test_no_gate_hides_another_and_no_failure_is_left_out() -> None:
+    measured = hand_made(0.1)
+    gates = (
+        SettledJudgement(judge_limit(measured, Limit(at_most=0.3)), "failed"),
+        SettledJudgement(judge_limit(measured, Limit(at_most=0.9)), "passed"),
+    )
+    broken = FinishedTest("t", "gone", outcome="failed", text="no such model")
+    own, _, gone = model_runs(report(judgements=gates, tests=(broken,)))
+    assert json.loads(own.tags["pytest_genderbias.verdicts"]) == {"tiny.share": "over the limit, pass"}
+    assert (gone.name, gone.metrics["gates/without_verdict"]) == ("gone", 1)
+
+
 def test_values_that_are_no_numbers_are_left_out() -> None:
     none = replace(hand_made(), values={"share": None}, intervals={"share": None})
     for measurement in (none, hand_made(float("nan")), hand_made(float("inf"))):
         (run,) = model_runs(RunReport(RunInfo("", ""), (measurement,)))
-        assert set(run.metrics) == {"gates/failed", "gates/warned", "gates/passed"}
+        assert set(run.metrics) == {"gates/failed", "gates/warned", "gates/passed", "gates/without_verdict"}
 
 
 def test_every_name_is_one_that_mlflow_takes_and_none_hides_another() -> None:
     suites = ("a b", "a?b", "a|b", "x" * 300, "x" * 301, HOSTILE, "\ud800", "é", "è", "/", "..")
     (run, _) = model_runs(report(*suites))
-    assert len(run.metrics) == 3 + 3 * len(suites)
+    assert len(run.metrics) == 4 + 3 * len(suites)
     for name in run.metrics:
         assert re.fullmatch(r"[A-Za-z0-9_\-. /]{1,250}", name), name
         assert not {"", ".", ".."} & set(name.split("/")), name
