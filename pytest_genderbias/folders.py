@@ -58,7 +58,7 @@ def write_whole(path: Path, content: bytes) -> None:
         WriteError: the file cannot be written: the path is a folder, a parent is a file, the disk is full, or a right is missing.
     """
     try:
-        if _is_stream(path):
+        if is_stream(path):
             path.write_bytes(content)
         else:
             _replace(Path(os.path.realpath(path)), content)
@@ -68,11 +68,11 @@ def write_whole(path: Path, content: bytes) -> None:
         raise WriteError(None, str(error), str(path)) from error
 
 
-def _is_stream(path: Path) -> bool:
+def is_stream(path: Path) -> bool:
     """Return whether a path leads to something that cannot be replaced by a file; a folder counts, so that writing it fails."""
     try:
         mode = path.stat().st_mode
-    except OSError:
+    except (OSError, ValueError):
         return False
     return not stat.S_ISREG(mode) or os.path.abspath(path).startswith(_STREAMS)
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from pytest_genderbias.errors import DataFileError, GateError, ModelError, SettingError
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.folders import is_stream
 from pytest_genderbias.gates.tolerance import Tolerance, read_tolerance
 from pytest_genderbias.models.spec import ModelSpec, parse_specs
 from pytest_genderbias.plugin.flags import Origin
@@ -181,10 +182,12 @@ def _expanded(text: str, origin: Origin) -> Path:
 
 
 def file(text: str, origin: Origin) -> Path:
-    """Parse the path of a file to write, whose folder can be written or made."""
+    """Parse the path of a file to write, whose folder can be written or made; a pipe or a device needs neither."""
     path = origin.folder / text
     if path.is_dir():
         raise origin.error(f"{path} is a folder; give the path of a file")
+    if is_stream(path):  # it is written as it is, without a file beside it
+        return path
     if (obstacle := not_writable(path.parent)) is not None:
         raise origin.error(f"{obstacle} cannot be written; choose another folder for the file")
     return path

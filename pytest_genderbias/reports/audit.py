@@ -172,14 +172,14 @@ def _verdicts(report: RunReport) -> Iterator[dict[str, Cell]]:
             ),
             "test": settled.test, "reason": judgement.text,
         }  # fmt: skip
-    for test in broken_tests(report):
+    for broken in broken_tests(report):
         yield {
             "outcome": FAILED,
             "verdict": "none",
-            "model": test.model,
-            "suite": test.suite,
-            "test": test.test,
-            "reason": test.text,
+            "model": broken.model,
+            "suite": broken.suite,
+            "test": broken.test,
+            "reason": broken.text,
         }
     for test in report.not_judged:
         yield {

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from fnmatch import fnmatch
+from pathlib import Path
 
 import pytest
+
+from pytest_genderbias.plugin import flag_values
+from pytest_genderbias.plugin.options import SETTINGS
 
 
 @pytest.mark.parametrize(
@@ -54,6 +59,15 @@ def test_a_wrong_setting_is_a_usage_error(project: pytest.Pytester, arguments: l
         project.parseconfigure(*arguments)
     assert fnmatch(str(error.value), message.replace("[", "[[]"))
     assert "\n" not in str(error.value)
+
+
+def test_a_device_is_written_in_a_folder_where_nothing_else_can_be(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flag_values, "not_writable", lambda folder: folder)
+    assert project.parseconfigure(f"--bias-json={os.devnull}").stash[SETTINGS].json == Path(os.devnull)
+    with pytest.raises(pytest.UsageError, match="cannot be written"):
+        project.parseconfigure("--bias-json=r.json")
 
 
 def test_a_usage_error_is_one_line(project: pytest.Pytester) -> None:
