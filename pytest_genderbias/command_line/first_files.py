@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -136,7 +137,17 @@ def gate_file(fits: Sequence[Fit], spec: ModelSpec | None, data: str | None) -> 
 def workflow(template: str, spec: ModelSpec | None, data: str | None) -> str:
     """Return the text of a workflow that judges the gates of a model."""
     command = f"pytest {_GATES} {shlex.quote(f'--bias-model={_model(spec)}')}{_data(data)}"
-    return template.replace("COMMAND", command).replace("GATES", _GATES)
+    lines = [_with_command(line, command) for line in template.split("\n")]
+    return "\n".join(lines).replace("GATES", _GATES)
+
+
+def _with_command(line: str, command: str) -> str:
+    """Return a line of a workflow with the command, in quotes where YAML would read it as something else."""
+    before, here, behind = line.partition("COMMAND")
+    if not here:
+        return line
+    whole = command + behind
+    return before + (json.dumps(whole, ensure_ascii=False) if ": " in whole or " #" in whole else whole)
 
 
 def _first_gates(spec: ModelSpec | None, data: str | None) -> list[Fit]:

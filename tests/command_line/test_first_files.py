@@ -11,7 +11,9 @@ import yaml
 from support.command_lines import type_command
 from support.small_projects import MODELS
 
+from pytest_genderbias.command_line import first_files
 from pytest_genderbias.gates.gate_file import read_gates
+from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.options import FLAGS
 from pytest_genderbias.text.located_yaml import read_yaml
 
@@ -142,3 +144,18 @@ def test_a_hostile_spec_stays_one_word(empty: pytest.Pytester, monkeypatch: pyte
         assert shlex.split(line)[2] == f"--bias-model={spec}"
     else:
         assert "no suite fits" in printed.err
+
+
+@pytest.mark.parametrize("name", ["github", "gitlab"])
+@pytest.mark.parametrize("path", ["./plain", "./a #b", "./a: b", './it\'s "a: b"'])
+def test_a_path_that_yaml_would_split_stays_in_the_command(name: str, path: str) -> None:
+    template = first_files._WORKFLOWS[name][1]
+    content = yaml.safe_load(first_files.workflow(template, ModelSpec("candidate", path, "checkpoint", path), None))
+    lines = (
+        [step.get("run", "") for step in content["jobs"]["bias"]["steps"]]
+        if name == "github"
+        else content["bias"]["script"]
+    )
+    (line,) = [line for line in lines if line.startswith("pytest release.bias.yaml")]
+    assert f"--bias-model=candidate={path}" in shlex.split(line)
+    assert "--bias-report=bias.html" in shlex.split(line)
