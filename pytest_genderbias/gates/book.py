@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from pathlib import Path
 
 from pytest_genderbias.errors import BaselineError, DataFileError, InconsistentEntryError
@@ -215,11 +216,19 @@ def _sha(text: str) -> str:
 def read_book(path: Path) -> dict[str, BaselineEntry]:
     """Return the stored entries by name; none if there is no file.
 
+    The file is read each time, and parsed only if its text is another one: every gate of a module asks for its entries several times.
+
     Raises:
         BaselineError: the file cannot be read, has merge conflicts, is not a baseline, has an entry of another form, or was written by a
             later version.
     """
-    return entries_of(path, read_contents(path))
+    text = _read_text(path)
+    return {} if text is None else dict(_parse_entries(path, text))
+
+
+@lru_cache(maxsize=4)
+def _parse_entries(path: Path, text: str) -> dict[str, BaselineEntry]:
+    return entries_of(path, _parse_contents(path, text))
 
 
 def entries_of(path: Path, contents: Mapping[str, object]) -> dict[str, BaselineEntry]:
@@ -232,16 +241,25 @@ def entries_of(path: Path, contents: Mapping[str, object]) -> dict[str, Baseline
 
 def read_contents(path: Path) -> dict[str, object]:
     """Return the JSON of the entries of a baseline file by name; errors as :func:`read_book`."""
+    text = _read_text(path)
+    return {} if text is None else _parse_contents(path, text)
+
+
+def _read_text(path: Path) -> str | None:
+    """Return the text of a baseline file; ``None`` if there is no file."""
     try:
         path.lstat()
     except FileNotFoundError:
-        return {}
+        return None
     except (OSError, ValueError) as error:
         raise BaselineError(f"{path}: cannot be read: {reason(error)}") from None
     try:
-        text = read_whole(path, _MOST_BYTES)
+        return read_whole(path, _MOST_BYTES)
     except DataFileError as error:
         raise BaselineError(f"{error}; {_RESTORE}") from None
+
+
+def _parse_contents(path: Path, text: str) -> dict[str, object]:
     try:
         data = parse_json(text, str(path))
     except DataFileError as error:

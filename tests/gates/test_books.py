@@ -18,7 +18,7 @@ from support.hand_made import hand_made
 from pytest_genderbias import Baseline
 from pytest_genderbias.errors import BaselineError, DataFileError, InconsistentEntryError
 from pytest_genderbias.gates import item_file
-from pytest_genderbias.gates.book import book_path, entry_of, items_path, read_book, read_items
+from pytest_genderbias.gates.book import BaselineEntry, book_path, entry_of, items_path, read_book, read_items
 from pytest_genderbias.gates.book_update import BookChange, update_book, write_entries
 from pytest_genderbias.gates.item_file import pack_items
 from pytest_genderbias.gates.policy import Policy
@@ -97,6 +97,22 @@ def test_a_file_that_is_no_baseline_is_one_error_and_stays_as_it_is(tmp_path: Pa
         update_book(tmp_path, "m", "t.py", lambda stored: BookChange({"tiny": entry_of(hand_made())}))
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
     module_and_names(path)
+
+
+def test_a_book_is_parsed_once_and_again_as_soon_as_its_text_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book, parsed, parse = stored_book(tmp_path, 0.0, 0.1), [], BaselineEntry.from_dict
+    monkeypatch.setattr(BaselineEntry, "from_dict", lambda data, where="": parsed.append(where) or parse(data, where))
+    entries = read_book(book)
+    entries.clear()  # what a caller does to them is its own
+    assert [*read_book(book)] == ["tiny", "tiny-1"]
+    assert len(parsed) == 2
+    text = book.read_text()
+    book.write_text(text.replace('"suite": "tiny"', '"suite": "tinz"'))  # of the same size, at the same time
+    assert {entry.suite for entry in read_book(book).values()} == {"tinz"}
+    book.unlink()
+    assert read_book(book) == {}
 
 
 def test_a_byte_order_mark_is_no_damage(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from support.small_projects import MODELS, model
 
 from pytest_genderbias.suites.suite import suite_names
+from pytest_genderbias.text import packaged
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def test_a_model_that_cannot_be_read_is_a_usage_error(listing: pytest.Pytester, 
 
 
 def test_hostile_titles_reach_no_terminal(listing: pytest.Pytester) -> None:
-    own = (Path(__file__).parents[2] / "fixtures" / "lm-occupation.yaml").read_text(encoding="utf-8")
+    own = (packaged.folder("fixtures") / "lm-occupation.yaml").read_text(encoding="utf-8")
     own = own.replace("suite: lm-occupation", "suite: own")
     hostile = re.sub("(?m)^title: .*$", lambda _: r'title: "a \e[31m \u202e <b>' + "x" * 100_000 + '"', own)
     (listing.path / "own.yaml").write_text(hostile, encoding="utf-8")

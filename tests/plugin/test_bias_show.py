@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from pytest_genderbias import load_suite
 from pytest_genderbias.measurement.fit import example_cases
 from pytest_genderbias.reports.suite_page import show_suite, word_lists
 from pytest_genderbias.suites.suite import suite_names
+from pytest_genderbias.text import packaged
 
 SECTIONS = (
     "what it asks", "some of its cases", "what the figure means", "what it does not mean", "definition", "statistics", "picture",
@@ -60,7 +59,7 @@ def test_a_suite_of_ones_own_shows_its_own_list(pytester: pytest.Pytester) -> No
         ".yaml",
         jobs="list: jobs\ntitle: My jobs\nsource: s\nlicence: l\nlanguage: en\nentries: [{word: smith}, {word: nun}]\n",
     )
-    own = (Path(__file__).parents[2] / "fixtures" / "lm-occupation.yaml").read_text(encoding="utf-8")
+    own = (packaged.folder("fixtures") / "lm-occupation.yaml").read_text(encoding="utf-8")
     own = own.replace("suite: lm-occupation", "suite: own").replace("lu2018-occupations", "./jobs.yaml")
     (pytester.path / "own.yaml").write_text(own + "about: {question: Do smiths surprise it?}\n", encoding="utf-8")
     result = pytester.runpytest("--bias-show=own.yaml")
