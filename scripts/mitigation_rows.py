@@ -64,7 +64,7 @@ def bold_sentences(data: Path | None, runs: Path | None) -> str:
 
 
 def _language_model(data: str | None, sentences: str, paper: bool) -> list[Row]:
-    """CDA, WED and the regulariser on a word-level LSTM (lu2018 tables 4 and 5, bordia2019 tables 2 to 4)."""
+    """CDA, WED and the regulariser on a word-level LSTM (lu2018, table 4; bordia2019, tables 1 to 3)."""
     recipe: dict[str, Any] = {"name": "lstm", "corpus": sentences, "data": data}
     if paper:
         recipe |= {"corpus": "wikitext2/train", "hidden_size": 1500, "embedding_size": 1500, "vocabulary_size": None, "sampled_words": 0, "epochs": 40.0, "dropout": 0.65}  # fmt: skip
@@ -93,7 +93,7 @@ def _language_model(data: str | None, sentences: str, paper: bool) -> list[Row]:
 
 
 def _inference(data: str | None, paper: bool) -> list[Row]:
-    """Projection and WED on a transformer fine-tuned on SNLI (dev2019 tables 5, 14, 15)."""
+    """Projection and WED on a transformer fine-tuned on SNLI (dev2019, table 15, for the projection)."""
     recipe: dict[str, Any] = {
         "name": "nli",
         "data": data,
@@ -116,7 +116,7 @@ def _inference(data: str | None, paper: bool) -> list[Row]:
 
 
 def _similarity(data: str | None, paper: bool) -> list[Row]:
-    """Projection on a transformer fine-tuned on STS-B (webster2020 section 6)."""
+    """Projection on a transformer fine-tuned on STS-B (webster2020, section 6, for the task)."""
     recipe: dict[str, Any] = {**SIMILARITY, "data": data}
     called, model = _masked_model(data, "bert-large" if paper else None)
     gates, budget = [Gate("sts-occupation", "mean_absolute_difference")], {"pearson_r": 0.05}
@@ -128,7 +128,7 @@ def _similarity(data: str | None, paper: bool) -> list[Row]:
 
 
 def _static_inference(data: str | None, glove: str, paper: bool) -> list[Row]:
-    """Projection of three subspaces of static vectors with decomposable attention (dev2019 tables 2, 10, 11)."""
+    """Projection of three subspaces of static vectors with decomposable attention (dev2019, tables 8 to 10)."""
     recipe: dict[str, Any] = {
         "name": "static-nli",
         "data": data,
@@ -158,7 +158,7 @@ def _static_inference(data: str | None, glove: str, paper: bool) -> list[Row]:
 
 
 def _pretraining(data: str | None, paper: bool) -> list[Row]:
-    """CDA and raised dropout by further pre-training of a masked LM (webster2020 tables 3 to 6)."""
+    """CDA and raised dropout by further pre-training of a masked LM (webster2020, tables 4 and 5)."""
     recipe: dict[str, Any] = {
         "name": "masked-lm",
         "data": data,
@@ -185,7 +185,7 @@ def _pretraining(data: str | None, paper: bool) -> list[Row]:
 
 
 def _careers(data: str | None, paper: bool) -> list[Row]:
-    """Balancing, scrubbing and augmentation on biographies with a constructed imbalance (orgad2022 table 3)."""
+    """Balancing, scrubbing and augmentation on biographies with a constructed imbalance (orgad2022, tables 3 and 4)."""
     called, model = _masked_model(data, "roberta-base" if paper else None)
     recipe: dict[str, Any] = {**CAREERS, "data": data}
     gates = [Gate("bios", "tpr_gap_sum", superficial=True)]

@@ -154,7 +154,7 @@ def watch(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def tune_on(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the remaining effect of a projection during fine-tuning on STS-B, by steps and by frozen layers (webster2020, figures 2 and 3)."""
+    """Return the remaining effect of a projection during fine-tuning on STS-B, by steps and by frozen layers (webster2020, figures 1 and 2)."""
     from mitigation_rows import GENDER_PROJECTION, SIMILARITY
 
     from pytest_genderbias.measurement.carry_out import versions
@@ -296,7 +296,7 @@ def curve_table(result: Mapping[str, Any], statistic: str, figure: str) -> str:
     points = [("by_step", step, step, "encoder" if step == "0" else "nothing") for step in steps]
     points += [("by_frozen", key, str(first[key]["step"]), key) for key in first if key == "embeddings"]
     lines = [
-        f"| steps | frozen | {statistic} before | after | {figure} before | after |",
+        f"| steps | frozen | {statistic} before | {statistic} after | {figure} before | {figure} after |",
         "|---|---|---|---|---|---|",
     ]
     for kind, key, step, frozen in points:

@@ -50,6 +50,8 @@ def test_a_curve_by_hand(script):
     made = script.curve_table(
         {"curves": [{"suite": "s", "by_step": steps, "by_frozen": frozen}]}, "x", "r"
     ).splitlines()
+    columns = made[0].strip("|").split("|")
+    assert len(set(columns)) == len(columns), "two columns of one name"
     assert made[2:] == [
         "| 2 | nothing | 0.500 | 0.500 | 0.500 | 0.250 |",
         "| 10 | nothing | 0.250 | 0.125 | 0.500 | 0.500 |",

@@ -37,7 +37,7 @@ from pytest_genderbias.suites.suite import Suite
 
 BEFORE, AFTER, CONTROL, RETRAINED = "before", "after", "control", "retrained"
 SEEDS = 3  #: restarts where a method trains
-CONTROLS = 8  #: random directions where nothing is trained (dev2019, tables 14 and 15)
+CONTROLS = 8  #: random directions where nothing is trained (dev2019, tables 8, 13 and 15)
 TRAINED_CONTROLS = 1  #: controls of a seed where each costs a training
 _VERSION = 1  #: of the folder of a training; a training of another version is repeated
 
