@@ -9,6 +9,7 @@ import operator
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from pytest_genderbias.plugin.items.base import PACKAGED
 from pytest_genderbias.plugin.options import FLAGS, SETTINGS
 from pytest_genderbias.plugin.outcomes import ATTRIBUTE, book_of, may_measure, measures
 from pytest_genderbias.plugin.outputs import needs_report, write_outputs
+from pytest_genderbias.plugin.pictures import draw_run
 from pytest_genderbias.plugin.reasons import OTHER_MODELS, Unjudged
 from pytest_genderbias.plugin.run_failures import count_failures
 from pytest_genderbias.plugin.terminal import show
@@ -73,6 +75,7 @@ class Ledger:
         self._unclear: set[str] = set()  # modules with a test that may use an entry, but did not get that far
         self._partial = False  # a test was deselected, or a worker died: an entry that was not judged may still be used
         self._pictures: Gathered[Picture] = Gathered(operator.eq)
+        self._undrawn: dict[str, Sequence[str]] = {}  # what could not be drawn, by node id of the test
         self._finished: dict[str, FinishedTest] = {}  # by node id of the test
         self._messages = Messages()
         self._annotations: list[str] = []  # workflow commands of GitHub Actions
@@ -111,6 +114,7 @@ class Ledger:
         outcome, node_id = ReportedOutcome.from_dict(data), report.nodeid
         self._measured.add(node_id, outcome.measurements)
         self._pictures.add(node_id, outcome.pictures)
+        self._undrawn[node_id] = outcome.undrawn
         self._judged[node_id] = outcome.judgements
         if outcome.finished is not None:
             self._finished[node_id] = outcome.finished
@@ -209,6 +213,7 @@ class Ledger:
         self._judged, self._unjudged, self._finished = (
             in_order(self._judged, order), in_order(self._unjudged, order), in_order(self._finished, order),
         )  # fmt: skip
+        self._undrawn = in_order(self._undrawn, order)
 
     def _check_that_something_ran(self, exitstatus: int) -> None:
         """Say what to type if a model is named and nothing measures it; fail the run if all its gates are for other models."""
@@ -299,7 +304,6 @@ class Ledger:
 
     def _make_report(self, session: pytest.Session) -> RunReport:
         from pytest_genderbias.plugin.run_info import run_info
-        from pytest_genderbias.reports.run_pictures import pictures_of_run
         from pytest_genderbias.reports.run_report import NotJudged, RunReport
 
         seconds = time.perf_counter() - self._start
@@ -317,7 +321,10 @@ class Ledger:
             selections=self._selections(),
         )
         report = report if self._settings.history is None else _with_history(report, self._settings.history)
-        return replace(report, pictures=(*report.pictures, *pictures_of_run(report)))
+        of_run = draw_run(report)
+        for line in dict.fromkeys((*chain.from_iterable(self._undrawn.values()), *of_run.failures)):
+            self._messages.add(line, "yellow")
+        return replace(report, pictures=(*report.pictures, *of_run.pictures))
 
     def _selections(self) -> tuple[SelectionRow, ...]:
         """Return the impact ratios of the files of predictions of the run, for an audit."""

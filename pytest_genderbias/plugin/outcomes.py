@@ -20,6 +20,7 @@ from pytest_genderbias.plugin.junit import PROPERTY, add_judgement, add_measurem
 from pytest_genderbias.plugin.markers import gate_marker
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.outputs import needs_report
+from pytest_genderbias.plugin.pictures import Drawn, draw_measurements
 from pytest_genderbias.plugin.planning import planning_of
 from pytest_genderbias.plugin.reasons import Unjudged
 from pytest_genderbias.plugin.update_command import update_command
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.plugin.reported import ProposedEntry
-    from pytest_genderbias.reports.pictures import Picture
 
 _REPORTED_RECORDS = 10  #: worst records of a measurement that go into the JSON report
 ATTRIBUTE = "genderbias"  #: attribute of a test report
@@ -281,6 +281,7 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
     key, with_files = book_of(item), needs_report(settings)
     is_last_word = report.when != "teardown" or report.failed
     model = key.model if measures(item) or recorded else ""
+    drawn = draw_measurements(outcome.measurements) if with_files else Drawn()
     reported = ReportedOutcome(
         module=key.module,
         model=model,
@@ -291,7 +292,8 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
         refused=frozenset(outcome.baseline.refused if outcome.baseline else ()),
         entries=_proposed_entries(outcome) if settings.update != "no" else {},
         unjudged=outcome.unjudged,
-        pictures=_pictures(outcome.measurements) if with_files else (),
+        pictures=drawn.pictures,
+        undrawn=drawn.failures,
         finished=finished_test(item, report, model, outcome.seconds) if with_files and is_last_word else None,
     )
     setattr(report, ATTRIBUTE, reported.to_dict())
@@ -343,12 +345,6 @@ def _shortened(measurement: Measurement, settings: Settings) -> Measurement:
     if settings.records is None:
         short = replace(measurement, records=measurement.worst(_REPORTED_RECORDS))
     return short if settings.compare or settings.variance else replace(short, items={}, sums=SumsByStatistic({}))
-
-
-def _pictures(measurements: Iterable[Measurement]) -> tuple[Picture, ...]:
-    from pytest_genderbias.reports.pictures import pictures_of
-
-    return tuple(picture for measurement in measurements for picture in pictures_of(measurement))
 
 
 def _proposed_entries(outcome: ItemOutcome) -> dict[str, ProposedEntry]:

@@ -140,12 +140,17 @@ def _trouble(report: RunReport, output: Output, path: Path | str) -> str:
     except (
         Exception
     ) as error:  # of a library that draws or writes: the run keeps its summary, its baselines and its other files
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        return printable(
-            f"{output.flag}: {path} was not written, through an error in {place.filename}:{place.lineno}: {type(error).__name__}: {error}; "
-            "everything else was. Please report it with the file of --bias-json"
-        )
+        return printable(f"{output.flag}: {path} was not written, {through_error(error)}")
     return ""
+
+
+def through_error(error: Exception) -> str:
+    """Return where an error arose, what it says, and what to do; to be put behind "was not written" or "was not drawn"."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"through an error in {place.filename}:{place.lineno}: {type(error).__name__}: {error}; everything else was. "
+        "Please report it with the file of --bias-json"
+    )
 
 
 def _plain(error: BiasError, path: Path | str) -> str:

@@ -83,6 +83,7 @@ class ReportedOutcome:
         entries: the entries that the test would store, by name.
         unjudged: why the test did not judge, if it was skipped for that.
         pictures: of the measurements, if a file of the run shows them.
+        undrawn: a line for each measurement whose pictures could not be drawn.
         finished: what the test came to, for the files of the run.
     """
 
@@ -96,6 +97,7 @@ class ReportedOutcome:
     entries: Mapping[str, ProposedEntry] = field(default_factory=dict)
     unjudged: Unjudged | None = None
     pictures: tuple[Picture, ...] = ()
+    undrawn: tuple[str, ...] = ()
     finished: FinishedTest | None = None
 
     def to_dict(self) -> dict[str, object]:
@@ -112,6 +114,7 @@ class ReportedOutcome:
             "entries": {name: entry.to_dict() for name, entry in self.entries.items()},
             "unjudged": None if self.unjudged is None else dict(vars(self.unjudged)),
             "pictures": [picture.to_dict() for picture in self.pictures],
+            "undrawn": list(self.undrawn),
             "finished": None if self.finished is None else dict(vars(self.finished)),
         }
 
@@ -137,13 +140,14 @@ class ReportedOutcome:
             {name: ProposedEntry.from_dict(entry) for name, entry in read_mapping(content["entries"], _WHERE).items()},
             None if content["unjudged"] is None else read_dataclass(Unjudged, content["unjudged"], _WHERE),
             tuple(Picture.from_dict(picture) for picture in _list(content["pictures"])),
+            tuple(map(str, _list(content["undrawn"]))),
             None if content["finished"] is None else read_dataclass(FinishedTest, content["finished"], _WHERE),
         )
 
 
 _KEYS = frozenset(
     ("module", "model", "settled", "measurements", "judgements", "used", "refused", "entries", "unjudged", "pictures",
-     "finished")
+     "undrawn", "finished")
 )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from pytest_genderbias.measurement.measurement import Measurement
@@ -25,28 +26,39 @@ def pictures_of_run(report: RunReport) -> tuple[Picture, ...]:
     Args:
         report: of the run. It may be one that was read back.
     """
-    return tuple(picture for picture in _pictures(report) if picture is not None)
+    return tuple(picture for make in makers(report) for picture in make())
 
 
-def _pictures(report: RunReport) -> Iterator[Picture | None]:
+def makers(report: RunReport) -> Iterator[Callable[[], tuple[Picture, ...]]]:
+    """Yield a function for each picture of a run: it draws that one, or none if the run has not what it shows."""
+    for draw in _attempts(report):
+        yield partial(_if_any, draw)
+
+
+def _if_any(draw: Callable[[], Picture | None]) -> tuple[Picture, ...]:
+    picture = draw()
+    return () if picture is None else (picture,)
+
+
+def _attempts(report: RunReport) -> Iterator[Callable[[], Picture | None]]:
     about = _statistics(report.measurements)
     judgements = [settled.judgement for settled in report.judgements]
     reductions = [judgement for judgement in judgements if is_reduction(judgement)]
     for same in _alike(report.measurements):
-        yield runs.models(same)
-        yield runs.accuracy_and_bias(same)
+        yield partial(runs.models, same)
+        yield partial(runs.accuracy_and_bias, same)
     for of_statistic in _groups(reductions, lambda judgement: (judgement.suite, judgement.statistic)):
         suite, statistic = of_statistic[0].suite, of_statistic[0].statistic
         known = about.get((suite, statistic)) or _packaged(suite, statistic)
-        yield runs.mitigations(of_statistic, known)
-        yield runs.price(of_statistic, known)
-        yield runs.retrained(of_statistic)
-    yield runs.drift(judgements, about)
+        yield partial(runs.mitigations, of_statistic, known)
+        yield partial(runs.price, of_statistic, known)
+        yield partial(runs.retrained, of_statistic)
+    yield partial(runs.drift, judgements, about)
     traced = [trace for trace in report.history if trace.is_gated or trace.main]
     for trace in sorted(traced, key=lambda trace: (not trace.is_gated, -(trace.worsening() or 0.0)))[:_MOST_RELEASES]:
-        yield runs.over_releases(trace)
+        yield partial(runs.over_releases, trace)
     for of_model in _groups(report.variances, lambda variance: variance.model):
-        yield runs.variance(of_model)
+        yield partial(runs.variance, of_model)
 
 
 def _statistics(measurements: Iterable[Measurement]) -> dict[tuple[str, str], Statistic]:

@@ -63,3 +63,48 @@ def test_a_file_in_the_way_is_a_usage_error(project: pytest.Pytester) -> None:
     result = run(project, model(project, "good"), "--bias-figures=file/figures")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--bias-figures: *file cannot be written; choose another folder"])
+
+
+@pytest.mark.parametrize(
+    "workers", [(), pytest.param(("-n1",), marks=pytest.mark.slow)], ids=["one process", "a worker"]
+)
+def test_an_error_of_a_library_that_draws_costs_its_pictures_only(
+    project: pytest.Pytester, workers: tuple[str, ...]
+) -> None:
+    if workers:
+        pytest.importorskip("xdist")
+    project.makeconftest(
+        """
+        import numpy as np
+        import pytest
+        from pytest_genderbias.reports.figures import built, runs
+
+        patch = pytest.MonkeyPatch()
+
+        def broken(*arguments):
+            np.linalg.inv(np.zeros((2, 2)))
+
+        def pytest_configure():
+            patch.setitem(built.BUILDERS, "nli", broken)
+            patch.setattr(runs, "models", broken)
+
+        def pytest_unconfigure():
+            patch.undo()
+        """
+    )
+    result = run(
+        project, *workers, model(project, "good", "good"), model(project, "worse", "worse"), model(project, "writer", "writer"), "--bias-figures=out", "--bias-json=r.json"
+    )  # fmt: skip
+    assert result.ret == pytest.ExitCode.OK
+    error = "through an error in *linalg.py:*: LinAlgError: Singular matrix; everything else was. Please report it with the file of --bias-json"
+    lines = [line for line in result.outlines if "LinAlgError" in line]
+    assert len(lines) == 3
+    result.stdout.fnmatch_lines(
+        [
+            f"the pictures of tiny-nli on good were not drawn, {error}",
+            f"the pictures of tiny-nli on worse were not drawn, {error}",
+            f"a picture of several measurements was not drawn, {error}",
+        ]
+    )
+    [picture] = json.loads((project.path / "r.json").read_text())["pictures"]
+    assert picture["suite"] == "tiny-lm"
