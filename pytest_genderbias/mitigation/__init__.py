@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_genderbias.mitigation.harness.callback import BiasCallback
+    from pytest_genderbias.mitigation.harness.growth import Growth, growth
     from pytest_genderbias.mitigation.harness.resilience import resilience
     from pytest_genderbias.mitigation.harness.run import MitigationRun, mitigate
     from pytest_genderbias.mitigation.harness.verdict import assert_reduced, judge_reduction
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "BiasCallback": "mitigation.harness.callback",
+    "Growth": "mitigation.harness.growth",
     "MitigationRun": "mitigation.harness.run",
     "assert_reduced": "mitigation.harness.verdict",
+    "growth": "mitigation.harness.growth",
     "judge_reduction": "mitigation.harness.verdict",
     "make_method": "mitigation.methods.registry",
     "make_recipe": "mitigation.methods.registry",
@@ -32,8 +35,10 @@ _HOMES = {
 
 __all__ = [
     "BiasCallback",
+    "Growth",
     "MitigationRun",
     "assert_reduced",
+    "growth",
     "judge_reduction",
     "make_method",
     "make_recipe",

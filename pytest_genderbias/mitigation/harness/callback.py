@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -68,7 +69,8 @@ class SuiteWatcher:
 
     Args:
         suites: names, paths or loaded suites, one or several.
-        every: steps between measurements; or the steps themselves. The Trainer logs the loss at these steps, too.
+        every: steps between measurements; or, as a number below 1, the share of the training between them (0.1: eleven measurements, the
+            start included); or the steps themselves. The Trainer logs the loss at these steps, too.
         model: a model of the kind that is trained, for its tokenizer, role and name. By default these are the Trainer's
             ``processing_class`` and the class of the network.
         at_start: whether to measure before the first step.
@@ -87,7 +89,7 @@ class SuiteWatcher:
     def __init__(
         self,
         suites: str | Path | Suite | Sequence[str | Path | Suite],
-        every: int | Sequence[int] = 100,
+        every: float | Sequence[int] = 100,
         model: Model | None = None,
         *,
         at_start: bool = True,
@@ -97,9 +99,7 @@ class SuiteWatcher:
         **settings: object,
     ) -> None:
         """Load the suites, and plan their measurements if the model is known."""
-        steps, least = ([every], 1) if isinstance(every, int) else (list(every), 0)
-        if any(type(step) is not int or step < least for step in steps):
-            raise SettingError(f"every should be a number of steps, at least 1, or the steps themselves, got {every!r}")
+        check_every(every)
         named = [suites] if isinstance(suites, (str, Path, Suite)) else list(suites)
         self.suites = [suite if isinstance(suite, Suite) else load_suite(suite) for suite in named]
         if not self.suites or len({suite.name for suite in self.suites}) < len(self.suites):
@@ -180,7 +180,12 @@ class SuiteWatcher:
 
     def _is_due(self, state: TrainerState) -> bool:
         step = state.global_step
-        listed = step % self.every == 0 if isinstance(self.every, int) else step in self.every
+        if isinstance(self.every, int):
+            listed = step % self.every == 0
+        elif isinstance(self.every, float):
+            listed = step in steps_of_share(self.every, state.max_steps)
+        else:
+            listed = step in self.every
         return listed or (self.at_end and step >= state.max_steps)
 
     def _is_new(self, state: TrainerState) -> bool:
@@ -215,6 +220,34 @@ class SuiteWatcher:
             self.report(figures)
         else:
             state.log_history.append({**figures, "epoch": state.epoch, "step": entry["step"]})
+
+
+def check_every(every: float | Sequence[int]) -> None:
+    """Refuse what does not say when to measure.
+
+    Raises:
+        SettingError: ``every`` is no whole number of at least 1, no share between 0 and 1, and no list of steps.
+    """
+    if isinstance(every, float):
+        valid = 0 < every < 1
+    else:
+        steps, least = ([every], 1) if isinstance(every, int) else (list(every), 0)
+        valid = all(type(step) is int and step >= least for step in steps)
+    if not valid:
+        raise SettingError(
+            "every should be a number of steps, at least 1, a share of the training between 0 and 1, or the steps themselves, "
+            f"got {every!r}"
+        )
+
+
+def steps_of_share(share: float, last: int) -> list[int]:
+    """Return the steps of a training of ``last`` steps that lie a share of it apart, rounded, without the start.
+
+    >>> steps_of_share(0.25, 10)
+    [3, 5, 8, 10]
+    """
+    marks = {math.floor(k * share * last + 0.5) for k in range(1, math.floor(1 / share + 1e-9) + 1)}
+    return sorted(marks - {0})
 
 
 if TYPE_CHECKING:

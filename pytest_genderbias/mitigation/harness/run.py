@@ -7,11 +7,12 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import MitigationNotApplicableError, NotApplicableError, SettingError
 from pytest_genderbias.folders import sweep_unfinished, write_whole
@@ -34,6 +35,9 @@ from pytest_genderbias.recipes.recipe import (
 from pytest_genderbias.scoring.base import Progress
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.suite import Suite
+
+if TYPE_CHECKING:
+    from transformers import TrainerCallback
 
 BEFORE, AFTER, CONTROL, RETRAINED = "before", "after", "control", "retrained"
 SEEDS = 3  #: restarts where a method trains
@@ -224,7 +228,7 @@ def mitigate(
     trains = recipe is not None and (recipe.makes_task or method.trains)
     if not trains and method.trains:
         raise SettingError(f"{method.name} takes part in a training; give mitigate() a recipe")
-    restarts = _seeds_of((SEEDS if trains else 1) if seeds is None else seeds)
+    restarts = seeds_of((SEEDS if trains else 1) if seeds is None else seeds)
     if controls is not None and controls < 1:
         raise SettingError(f"controls is a whole number of at least 1, got {controls!r}")
     count = controls if controls is not None else TRAINED_CONTROLS if method.trains else CONTROLS
@@ -336,20 +340,51 @@ class _Workshop:
         text = json.dumps(key, sort_keys=True, default=str)
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         run = self.folder / f"{recipe.name}-{settings['method']}-{seed}-{digest}".replace(" & ", "+")
-        with held_folder(run), ExitStack() as bars:
+        with held_folder(run):
             if (run / "model").is_dir():
                 return str(run / "model")
             write_whole(run / "run.json", json.dumps(key, indent=1, sort_keys=True, default=str).encode())
-            columns = Columns(recipe.columns, recipe.label, recipe.group)
-            start = recipe.start(self.base, seed)
-            hooks = used.hooks(start)  # of the unchanged model: a direction cannot be learned once it is projected out
-            changed = used.before(start, seed)
-            rows = used.rows(self.rows, columns, seed)
-            label = f"{recipe.name} with {settings['method']}, seed {seed}"
-            bar = [show_steps(self.progress, label, bars)] if callable(self.progress) else []
-            training = Training([*hooks.callbacks, *bar], hooks.around, progress=self.progress is True)
-            recipe.train(changed, rows, seed, run, training)
+            train_with(recipe, used, self.base, self.rows, seed, run, self.progress)
         return str(run / "model")
+
+
+def train_with(
+    recipe: Recipe,
+    method: Method,
+    base: Model | None,
+    rows: Sequence[Row],
+    seed: int,
+    folder: Path,
+    progress: bool | Progress = False,
+    watch: Callable[[Model], TrainerCallback] | None = None,
+) -> Path:
+    """Train a model by a recipe and the steps of a method before and during training, and return the folder of the model.
+
+    Args:
+        recipe: trains.
+        method: changes the rows, the model before training, and the training.
+        base: the model to start from, if the recipe starts from one.
+        rows: the unchanged training data.
+        seed: seed of the training.
+        folder: folder of the training, which keeps its checkpoints.
+        progress: show a bar: the Trainer's own, or one of yours.
+        watch: makes a callback from the model that the training starts from, unchanged by the method. It is called after the others.
+
+    Raises:
+        NotApplicableError, ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`, or as the method.
+    """
+    columns = Columns(recipe.columns, recipe.label, recipe.group)
+    start = recipe.start(base, seed)
+    hooks = method.hooks(start)  # of the unchanged model: a direction cannot be learned once it is projected out
+    changed = method.before(start, seed)
+    changed_rows = method.rows(rows, columns, seed)
+    label = f"{recipe.name} with {method.settings()['method']}, seed {seed}"
+    with ExitStack() as bars:
+        bar = [show_steps(progress, label, bars)] if callable(progress) else []
+        watching = [] if watch is None else [watch(start)]
+        callbacks = [*hooks.callbacks, *bar, *watching]
+        training = Training(callbacks, hooks.around, progress=progress is True)
+        return recipe.train(changed, changed_rows, seed, folder, training)
 
 
 @contextmanager
@@ -390,7 +425,12 @@ def _listed(side: Side) -> list[ModelOrSpec]:
     return [side] if isinstance(side, (str, Model)) else list(side)
 
 
-def _seeds_of(seeds: int | Sequence[int]) -> tuple[int, ...]:
+def seeds_of(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    """Return the seeds that a number of them, or a list, stands for: ``3`` is 0, 1, 2.
+
+    Raises:
+        SettingError: there is none, or one is repeated.
+    """
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     if not numbers:
         raise SettingError(f"seeds is their number, 1 or more, or a list of them, got {seeds!r}")

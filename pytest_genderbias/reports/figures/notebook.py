@@ -10,6 +10,7 @@ from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.variance import value_variance
 from pytest_genderbias.mitigation.harness.callback import HistoryEntry
+from pytest_genderbias.mitigation.harness.growth import Growth
 from pytest_genderbias.mitigation.harness.resilience import Resilience
 from pytest_genderbias.reports.figures import runs, training
 from pytest_genderbias.reports.figures.built import pictures_of
@@ -98,6 +99,11 @@ def variance(measurements: Sequence[Measurement]) -> Figure:
 def along_training(trainings: Mapping[str, Sequence[HistoryEntry]], statistic: str) -> Figure:
     """Return a statistic and the performance over the steps of trainings, from their histories by name (lu2018, figure 3)."""
     return draw(training.along_training(trainings, statistic))
+
+
+def growth(result: Growth, statistic: str | None = None) -> Figure:
+    """Return a statistic and the performance along trainings with and without mitigations, from what ``growth`` returned (lu2018, figure 3)."""
+    return draw(training.growth_of_sides(result, statistic))
 
 
 def resilience(result: Resilience, statistic: str | None = None) -> Figure:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.mitigation.harness.callback import HistoryEntry
+from pytest_genderbias.mitigation.harness.growth import LOSS, Growth
 from pytest_genderbias.mitigation.harness.resilience import Resilience
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE
 from pytest_genderbias.reports.figures.data import WORSE, counted, cut, numbers, shown
@@ -53,6 +54,41 @@ def along_training(
     return Picture("training", suite, "", name, f"{statistic} during training", alt, caption, panels)
 
 
+def growth_of_sides(result: Growth, statistic: str | None = None) -> Picture:
+    """Return a statistic along trainings with and without mitigations, and below it the task's main figure, or else the loss.
+
+    A line is the mean over seeds; the band around it reaches from the lowest seed to the highest.
+
+    Args:
+        result: of :func:`~pytest_genderbias.mitigation.harness.growth.growth`.
+        statistic: the main one by default.
+
+    Raises:
+        UnknownNameError: the suite has no such statistic.
+    """
+    name = statistic or result.main
+    task = next(iter(result.tasks), LOSS)
+    sides = list(result.histories)
+    bias, figure = ({side: result.curve(side, of) for side in sides} for of in (name, task))
+    place = Axis("% of the training" if result.by_share else "step")
+    about = result.statistics.get(name)
+    every = [value for curve in figure.values() for by_seed in curve.values() for value in by_seed if value is not None]
+    log = bool(every) and min(every) > 0 and max(every) > 30 * min(every) and task != "accuracy"
+    panels = (
+        Panel(place, Axis(name, neutral=None if about is None else about.neutral), _with_ranges(bias)),
+        Panel(place, Axis(task, log=log), _with_ranges(figure)),
+    )
+    ends = {side: [_mean(bias[side][at(bias[side])]) for at in (min, max)] for side in sides}
+    words = [f"{cut(side)} {shown(first)} to {shown(last)}" for side, (first, last) in ends.items()]
+    learned = [f"{cut(side)} {shown(_mean(figure[side][max(figure[side])]))}" for side in sides]
+    over = f"mean of {counted(len(result.seeds), 'seeds')}"
+    alt = f"{cut(result.suite, 60)}, {name}, from the start to the end of the training ({over}): {'; '.join(words)}. {task} at the end: {'; '.join(learned)}."
+    caption = "A line is the mean over seeds, and its band reaches from the lowest to the highest. Steps of one training are not independent."
+    return Picture(
+        "training", result.suite, "", name, f"{cut(result.suite, 60)}: {name} during training", alt, caption, panels
+    )
+
+
 def resilience(result: Resilience, statistic: str | None = None) -> Picture:
     """Return a statistic of several models during fine-tuning, and by the part that was frozen.
 
@@ -85,6 +121,24 @@ def resilience(result: Resilience, statistic: str | None = None) -> Picture:
     alt = f"{cut(result.suite, 60)}, {name} (neutral {about.neutral:g}, {WORSE[about.direction]}): {'; '.join(words)}. By the frozen part: {'; '.join(parts) or 'not measured'}."
     caption = "A mitigation that lasts keeps its distance from the other line while the model learns the task, whatever is frozen. Each point is one training with one seed."
     return Picture("resilience", result.suite, "", name, f"{cut(result.suite, 60)}: {name} during fine-tuning", alt, caption, tuple(panels))  # fmt: skip
+
+
+def _with_ranges(curves: Mapping[str, Mapping[float, Sequence[float | None]]]) -> tuple[Series, ...]:
+    """Return the mean over seeds of each side as a line, and the range of the seeds as a band behind it."""
+    means = {side: [(place, _mean(by_seed)) for place, by_seed in curve.items()] for side, curve in curves.items()}
+    lines = _lines(means)
+    bands = []
+    for line, curve in zip(lines, curves.values(), strict=True):
+        known = [[value for value in by_seed if value is not None] for by_seed in curve.values()]
+        low, high = (numbers([end(values) if values else None for values in known]) for end in (min, max))
+        if any(len(values) > 1 for values in known):
+            bands.append(Series("", "band", line.x, (), low, high, colour=line.colour))
+    return (*bands, *lines)
+
+
+def _mean(by_seed: Sequence[float | None]) -> float | None:
+    known = [value for value in by_seed if value is not None]
+    return sum(known) / len(known) if known else None
 
 
 def _part(part: str | int) -> str:

@@ -1,0 +1,328 @@
+"""``growth``: how bias grows while a model learns its task, with and without mitigations (lu2018, figure 3)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, cast, get_type_hints
+
+import numpy as np
+
+from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UnknownNameError
+from pytest_genderbias.folders import write_whole
+from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_mapping, read_schema, read_value
+from pytest_genderbias.measurement.runner import Runner
+from pytest_genderbias.mitigation.harness.callback import BiasCallback, HistoryEntry, check_every, read_history
+from pytest_genderbias.mitigation.harness.run import held_folder, seeds_of, suite_settings, train_with
+from pytest_genderbias.mitigation.methods.base import Method
+from pytest_genderbias.mitigation.methods.registry import resolve_method, resolve_recipe
+from pytest_genderbias.models.fingerprint import known_by
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.recipes.recipe import Recipe, Row
+from pytest_genderbias.scoring.base import Progress
+from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.suite import Suite, load_suite
+from pytest_genderbias.text.printable import escape
+
+if TYPE_CHECKING:
+    from transformers import TrainerCallback
+
+LOSS = "loss"
+SCHEMA = 1  #: of :meth:`Growth.to_dict`
+_VERSION = 1  #: of the folder of a training; a training of another version is repeated
+_PERCENT = 100
+
+#: A method, or what stands for one: its name, a mapping of name and settings, or several; ``None`` for none.
+SomeMethod = Method | str | Mapping[str, object] | Sequence[Method | str | Mapping[str, object]] | None
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Bias, performance and loss along the trainings of several sides, each repeated with several seeds.
+
+    Steps of one training are not independent observations: what differs between sides at one step should differ for every seed.
+
+    Attributes:
+        suite: name of the suite.
+        statistics: its statistics by name, the main one first.
+        seeds: seeds of the trainings.
+        histories: by side, in the order of the seeds: what was measured along each training.
+        every: steps between measurements, or the share of each training between them.
+        what: recipe, methods by side, and settings.
+    """
+
+    suite: str
+    statistics: Mapping[str, Statistic]
+    seeds: Sequence[int]
+    histories: Mapping[str, Sequence[Sequence[HistoryEntry]]]
+    every: float
+    what: Mapping[str, object]
+
+    @property
+    def main(self) -> str:
+        """The main statistic of the suite."""
+        return next(iter(self.statistics))
+
+    @property
+    def tasks(self) -> list[str]:
+        """The figures of the task, as ``perplexity``, the main one first."""
+        entries = (entry for side in self.histories.values() for history in side for entry in history)
+        return list(dict.fromkeys(name for entry in entries for name in entry["performance"]))
+
+    @property
+    def by_share(self) -> bool:
+        """Whether places are percents of each training, and not steps."""
+        return isinstance(self.every, float)
+
+    def curve(self, side: str, figure: str | None = None) -> dict[float, list[float | None]]:
+        """Return a figure by its place along the training of one side.
+
+        Args:
+            side: name of the side.
+            figure: a statistic of the suite, a figure of the task, or ``loss``; the main statistic by default.
+
+        Returns:
+            From the place to the value for each seed, ``None`` where it is undefined or was not measured. A place is a number of steps, or a
+            percentage of the training, 0 to 100, if ``every`` is a share.
+
+        Raises:
+            UnknownNameError: there is no such side or figure.
+        """
+        name = figure or self.main
+        if side not in self.histories:
+            raise UnknownNameError(f"there is no side {side!r}; there are {', '.join(self.histories)}")
+        if name not in (*self.statistics, *self.tasks, LOSS):
+            known = ", ".join((*self.statistics, *self.tasks, LOSS))
+            raise UnknownNameError(f"{name!r} was not measured along the trainings; there are {known}")
+        by_seed = [{self._place(entry, history): entry for entry in history} for history in self.histories[side]]
+        places = sorted({place for entries in by_seed for place in entries})
+        return {
+            place: [self._value(entries[place], name) if place in entries else None for entries in by_seed]
+            for place in places
+        }
+
+    def table(self, statistic: str | None = None) -> str:
+        """Return a markdown table: a row a place, with a statistic and the main figure of the task of each side. Text is escaped.
+
+        A cell has the mean over seeds and, in brackets, the standard deviation.
+
+        Raises:
+            UnknownNameError: the suite has no such statistic.
+        """
+        from tabulate import tabulate
+
+        name = statistic or self.main
+        columns = {
+            f"{side}: {figure}": self.curve(side, figure) for figure in (name, *self.tasks[:1]) for side in self.histories
+        }  # fmt: skip
+        places = sorted({place for curve in columns.values() for place in curve})
+        headers = ["% of the training" if self.by_share else "step", *columns]
+        rows = [[f"{place:g}", *(_mean_in_words(curve.get(place, [])) for curve in columns.values())] for place in places]  # fmt: skip
+        return tabulate(
+            rows, [escape(header) for header in headers], tablefmt="github", disable_numparse=True,
+            colalign=("right",) * len(headers),
+        )  # fmt: skip
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain JSON values, which :meth:`from_dict` reads."""
+        plain = as_plain(
+            {"schema": SCHEMA, "suite": self.suite, "statistics": self.statistics, "seeds": self.seeds, "histories": self.histories,
+             "every": self.every, "what": json.loads(json.dumps(self.what, default=str))}
+        )  # fmt: skip
+        return cast("dict[str, object]", plain)
+
+    @classmethod
+    def from_dict(cls, data: object) -> Growth:
+        """Return what :meth:`to_dict` wrote.
+
+        Raises:
+            DataFileError: a key is missing, unknown or of another type, or the number of histories is not that of the seeds.
+        """
+        content = from_plain(read_schema(data, SCHEMA, "growth"), "growth")
+        fields = {
+            "suite": str, "statistics": Mapping[str, Statistic], "seeds": tuple[int, ...],
+            "histories": Mapping[str, Sequence[Sequence[object]]], "every": float | int, "what": Mapping[str, object],
+        }  # fmt: skip
+        content = read_mapping(content, "growth")
+        if content.keys() != fields.keys():
+            raise DataFileError(f"growth: expected the keys {', '.join(fields)}, got {', '.join(content)}")
+        values = {name: read_value(hint, content[name], f"growth.{name}") for name, hint in fields.items()}
+        histories = {
+            side: [[_read_entry(entry, f"growth.histories.{side}") for entry in history] for history in trainings]
+            for side, trainings in cast("Mapping[str, Sequence[Sequence[object]]]", values["histories"]).items()
+        }
+        seeds = cast("tuple[int, ...]", values["seeds"])
+        if any(len(trainings) != len(seeds) for trainings in histories.values()):
+            raise DataFileError(f"growth.histories: expected a history of each side for each of {len(seeds)} seeds")
+        return cls(
+            str(values["suite"]), cast("Mapping[str, Statistic]", values["statistics"]), seeds, histories,
+            cast(float, values["every"]), cast("Mapping[str, object]", values["what"]),
+        )  # fmt: skip
+
+    def _place(self, entry: HistoryEntry, history: Sequence[HistoryEntry]) -> float:
+        """Return the place of a measurement: its step, or the share that it was due at, in percent."""
+        step, last = entry["step"], history[-1]["step"]
+        if not self.by_share:
+            return step
+        share = 1.0 if step == last else round(step / last / self.every) * self.every
+        return round(_PERCENT * share, 6)
+
+    def _value(self, entry: HistoryEntry, name: str) -> float | None:
+        if name == LOSS:
+            return entry["loss"]
+        statistic = f"{self.suite}/{name}"
+        return entry["values"].get(statistic) if name in self.statistics else entry["performance"].get(name)
+
+
+def growth(
+    recipe: Recipe | str | Mapping[str, object],
+    methods: Mapping[str, SomeMethod],
+    suite: str | Path | Suite,
+    *,
+    model: str | Model | None = None,
+    every: float = 0.1,
+    seeds: int | Sequence[int] = 3,
+    folder: str | Path | None = None,
+    progress: bool | Progress = False,
+    **settings: object,
+) -> Growth:
+    """Train a model by a recipe with and without mitigations, and measure bias and performance along each training (lu2018, figure 3).
+
+    Each side is trained once a seed, with the same data order and the same start; measuring has no effect on the training. A training that
+    is in the folder is not repeated: its history is read, and an interrupted one goes on with the history that it has.
+
+    Args:
+        recipe: the training.
+        methods: by the name of its side, the method that takes part in the training; ``None`` for the recipe alone.
+        suite: what is measured; it must apply to the models that the recipe makes.
+        model: the model that each training starts from, or its spec; ``None`` for a recipe that makes its own network.
+        every: steps between measurements; or, below 1, the share of each training between them, so that sides whose data differ in size
+            are compared at the same epoch. Start and end are measured, too.
+        seeds: number of trainings a side, or their seeds.
+        folder: keeps every training, so that an interrupted one resumes; a temporary folder by default.
+        progress: show a bar for each training: the Trainer's own, or one of yours.
+        settings: of :func:`~pytest_genderbias.measurement.measure.measure`, as ``limit``, ``data`` and options.
+
+    Raises:
+        SettingError: there is no side, a method changes only the finished model, a seed is repeated, or ``every`` is out of range.
+        NotApplicableError: the suite does not apply to what the recipe makes, or a recipe of your own does not use the Trainer.
+        ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`.
+
+    Example:
+        Aggregate occupation bias of a language model, ten times along its training::
+
+            sides = {"original": None, "CDA, naive": "cda", "CDA, grammatical": {"name": "cda", "intervention": "grammatical"}}
+            curves = growth({"name": "lstm", "data": "./data"}, sides, "lm-occupation", folder="./runs")
+            print(curves.table())
+    """
+    task = resolve_recipe(recipe, None)
+    assert task is not None
+    sides = {name: Method() if method is None else resolve_method(method) for name, method in methods.items()}
+    _check_sides(sides)
+    check_every(every)
+    numbers = seeds_of(seeds)
+    loaded = suite if isinstance(suite, Suite) else load_suite(suite)
+    base = Runner().open(model) if isinstance(model, str) else model
+    with ExitStack() as stack:
+        home = Path(folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="genderbias-")))
+        options = {**suite_settings(task, loaded, home, settings), **settings}
+        watched = _WatchedTrainings(task, base, loaded, every, home, progress, options)
+        histories = {side: [watched.history(method, seed) for seed in numbers] for side, method in sides.items()}
+    what = {
+        "recipe": {"recipe": task.name, **task.settings()},
+        "methods": {side: method.settings() for side, method in sides.items()},
+        "model": None if base is None else base.name,
+        "settings": {name: str(value) for name, value in settings.items()},
+    }
+    return Growth(loaded.name, loaded.family.plain_statistics(), numbers, histories, every, what)
+
+
+def _check_sides(sides: Mapping[str, Method]) -> None:
+    """Refuse methods whose effect would not show along a training."""
+    if not sides:
+        raise SettingError('growth needs a side or more, as {"original": None, "CDA": "cda"}')
+    for side, method in sides.items():
+        if method.changes("after"):
+            raise SettingError(
+                f"the side {side!r} changes the finished model ({method.settings()['method']}), which shows at no step of the training; "
+                "name methods that act before or during it"
+            )
+
+
+@dataclass(frozen=True)
+class _WatchedTrainings:
+    """Trainings of one recipe, measured on one suite, in a folder that keeps them."""
+
+    recipe: Recipe
+    base: Model | None
+    suite: Suite
+    every: float
+    folder: Path
+    progress: bool | Progress
+    settings: Mapping[str, object]
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The training data, read once."""
+        return self.recipe.rows()
+
+    def history(self, method: Method, seed: int) -> list[HistoryEntry]:
+        """Train, unless the folder has an equal training, and return what was measured along it."""
+        key = {
+            "version": _VERSION, "model": self.base and known_by(self.base), "recipe": self.recipe.settings(), "method": method.settings(),
+            "suite": self.suite.digest, "settings": self.settings, "every": self.every, "seed": seed,
+        }  # fmt: skip
+        text = json.dumps(key, indent=1, sort_keys=True, default=str)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        name = str(method.settings()["method"]).replace(" & ", "+")
+        run = self.folder / f"growth-{self.recipe.name}-{name}-{seed}-{digest}"
+        log = run / "bias.jsonl"
+
+        def watch(start: Model) -> TrainerCallback:
+            callback = BiasCallback(
+                self.suite,
+                every=self.every,
+                model=start,
+                log=log,
+                evaluate=self.recipe.evaluate,
+                **self.settings,  # type: ignore[arg-type]  # checked by BiasCallback
+            )
+            return cast("TrainerCallback", callback)
+
+        with held_folder(run):
+            if not (run / "model").is_dir():
+                write_whole(run / "run.json", text.encode())
+                train_with(self.recipe, method, self.base, self.rows, seed, run, self.progress, watch)
+            if not log.is_file():
+                raise NotApplicableError(
+                    f"the recipe {self.recipe.name} does not train by steps of transformers' Trainer, so there is no curve to see"
+                )
+            return read_history(log)
+
+
+def _read_entry(data: object, where: str) -> HistoryEntry:
+    """Return a measurement of a history, with its types checked."""
+    content, hints = read_mapping(data, where), get_type_hints(HistoryEntry)
+    if content.keys() != hints.keys():
+        raise DataFileError(f"{where}: expected the keys {', '.join(hints)}, got {', '.join(content)}")
+    entry = {name: read_value(hint, content[name], f"{where}.{name}") for name, hint in hints.items()}
+    return cast(HistoryEntry, entry)
+
+
+def _mean_in_words(by_seed: Sequence[float | None]) -> str:
+    """Return the mean over seeds, and the standard deviation if there are several.
+
+    >>> _mean_in_words([0.25, 0.5, None]), _mean_in_words([0.25]), _mean_in_words([])
+    ('0.3750 (0.1768)', '0.2500', '-')
+    """
+    known = [value for value in by_seed if value is not None]
+    if not known:
+        return "-"
+    spread = f" ({np.std(known, ddof=1):.4f})" if len(known) > 1 else ""
+    return f"{np.mean(known):.4f}{spread}"
