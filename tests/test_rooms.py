@@ -27,6 +27,7 @@ ROAD = [
     "recipes",
     "mitigation",
     "reports",
+    "papers",
     "plugin",
     "command_line",
     "__main__",

@@ -102,6 +102,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_runs(commands)
     _add_information(commands)
     _add_stored(commands)
+    _add_papers(commands)
     _add_files(commands)
     return parser
 
@@ -217,6 +218,44 @@ def _add_files(commands: _Commands) -> None:
     completion.add_argument(
         "shell", choices=("bash", "zsh", "fish"), help="as in: source <(genderbias completion bash)"
     )
+
+
+def _add_papers(commands: _Commands) -> None:
+    """Add ``paper``."""
+    paper = _command(
+        commands, "paper", "[PAPER [TABLE]] [--data DIR --runs DIR] [--scale small|paper] [--check] [settings]", "show the tables of the five papers, and make their runs",
+        "Without a paper, the papers are listed; without a table, its tables with their verdicts. With --runs, runs without a result are made first, each stored when it is "
+        "done, so that an interrupted table goes on where it stopped.",
+    )  # fmt: skip
+    paper.add_argument(
+        "paper", metavar="PAPER", nargs="?", help="webster2020, dev2019, orgad2022, lu2018 or bordia2019"
+    )
+    paper.add_argument("table", metavar="TABLE", nargs="?", help="table-2, figure-1, ...: as the paper numbers them")
+    paper.add_argument("--data", metavar="DIR", help="folder of the data sets, and of models/ for the small scale")
+    paper.add_argument(
+        "--runs", metavar="DIR", help="folder that keeps the trained models; makes the runs without a result"
+    )
+    paper.add_argument(
+        "--place",
+        metavar="NAME=PATH",
+        action="append",
+        default=[],
+        help="a path that runs name, as glove=FILE; repeatable",
+    )
+    paper.add_argument("--results", metavar="DIR", help="folder of the results (default: results/ in that of --runs)")
+    paper.add_argument("--only", metavar="RUN,...", help="only these runs")
+    paper.add_argument(
+        "--scale",
+        choices=("small", "paper"),
+        default="small",
+        help="sizes for two cores, or the paper's (default: small)",
+    )
+    paper.add_argument(
+        "--check",
+        action="store_true",
+        help="check the paper's scale on small stand-ins, a step of each run, and store nothing",
+    )
+    paper.add_argument("--page", metavar="FILE", help="write the page of all papers from the results, in markdown")
 
 
 def _at_least_one(text: str) -> int:

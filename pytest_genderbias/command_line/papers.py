@@ -1,0 +1,129 @@
+"""``genderbias paper``: the tables of the five papers, the paper's figures beside ours, and the runs behind ours."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+from pytest_genderbias.command_line.arguments import WRONG, Typed
+from pytest_genderbias.errors import BiasError, SettingError
+from pytest_genderbias.escaping import printable
+from pytest_genderbias.folders import write_whole
+from pytest_genderbias.papers.claims import judge_claims
+from pytest_genderbias.papers.config import PAPER, PaperConfig, Table, load_paper, load_table, paper_names
+from pytest_genderbias.papers.making import check_run, make_runs
+from pytest_genderbias.papers.page import page_text
+from pytest_genderbias.papers.places import Places
+from pytest_genderbias.papers.shown import table_text, verdict_in_words
+from pytest_genderbias.papers.stored import StoredRun, read_runs
+from pytest_genderbias.reports.layout import columns, paragraph
+
+_tell = partial(print, flush=True)
+
+
+def carry_out(typed: Typed) -> int:
+    """List papers or tables, or make the runs of a table and show it."""
+    values = typed.values
+    results = _results_folder(values["results"], values["runs"], values["scale"])
+    if values["page"]:
+        write_whole(Path(values["page"]), page_text(read_runs(results)).encode())
+        return 0
+    width = shutil.get_terminal_size().columns
+    if values["paper"] is None:
+        rows = [(name, load_paper(name).title) for name in paper_names()]
+        _print(columns(rows, width))
+        return 0
+    paper = load_paper(values["paper"])
+    tables = [load_table(paper.name, values["table"])] if values["table"] else list(paper.tables.values())
+    names = _selected(paper, tables, values["only"])
+    if values["check"]:
+        return _check(paper, names, _places(typed))
+    failed: list[str] = []
+    if values["runs"] and values["scale"] == PAPER:
+        _print(paragraph(_to_fetch(paper, names), width))
+    if values["runs"]:
+        failed = make_runs(paper, names, values["scale"], _places(typed), results, _print)
+    runs = _by_run(read_runs(results), values["scale"])
+    if values["table"]:
+        _print(table_text(paper, tables[0], runs, width))
+    else:
+        _print(
+            columns(
+                [(table.name, verdict_in_words(table, judge_claims(table, runs)), table.title) for table in tables],
+                width,
+            )
+        )
+    return WRONG if failed else 0
+
+
+def _results_folder(results: str | None, runs: str | None, scale: str) -> Path:
+    if results is not None:
+        return Path(results)
+    return Path(runs or "genderbias-papers") / "results" / scale
+
+
+def _places(typed: Typed) -> Places:
+    """Return the paths that runs name.
+
+    Raises:
+        SettingError: ``--place`` is not NAME=PATH, or a path does not exist.
+    """
+    named = {}
+    for text in typed.values["place"]:
+        name, equals, path = text.partition("=")
+        if not equals or not name or not path:
+            raise SettingError(f"--place takes NAME=PATH, as glove=vectors.txt; got {text!r}")
+        named[name] = path
+    if typed.values["data"]:
+        named["data"] = typed.values["data"]
+    for name, path in named.items():
+        if not Path(path).exists():
+            raise SettingError(f"{name}: there is no {path}")
+    trainings = Path(typed.values["runs"] or "genderbias-papers")
+    absolute = {name: str(Path(path).absolute()) for name, path in named.items()}
+    return Places({**absolute, "runs": str(trainings.absolute())}, trainings.absolute())
+
+
+def _selected(paper: PaperConfig, tables: Iterable[Table], only: str | None) -> list[str]:
+    """Return the names of the runs of some tables, each once, limited to those that ``--only`` names."""
+    names = list(dict.fromkeys(name for table in tables for name in table.runs))
+    if only is None:
+        return names
+    wanted = only.split(",")
+    if unknown := [name for name in wanted if name not in names]:
+        raise SettingError(f"--only names {unknown[0]!r}; expected some of {', '.join(names)}")
+    return [name for name in names if name in wanted]
+
+
+def _check(paper: PaperConfig, names: Iterable[str], places: Places) -> int:
+    status = 0
+    for name in names:
+        try:
+            _print(check_run(paper.runs[name], places))
+        except BiasError as error:
+            _print(f"{name}: {type(error).__name__}: {error}")
+            status = WRONG
+    return status
+
+
+def _to_fetch(paper: PaperConfig, names: Iterable[str]) -> str:
+    """Return what has to be fetched for the paper's scale, and what it costs."""
+    runs = [paper.runs[name] for name in names]
+    fetched = list(dict.fromkeys(what for run in runs for what in run.fetch))
+    hours = sum(run.gpu_hours or 0 for run in runs)
+    return f"The paper's scale: about {hours:,.0f} GPU hours. To fetch: {'; '.join(fetched) or 'nothing'}."
+
+
+def _by_run(stored: dict[str, StoredRun], scale: str) -> dict[str, StoredRun]:
+    """Return results of a scale by the name of the run."""
+    return {
+        name.removeprefix("paper-") if scale == PAPER else name: run
+        for name, run in stored.items()
+        if run.scale == scale
+    }
+
+
+def _print(text: str) -> None:
+    _tell(printable(text, keep="\n"))

@@ -1,0 +1,141 @@
+"""Judge the claims of a table on stored figures: agrees, differs, too small to say, or needs the paper's scale."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from pytest_genderbias.papers.config import ABOVE, NEAR, Claim, Table
+from pytest_genderbias.papers.stored import StoredFigure, StoredRun, figure_at
+
+AGREES, DIFFERS, TOO_SMALL, NEEDS = "agrees", "differs", "too small to say", "needs the paper's scale"
+LEVEL = 0.95  #: one-sided, of each bound
+FEWEST_SEEDS = 3  #: with fewer, the spread over seeds is unknown
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A figure minus what it is compared with, with one-sided 95 % bounds; ``low`` and ``high`` are ``None`` if there are none.
+
+    ``over``: what the bounds generalise to: ``restarts`` or ``items``.
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    over: str = ""
+
+
+@dataclass(frozen=True)
+class JudgedClaim:
+    """A claim, its verdict, and the difference that decided it; ``None`` where a run has no result or a figure no value."""
+
+    claim: Claim
+    verdict: str
+    difference: Difference | None = None
+
+
+def judge_claims(table: Table, runs: Mapping[str, StoredRun]) -> list[JudgedClaim]:
+    """Return the verdict of each claim of a table."""
+    return [judge_claim(claim, runs) for claim in table.claims]
+
+
+def table_verdict(judged: Sequence[JudgedClaim]) -> str:
+    """Return the verdict of a table: ``differs`` if a claim does, else ``agrees`` if one does, else what the others are.
+
+    >>> table_verdict([])
+    "needs the paper's scale"
+    """
+    verdicts = {claim.verdict for claim in judged}
+    return next((verdict for verdict in (DIFFERS, AGREES, TOO_SMALL) if verdict in verdicts), NEEDS)
+
+
+def judge_claim(claim: Claim, runs: Mapping[str, StoredRun]) -> JudgedClaim:
+    """Return the verdict of a claim: ``agrees`` or ``differs`` where the bounds of the difference decide it."""
+    figure = figure_at(runs, claim.figure)
+    other = figure_at(runs, claim.other) if isinstance(claim.other, str) else StoredFigure([claim.other])
+    if figure is None or other is None:
+        return JudgedClaim(claim, NEEDS)
+    found = difference(figure, other, fixed=not isinstance(claim.other, str))
+    if found is None:
+        return JudgedClaim(claim, TOO_SMALL)
+    if claim.relation == NEAR:
+        return JudgedClaim(claim, _near(found, claim.within), found)
+    if found.low is None or found.high is None:
+        return JudgedClaim(claim, TOO_SMALL, found)
+    decided = {1: found.low > 0, -1: found.high < 0}
+    wanted = 1 if claim.relation == ABOVE else -1
+    return JudgedClaim(claim, AGREES if decided[wanted] else DIFFERS if decided[-wanted] else TOO_SMALL, found)
+
+
+def _near(found: Difference, within: float) -> str:
+    low, high = (found.value if bound is None else bound for bound in (found.low, found.high))
+    if -within <= low and high <= within:
+        return AGREES
+    return DIFFERS if low > within or high < -within else TOO_SMALL
+
+
+def difference(figure: StoredFigure, other: StoredFigure, fixed: bool = False) -> Difference | None:
+    """Return ``figure`` minus ``other`` with its bounds, ``None`` if one of them has no value.
+
+    Restarts of equal seeds are compared seed by seed, by Student's t. A single value against restarts, or a ``fixed`` number, adds no error
+    of its own. The bounds of two single values follow from their intervals over items, as if the items were different ones: too wide where both are
+    of the same items. Fewer than three restarts without such intervals have no bounds.
+
+    >>> difference(StoredFigure([3.0, 4.0, 5.0]), StoredFigure([1.0, 2.0, 3.0]))
+    Difference(value=2.0, low=2.0, high=2.0, over='restarts')
+    """
+    if (
+        not figure.defined
+        or not other.defined
+        or len(figure.defined) < len(figure.values)
+        or len(other.defined) < len(other.values)
+    ):
+        return None
+    a, b = np.array(figure.defined), np.array(other.defined)
+    if max(len(set(a)), len(set(b))) > 1:
+        if len(a) > 1 and len(b) > 1 and len(a) != len(b):
+            return _welch(a, b)
+        return _over_restarts(a - b)
+    return _over_items(
+        float(a[0] - b[0]), figure.interval, (float(b[0]), float(b[0])) if fixed else other.interval, float(a[0])
+    )
+
+
+def _over_restarts(differences: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Difference:
+    value, n = float(differences.mean()), len(differences)
+    if n < FEWEST_SEEDS:
+        return Difference(value)
+    reach = float(stats.t.ppf(LEVEL, n - 1) * differences.std(ddof=1) / n**0.5)
+    return Difference(value, value - reach, value + reach, "restarts")
+
+
+def _welch(
+    a: np.ndarray[tuple[int], np.dtype[np.float64]], b: np.ndarray[tuple[int], np.dtype[np.float64]]
+) -> Difference:
+    """Return the difference of two means of different numbers of restarts (Welch)."""
+    value = float(a.mean() - b.mean())
+    if min(len(a), len(b)) < FEWEST_SEEDS:
+        return Difference(value)
+    parts = [values.var(ddof=1) / len(values) for values in (a, b)]
+    freedom = sum(parts) ** 2 / (parts[0] ** 2 / (len(a) - 1) + parts[1] ** 2 / (len(b) - 1))
+    reach = float(stats.t.ppf(LEVEL, freedom) * sum(parts) ** 0.5)
+    return Difference(value, value - reach, value + reach, "restarts")
+
+
+def _over_items(
+    value: float, interval: tuple[float, float] | None, other: tuple[float, float] | None, at: float
+) -> Difference:
+    """Return the bounds of a difference from two-sided 95 % intervals of both figures (MOVER: Donner and Zou 2012), at one-sided 95 %.
+
+    ``at``: the first figure; the second is ``at - value``.
+    """
+    if interval is None or other is None:
+        return Difference(value)
+    below = ((at - interval[0]) ** 2 + (other[1] - (at - value)) ** 2) ** 0.5
+    over = ((interval[1] - at) ** 2 + ((at - value) - other[0]) ** 2) ** 0.5
+    one_sided = float(stats.norm.ppf(LEVEL) / stats.norm.ppf((1 + LEVEL) / 2))
+    return Difference(value, value - one_sided * below, value + one_sided * over, "items")

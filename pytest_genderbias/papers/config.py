@@ -1,0 +1,293 @@
+"""The configs of the papers: tables with the published figures and claims, and the runs that they are compared with.
+
+A table refers to figures of runs by a locator, ``RUN SIDE/SUITE/STATISTIC``: ``bios-scrubbing after/bios/tpr_gap_sum``. The performance of a
+recipe is located as a suite of the recipe's name: ``bios-scrubbing before/classification/accuracy``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pytest_genderbias.errors import DataFileError, UnknownNameError
+from pytest_genderbias.text.located_yaml import (
+    LocatedList,
+    LocatedMap,
+    YamlValue,
+    plain,
+    read_yaml,
+    refuse_unknown,
+    take,
+)
+
+CONFIGS = Path(__file__).parent / "configs"
+SMALL, PAPER = "small", "paper"
+SCALES = (SMALL, PAPER)
+RUNS = "runs.yaml"
+ABOVE, BELOW, NEAR = "above", "below", "near"  #: relations of a claim
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One run: what is trained and measured, at each scale.
+
+    Attributes:
+        name: unique in its paper.
+        title: what it is, in a few words.
+        kind: who carries it out, a name of :data:`~pytest_genderbias.papers.kinds.KINDS`.
+        scales: settings by scale, ``small`` or ``paper``; a scale that is missing cannot be run. Texts may hold ``{data}`` and other names
+            in braces, which :func:`~pytest_genderbias.papers.places.placed` replaces by the user's paths.
+        minutes: of one core that the small scale takes, as measured; ``None`` if nobody measured it.
+        gpu_hours: that the paper's scale is estimated to take.
+        fetch: what has to be fetched for the paper's scale.
+        stand_in: settings that replace those of the paper's scale in a check on a small machine.
+    """
+
+    name: str
+    title: str
+    kind: str
+    scales: Mapping[str, Mapping[str, Any]]
+    minutes: float | None = None
+    gpu_hours: float | None = None
+    fetch: Sequence[str] = ()
+    stand_in: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    """A figure of a paper, and where ours is: a locator, or ``None`` where nothing here corresponds to it.
+
+    ``text``: as the paper prints it, ``0.37 ± 0.03``; ``None`` where it prints none.
+    """
+
+    row: str
+    column: str
+    text: str | None
+    ours: str | None
+
+    @property
+    def value(self) -> float | None:
+        """The figure without its spread."""
+        return None if self.text is None else float(self.text.partition("±")[0])
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a table says in words, as a relation of figures that runs can confirm or refute.
+
+    Attributes:
+        text: the claim.
+        figure: locator of the figure.
+        relation: ``above``, ``below`` or ``near``.
+        other: locator of what it is compared with, or a number.
+        within: for ``near``, the largest difference that counts as near.
+        because: why it differs here, if it does.
+    """
+
+    text: str
+    figure: str
+    relation: str
+    other: str | float
+    within: float = 0.0
+    because: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table or figure of a paper.
+
+    Attributes:
+        name: ``table-2`` or ``figure-1``.
+        title: what it shows.
+        columns: as the paper heads them.
+        figures: published figures, row by row; empty if the text at hand has none.
+        claims: what the table says.
+        differs: what is done otherwise here, beside what the scales of the runs show.
+        needs: what has to be at hand to show it, where no run of the small scale can.
+    """
+
+    paper: str
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    figures: tuple[PublishedFigure, ...]
+    claims: tuple[Claim, ...]
+    differs: tuple[str, ...] = ()
+    needs: str = ""
+
+    @property
+    def runs(self) -> list[str]:
+        """Names of the runs that the table refers to, each once."""
+        locators = [figure.ours for figure in self.figures if figure.ours]
+        for claim in self.claims:
+            locators += [text for text in (claim.figure, claim.other) if isinstance(text, str)]
+        return list(dict.fromkeys(run_of(locator) for locator in locators))
+
+
+@dataclass(frozen=True)
+class PaperConfig:
+    """A paper: its title, tables in the paper's order, and runs by name."""
+
+    name: str
+    title: str
+    tables: Mapping[str, Table]
+    runs: Mapping[str, RunConfig]
+
+
+def run_of(locator: str) -> str:
+    """Return the run that a locator names.
+
+    >>> run_of("bios-scrubbing after/bios/tpr_gap_sum")
+    'bios-scrubbing'
+    """
+    return locator.partition(" ")[0]
+
+
+def paper_names() -> list[str]:
+    """Return the short names of the papers, in the order of publication."""
+    return sorted((path.name for path in CONFIGS.iterdir() if path.is_dir()), key=lambda name: (name[-4:], name))
+
+
+@cache
+def load_paper(name: str) -> PaperConfig:
+    """Return a paper by its short name.
+
+    Raises:
+        UnknownNameError: there is no such paper.
+        DataFileError: a config is wrong; the message names file and line.
+    """
+    if name not in paper_names():
+        raise UnknownNameError(f"no paper is called {name!r}; expected one of {', '.join(paper_names())}")
+    folder = CONFIGS / name
+    listing = read_yaml(folder / RUNS)
+    refuse_unknown(listing, ("title", "order", "runs"), "the runs of a paper")
+    runs = dict(_runs(take(listing, "runs", LocatedMap, "the runs of a paper")))
+    order = plain(take(listing, "order", LocatedList, "the runs of a paper"))
+    files = {path.stem for path in folder.glob("*.yaml")} - {Path(RUNS).stem}
+    if set(order) != files:
+        raise DataFileError(
+            f"{folder / RUNS}:{listing.lines['order']}: 'order' should name {', '.join(sorted(files))}; got {', '.join(order)}"
+        )
+    tables = {table: _read_table(folder / f"{table}.yaml", name) for table in order}
+    for table in tables.values():
+        if unknown := [run for run in table.runs if run not in runs]:
+            raise DataFileError(f"{folder / table.name}.yaml:1: no run of {RUNS} is called {unknown[0]!r}")
+    return PaperConfig(name, take(listing, "title", str, "the runs of a paper"), tables, runs)
+
+
+def load_table(paper: str, name: str) -> Table:
+    """Return a table of a paper.
+
+    Raises:
+        UnknownNameError: the paper has no such table, or there is no such paper.
+    """
+    tables = load_paper(paper).tables
+    if name not in tables:
+        raise UnknownNameError(f"{paper} has no {name!r}; expected one of {', '.join(tables)}")
+    return tables[name]
+
+
+_OF_A_RUN = ("like", "title", "kind", *SCALES, "minutes", "gpu_hours", "fetch", "stand_in")
+
+
+def _runs(listing: LocatedMap) -> Iterator[tuple[str, RunConfig]]:
+    """Yield the runs of a paper. A run that is ``like`` another one states only what differs."""
+    read: dict[str, dict[str, Any]] = {}
+    for name, entry in listing.items():
+        at = f"{listing.file}:{listing.lines[name]}"
+        if not isinstance(entry, LocatedMap):
+            raise DataFileError(f"{at}: a run should be a mapping, got {entry!r}")
+        refuse_unknown(entry, _OF_A_RUN, f"run {name}")
+        own = plain(entry)
+        like = own.pop("like", None)
+        if like is not None and like not in read:
+            raise DataFileError(f"{at}: {name} is like {like!r}, which no run above is called")
+        settings = overlaid({key: read[like][key] for key in read[like] if key != "minutes"}, own) if like else own
+        read[name] = settings
+        scales = {scale: settings[scale] for scale in SCALES if settings.get(scale) is not None}
+        yield name, RunConfig(
+            name, settings.get("title", name), settings.get("kind", "mitigation"), scales, settings.get("minutes"), settings.get("gpu_hours"),
+            tuple(settings.get("fetch", ())), settings.get("stand_in") or {},
+        )  # fmt: skip
+
+
+def overlaid(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with changes: mappings are merged, everything else is replaced, and ``None`` removes.
+
+    >>> overlaid({"recipe": {"name": "nli", "epochs": 3}, "seeds": 3}, {"recipe": {"epochs": 1}, "seeds": None})
+    {'recipe': {'name': 'nli', 'epochs': 1}}
+    """
+    merged = dict(base)
+    for key, value in changes.items():
+        old = merged.get(key)
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, Mapping) and isinstance(old, Mapping):
+            merged[key] = overlaid(old, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+_OF_A_TABLE = ("title", "columns", "rows", "claims", "differs", "needs")
+
+
+def _read_table(path: Path, paper: str) -> Table:
+    content = read_yaml(path)
+    refuse_unknown(content, _OF_A_TABLE, "a table")
+    columns = take(content, "columns", LocatedMap, "a table", {})
+    figures = [
+        figure
+        for row, entry in take(content, "rows", LocatedMap, "a table", {}).items()
+        for figure in _row(path, row, entry, columns)
+    ]
+    claims = [_claim(entry) for entry in take(content, "claims", LocatedList, "a table", ())]
+    return Table(
+        paper, path.stem, take(content, "title", str, "a table"), tuple(columns), tuple(figures), tuple(claims),
+        tuple(plain(take(content, "differs", LocatedList, "a table", ()))), take(content, "needs", str, "a table", ""),
+    )  # fmt: skip
+
+
+def _row(path: Path, row: str, entry: YamlValue, columns: LocatedMap) -> Iterator[PublishedFigure]:
+    """Yield the figures of a row: the paper's, in the order of the columns, each with the locator of ours."""
+    if not isinstance(entry, LocatedMap):
+        raise DataFileError(f"{path}:1: row {row!r} should be a mapping with 'paper' and 'ours', got {entry!r}")
+    refuse_unknown(entry, ("paper", "ours"), f"row {row}")
+    published = plain(take(entry, "paper", LocatedList, f"row {row}", [None] * len(columns)))
+    if len(published) != len(columns):
+        raise DataFileError(f"{path}:{entry.line}: row {row!r} has {len(published)} figures for {len(columns)} columns")
+    ours = plain(entry.get("ours"))
+    for (column, start), value in zip(columns.items(), published, strict=True):
+        locator = ours.get(column) if isinstance(ours, dict) else f"{start}/{ours}" if start and ours else None
+        yield PublishedFigure(row, column, _printed(path, row, value), locator)
+
+
+def _printed(path: Path, row: str, value: object) -> str | None:
+    """Return a published figure as text.
+
+    >>> _printed(Path("table-4.yaml"), "Coref", "0.37 ± 0.03"), _printed(Path("table-4.yaml"), "DisCo", 1)
+    ('0.37 ± 0.03', '1')
+    """
+    if value is None:
+        return None
+    number, _, spread = str(value).partition("±")
+    try:
+        float(number), float(spread or 0)
+    except ValueError:
+        raise DataFileError(f"{path}:1: row {row!r} has {value!r}; expected a number, as 0.37 or 0.37 ± 0.03") from None
+    return str(value)
+
+
+def _claim(entry: YamlValue) -> Claim:
+    refuse_unknown(entry, ("claim", "figure", ABOVE, BELOW, NEAR, "within", "because"), "a claim")
+    relations = [relation for relation in (ABOVE, BELOW, NEAR) if relation in entry]
+    if len(relations) != 1 or (NEAR in relations) != ("within" in entry):
+        raise DataFileError(f"{entry.file}:{entry.line}: a claim needs one of above, below, or near with within")
+    other = take(entry, relations[0], (str, int, float), "a claim")
+    return Claim(
+        take(entry, "claim", str, "a claim"), take(entry, "figure", str, "a claim"), relations[0], other if isinstance(other, str) else float(other),
+        float(take(entry, "within", (int, float), "a claim", 0.0)), take(entry, "because", str, "a claim", ""),
+    )  # fmt: skip

@@ -1,0 +1,157 @@
+"""The kind ``mitigation``: models before and after a method, and of its control, measured by suites and by their task.
+
+Settings:
+    model: spec of the model to start from; missing where the recipe makes its own.
+    method: a list of methods; without one, only the side ``before`` is measured: the model, or the models that the recipe trains.
+    recipe: the training, or what evaluates the task.
+    seeds, controls: as of ``mitigate``.
+    measure: a list of suites with options, each a mapping with ``suite``; ``as`` names the suite in locators, ``sides`` limits the sides, and
+        ``retrained: true`` measures again with a new head on the frozen encoder, as the sides ``before-retrained`` and ``after-retrained``.
+    then: a list of further recipes with ``measure``: each tunes the models of every side, and measures the tuned ones.
+    judge: ``by``, ``budget`` and ``statistics`` (``SUITE/STATISTIC``) for verdicts of the harness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pytest_genderbias.errors import SettingError
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.runner import Runner, RunSettings
+from pytest_genderbias.mitigation.harness.retraining import retrained_heads
+from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, MitigationRun, mitigate
+from pytest_genderbias.mitigation.harness.verdict import judge_reduction
+from pytest_genderbias.mitigation.methods.base import Method
+from pytest_genderbias.mitigation.methods.registry import make_recipe, resolve_method
+from pytest_genderbias.papers.kinds.outcome import Outcome, figures_of, figures_of_task
+from pytest_genderbias.papers.places import Places, without_paths
+from pytest_genderbias.papers.stored import StoredFigure
+from pytest_genderbias.recipes.recipe import Recipe
+
+_OF_AN_ENTRY = ("suite", "as", "sides", "retrained")
+
+
+def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
+    """Train what is not trained yet, measure every side, and judge."""
+    runner = Runner(score=RunSettings(cache=places.trainings / "scores"))
+    recipe = make_recipe(**settings["recipe"]) if "recipe" in settings else None
+    if "method" not in settings and recipe is None:
+        figures, seeds = _of_a_model(settings, runner), (0,)
+        return Outcome(figures, seeds)
+    method = resolve_method(settings["method"]) if "method" in settings else Method()
+    sides = (BEFORE, AFTER, CONTROL) if "method" in settings else (BEFORE,)
+    run = mitigate(
+        settings.get("model"), method, recipe, seeds=settings.get("seeds"), controls=settings.get("controls"), folder=places.trainings, runner=runner,
+        progress=places.progress,
+    )  # fmt: skip
+    figures = dict(_measured(run, settings.get("measure", ()), sides))
+    if recipe is not None:
+        for side in sides:
+            figures.update(_of_the_task(run, side, recipe.name))
+    for stage in settings.get("then", ()):
+        figures.update(_of_a_stage(run, stage, sides, places, runner))
+    details: dict[str, Any] = {"what": without_paths(run.what, places), "seconds_of_after": run.seconds}
+    if "judge" in settings:
+        details["verdicts"] = without_paths(list(_verdicts(run, settings)), places)
+    return Outcome(figures, tuple(run.seeds), details)
+
+
+def _of_a_model(settings: Mapping[str, Any], runner: Runner) -> dict[str, StoredFigure]:
+    """Return the figures of a model that is measured as it is."""
+    model = runner.open(settings["model"])
+    figures: dict[str, StoredFigure] = {}
+    for entry in settings["measure"]:
+        measurement = runner.measure_once(runner.suite(entry["suite"]), model, _options(entry))
+        figures.update(figures_of(BEFORE, _label(entry), [[measurement]]))
+    return figures
+
+
+def _measured(
+    run: MitigationRun, entries: Sequence[Mapping[str, Any]], sides: Sequence[str]
+) -> Iterator[tuple[str, StoredFigure]]:
+    """Yield the figures of every suite on every side, with new heads where an entry says so."""
+    for entry in entries:
+        for side in entry.get("sides", sides):
+            yield from figures_of(side, _label(entry), run.measure(side, entry["suite"], **_options(entry))).items()
+    again = [entry for entry in entries if entry.get("retrained")]
+    if not again:
+        return
+    with retrained_heads(run) as heads:
+        for entry in again:
+            for side in (side for side in sides if side != CONTROL):
+                measurements = heads.measure(side, entry["suite"], **_options(entry))
+                yield from figures_of(f"{side}-retrained", _label(entry), measurements).items()
+
+
+def _of_the_task(run: MitigationRun, side: str, task: str) -> dict[str, StoredFigure]:
+    performances = [
+        [{name: p.value for name, p in model.items()} for model in models] for models in run.performance(side)
+    ]
+    return figures_of_task(side, task, performances)
+
+
+def _of_a_stage(
+    run: MitigationRun, stage: Mapping[str, Any], sides: Sequence[str], places: Places, runner: Runner
+) -> dict[str, StoredFigure]:
+    """Tune the models of every side by a further recipe, each with the seed of its row, and return the figures of the tuned ones."""
+    recipe = make_recipe(**stage["recipe"])
+    figures: dict[str, StoredFigure] = {}
+    for side in sides:
+        tuned = [
+            [_tuned(run, model, recipe, seed, places, runner) for model in models]
+            for models, seed in zip(run.models(side), run.seeds, strict=True)
+        ]
+        if not tuned or not tuned[0]:
+            continue
+        for entry in stage.get("measure", ()):
+            measurements: list[list[Measurement]] = [
+                [one.measure(BEFORE, entry["suite"], **_options(entry))[0][0] for one in models] for models in tuned
+            ]
+            figures.update(figures_of(side, _label(entry), measurements))
+        performances = [
+            [{name: p.value for name, p in one.performance(BEFORE)[0][0].items()} for one in models] for models in tuned
+        ]
+        figures.update(figures_of_task(side, recipe.name, performances))
+    return figures
+
+
+def _tuned(run: MitigationRun, model: Any, recipe: Recipe, seed: int, places: Places, runner: Runner) -> MitigationRun:
+    """Return a run whose side ``before`` is a model after a further training."""
+    return mitigate(
+        run.open(model),
+        Method(),
+        recipe,
+        seeds=[seed],
+        folder=places.trainings,
+        runner=runner,
+        progress=places.progress,
+    )
+
+
+def _verdicts(run: MitigationRun, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the verdict of the harness on each statistic that ``judge`` names."""
+    judge = settings["judge"]
+    entries = {_label(entry): entry for entry in settings["measure"]}
+    for name in judge["statistics"]:
+        suite, _, statistic = name.partition("/")
+        if suite not in entries:
+            raise SettingError(f"judge names {name}, but the run measures {', '.join(entries)}")
+        entry = entries[suite]
+        judgement = judge_reduction(
+            run, entry["suite"], by=judge["by"], budget=judge.get("budget"), statistic=statistic, superficial=bool(entry.get("retrained")), **_options(entry),
+        )  # fmt: skip
+        change = judge_reduction(run, entry["suite"], by=0.0, statistic=statistic, **_options(entry))
+        yield {
+            "suite": suite, "statistic": statistic, "verdict": judgement.verdict, "text": judgement.text.partition("  worst records:")[0].rstrip(),
+            "difference": change.difference, "bounds": None if change.interval is None else [change.interval.low, change.interval.high],
+            "over": change.over,
+        }  # fmt: skip
+
+
+def _label(entry: Mapping[str, Any]) -> str:
+    return str(entry.get("as", entry["suite"]))
+
+
+def _options(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if key not in _OF_AN_ENTRY}

@@ -1,0 +1,57 @@
+"""What a kind of run returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.papers.stored import StoredFigure
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Figures by ``SIDE/SUITE/STATISTIC``, the seeds they are of, and what else the kind tells (plain JSON values)."""
+
+    figures: Mapping[str, StoredFigure]
+    seeds: Sequence[int] = (0,)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def figures_of(side: str, suite: str, measurements: Sequence[Sequence[Measurement]]) -> dict[str, StoredFigure]:
+    """Return the figures of a suite measured on the models of a side, by seed and model: the mean over the models of a seed."""
+    if not measurements or not measurements[0]:
+        return {}
+    return {
+        f"{side}/{suite}/{name}": StoredFigure(
+            [_mean([m.values[name] for m in models]) for models in measurements],
+            [_interval(models, name) for models in measurements],
+        )
+        for name in measurements[0][0].values
+    }
+
+
+def figures_of_task(
+    side: str, task: str, performances: Sequence[Sequence[Mapping[str, float]]]
+) -> dict[str, StoredFigure]:
+    """Return the performance of the models of a side, by seed and model, as figures of the task."""
+    if not performances or not performances[0]:
+        return {}
+    return {
+        f"{side}/{task}/{name}": StoredFigure([_mean([figures[name] for figures in models]) for models in performances])
+        for name in performances[0][0]
+    }
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    numbers = [value for value in values if value is not None]
+    return float(np.mean(numbers)) if len(numbers) == len(values) and numbers else None
+
+
+def _interval(models: Sequence[Measurement], name: str) -> list[float] | None:
+    """Return the interval of a statistic over items, where the side has one model."""
+    interval = models[0].intervals.get(name) if len(models) == 1 else None
+    return None if interval is None else [interval.low, interval.high]

@@ -1,0 +1,106 @@
+"""Make the runs of a table: those without a result, each stored as soon as it is made, so that an interrupted table goes on where it stopped."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_genderbias.errors import BiasError, SettingError
+from pytest_genderbias.measurement.carry_out import versions
+from pytest_genderbias.papers.config import PAPER, PaperConfig, RunConfig, overlaid
+from pytest_genderbias.papers.kinds import kind_named
+from pytest_genderbias.papers.places import Places, placed
+from pytest_genderbias.papers.stored import StoredRun, read_run, write_run
+
+Tell = Callable[[str], object]
+_PREFIX = "paper-"  #: begins the name of a result at the paper's scale
+
+
+def result_name(run: RunConfig, scale: str) -> str:
+    """Return the name of the file of a result, without ``.json``.
+
+    >>> result_name(RunConfig("bios-scrubbing", "", "mitigation", {}), "paper")
+    'paper-bios-scrubbing'
+    """
+    return f"{_PREFIX}{run.name}" if scale == PAPER else run.name
+
+
+def make_runs(
+    paper: PaperConfig, names: Sequence[str], scale: str, places: Places, results: Path, tell: Tell = print
+) -> list[str]:
+    """Make the named runs that have no result of their settings, and return the names of those that failed.
+
+    Args:
+        paper: the paper.
+        names: of its runs.
+        scale: ``small`` or ``paper``.
+        places: where models, data and trainings lie.
+        results: folder of the results.
+        tell: is given a line for each run.
+    """
+    failed = []
+    for name in names:
+        run = paper.runs[name]
+        if scale not in run.scales:
+            tell(f"{name}: has no settings for the {scale} scale")
+            continue
+        path = results / f"{result_name(run, scale)}.json"
+        if path.exists() and is_of(run, scale, read_run(path)):
+            tell(f"{name}: has a result ({path}); delete it to make it again")
+            continue
+        expected = f", about {run.minutes:g} minutes of one core" if scale != PAPER and run.minutes else ""
+        tell(f"{name}: {run.title}{expected}")
+        try:
+            stored = make_run(run, scale, places)
+        except BiasError as error:
+            failed.append(name)
+            tell(f"{name}: {type(error).__name__}: {error}")
+            continue
+        write_run(stored, results)
+        tell(f"{name}: made in {stored.seconds:.0f} s")
+    return failed
+
+
+def is_of(run: RunConfig, scale: str, stored: StoredRun) -> bool:
+    """Return whether a result is of the settings that a run has now."""
+    return stored.settings == run.scales[scale]
+
+
+def make_run(run: RunConfig, scale: str, places: Places) -> StoredRun:
+    """Carry out a run and return its result.
+
+    Raises:
+        BiasError: a model, data set or setting is missing or wrong.
+    """
+    settings = run.scales[scale]
+    start = time.perf_counter()
+    outcome = kind_named(run.kind)(placed(settings, places), places)
+    return StoredRun(
+        result_name(run, scale), scale, settings, list(outcome.seeds), outcome.figures, outcome.details, round(time.perf_counter() - start, 1), versions(),
+    )  # fmt: skip
+
+
+def check_run(run: RunConfig, places: Places) -> str:
+    """Carry out the paper's scale of a run as far as a small machine goes: with its stand-in, in a temporary folder.
+
+    The stand-in replaces what a small machine lacks: a large checkpoint by a small one, all of a data set by a few rows, all steps by one.
+
+    Returns:
+        What was done, in a line.
+
+    Raises:
+        BiasError: a setting of the config is wrong, or what the stand-in needs is missing.
+    """
+    if PAPER not in run.scales:
+        raise SettingError(f"{run.name} has no settings for the paper's scale")
+    if not run.stand_in:
+        raise SettingError(f"{run.name} has no stand-in, so that nothing of it can be checked here")
+    settings: Mapping[str, Any] = overlaid(run.scales[PAPER], run.stand_in)
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="genderbias-") as folder:
+        there = Places({**places.named, "runs": folder}, Path(folder), places.progress)
+        outcome = kind_named(run.kind)(placed(settings, there), there)
+    return f"{run.name}: checked with a stand-in, {len(outcome.figures)} figures in {time.perf_counter() - start:.0f} s"

@@ -1,0 +1,98 @@
+"""The page of the papers: a row for each table and figure with its verdict, and below each its figures and claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pytest_genderbias.papers.claims import judge_claims
+from pytest_genderbias.papers.config import PAPER, SMALL, PaperConfig, Table, load_paper, paper_names
+from pytest_genderbias.papers.shown import claim_in_words, differences, figure_rows, shown, verdict_in_words
+from pytest_genderbias.papers.stored import StoredRun, figure_at
+from pytest_genderbias.text.printable import escape
+
+_HEAD = """\
+# The papers, table by table
+
+<!-- Generated from the configs of the papers and the stored results: genderbias paper --page=docs/papers.md --results=docs/evidence/papers -->
+
+Each table and figure of the five papers that has figures has a row here. The configs hold the published figures and what the table says as *claims*: relations of figures, such as "scrubbing lowers the TPR gap
+sum". Small runs on the project's test models decide each claim by one-sided 95 % bounds: over restarts, seed by seed, where something is trained, and over items otherwise.
+
+- *agrees*: the bounds confirm at least one claim, and refute none.
+- *differs*: the bounds refute a claim.
+- *too small to say*: the bounds decide nothing.
+- *needs the paper's scale*: no run here can show it.
+
+The absolute figures of small models on small data are not those of the papers, and nobody should expect it; the page puts them side by side. `genderbias paper NAME TABLE` shows one table, and makes its runs with `--data` and `--runs`.
+"""
+
+
+def page_text(runs: Mapping[str, StoredRun]) -> str:
+    """Return the page of all papers in markdown."""
+    papers = [load_paper(name) for name in paper_names()]
+    parts = [_HEAD, _cost(papers, runs)]
+    for paper in papers:
+        parts += [
+            "\n".join(_overview(paper, runs)),
+            *(("\n".join(_details(paper, table, runs))) for table in paper.tables.values()),
+        ]
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+
+def _cost(papers: list[PaperConfig], runs: Mapping[str, StoredRun]) -> str:
+    """Return how long the runs of both scales take."""
+    configs = [run for paper in papers for run in paper.runs.values()]
+    made = [runs[run.name] for run in configs if run.name in runs]
+    gpu = sum(run.gpu_hours or 0 for run in configs)
+    return (
+        f"{len(made)} of {sum(SMALL in run.scales for run in configs)} small runs have a result; together they took {sum(run.seconds for run in made) / 3600:.1f} hours of one core. "
+        f"The paper's scale of {sum(PAPER in run.scales for run in configs)} runs is estimated at {gpu:,.0f} GPU hours; it was not run."
+    )
+
+
+def _overview(paper: PaperConfig, runs: Mapping[str, StoredRun]) -> Iterator[str]:
+    yield f"## {escape(paper.title)}"
+    yield ""
+    yield "| | what it shows | ours; the paper's | verdict |"
+    yield "|---|---|---|---|"
+    for table in paper.tables.values():
+        verdict = verdict_in_words(table, judge_claims(table, runs))
+        yield f"| [{_called(table)}](#{_anchor(table)}) | {escape(table.title)} | {escape(_first_figure(table, runs))} | {escape(verdict)} |"
+
+
+def _first_figure(table: Table, runs: Mapping[str, StoredRun]) -> str:
+    """Return the first figure that both have, ours first."""
+    for figure in table.figures:
+        ours = figure_at(runs, figure.ours) if figure.ours else None
+        if ours is not None and ours.mean is not None and figure.text is not None:
+            return f"{figure.row}, {figure.column}: {shown(ours)}; {figure.text}"
+    return "-"
+
+
+def _details(paper: PaperConfig, table: Table, runs: Mapping[str, StoredRun]) -> Iterator[str]:
+    yield f"### {paper.name}, {_called(table)}"
+    yield ""
+    yield f"{escape(table.title)}."
+    if table.figures:
+        yield ""
+        yield f"| the paper's; ours | {' | '.join(map(escape, table.columns))} |"
+        yield f"|---|{'---|' * len(table.columns)}"
+        yield from (f"| {' | '.join(map(escape, row))} |" for row in figure_rows(table, runs))
+    if judged := judge_claims(table, runs):
+        yield ""
+        yield from (f"- {escape(claim_in_words(claim))}" for claim in judged)
+    if lines := differences(paper, table):
+        yield ""
+        yield f"What differs: {'; '.join(map(escape, lines))}."
+    if table.needs:
+        yield ""
+        yield f"Needs: {escape(table.needs)}."
+
+
+def _anchor(table: Table) -> str:
+    """Return the anchor that renderers of markdown give to the heading of a table."""
+    return f"{table.paper}-{table.name}"
+
+
+def _called(table: Table) -> str:
+    return table.name.replace("-", " ")

@@ -1,0 +1,161 @@
+"""A table of a paper in words: the paper's figures beside ours, the verdicts of its claims, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pytest_genderbias.papers.claims import AGREES, DIFFERS, NEEDS, JudgedClaim, judge_claims, table_verdict
+from pytest_genderbias.papers.config import PAPER, SMALL, PaperConfig, PublishedFigure, Table
+from pytest_genderbias.papers.stored import StoredFigure, StoredRun, figure_at
+from pytest_genderbias.reports.layout import columns, paragraph
+
+
+def figure_rows(table: Table, runs: Mapping[str, StoredRun]) -> list[list[str]]:
+    """Return the published figures as rows of a grid: the row's name, and for each column the paper's figure and ours."""
+    rows: dict[str, list[str]] = {}
+    for figure in table.figures:
+        rows.setdefault(figure.row, [figure.row]).append(cell(figure, runs))
+    return list(rows.values())
+
+
+def cell(figure: PublishedFigure, runs: Mapping[str, StoredRun]) -> str:
+    """Return the paper's figure and ours in a few characters: ``.37 ± .03; .44 ± .02``, with a dash for what is missing."""
+    ours = figure_at(runs, figure.ours) if figure.ours else None
+    return f"{figure.text or '-'}; {shown(ours)}"
+
+
+def shown(figure: StoredFigure | None) -> str:
+    """Return a figure of ours: the mean over seeds with its standard deviation, or the value with its interval over items.
+
+    >>> shown(StoredFigure([0.25, 0.75])), shown(StoredFigure([0.5], [[0.4, 0.6]])), shown(None)
+    ('0.500 ± 0.354', '0.500 (0.400 to 0.600)', '-')
+    """
+    if figure is None or figure.mean is None:
+        return "-"
+    if figure.deviation is not None:
+        return f"{number(figure.mean)} ± {number(figure.deviation)}"
+    interval = figure.interval
+    return number(figure.mean) + (f" ({number(interval[0])} to {number(interval[1])})" if interval else "")
+
+
+def number(value: float) -> str:
+    """Return a figure with three decimals, or with none where it is large.
+
+    >>> number(0.1234), number(1128.15)
+    ('0.123', '1,128')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"
+
+
+def verdict_in_words(table: Table, judged: Sequence[JudgedClaim]) -> str:
+    """Return the verdict of a table, with the reasons of claims that differ, or what the table needs."""
+    verdict = table_verdict(judged)
+    if verdict == DIFFERS:
+        reasons = dict.fromkeys(
+            claim.claim.because for claim in judged if claim.verdict == DIFFERS and claim.claim.because
+        )
+        return f"differs, because {'; '.join(reasons)}" if reasons else DIFFERS
+    if verdict == NEEDS and table.needs:
+        return f"{NEEDS}: {table.needs}"
+    if verdict == AGREES and any(claim.verdict != AGREES for claim in judged):
+        return f"{AGREES} ({sum(claim.verdict == AGREES for claim in judged)} of {len(judged)} claims; too small to say for the others)"
+    return verdict
+
+
+def claim_in_words(judged: JudgedClaim) -> str:
+    """Return a claim, its verdict and the difference that decided it."""
+    words = f"{judged.verdict}: {judged.claim.text}"
+    difference = judged.difference
+    if difference is not None:
+        bounds = ""
+        if difference.low is not None and difference.high is not None:
+            bounds = f", {number(difference.low)} to {number(difference.high)} over {difference.over}"
+        words += f" (difference {number(difference.value)}{bounds})"
+    return f"{words}; {judged.claim.because}" if judged.verdict == DIFFERS and judged.claim.because else words
+
+
+def differences(paper: PaperConfig, table: Table) -> list[str]:
+    """Return what the small scale of a table's runs does otherwise than the paper's scale, then what the table itself names."""
+    lines: list[str] = []
+    for run in (paper.runs[name] for name in table.runs):
+        if not {SMALL, PAPER} <= run.scales.keys():
+            continue
+        here, there = (dict(_flat(run.scales[scale])) for scale in (SMALL, PAPER))
+        lines += [
+            f"{key} {_brief(here.get(key))} here, {_brief(there.get(key))} in the paper"
+            for key in dict.fromkeys([*here, *there])
+            if here.get(key) != there.get(key)
+        ]
+    return [*dict.fromkeys(lines), *table.differs]
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield settings by dotted names; suites that are measured by their names. What does not change figures is left out."""
+    for key, value in settings.items():
+        if key == "judge":
+            continue
+        if key == "measure":
+            for entry in value:
+                options = {
+                    name: option for name, option in entry.items() if name not in ("suite", "as", "sides", "retrained")
+                }
+                yield from _flat(options, f"{entry.get('as', entry['suite'])}.")
+        elif isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, list) and any(isinstance(member, (list, Mapping)) for member in value):
+        return f"{len(value)} values"
+    text = "not set" if value is None else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def table_text(paper: PaperConfig, table: Table, runs: Mapping[str, StoredRun], width: int) -> str:
+    """Return a table for a terminal."""
+    judged = judge_claims(table, runs)
+    parts = [paragraph(f"{table.paper} {table.name}: {table.title}", width), ""]
+    if table.figures:
+        parts += [
+            paragraph(
+                "The paper's figure; ours, ± the standard deviation over seeds, or with the 95 % interval over items.",
+                width,
+            )
+        ]
+        parts += [_grid(table, runs, width), ""]
+    parts += [paragraph(claim_in_words(claim), width, "  ", "- ") for claim in judged]
+    parts += [paragraph(f"Verdict: {verdict_in_words(table, judged)}", width), ""]
+    for name in table.runs:
+        run = paper.runs[name]
+        made = (
+            f"made in {runs[name].seconds:.0f} s, {counted(len(runs[name].seeds), 'seed')}"
+            if name in runs
+            else "no result yet"
+        )
+        parts.append(paragraph(f"{name}: {run.title}; {made}", width, "    ", "  "))
+    if lines := differences(paper, table):
+        parts += ["", "What differs:", *(paragraph(line, width, "    ", "  ") for line in lines)]
+    return "\n".join(parts)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "seed"), counted(3, "seed")
+    ('1 seed', '3 seeds')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _grid(table: Table, runs: Mapping[str, StoredRun], width: int) -> str:
+    """Return the figures as a grid if the terminal is wide enough, and else column by column."""
+    rows = [["", *table.columns], *figure_rows(table, runs)]
+    if sum(max(map(len, cells)) + 2 for cells in zip(*rows, strict=True)) <= width:
+        return columns(rows, width)
+    blocks = []
+    for at, head in enumerate(table.columns, start=1):
+        blocks += [head, columns([[row[0], *row[at].split("; ")] for row in rows[1:]], width, indent="    ")]
+    return "\n".join(blocks)

@@ -1,0 +1,39 @@
+"""Texts that runs train on and that are made of other data: they are written once, beside the trainings."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pytest_genderbias.errors import SettingError
+from pytest_genderbias.folders import write_whole
+
+
+def bold_sentences(data: Path, folder: Path) -> Path:
+    """Write BOLD's Wikipedia sentences on actors, actresses and professions to ``folder/bold.txt`` in random order, and return its path.
+
+    Raises:
+        SettingError: the folder of data sets has no ``bold/gender_wiki.json.gz`` or ``bold/profession_wiki.json.gz``.
+    """
+    path = folder / "bold.txt"
+    if path.exists():
+        return path
+    lines: list[str] = []
+    for part in ("gender", "profession"):
+        source = data / "bold" / f"{part}_wiki.json.gz"
+        if not source.is_file():
+            raise SettingError(f"there is no {source}; the run trains on BOLD's sentences of Wikipedia")
+        with gzip.open(source, "rt", encoding="utf-8") as file:
+            groups = json.load(file).values()
+        lines += [line.strip() for group in groups for sentences in group.values() for line in sentences]
+    random.Random(0).shuffle(lines)  # noqa: S311
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(path, ("\n".join(lines) + "\n").encode())
+    return path
+
+
+#: Texts by the name that settings have for them.
+TEXTS: Mapping[str, Callable[[Path, Path], Path]] = {"bold": bold_sentences}

@@ -1,0 +1,126 @@
+"""The verdicts of claims: bounds against scipy's own intervals, and every verdict once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.papers.claims import (
+    AGREES,
+    DIFFERS,
+    NEEDS,
+    TOO_SMALL,
+    difference,
+    judge_claim,
+    judge_claims,
+    table_verdict,
+)
+from pytest_genderbias.papers.config import ABOVE, BELOW, NEAR, Claim, Table
+from pytest_genderbias.papers.stored import StoredFigure, StoredRun
+
+
+def run_with(**figures):
+    stored = {key.replace("_", "/"): StoredFigure(values, [None] * len(values)) for key, values in figures.items()}
+    return {"r": StoredRun("r", "small", {}, range(len(next(iter(figures.values())))), stored)}
+
+
+RUNS = run_with(after_s_x=[1.0, 1.1, 0.9], before_s_x=[2.0, 2.2, 1.9], control_s_x=[1.0, 3.0, -1.0])
+
+
+def claim(figure, relation, other, **rest):
+    return Claim("", f"r {figure}", relation, other if isinstance(other, float) else f"r {other}", **rest)
+
+
+@pytest.mark.parametrize(
+    ("figure", "relation", "other", "verdict"),
+    [
+        ("after/s/x", BELOW, "before/s/x", AGREES),
+        ("after/s/x", ABOVE, "before/s/x", DIFFERS),
+        ("control/s/x", BELOW, "before/s/x", TOO_SMALL),
+        ("after/s/x", ABOVE, 0.5, AGREES),
+        ("after/s/x", BELOW, 0.5, DIFFERS),
+    ],
+)
+def test_verdicts(figure, relation, other, verdict):
+    assert judge_claim(claim(figure, relation, other), RUNS).verdict == verdict
+
+
+@pytest.mark.parametrize(("within", "verdict"), [(2.0, AGREES), (1.05, TOO_SMALL), (0.5, DIFFERS)])
+def test_near(within, verdict):
+    assert judge_claim(claim("after/s/x", NEAR, "before/s/x", within=within), RUNS).verdict == verdict
+
+
+def test_a_run_without_result_needs_the_papers_scale():
+    assert judge_claim(Claim("", "other after/s/x", BELOW, 0.0), RUNS).verdict == NEEDS
+
+
+def test_a_figure_that_a_run_lacks_is_an_error_that_names_its_neighbours():
+    with pytest.raises(DataFileError, match=r"no figure 'after/s/y'; it has after/s/x"):
+        judge_claim(claim("after/s/y", BELOW, 0.0), RUNS)
+
+
+def test_bounds_over_restarts_are_those_of_scipy():
+    rng = np.random.default_rng(5)
+    a, b = rng.normal(size=7), rng.normal(1, 1, size=7)
+    found = difference(StoredFigure(list(a)), StoredFigure(list(b)))
+    low, high = stats.ttest_rel(a, b).confidence_interval(0.90)  # two-sided 90 % are two one-sided 95 % bounds
+    assert (found.low, found.high) == pytest.approx((low, high), abs=1e-12)
+    unequal = difference(StoredFigure(list(a)), StoredFigure(list(b[:4])))
+    low, high = stats.ttest_ind(a, b[:4], equal_var=False).confidence_interval(0.90)
+    assert (unequal.low, unequal.high) == pytest.approx((low, high), abs=1e-12)
+    against = difference(StoredFigure(list(a)), StoredFigure([0.25]), fixed=True)
+    low, high = stats.ttest_1samp(a, 0.25).confidence_interval(0.90)
+    assert (against.low + 0.25, against.high + 0.25) == pytest.approx((low, high), abs=1e-12)
+
+
+def test_bounds_over_items_are_those_of_two_normal_means():
+    """Symmetric intervals: the standard error of a difference is the root of the sum of squares."""
+    a, b = (
+        StoredFigure([0.5], [[0.5 - 1.96 * 0.1, 0.5 + 1.96 * 0.1]]),
+        StoredFigure([0.2], [[0.2 - 1.96 * 0.05, 0.2 + 1.96 * 0.05]]),
+    )
+    found = difference(a, b)
+    reach = stats.norm.ppf(0.95) * np.hypot(0.1, 0.05)
+    assert (found.low, found.high) == pytest.approx((0.3 - reach, 0.3 + reach), abs=1e-5)
+
+
+def test_skewed_intervals_count_on_the_side_that_faces_the_other_figure():
+    a, b = StoredFigure([0.5], [[0.4, 0.9]]), StoredFigure([0.2], [[0.19, 0.25]])
+    found, ratio = difference(a, b), stats.norm.ppf(0.95) / stats.norm.ppf(0.975)
+    assert found.low == pytest.approx(0.3 - ratio * np.hypot(0.1, 0.05))
+    assert found.high == pytest.approx(0.3 + ratio * np.hypot(0.4, 0.01))
+
+
+def test_permuted_sides_are_rarely_called_different():
+    """Both sides from one distribution: each bound errs in about 5 %."""
+    rng = np.random.default_rng(1)
+    verdicts = []
+    for _ in range(600):
+        values = rng.normal(size=(2, 5))
+        runs = run_with(after_s_x=list(values[0]), before_s_x=list(values[1]))
+        verdicts.append(judge_claim(claim("after/s/x", BELOW, "before/s/x"), runs).verdict)
+    assert 0.02 < verdicts.count(AGREES) / 600 < 0.09
+    assert 0.02 < verdicts.count(DIFFERS) / 600 < 0.09
+
+
+@pytest.mark.parametrize("values", [[1.0, None, 2.0], [None], []])
+def test_undefined_values_decide_nothing(values):
+    assert difference(StoredFigure(values), StoredFigure([1.0, 2.0, 3.0])) is None
+
+
+def test_two_restarts_have_no_bounds():
+    assert difference(StoredFigure([1.0, 2.0]), StoredFigure([0.0, 0.5])).low is None
+
+
+def test_a_table_differs_if_one_claim_does_and_agrees_if_one_does():
+    claims = [
+        claim("after/s/x", BELOW, "before/s/x"),
+        claim("control/s/x", BELOW, "before/s/x"),
+        claim("after/s/x", ABOVE, "before/s/x"),
+    ]
+    judged = judge_claims(Table("p", "t", "", (), (), tuple(claims)), RUNS)
+    assert table_verdict(judged) == DIFFERS
+    assert table_verdict(judged[:2]) == AGREES
+    assert table_verdict(judged[1:2]) == TOO_SMALL

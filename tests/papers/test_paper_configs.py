@@ -1,0 +1,166 @@
+"""The configs of the papers: they load, name what there is, and fit the stored results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_genderbias.errors import DataFileError, SettingError, UnknownNameError
+from pytest_genderbias.mitigation.methods.registry import make_recipe, resolve_method
+from pytest_genderbias.papers import config
+from pytest_genderbias.papers.claims import DIFFERS, judge_claims
+from pytest_genderbias.papers.config import PAPER, SMALL, load_paper, load_table, overlaid, paper_names
+from pytest_genderbias.papers.kinds import KINDS
+from pytest_genderbias.papers.making import is_of
+from pytest_genderbias.papers.page import page_text
+from pytest_genderbias.papers.places import Places, names_in, placed, without_paths
+from pytest_genderbias.papers.shown import figure_rows
+from pytest_genderbias.papers.stored import read_runs
+from pytest_genderbias.suites.suite import load_suite
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "docs" / "evidence" / "papers"
+PLACES = Places(dict.fromkeys(("data", "glove", "glove300", "bold", "runs", "encoder"), "."), Path())
+
+
+def scaled_runs():
+    return [
+        pytest.param(run, scale, id=f"{paper}-{run.name}-{scale}")
+        for paper in paper_names()
+        for run in load_paper(paper).runs.values()
+        for scale in run.scales
+    ]
+
+
+@pytest.fixture(scope="module")
+def results():
+    return read_runs(RESULTS)
+
+
+@pytest.mark.parametrize("paper", paper_names())
+def test_a_paper_has_tables_and_every_run_is_of_one(paper):
+    loaded = load_paper(paper)
+    used = {name for table in loaded.tables.values() for name in table.runs}
+    assert loaded.tables and used == loaded.runs.keys()
+    assert not [table.name for table in loaded.tables.values() if not table.claims and not table.needs]
+
+
+@pytest.mark.parametrize(("run", "scale"), scaled_runs())
+def test_a_run_names_kinds_recipes_methods_suites_and_paths_that_there_are(run, scale):
+    settings = run.scales[scale]
+    assert run.kind in KINDS
+    assert names_in(settings) <= PLACES.named.keys()
+    settings = placed(settings, PLACES)
+    stages = [settings, *settings.get("then", ())]
+    for stage in stages:
+        if "recipe" in stage:
+            make_recipe(**stage["recipe"])
+        for entry in stage.get("measure", ()):
+            load_suite(entry["suite"])
+    if "method" in settings:
+        resolve_method(settings["method"])
+
+
+@pytest.mark.parametrize(("run", "scale"), [param for param in scaled_runs() if param.values[1] == PAPER])
+def test_the_papers_scale_says_what_it_needs_and_how_it_is_checked(run, scale):
+    assert run.fetch and run.gpu_hours is not None and run.stand_in
+
+
+def test_run_names_are_unique_over_the_papers():
+    names = [name for paper in paper_names() for name in load_paper(paper).runs]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("paper", paper_names())
+def test_every_figure_and_claim_is_found_in_the_stored_results(paper, results):
+    for table in load_paper(paper).tables.values():
+        figure_rows(table, results)
+        for judged in judge_claims(table, results):
+            assert judged.verdict != DIFFERS or judged.claim.because, (
+                f"{table.name}: {judged.claim.text} differs here, and nothing says why"
+            )
+
+
+@pytest.mark.skipif(not RESULTS.is_dir(), reason="the stored results lie in the checkout")
+def test_stored_results_are_of_the_settings_that_the_runs_have(results):
+    runs = {name: run for paper in paper_names() for name, run in load_paper(paper).runs.items()}
+    assert results and results.keys() <= runs.keys()
+    assert not [name for name, stored in results.items() if not is_of(runs[name], SMALL, stored)]
+    assert not [path.name for path in RESULTS.glob("*.json") if '"/' in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.skipif(not RESULTS.is_dir(), reason="the page lies in the checkout")
+def test_the_page_is_that_of_the_results(results):
+    page = ROOT / "docs" / "papers.md"
+    assert page.read_text(encoding="utf-8") == page_text(results), (
+        "genderbias paper --page=docs/papers.md --results=docs/evidence/papers makes it anew"
+    )
+
+
+def test_changes_are_merged_and_none_removes():
+    base = {"recipe": {"name": "nli", "epochs": 3}, "seeds": 3, "measure": [1]}
+    assert overlaid(base, {"recipe": {"epochs": None, "data": "x"}, "measure": [2]}) == {
+        "recipe": {"name": "nli", "data": "x"}, "seeds": 3, "measure": [2],
+    }  # fmt: skip
+    assert base["recipe"] == {"name": "nli", "epochs": 3}
+
+
+def test_paths_are_named_and_do_not_reach_results(tmp_path):
+    places = Places({"data": str(tmp_path)}, tmp_path / "runs")
+    assert placed(["{data}/models/x"], places) == [f"{tmp_path}/models/x"]
+    assert without_paths({"model": f"{tmp_path}/models/x", "of": "/elsewhere/y"}, places) == {
+        "model": "models/x",
+        "of": "y",
+    }
+    with pytest.raises(SettingError, match="needs glove"):
+        placed("{glove}", places)
+
+
+@pytest.fixture
+def own_configs(tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "CONFIGS", tmp_path)
+    folder = tmp_path / "doe2020"
+    folder.mkdir()
+    load_paper.cache_clear()
+    yield folder
+    load_paper.cache_clear()
+
+
+RUNS = "title: Doe 2020\norder: [table-1]\nruns:\n  a: {title: a run, small: {seeds: 3}}\n"
+TABLE = "title: a table\ncolumns: {Before: a before}\nrows:\n  Bias: {ours: s/x, paper: [0.5 ± 0.1]}\n"
+
+
+def test_a_config_by_hand(own_configs):
+    (own_configs / "runs.yaml").write_text(RUNS)
+    (own_configs / "table-1.yaml").write_text(TABLE)
+    (figure,) = load_table("doe2020", "table-1").figures
+    assert (figure.row, figure.column, figure.value, figure.text, figure.ours) == (
+        "Bias",
+        "Before",
+        0.5,
+        "0.5 ± 0.1",
+        "a before/s/x",
+    )
+    with pytest.raises(UnknownNameError, match="doe2020 has no 'table-2'; expected one of table-1"):
+        load_table("doe2020", "table-2")
+
+
+@pytest.mark.parametrize(
+    ("runs", "table", "message"),
+    [
+        (RUNS, TABLE.replace("[0.5", "[0.5, 1"), "has 2 figures for 1 columns"),
+        (RUNS, TABLE.replace("0.5 ±", "half ±"), "expected a number"),
+        (RUNS, TABLE.replace("a before", "b before"), "no run of runs.yaml is called 'b'"),
+        (RUNS.replace("[table-1]", "[table-2]"), TABLE, "'order' should name table-1"),
+        (RUNS.replace("seeds: 3}", "seeds: 3}, like: c"), TABLE, "is like 'c', which no run above is called"),
+        (RUNS, TABLE + "claims: [{claim: c, figure: a before/s/x, above: 0, below: 1}]\n", "needs one of above, below, or near"),
+        (RUNS, TABLE + "claims: [{claim: c, figure: a before/s/x, near: 0}]\n", "needs one of above, below, or near with within"),
+    ],
+)  # fmt: skip
+def test_wrong_configs_are_refused_with_their_file(own_configs, runs, table, message):
+    (own_configs / "runs.yaml").write_text(runs)
+    (own_configs / "table-1.yaml").write_text(table)
+    with pytest.raises(DataFileError, match=message) as refused:
+        load_paper("doe2020")
+    assert "doe2020" in str(refused.value)
