@@ -23,13 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.mentions import Span, words_of
-from pytest_genderbias.errors import ModelError, NotApplicableError
+from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.protocols import CausalLM
 from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.object_scorer import continuation_method
 from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood
 from pytest_genderbias.suites.cases import IntArray, TextCases
+from pytest_genderbias.text.printable import brief
 
 #: First words that are capitalised only at the beginning of a sentence.
 _SMALL = re.compile(r"(?:the|an?|this|that|some\w*|my|our|your|his|her|its|their)\b", re.IGNORECASE)
@@ -97,7 +98,11 @@ def make(cases: TextCases, model: Model, batch_tokens: int | None) -> Scorer:
 
 
 class NetworkSubstitution:
-    """Scores candidates with a checkpoint."""
+    """Scores candidates with a checkpoint.
+
+    Raises:
+        NotApplicableError: two copies of a text are longer than the checkpoint reads, so that nothing of the candidate is left.
+    """
 
     def __init__(self, cases: TextCases, model: Model, batch_tokens: int | None) -> None:
         self._cases, self._model = cases, model
@@ -114,7 +119,10 @@ class NetworkSubstitution:
         sums = self._likelihood.score([text for text, _ in copies], [(span,) for _, span in copies])
         if not sums[:, 1].all():
             text = copies[int(np.argmin(sums[:, 1]))][0]
-            raise ModelError(f"two copies of a text are longer than {self._model.name} reads: {text!r:.120}")
+            raise NotApplicableError(
+                f"two copies of a text are longer than the {self._model.backend.max_length} tokens that {self._model.name} reads "
+                f"({brief(text, 120)}); --bias-option=scorer=edge-probe reads one copy"
+            )
         scores = sums[:, 0].reshape(len(cases), -1)
         check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self._cases, cases, self._model.name)
         return np.asarray(scores)

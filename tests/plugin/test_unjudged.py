@@ -174,3 +174,17 @@ def test_a_wrong_marker_is_one_line(project: pytest.Pytester, mark: str, message
     result = project.runpytest(model(project, "filler"))
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([f"test_it.py::test_fills: {message}"])
+
+
+def test_a_suite_whose_texts_are_too_long_for_a_model_is_skipped(project: pytest.Pytester) -> None:
+    folder = project.path / "data" / "winobias"
+    folder.mkdir(parents=True)
+    music = "the music was good and " * 10
+    for kind in (1, 2):
+        for side, pronoun in (("pro", "he"), ("anti", "she")):
+            line = f"1 [The developer] argued with the designer because {music}[{pronoun}] was ill.\n"
+            folder.joinpath(f"{side}_stereotyped_type{kind}.txt.dev").write_text(line)
+    result = project.runpytest("--bias-model=demo-lm", "--bias-suite=coref-winobias", "--bias-data=data", "-rs")
+    result.assert_outcomes(skipped=1)
+    reason = "*two copies of a text are longer than the * tokens that demo-lm reads (*; --bias-option=scorer=edge-probe reads one copy"
+    result.stdout.fnmatch_lines([reason])
