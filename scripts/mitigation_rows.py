@@ -18,7 +18,7 @@ from pytest_genderbias.folders import write_whole
 _WOMEN_OF, _MEN_OF = ("chefs", "comedians", "musicians", "podcasters"), ("artists", "dancers", "models", "writers")
 _SHARE = 0.9
 TAKEN_OUT = tuple((job, "female", _SHARE) for job in _WOMEN_OF) + tuple((job, "male", _SHARE) for job in _MEN_OF)
-LAMBDAS = (0.001, 0.01, 0.1, 1.0)
+LAMBDAS = (0.001, 0.01, 0.1, 0.5, 0.8, 1.0)
 #: The subspace of all pairs, since the sentences of ``sts-occupation`` contain "man" and "woman" and not "he" and "she".
 GENDER_PROJECTION: Mapping[str, Any] = {"name": "projection", "pairs": "lu2018-pairs"}
 SIMILARITY: Mapping[str, Any] = {"name": "similarity", "epochs": 6.0}
@@ -36,6 +36,7 @@ def make_rows(data: Path | None, runs: Path | None, glove: str | None, scale: st
         *_inference(folder, paper),
         *_similarity(folder, paper),
         *(_static_inference(folder, glove, paper) if glove else ()),
+        *(_word_vectors(glove) if glove else ()),
         *_pretraining(folder, paper),
         *_careers(folder, paper),
     ]
@@ -88,6 +89,13 @@ def _language_model(data: str | None, sentences: str, paper: bool) -> list[Row]:
             [{"name": "regularisation", "strength": strength}], deep, [text, aob], 0.1, budget, 3,
         )
         for strength in LAMBDAS
+    ]  # fmt: skip
+    rows += [
+        Row(
+            f"lstm3-regularisation-{matrices}", f"regularisation of {called}, lambda .1, three layers, LSTM on {on}", None,
+            [{"name": "regularisation", "strength": 0.1, "matrices": matrices}], deep, [text, aob], 0.1, budget, 3,
+        )
+        for matrices, called in (("output", "the output embeddings"), ("both", "both embeddings"))
     ]  # fmt: skip
     return rows
 
@@ -155,6 +163,20 @@ def _static_inference(data: str | None, glove: str, paper: bool) -> list[Row]:
         for name, (settings, suite) in subspaces.items()
         for when in ("test", "training")
     ]  # fmt: skip
+
+
+def _word_vectors(glove: str) -> list[Row]:
+    """Methods on finished word vectors, by the effect size of names with careers and families: nothing is trained."""
+    methods: Mapping[str, tuple[str, dict[str, Any]]] = {
+        "projection": ("he-she projection", {"name": "projection"}),
+        "wed": ("WED", {"name": "wed"}),
+        "wed-he-she": ("WED by he - she alone", {"name": "wed", "pairs": [["he", "she"]]}),
+        "inlp": ("INLP", {"name": "inlp"}),
+    }
+    return [
+        Row(f"weat-{name}", f"{title}, GloVe 6B 50d", glove, [method], None, [Gate("weat")])
+        for name, (title, method) in methods.items()
+    ]
 
 
 def _pretraining(data: str | None, paper: bool) -> list[Row]:

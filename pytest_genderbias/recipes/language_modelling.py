@@ -1,4 +1,4 @@
-"""Recipes for continued pre-training of a masked or causal LM on a corpus, evaluated by the perplexity of held-out passages."""
+"""Recipes for pre-training of a masked or causal LM on a corpus, continued or from nothing, evaluated by the perplexity of held-out passages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -19,12 +19,22 @@ from pytest_genderbias.datasets.corpora import TOKENISERS, text_tokens
 from pytest_genderbias.datasets.folder import DATA_SETS, data_set_of
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
 from pytest_genderbias.recipes.corpus_rows import SentenceRows, read_sentence_rows
 from pytest_genderbias.recipes.heads import refuse_hooks
-from pytest_genderbias.recipes.recipe import PLAIN, Performance, Recipe, Row, Training
+from pytest_genderbias.recipes.new_network import new_network
+from pytest_genderbias.recipes.recipe import (
+    ADDED_LATER,
+    PLAIN,
+    Performance,
+    Recipe,
+    Row,
+    Training,
+    identifying_settings,
+)
 from pytest_genderbias.recipes.trainer import Collator, check_arguments, require_train, run_trainer
 from pytest_genderbias.recipes.vocabulary_head import UNLABELLED, head_at_labels, renew_vocabulary_head
 from pytest_genderbias.scoring.block_likelihood import BlockLikelihood
@@ -53,6 +63,8 @@ _PART_WORDS = 200  #: words in a part of a held-out passage
 _PARTS_AT_ONCE = 64
 _EVALUATED = 0.15  #: share of the tokens that are masked to evaluate a masked LM
 _PATTERN = 20  #: seed of the fixed pattern of masks
+GIVEN, NEW = "given", "new"  #: the weights that a training begins with
+_RATES = {GIVEN: 5e-5, NEW: 1e-3}  #: learning rates by the weights
 
 
 @dataclass(frozen=True)
@@ -74,17 +86,28 @@ class _Pretraining(Recipe):
     steps: int | None = None
     epochs: float = 1.0
     batch_size: int = 32
-    learning_rate: float = 5e-5
+    learning_rate: float | None = None
     warmup: float = 0.1
     arguments: Mapping[str, object] = field(default_factory=dict)
+    weights: str = field(default=GIVEN, metadata=ADDED_LATER)
+    layers: int | None = field(default=None, metadata=ADDED_LATER)
+    hidden_size: int | None = field(default=None, metadata=ADDED_LATER)
+    heads: int | None = field(default=None, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
-        """Reject invalid settings."""
+        """Reject invalid settings, and set ``makes_task`` for a training from nothing."""
         settings = vars(self)
-        for name in ("max_length", "batch_size", *(["steps"] if self.steps is not None else [])):
+        sizes = [name for name in ("layers", "hidden_size", "heads") if settings[name] is not None]
+        for name in ("max_length", "batch_size", *sizes, *(["steps"] if self.steps is not None else [])):
             check_whole(name, settings[name], 8 if name == "max_length" else 1)
-        for name in ("epochs", "learning_rate"):
+        for name in ("epochs", *(["learning_rate"] if self.learning_rate is not None else [])):
             check_positive(name, settings[name])
+        if self.weights not in _RATES:
+            raise SettingError(f"weights should be {GIVEN} or {NEW}, got {self.weights!r}")
+        if sizes and self.weights == GIVEN:
+            raise SettingError(f"{sizes[0]} is a size of a new network; set weights to {NEW}, or leave it out")
+        if self.weights == NEW:
+            object.__setattr__(self, "makes_task", True)
         check_share("warmup", self.warmup, zero=True)
         check_share("held_out", self.held_out)
         if self.max_tokens is not None:
@@ -96,7 +119,8 @@ class _Pretraining(Recipe):
 
     def settings(self) -> dict[str, object]:
         """Return all settings except the folder of the data, and the digest of the corpus."""
-        settings = asdict(self) | {"arguments": dict(self.arguments), "digest": self._corpus.digest}
+        settings = identifying_settings(self) | {"arguments": dict(self.arguments), "digest": self._corpus.digest}
+        settings["learning_rate"] = self._rate
         del settings["data"]
         if data_set_of(self.corpus, DATA_SETS) is None:
             settings["corpus"] = Path(self.corpus).name
@@ -107,10 +131,18 @@ class _Pretraining(Recipe):
         return list(self._corpus.training)
 
     def start(self, model: Model | None, seed: int) -> Model:
-        """Return a copy of the model, whose head is kept."""
+        """Return a copy of the model, whose head is kept; or a network of its architecture with random weights, and its tokenizer.
+
+        Raises:
+            NotApplicableError: the recipe trains another kind of model.
+            SettingError: the architecture cannot have the sizes of the settings.
+        """
         checkpoint = self._checkpoint(model)
         assert model is not None
         refuse_hooks(model)
+        if self.weights == NEW:
+            network = new_network(checkpoint.network, seed, self.layers, self.hidden_size, self.heads)
+            return wrap_network(network, checkpoint.tokenizer, model.name)
         return replace(model, backend=replace(checkpoint, network=copied(checkpoint.network)))
 
     def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
@@ -132,13 +164,17 @@ class _Pretraining(Recipe):
         if training.new_head:
             renew_vocabulary_head(network, seed)
         arguments = {"save_strategy": "steps", "save_steps": 100, **self.arguments} | {
-            "per_device_train_batch_size": self.batch_size, "num_train_epochs": 1, "learning_rate": self.learning_rate,
+            "per_device_train_batch_size": self.batch_size, "num_train_epochs": 1, "learning_rate": self._rate,
             "warmup_steps": self.warmup, "train_sampling_strategy": "sequential", "remove_unused_columns": False,
         }  # fmt: skip
         return run_trainer(
             network, checkpoint.tokenizer, _Schedule(blocks, count, seed), self._collator(checkpoint.tokenizer, seed), folder, seed, arguments,
             replace(training, around=_both(training.around, self._around)),
         )  # fmt: skip
+
+    @property
+    def _rate(self) -> float:
+        return _RATES[self.weights] if self.learning_rate is None else self.learning_rate
 
     @cached_property
     def _corpus(self) -> SentenceRows:
@@ -147,7 +183,8 @@ class _Pretraining(Recipe):
     def _checkpoint(self, model: Model | None) -> Checkpoint:
         if model is None or model.role.kind != self.role or not isinstance(model.backend, Checkpoint):
             what = "nothing" if model is None else f"{model.name}, {model.role.text}"
-            raise NotApplicableError(f"the recipe {self.name} trains on a checkpoint that is a {self.role}, got {what}")
+            needs = "takes architecture and tokenizer of" if self.weights == NEW else "trains on"
+            raise NotApplicableError(f"the recipe {self.name} {needs} a checkpoint that is a {self.role}, got {what}")
         return model.backend
 
     def _longest(self, checkpoint: Checkpoint) -> int:
@@ -186,6 +223,12 @@ class MaskedPretraining(_Pretraining):
     ``corpus``, ``data``, ``max_tokens``, ``held_out``: see :func:`~pytest_genderbias.recipes.corpus_rows.read_sentence_rows`. ``max_length``:
     tokens in a block. ``steps``: number of steps; ``None``: see ``epochs``. ``warmup``: share of the steps. ``mask_probability``: share of
     the tokens that are selected. ``arguments``: other arguments of ``transformers.TrainingArguments``.
+
+    ``weights``: ``given`` continues the training of the given model. ``new`` trains from nothing: a network of the given model's architecture
+    with weights drawn from the seed, and its tokenizer (webster2020 pre-trains BERT from scratch for the CDA of table 4). Models "before" a
+    mitigation are then trained in the same way without it. ``layers``, ``hidden_size`` and ``heads``: sizes of the new network; ``None``:
+    those of the given one. ``learning_rate``: by default 5e-5, and 1e-3 for new weights. No tokenizer is trained: trainers of vocabularies
+    break ties at random, so that the same seed would not give the same model.
     """
 
     name: ClassVar[str] = "masked-lm"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
@@ -14,6 +14,7 @@ from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.suites.suite import Suite
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
     from transformers import PreTrainedModel, TrainerCallback
 
 Row = Mapping[str, Any]  #: one example, as plain values by column; their types depend on the recipe
@@ -22,7 +23,24 @@ CHECKPOINTS = "checkpoints"  #: folder in that of a training, from which it resu
 UNFINISHED_MODEL = (
     ".saving-"  #: begins the name of a folder in that of a training, where the model is saved until it is complete
 )
+#: Metadata of a field that a later version added. At its default it is no part of :func:`identifying_settings`, so that trainings of
+#: earlier versions keep their identity.
+ADDED_LATER: Mapping[str, bool] = {"added later": True}
 NOTHING, EMBEDDINGS, ENCODER = "nothing", "embeddings", "encoder"
+
+
+def identifying_settings(owner: DataclassInstance) -> dict[str, object]:
+    """Return the fields of a method or a recipe that identify its trainings, without :data:`ADDED_LATER` ones at their defaults.
+
+    >>> from pytest_genderbias.mitigation import make_method
+    >>> "initials" in identifying_settings(make_method("cda")), "pairs" in identifying_settings(make_method("cda"))
+    (False, True)
+    """
+    values = asdict(owner)
+    for field in fields(owner):
+        if field.metadata == ADDED_LATER and values[field.name] == field.default:
+            del values[field.name]
+    return values
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.recipes.recipe import Row
+from pytest_genderbias.recipes.recipe import Row, identifying_settings
 from pytest_genderbias.text.plain_files import expand, is_regular
 
 if TYPE_CHECKING:
@@ -109,11 +109,11 @@ class Method:
             raise SettingError(f"the method {cls.__name__} needs a name of its own: name: ClassVar[str] = ...")
 
     def settings(self) -> dict[str, object]:
-        """Return the name and all fields as JSON values; equal settings give the same result.
+        """Return the name and the fields as JSON values; equal settings give the same result.
 
         A field that is the path of a file is represented by the name and a hash of the content of the file.
         """
-        values: dict[str, object] = {"method": self.name, **asdict(self)}
+        values: dict[str, object] = {"method": self.name, **identifying_settings(self)}
         files = {key: path for key, value in values.items() if (path := _existing_file(value)) is not None}
         if files:
             values |= {key: path.name for key, path in files.items()}

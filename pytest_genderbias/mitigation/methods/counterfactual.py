@@ -15,7 +15,7 @@ stay. All streams are read once, a few texts at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import ClassVar, TypeVar
@@ -36,7 +36,7 @@ from pytest_genderbias.mitigation.methods.swapping import (
 )
 from pytest_genderbias.mitigation.words.grammar import Analyse, cluster_grammar, rule_grammar, spacy_grammar
 from pytest_genderbias.mitigation.words.pairs import NAME_PARTNERS, NamePartners, name_partners, read_names, read_pairs
-from pytest_genderbias.recipes.recipe import Row
+from pytest_genderbias.recipes.recipe import ADDED_LATER, Row
 from pytest_genderbias.text.plain_files import expand
 
 SIDES = ("one", "two")
@@ -328,20 +328,22 @@ def _sided(
 class CounterfactualAugmentation(Method):
     """Counterfactual data augmentation of the training texts; labels stay (lu2018 section 4, webster2020 section 5.2).
 
-    ``pairs``, ``intervention``, ``sides`` and ``neutral`` are those of :func:`augment`. ``names`` is the gender of the partners of
-    first names: ``same``, ``other`` or ``random``; by default names stay. ``grammar`` is ``rules`` or ``spacy``, for the
-    grammatical intervention. ``copies`` is the control of two-sided augmentation: a copy of each text in place of its
-    counterfactual.
+    ``pairs``, ``intervention``, ``sides`` and ``neutral`` are those of :func:`augment`; ``pairs=None`` swaps names only. ``names`` is the
+    gender of the partners of first names: ``same``, ``other`` or ``random``; by default names stay. ``initials`` is a range of first
+    letters, such as ``A-M``: only names that begin with one of them are replaced, and by each other (webster2020, table 6; the suite
+    ``disco-names`` has an option of the same name). ``grammar`` is ``rules`` or ``spacy``, for the grammatical intervention. ``copies`` is
+    the control of two-sided augmentation: a copy of each text in place of its counterfactual.
     """
 
     name: ClassVar[str] = "cda"
-    pairs: str = "lu2018-pairs"
+    pairs: str | None = "lu2018-pairs"
     intervention: str = "naive"
     sides: str = "two"
     neutral: str | None = None
     names: str | None = None
     grammar: str = "rules"
     copies: bool = False
+    initials: str | None = field(default=None, metadata=ADDED_LATER)
 
     control_in_words: ClassVar[str] = "the same recipe with each swapped text twice"
 
@@ -354,14 +356,21 @@ class CounterfactualAugmentation(Method):
         if self.intervention not in INTERVENTIONS:
             raise SettingError(f"intervention should be one of {', '.join(INTERVENTIONS)}, got {self.intervention!r}")
         resolve_neutral(self.sides, self.neutral)
-        read_pairs(self.pairs)
+        if self.names is None and (self.pairs is None or self.initials is not None):
+            missing = "nothing is swapped" if self.pairs is None else f"initials={self.initials} selects no name"
+            raise SettingError(f"{missing} without names; set names to {', '.join(NAME_PARTNERS)}")
+        if self.pairs is not None:
+            read_pairs(self.pairs)
+        if self.names is not None:
+            read_names(initials=self.initials)
 
     def rows(self, rows: Sequence[Row], columns: Columns, seed: int) -> list[Row]:
         """Add the counterfactual of each row, or replace the row by it."""
-        partners = None if self.names is None else name_partners(read_names(), self.names, seed=seed)
+        names = None if self.names is None else read_names(initials=self.initials)
+        partners = None if names is None or self.names is None else name_partners(names, self.names, seed=seed)
         labelled = [(texts_of(row, columns.texts, number), row) for number, row in enumerate(rows)]
         augmented = augment_labelled(
-            labelled, self.pairs, sides=self.sides, intervention=self.intervention, names=partners,
+            labelled, () if self.pairs is None else self.pairs, sides=self.sides, intervention=self.intervention, names=partners,
             grammar=spacy_grammar() if self.grammar == "spacy" else rule_grammar, neutral=self.neutral,
         )  # fmt: skip
         return [

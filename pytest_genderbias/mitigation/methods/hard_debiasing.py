@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.mitigation.methods.base import Method, Step, check_count
 from pytest_genderbias.mitigation.words.directions import Pair, check_basis, has_vectors, learn_basis
-from pytest_genderbias.mitigation.words.pairs import distinct_pairs, read_pairs
+from pytest_genderbias.mitigation.words.pairs import distinct_pairs, pairs_of, read_pairs
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.saving import (
     copied,
@@ -230,12 +230,13 @@ def _token_rows(tokenizer: PreTrainedTokenizerBase, word: str) -> tuple[int | No
 class HardDebiasing(Method):
     """Word embedding debiasing: neutralise and equalise (Bolukbasi et al. 2016).
 
-    ``pairs`` defines the gender subspace, which has ``components`` dimensions, and the words that are equalised. ``when`` is
+    ``pairs`` (the name of a list, or pairs, such as he - she alone) define the gender subspace, which has ``components`` dimensions, and are
+    the words that are equalised; all other words are neutralised. ``when`` is
     ``before`` training, ``after`` it (as for lu2018's language model), or ``both``. ``lengths`` is that of :func:`hard_debias`.
     """
 
     name: ClassVar[str] = "wed"
-    pairs: str = "lu2018-pairs"
+    pairs: str | tuple[Pair, ...] = "lu2018-pairs"
     components: int = 1
     when: str = AFTER_TRAINING
     lengths: str | None = None
@@ -247,7 +248,10 @@ class HardDebiasing(Method):
         if self.lengths not in (None, *LENGTHS):
             raise SettingError(f"lengths should be {' or '.join(LENGTHS)}, got {self.lengths!r}")
         check_count("components", self.components)
-        read_pairs(self.pairs)
+        if isinstance(self.pairs, str):
+            read_pairs(self.pairs)
+        else:
+            pairs_of(self.pairs)
 
     def changes(self, step: Step) -> bool:
         """Return whether the settings use a step: ``before``, ``after``, or both."""
@@ -266,6 +270,7 @@ class HardDebiasing(Method):
         return self._debiased(model) if self.when != BEFORE_TRAINING else model
 
     def _debiased(self, model: Model) -> Model:
-        pairs = [pair for pair in distinct_pairs(self.pairs) if has_vectors(model, *pair)]
+        listed = distinct_pairs(self.pairs) if isinstance(self.pairs, str) else self.pairs
+        pairs = [pair for pair in listed if has_vectors(model, *pair)]
         basis = learn_basis(model, pairs=pairs, components=self.components)
         return hard_debias_embeddings(model, basis, pairs, lengths=self.lengths)

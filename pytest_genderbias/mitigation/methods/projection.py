@@ -203,7 +203,7 @@ def _project_weight(weight: torch.Tensor, basis: ArrayLike) -> None:
 class Projection(Method):
     """Projection that removes a direction or subspace from the input embeddings, or from hidden layers (dev2019).
 
-    ``pairs`` (the name of a list, or pairs) or ``words`` (the name of a list, or words) define the subspace, which has ``components``
+    ``pairs`` (the name of a list, of which pairs without vectors are left out, or pairs) or ``words`` (the name of a list, or words) define the subspace, which has ``components``
     dimensions. ``when`` is ``test`` or ``training`` (training and test). ``layers`` projects hidden layers in place of the
     input embeddings, ``all``, ``upper`` or by number, and only at test. ``random`` is the seed of a random subspace with as many
     dimensions, which is the control.
@@ -286,7 +286,9 @@ class Projection(Method):
     def _source(self, model: Model) -> _Source:
         if self.words:
             return {"words": [word for word in _word_list(self.words) if has_vectors(model, word)]}
-        return {"pairs": distinct_pairs(self.pairs) if isinstance(self.pairs, str) else self.pairs}
+        if not isinstance(self.pairs, str):
+            return {"pairs": self.pairs}
+        return {"pairs": [pair for pair in distinct_pairs(self.pairs) if has_vectors(model, *pair)]}
 
 
 def _word_list(words: str | tuple[str, ...]) -> list[str]:

@@ -7,6 +7,7 @@ could not be undone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -173,22 +174,43 @@ def name_partners(
     return NamePartners(written, frozenset(changed), tuple(n for n in group if n not in partner))
 
 
-def read_names(wordlist: str = "names-us") -> list[tuple[str, str]]:
+def read_names(wordlist: str = "names-us", initials: str | None = None) -> list[tuple[str, str]]:
     """Return the pairs (name, group) of a word list, the most frequent first, for :func:`name_partners`.
+
+    Args:
+        wordlist: the name or path of a list with groups.
+        initials: a range of first letters, such as ``A-M`` (webster2020, table 6): only names that begin with one of them.
 
     Raises:
         DataFileError: the list is invalid, or a name has no group.
         UnknownNameError: there is no list with this name.
+        SettingError: ``initials`` is not a range of letters, or no name begins with one of them.
 
-    >>> read_names()[:2]
-    [('James', 'male'), ('John', 'male')]
+    >>> read_names()[:2], read_names(initials="N-Z")[:2]
+    ([('James', 'male'), ('John', 'male')], [('Robert', 'male'), ('William', 'male')])
     """
+    first, last = _letters(initials)
     names = load_wordlist(wordlist)
     for entry in names.entries:
         if not isinstance(entry.attributes.get("group"), str):
             raise DataFileError(f"{place(names.path, entry.line)}: expected a group for the name {entry.word!r}")
     by_count = sorted(names.entries, key=lambda e: -e.attributes.get("count", 0))
-    return [(e.word, e.attributes["group"]) for e in by_count]
+    pairs = [(e.word, e.attributes["group"]) for e in by_count]
+    if initials is None:
+        return pairs
+    selected = [(name, group) for name, group in pairs if first <= name[0].upper() <= last]
+    if not selected:
+        raise SettingError(f"no name of {wordlist} begins with {initials}; choose a wider range")
+    return selected
+
+
+def _letters(initials: str | None) -> tuple[str, str]:
+    """Return the first and the last letter of a range such as ``A-M``."""
+    if initials is None:
+        return "A", "Z"
+    if not re.fullmatch(r"[A-Z]-[A-Z]", initials):
+        raise SettingError(f"initials should be two letters such as A-M, got {initials!r}")
+    return initials[0], initials[2]
 
 
 def in_case_of(written: str, word: str) -> str:

@@ -14,8 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_genderbias import load_suite
 from pytest_genderbias.datasets.conll import Document, read_conll
 from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.mitigation.methods.base import Columns
 from pytest_genderbias.mitigation.methods.counterfactual import (
     augment,
     augment_documents,
@@ -23,12 +25,15 @@ from pytest_genderbias.mitigation.methods.counterfactual import (
     read_texts,
     swap,
 )
+from pytest_genderbias.mitigation.methods.registry import make_method
 from pytest_genderbias.mitigation.methods.swapping import AugmentationSummary
 from pytest_genderbias.mitigation.words.grammar import cluster_grammar, is_possessive, rule_grammar, spacy_grammar
 from pytest_genderbias.mitigation.words.pairs import in_case_of, name_partners, pairs_of, read_names, read_pairs
+from pytest_genderbias.suites.options import resolve_options
 
 LU2018 = read_pairs("lu2018-pairs")
 NAMES = name_partners(read_names())
+TEXT = Columns(("text",))
 FEW = settings(max_examples=60, deadline=None)
 
 
@@ -515,6 +520,58 @@ def test_names_alone():
     assert swap("Ann and he", (), names=name_partners(RANKED, "same")) == "Bea and he"
     with pytest.raises(SettingError, match="nothing to swap"):
         swap("Ann and he", ())
+
+
+NAME_TEXTS = st.lists(
+    st.tuples(
+        st.sampled_from([*dict(read_names()), "JAMES", "MARY", "he", "She", "actress", "sang", "in", "Mr."]),
+        st.sampled_from([", ", ". ", "\n", "'s ", "; ", " and "]),
+    ),
+    max_size=14,
+).map(lambda parts: "".join(name + gap for name, gap in parts))
+
+
+@pytest.mark.parametrize("how", ["same", "other", "random"])
+@FEW
+@given(text=NAME_TEXTS, seed=st.integers(0, 50))
+def test_names_from_a_to_m_alone(how, text, seed):
+    method = make_method("cda", pairs=None, names=how, initials="A-M")
+    rows = [{"text": text, "id": 7}]
+    two = method.rows(rows, TEXT, seed)
+    assert two[0] == rows[0] and len(two) in (1, 2), "a text without such names stays, once"
+    swapped = two[-1]["text"]
+    before, after = (re.findall(r"\w+", written) for written in (text, swapped))
+    assert len(before) == len(after) and two[-1]["id"] == 7
+    group = dict(read_names())
+    for word, new in zip(before, after, strict=True):
+        name, other = (written if written in group else written.capitalize() for written in (word, new))
+        if name in group and name[0] in "ABCDEFGHIJKLM" and word != new:
+            assert other in group and other[0] <= "M"
+            assert {"same": group[name] == group[other], "other": group[name] != group[other]}.get(how, True)
+        else:
+            assert word == new, "no name from N to Z and no other word is ever replaced"
+    assert method.rows([{"text": swapped}], TEXT, seed)[-1]["text"] == text, "swapping twice gives the text back"
+
+
+def test_the_replaced_names_and_the_other_half_of_the_suite_have_no_word_in_common():
+    suite = load_suite("disco-names")
+    persons = {half: set(suite_persons(suite, half)) for half in ("A-M", "N-Z")}
+    partners = name_partners(read_names(initials="A-M"), "random", seed=1)
+    touched = {name.capitalize() for name in (*partners.partner, *partners.partner.values())}
+    assert len(touched) > 500 and touched <= set(dict(read_names(initials="A-M")))
+    assert touched & persons["A-M"] and touched.isdisjoint(persons["N-Z"])
+    assert len(persons["A-M"] | persons["N-Z"]) == len(set(suite_persons(suite, None)))
+
+
+def suite_persons(suite, initials):
+    options = resolve_options(suite.family.options, {**suite.defaults, "initials": initials}, suite.name)
+    return [word.text for word in suite.family.space(suite.body, options).words["person"]]
+
+
+def test_the_letters_of_names_are_part_of_what_identifies_a_run():
+    plain, half = make_method("cda", names="same"), make_method("cda", names="same", initials="A-M")
+    assert "initials" not in plain.settings() and half.settings() == {**plain.settings(), "initials": "A-M"}
+    assert half.control(0).settings() == {**half.settings(), "copies": True}
 
 
 def test_name_lists_need_groups(tmp_path):

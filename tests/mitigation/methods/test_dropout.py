@@ -67,6 +67,20 @@ def test_places_of_bert_are_those_of_its_source():
     )
 
 
+@pytest.mark.parametrize("rate", ALBERT_RATES)
+def test_the_rates_of_albert_rise_from_nothing(rate):
+    network = make_network("albert")
+    assert network.config.attention_probs_dropout_prob == network.config.hidden_dropout_prob == 0
+    assert spread(network) == 0
+    dropped = {}
+    for kind in ("attention", "hidden"):
+        with raised_dropout(network, {kind: rate}):
+            places = [network.get_submodule(module) for module, _ in dropout_places(network, kind)]
+            assert places and all(module.p == rate for module in places)
+            dropped[kind] = spread(network)
+    assert min(dropped.values()) > 0 and spread(network) == 0
+
+
 def test_the_rates_are_back_after_an_error():
     network = make_network("modernbert")
     before = state(network)

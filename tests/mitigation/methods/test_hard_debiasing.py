@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_genderbias import load_model
-from pytest_genderbias.errors import SettingError
+from pytest_genderbias.errors import SettingError, UnknownNameError
 from pytest_genderbias.mitigation.methods.hard_debiasing import (
     equalise,
     hard_debias,
     hard_debias_embeddings,
     neutralise,
 )
+from pytest_genderbias.mitigation.methods.registry import make_method
 from pytest_genderbias.mitigation.words.directions import HE_SHE, learn_basis, random_bases
 from pytest_genderbias.models.saving import input_embeddings, save_model
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
@@ -180,3 +181,39 @@ def every_token(tokenizer, word):
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
         if len(ids) == 1:
             yield ids[0]
+
+
+@pytest.fixture
+def random_vectors(tmp_path):
+    rng = np.random.default_rng(4)
+    words = ["he", "she", "man", "woman", "king", "queen", "career", "family", "office", "home"]
+    path = tmp_path / "vectors.txt"
+    path.write_text("\n".join(f"{word} {' '.join(map(str, rng.normal(size=6)))}" for word in words))
+    return load_model(str(path))
+
+
+def cosines(model, words):
+    vectors = np.asarray(model.backend.get(words), dtype=np.float64)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors @ vectors.T
+
+
+def test_a_pair_alone_leaves_all_other_words_as_similar_as_the_projection_of_its_direction(random_vectors):
+    alone = make_method("wed", pairs=[["he", "she"]])
+    listed = make_method("wed", pairs="lu2018-pairs")
+    assert alone.settings()["pairs"] == (("he", "she"),) and alone.settings() != listed.settings()
+    others = ["man", "woman", "king", "queen", "career", "family", "office", "home"]
+    projected = cosines(make_method("projection").after(random_vectors, 0), others)
+    np.testing.assert_allclose(cosines(alone.after(random_vectors, 0), others), projected, atol=1e-6)
+    # By a list, its words keep their gender: "man" and "woman" are equalised, and not neutralised.
+    assert np.abs(cosines(listed.after(random_vectors, 0), others) - projected).max() > 0.05
+    assert json.loads(alone.after(random_vectors, 0).details["mitigation"])["equalised pairs"] == 1
+
+
+def test_projection_by_a_list_leaves_out_pairs_without_vectors(random_vectors):
+    by_list = make_method("projection", pairs="lu2018-pairs").after(random_vectors, 0)
+    known = [["man", "woman"], ["king", "queen"], ["he", "she"]]
+    by_pairs = make_method("projection", pairs=known).after(random_vectors, 0)
+    np.testing.assert_allclose(by_list.backend.matrix, by_pairs.backend.matrix, atol=1e-6)
+    with pytest.raises(UnknownNameError, match="no vector"):
+        make_method("projection", pairs=[["uncle", "aunt"]]).after(random_vectors, 0)
