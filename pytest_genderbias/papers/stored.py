@@ -29,7 +29,7 @@ class StoredFigure:
     """
 
     values: Sequence[float | None]
-    intervals: Sequence[Sequence[float] | None] = ()
+    intervals: Sequence[Sequence[float] | None] = field(default_factory=list)
 
     @property
     def defined(self) -> list[float]:

@@ -13,7 +13,9 @@ CarryOut = Callable[[Mapping[str, Any], Places], Outcome]
 
 #: Modules by the name of the kind; each has ``carry_out(settings, places)``.
 KINDS: Mapping[str, str] = {
+    "growth": "growth",
     "mitigation": "mitigation",
+    "resilience": "resilience",
 }
 
 

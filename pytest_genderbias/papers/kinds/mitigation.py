@@ -96,6 +96,10 @@ def _of_a_stage(
 ) -> dict[str, StoredFigure]:
     """Tune the models of every side by a further recipe, each with the seed of its row, and return the figures of the tuned ones."""
     recipe = make_recipe(**stage["recipe"])
+    if not recipe.makes_task:
+        raise SettingError(
+            f"then tunes models for a task, and {recipe.name} continues a training; name it as the run's recipe"
+        )
     figures: dict[str, StoredFigure] = {}
     for side in sides:
         tuned = [

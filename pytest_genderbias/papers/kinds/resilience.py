@@ -1,0 +1,89 @@
+"""The kind ``resilience``: models of several sides, tuned for a task, by steps and by frozen layers (webster2020, figures 1 and 2).
+
+Settings:
+    model: spec of the model that every side starts from.
+    sides: for each side ``given`` (the model itself), or ``method`` and ``recipe`` of its pre-training, and ``of``: ``after`` (default) or
+        ``control``, the same pre-training without the method.
+    recipe: the task that every side is tuned for.
+    suite: what is measured; ``options`` are those of the suite.
+    steps, frozen: as of ``resilience``.
+    seeds: of pre-training and tuning: their number, or a list.
+
+Figures: ``SIDE step N/SUITE/STATISTIC``, ``SIDE frozen PART/SUITE/STATISTIC``, and the same with the recipe's name and figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pytest_genderbias.mitigation.harness.callback import HistoryEntry
+from pytest_genderbias.mitigation.harness.resilience import Resilience, resilience
+from pytest_genderbias.mitigation.harness.run import AFTER, CONTROL, mitigate
+from pytest_genderbias.mitigation.methods.registry import make_recipe, resolve_method
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.papers.kinds.outcome import Outcome
+from pytest_genderbias.papers.places import Places, without_paths
+from pytest_genderbias.papers.stored import StoredFigure
+
+GIVEN = "given"  #: in place of a pre-training: the model as it is
+
+
+def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
+    """Pre-train every side, tune it for the task, and return the figures by step and by frozen part."""
+    recipe = make_recipe(**settings["recipe"])
+    seeds = range(settings["seeds"]) if isinstance(settings["seeds"], int) else settings["seeds"]
+    curves = [
+        resilience(
+            {side: _pretrained(settings["model"], pretraining, seed, places) for side, pretraining in settings["sides"].items()},
+            settings["suite"], recipe, steps=settings["steps"], frozen=settings["frozen"], seed=seed, folder=places.trainings, progress=places.progress,
+            **settings.get("options", {}),
+        )
+        for seed in seeds
+    ]  # fmt: skip
+    return Outcome(
+        _figures(curves, recipe.name),
+        tuple(seeds),
+        {"curves": without_paths([curve.to_dict() for curve in curves], places)},
+    )
+
+
+def _pretrained(model: str, pretraining: Any, seed: int, places: Places) -> str | Model:
+    """Return the model of a side before it is tuned."""
+    if pretraining == GIVEN:
+        return model
+    run = mitigate(
+        model, resolve_method(pretraining["method"]), make_recipe(**pretraining["recipe"]), seeds=[seed], controls=1, folder=places.trainings,
+        progress=places.progress,
+    )  # fmt: skip
+    side = pretraining.get("of", AFTER)
+    return run.models(CONTROL if side == CONTROL else AFTER)[0][0]
+
+
+def _figures(curves: Sequence[Resilience], task: str) -> dict[str, StoredFigure]:
+    figures: dict[str, StoredFigure] = {}
+    for side in curves[0].by_step:
+        steps = {
+            f"step {step}": [curve.by_step[side].get(step) for curve in curves] for step in curves[0].by_step[side]
+        }
+        parts = {
+            f"frozen {part}": [curve.by_frozen[side].get(part) for curve in curves]
+            for part in curves[0].by_frozen[side]
+        }
+        for place, entries in {**steps, **parts}.items():
+            figures.update(_figures_at(f"{side} {place}", entries, task))
+    return figures
+
+
+def _figures_at(place: str, entries: Iterable[HistoryEntry | None], task: str) -> dict[str, StoredFigure]:
+    """Return what was measured at one place of every seed."""
+    measured = [entry for entry in entries if entry is not None]
+    names = dict.fromkeys(name for entry in measured for name in entry["values"])
+    figures = dict.fromkeys(name for entry in measured for name in entry["performance"])
+    return {
+        **{f"{place}/{name}": StoredFigure([entry["values"].get(name) for entry in measured]) for name in names},
+        **{
+            f"{place}/{task}/{name}": StoredFigure([entry["performance"].get(name) for entry in measured])
+            for name in figures
+        },
+    }

@@ -1,0 +1,126 @@
+"""The kinds of runs on the demo's masked LM: their figures are those of the harness, under the names that tables use."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_genderbias import load_model, measure
+from pytest_genderbias.errors import SettingError
+from pytest_genderbias.papers.config import RunConfig
+from pytest_genderbias.papers.kinds import kind_named
+from pytest_genderbias.papers.making import check_run, make_run
+from pytest_genderbias.papers.places import Places
+from pytest_genderbias.papers.stored import read_run, read_runs, write_run
+
+MODEL, SUITE = "demo-mlm", {"suite": "lm-occupation", "limit": 64}
+BIAS = "lm-occupation/aggregate_bias"
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("papers")
+    text = folder / "text.txt"
+    text.write_text("\n".join(f"He is a man, and she met him in {year}." for year in range(1900, 1960)) + "\n")
+    return Places({"text": str(text), "runs": str(folder)}, folder)
+
+
+@pytest.fixture(scope="module")
+def pretraining(places):
+    return {"name": "masked-lm", "corpus": places.named["text"], "steps": 2, "batch_size": 2, "max_length": 16}
+
+
+@pytest.fixture(scope="module")
+def mitigated(places, pretraining):
+    settings = {
+        "model": MODEL, "method": [{"name": "cda"}], "recipe": pretraining, "seeds": 2, "measure": [SUITE, {**SUITE, "as": "again", "sides": ["before"]}],
+        "judge": {"by": 0.3, "statistics": [BIAS]},
+    }  # fmt: skip
+    return make_run(RunConfig("a", "", "mitigation", {"small": settings}), "small", places)
+
+
+def test_a_model_that_is_measured_as_it_is(places):
+    outcome = kind_named("mitigation")({"model": MODEL, "measure": [SUITE]}, places)
+    expected = measure("lm-occupation", load_model(MODEL), limit=64)
+    figure = outcome.figures[f"before/{BIAS}"]
+    assert figure.values == [expected.values["aggregate_bias"]]
+    interval = expected.intervals["aggregate_bias"]
+    assert figure.interval == (interval.low, interval.high)
+
+
+def test_sides_of_a_mitigation(mitigated):
+    assert mitigated.seeds == [0, 1]
+    before, after = (mitigated.figures[f"{side}/{BIAS}"] for side in ("before", "after"))
+    assert len(set(before.values)) == 1 and len(set(after.values)) == 2 and after.mean != before.mean
+    assert mitigated.figures[f"before/again/{BIAS.partition('/')[2]}"].values == before.values
+    assert not [key for key in mitigated.figures if key.startswith(("after/again", "control/again"))]
+    assert {key for key in mitigated.figures if "perplexity" in key} == {
+        f"{side}/masked-lm/perplexity" for side in ("before", "after", "control")
+    }
+    (verdict,) = mitigated.details["verdicts"]
+    assert verdict["text"].startswith(verdict["verdict"])
+
+
+def test_a_result_is_read_as_it_was_written(mitigated, tmp_path):
+    assert read_run(write_run(mitigated, tmp_path)).figures == dict(mitigated.figures)
+    assert read_runs(tmp_path).keys() == {"a"}
+
+
+def test_the_models_of_every_side_are_tuned_by_a_further_recipe(places, pretraining):
+    rows = places.trainings / "rows.csv"
+    rows.write_text(
+        "text,label,group\n"
+        + "".join(f"{word} number {i},{word},{'fm'[i % 2]}\n" for i in range(6) for word in ("red", "blue"))
+    )
+    task = {
+        "name": "classification",
+        "training": str(rows),
+        "evaluation": str(rows),
+        "epochs": 1.0,
+        "batch_size": 4,
+        "text_column": "text",
+    }
+    settings = {
+        "model": MODEL,
+        "method": [{"name": "cda"}],
+        "recipe": pretraining,
+        "seeds": 2,
+        "then": [{"recipe": task}],
+    }
+    figures = kind_named("mitigation")(settings, places).figures
+    tuned = {key: figure for key, figure in figures.items() if key.endswith("classification/accuracy")}
+    assert tuned.keys() == {f"{side}/classification/accuracy" for side in ("before", "after", "control")}
+    assert all(len(figure.values) == 2 for figure in tuned.values())
+    with pytest.raises(SettingError, match="then tunes models for a task, and masked-lm continues a training"):
+        kind_named("mitigation")({**settings, "then": [{"recipe": pretraining}]}, places)
+
+
+def test_growth_ends_where_the_mitigation_ends(places, pretraining, mitigated):
+    settings = {"model": MODEL, "recipe": pretraining, "sides": {"original": "none", "cda": {"name": "cda"}}, "suite": "lm-occupation", "every": 1, "seeds": 2, "options": {"limit": 64}}  # fmt: skip
+    figures = kind_named("growth")(settings, places).figures
+    assert figures[f"cda/{BIAS}"].values == pytest.approx(mitigated.figures[f"after/{BIAS}"].values)
+    assert figures[f"cda at 0/{BIAS}"].values == pytest.approx(mitigated.figures[f"before/{BIAS}"].values)
+    assert "original/growth/loss_spearman" in figures and "original at 1/masked-lm/perplexity" in figures
+
+
+def test_resilience_by_steps_and_by_frozen_layers(places, pretraining, mitigated):
+    settings = {
+        "model": MODEL, "sides": {"given": "given", "cda": {"method": [{"name": "cda"}], "recipe": pretraining}, "control": {"method": [{"name": "cda"}], "recipe": pretraining, "of": "control"}},
+        "recipe": {**pretraining, "steps": 2}, "suite": "lm-occupation", "steps": [1], "frozen": ["nothing", 1], "seeds": 1, "options": {"limit": 64},
+    }  # fmt: skip
+    figures = kind_named("resilience")(settings, places).figures
+    sides = {key.split(" ")[0] for key in figures}
+    assert sides == {"given", "cda", "control"}
+    assert figures[f"cda step 1/{BIAS}"].values != figures[f"given step 1/{BIAS}"].values
+    assert f"cda frozen 1/{BIAS}" in figures and "cda frozen nothing/masked-lm/perplexity" in figures
+
+
+def test_the_check_takes_the_stand_in_and_leaves_no_training(places, pretraining):
+    before = {path.name for path in places.trainings.iterdir()}
+    run = RunConfig(
+        "b", "", "mitigation", {"paper": {"model": "bert-large", "recipe": {**pretraining, "corpus": "{text}", "steps": 10**6}, "method": [{"name": "cda"}], "measure": [{"suite": "lm-occupation"}]}},
+        stand_in={"model": MODEL, "recipe": {"steps": 1}, "seeds": 1, "measure": [SUITE]},
+    )  # fmt: skip
+    assert check_run(run, places).startswith("b: checked with a stand-in, ")
+    assert {path.name for path in places.trainings.iterdir()} == before
+    with pytest.raises(SettingError, match="has no stand-in"):
+        check_run(RunConfig("c", "", "mitigation", run.scales), places)
