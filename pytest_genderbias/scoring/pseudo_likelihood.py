@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,21 +19,24 @@ from pytest_genderbias.scoring.network import Network
 from pytest_genderbias.scoring.object_scorer import continuation_method
 from pytest_genderbias.scoring.tokens import CuttingTokenizer, RowEncoder, pack_rows
 from pytest_genderbias.suites.cases import Cases, IntArray, Spans, TextCases
-from pytest_genderbias.suites.query import PseudoLogLikelihood
+from pytest_genderbias.suites.query import PseudoLogLikelihood, SharedLogLikelihood
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
 
-def make(cases: Cases, query: PseudoLogLikelihood, model: Model, batch_tokens: int | None) -> Scorer:
+def make(
+    cases: Cases, query: PseudoLogLikelihood | SharedLogLikelihood, model: Model, batch_tokens: int | None
+) -> Scorer:
     """Return the scorer of a language model.
 
     Raises:
         NotApplicableError: the model is an object, and scores no spans or no texts at all.
     """
+    shared = isinstance(query, SharedLogLikelihood)
     if isinstance(model.backend, Checkpoint):
-        return NetworkLikelihood(cases, model, batch_tokens)
-    if isinstance(cases, TextCases) and any(cases.spans):
+        return (SharedLikelihood if shared else NetworkLikelihood)(cases, model, batch_tokens)
+    if shared or (isinstance(cases, TextCases) and any(cases.spans)):
         raise NotApplicableError(
             f"{model.name} is an object, which has no probabilities of words inside a sentence; a causal LM scores whole sentences "
             "(option score=all)"
@@ -63,6 +67,60 @@ class NetworkLikelihood:
         scores = self._likelihood.score(texts, [spans[i] if spans else () for i in cases])
         check_finite(np.isfinite(scores[:, 0]), self._cases, cases, self._name)
         return scores
+
+
+class SharedLikelihood:
+    """Scores the tokens that the two texts of each unit share, with a checkpoint."""
+
+    def __init__(self, cases: Cases, model: Model, batch_tokens: int | None) -> None:
+        if cases.cases_per_unit != 2:
+            raise ValueError(f"tokens are shared by two texts, got units of {cases.cases_per_unit}")
+        self._cases, self._name = cases, model.name
+        self._likelihood = SpanLikelihood(model, batch_tokens)
+
+    @property
+    def notes(self) -> list[str]:
+        """Remarks of the likelihood."""
+        return self._likelihood.notes
+
+    def score(self, cases: IntArray) -> NDArray[np.float64]:
+        """Return the sum of log-probabilities of each case, in nats, and the number of tokens: shape (len(cases), 2)."""
+        units, unit = np.unique(cases // 2, return_inverse=True)
+        encodings = self._likelihood.encode([text for (text,) in self._cases.sentences(self._cases.cases_of(units))])
+        shared = [
+            positions
+            for first, second in zip(encodings[::2], encodings[1::2], strict=True)
+            for positions in shared_positions(first.ids, second.ids)
+        ]
+        rows = 2 * unit + cases % 2
+        scores = self._likelihood.score_tokens([encodings[row] for row in rows], [shared[row] for row in rows])
+        check_finite(np.isfinite(scores[:, 0]), self._cases, cases, self._name)
+        return scores
+
+
+def shared_positions(first: Sequence[int], second: Sequence[int]) -> tuple[IntArray, IntArray]:
+    """Return the positions of the tokens that two texts share, in order, in each of them: two arrays of one length.
+
+    The longest run of equal ids is matched first, then those on both sides of it (Ratcliff and Obershelp), as in the code of
+    Nangia et al. 2020. Theirs leaves out frequent tokens of texts of 200 tokens or more, a default of difflib; this one does not.
+
+    Args:
+        first: token ids of a text.
+        second: token ids of the other text.
+
+    Example:
+        The run 3 4 5 is the longest one; 9 lies on one side of it in the first text, and on the other in the second.
+
+        >>> first, second = shared_positions([1, 9, 3, 4, 5], [1, 3, 4, 5, 9])
+        >>> first.tolist(), second.tolist()
+        ([0, 2, 3, 4], [0, 1, 2, 3])
+    """
+    blocks = SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks()
+    in_first, in_second = (
+        [start + i for start, size in runs for i in range(size)]
+        for runs in ([(block.a, block.size) for block in blocks], [(block.b, block.size) for block in blocks])
+    )
+    return np.asarray(in_first, dtype=np.int64), np.asarray(in_second, dtype=np.int64)
 
 
 class SpanLikelihood:
@@ -96,6 +154,10 @@ class SpanLikelihood:
         """Number of texts that were cut."""
         return self._tokenize.cut
 
+    def encode(self, texts: list[str]) -> list[Encoding]:
+        """Return the encodings of texts, cut to what the model reads."""
+        return self._tokenize.encode(texts)
+
     def score(self, texts: list[str], spans: Sequence[Spans]) -> NDArray[np.float64]:
         """Return the sum of log-probabilities of each text, in nats, and the number of tokens: shape (len(texts), 2).
 
@@ -103,26 +165,40 @@ class SpanLikelihood:
             texts: the texts.
             spans: character ranges [start, end) of each text; empty: the whole text.
         """
-        encodings = self._tokenize.encode(texts)
-        wanted = [self._wanted(encoding, ranges) for encoding, ranges in zip(encodings, spans, strict=True)]
-        counts = np.asarray([len(positions) for positions in wanted], dtype=np.int64)
+        encodings = self.encode(texts)
+        return self.score_tokens(encodings, [_within(e, ranges) for e, ranges in zip(encodings, spans, strict=True)])
+
+    def score_tokens(self, encodings: Sequence[Encoding], positions: Sequence[IntArray]) -> NDArray[np.float64]:
+        """Return the sum of log-probabilities of tokens, in nats, and the number of those scored: shape (len(encodings), 2).
+
+        Args:
+            encodings: the encoding of each text.
+            positions: the positions of tokens in each text, ascending; those that cannot be scored are left out.
+        """
+        wanted = [at[self._scorable(encoding)[at]] for encoding, at in zip(encodings, positions, strict=True)]
+        counts = np.asarray([len(at) for at in wanted], dtype=np.int64)
         ids = [self._encoder.packed(encoding) for encoding in encodings]
         rows = pack_rows(ids, self._encoder, np.zeros((len(ids), 2), dtype=np.int64))
-        case = np.repeat(np.arange(len(texts)), counts)
+        case = np.repeat(np.arange(len(ids)), counts)
         total = sum_log_probabilities(self._network, rows, case, np.concatenate(wanted), self._mask_id)
         return np.stack([total, counts], axis=1)
 
-    def _wanted(self, encoding: Encoding, spans: Spans) -> IntArray:
-        """Return the positions of the tokens in the spans."""
-        wanted = np.asarray(encoding.special_tokens_mask) == 0
+    def _scorable(self, encoding: Encoding) -> NDArray[np.bool_]:
+        """Return which tokens can be scored, by position."""
+        scorable: NDArray[np.bool_] = np.asarray(encoding.special_tokens_mask) == 0
         if self._mask_id is None:
-            wanted[:1] = False  # nothing comes before it
-        if spans:
-            start, stop = np.asarray(encoding.offsets, dtype=np.int64).reshape(-1, 2).T
-            last = np.where(stop > start, stop - 1, start)[:, None]
-            low, high = np.asarray(spans, dtype=np.int64).T
-            wanted &= ((last >= low) & (last < high)).any(axis=1)
-        return np.flatnonzero(wanted).astype(np.int64)
+            scorable[:1] = False  # nothing comes before it
+        return scorable
+
+
+def _within(encoding: Encoding, spans: Spans) -> IntArray:
+    """Return the positions of the tokens in the spans, all positions without spans."""
+    if not spans:
+        return np.arange(len(encoding.ids), dtype=np.int64)
+    start, stop = np.asarray(encoding.offsets, dtype=np.int64).reshape(-1, 2).T
+    last = np.where(stop > start, stop - 1, start)[:, None]
+    low, high = np.asarray(spans, dtype=np.int64).T
+    return np.flatnonzero(((last >= low) & (last < high)).any(axis=1)).astype(np.int64)
 
 
 class ObjectLikelihood:

@@ -26,6 +26,7 @@ from pytest_genderbias.suites.query import (
     PairSimilarity,
     PseudoLogLikelihood,
     Query,
+    SharedLogLikelihood,
     TextVectors,
     VerbalisedProbabilities,
 )
@@ -59,7 +60,7 @@ def make_scorer(
             return similarity.make(cases, query, model, batch_tokens)
         case CoreferenceScores():
             return coreference.make(cases, query, model, batch_tokens, cache, progress)
-        case PseudoLogLikelihood():
+        case PseudoLogLikelihood() | SharedLogLikelihood():
             return pseudo_likelihood.make(cases, query, model, batch_tokens)
         case VerbalisedProbabilities():
             return verbalised.make(cases, query, model, batch_tokens)

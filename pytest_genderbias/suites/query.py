@@ -170,6 +170,18 @@ class PseudoLogLikelihood:
 
 
 @dataclass(frozen=True)
+class SharedLogLikelihood:
+    """As :class:`PseudoLogLikelihood`, of the tokens that the two texts of a unit share: the longest matching blocks of their ids.
+
+    Special tokens are matched, but not scored.
+    """
+
+    roles = ("masked-lm", "causal-lm")
+    dtype = "float64"
+    width = 2
+
+
+@dataclass(frozen=True)
 class GeneratedTokens:
     """``length`` tokens sampled after each text, at temperature 1 from the full distribution, with the text's number in the seed.
 

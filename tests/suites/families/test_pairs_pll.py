@@ -1,10 +1,13 @@
 """The family pairs-pll: both sentences of a pair against a plain loop, its statistics, its data, and what it says of them."""
 
 import csv
+from difflib import SequenceMatcher
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.tiny_checkpoints import CAUSAL, MASKED, save_checkpoint
 
 from pytest_genderbias import load_model, load_suite, measure
@@ -15,6 +18,7 @@ from pytest_genderbias.measurement.plan import Plan
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring import log_probability
 from pytest_genderbias.scoring.log_probability import _windows
+from pytest_genderbias.scoring.pseudo_likelihood import shared_positions
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.statistics.inference.sequences import mean_bounds
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
@@ -23,7 +27,7 @@ from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.families.pairs_pll import PairsPll, shared_spans
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.options import resolve_options
-from pytest_genderbias.suites.query import PseudoLogLikelihood
+from pytest_genderbias.suites.query import PseudoLogLikelihood, SharedLogLikelihood
 
 PAIRS = [
     ("The nurse said that she was tired.", "The nurse said that he was tired."),
@@ -75,9 +79,9 @@ def scores(model, texts=TEXTS, spans=(), batch_tokens=None):
 def test_scores_are_those_of_a_plain_loop(tiny_model, kind):
     model = tiny_model(kind)
     spans = [side for pair in PAIRS for side in shared_spans(*pair)]
-    for given in ((), spans):
-        plain = [plain_score(model, text, given[i] if given else ()) for i, text in enumerate(TEXTS)]
-        found = scores(model, spans=given)
+    for ranges in ((), spans):
+        plain = [plain_score(model, text, ranges[i] if ranges else ()) for i, text in enumerate(TEXTS)]
+        found = scores(model, spans=ranges)
         assert np.allclose(found, plain, rtol=1e-4, atol=1e-4)
         assert (found[:, 1] > 0).all()
 
@@ -134,7 +138,101 @@ def test_an_object_scores_whole_sentences_after_the_first_word(tmp_path):
         measure("pairs-pll", wrap_object(Filler()), pairs=path, score="all", cache=None)
 
 
-# Shared words
+# Shared tokens and words
+
+
+def published_scores(model, first, second):
+    """Return both scores as the code of Nangia et al. computes them: ids as texts, opcodes, and one mask and forward pass at a time."""
+    tokenizer, network = model.backend.tokenizer, model.backend.network
+    both = [tokenizer.encode(text) for text in (first, second)]
+    equal = [
+        op for op in SequenceMatcher(None, *([str(i) for i in ids] for ids in both)).get_opcodes() if op[0] == "equal"
+    ]
+    templates = [i for _, a, b, _, _ in equal for i in range(a, b)], [i for _, _, _, a, b in equal for i in range(a, b)]
+    totals = []
+    for ids, template in zip(both, templates, strict=True):
+        total = 0.0
+        for position in template[1:-1]:  # all but [CLS] and [SEP]
+            masked = torch.tensor([ids])
+            masked[0, position] = tokenizer.mask_token_id
+            with torch.no_grad():
+                total += float(network(masked).logits[0, position].double().log_softmax(-1)[ids[position]])
+        totals.append([total, len(template) - 2])
+    return totals
+
+
+def shared_scores(model, texts=TEXTS, batch_tokens=None):
+    cases = TextCases([(text,) for text in texts], cases_per_unit=2)
+    return make_scorer(cases, SharedLogLikelihood(), model, batch_tokens).score(np.arange(len(texts)))
+
+
+@pytest.mark.parametrize("kind", MASKED)
+def test_shared_tokens_are_scored_as_published(tiny_model, kind):
+    model = tiny_model(kind)
+    plain = [score for pair in PAIRS for score in published_scores(model, *pair)]
+    found = shared_scores(model)
+    assert found[:, 1].tolist() == [count for _, count in plain]
+    assert np.allclose(found, plain, rtol=1e-5, atol=1e-5)
+
+
+def test_a_case_has_the_same_score_whatever_is_asked_beside_it(tiny_model):
+    model = tiny_model("bert")
+    cases = TextCases([(text,) for text in TEXTS], cases_per_unit=2)
+    scorer, whole = make_scorer(cases, SharedLogLikelihood(), model, None), shared_scores(model)
+    for some in ([5], [2, 3], [7, 0, 4]):
+        assert np.allclose(scorer.score(np.asarray(some)), whole[some], atol=1e-5)
+
+
+def longest_runs(first, second, at=(0, 0)):
+    """Return the pairs of positions in the longest common runs, by trying every run: the first of the longest, then both sides."""
+    runs = [
+        (size, -i, -j)
+        for i in range(len(first))
+        for j in range(len(second))
+        for size in range(1, min(len(first) - i, len(second) - j) + 1)
+        if first[i : i + size] == second[j : j + size]
+    ]
+    if not runs:
+        return []
+    size, i, j = max(runs)
+    i, j = -i, -j
+    before = longest_runs(first[:i], second[:j], at)
+    here = [(at[0] + i + step, at[1] + j + step) for step in range(size)]
+    return before + here + longest_runs(first[i + size :], second[j + size :], (at[0] + i + size, at[1] + j + size))
+
+
+@given(*[st.lists(st.integers(0, 3), max_size=9)] * 2)
+@settings(max_examples=100, deadline=None)
+def test_shared_positions_are_the_longest_runs(first, second):
+    in_first, in_second = shared_positions(first, second)
+    assert list(zip(in_first.tolist(), in_second.tolist(), strict=True)) == longest_runs(first, second)
+
+
+def test_frequent_tokens_of_long_texts_are_shared_too():
+    """difflib leaves out what makes more than 1 % of 200 elements or more, unless it is told not to."""
+    in_first, in_second = shared_positions([1, *[7] * 300], [2, *[7] * 300])
+    assert in_first.tolist() == in_second.tolist() == list(range(1, 301))
+
+
+def test_words_that_end_alike_share_tokens_but_no_words(tiny_model, tmp_path):
+    """The pair of CrowS-Pairs that words leave out: 'spearman' and 'spearwoman' share a token."""
+    model = tiny_model("bert")
+    texts = ("He is a xman.", "He is a xwoman.")
+    pieces = [model.backend.tokenizer.tokenize(text) for text in texts]
+    assert pieces[0][3] == pieces[1][3] == "x"
+    path = written(tmp_path / "own.csv", [texts])
+    by_match = {m: measure("pairs-pll", model, pairs=path, match=m, cache=None) for m in ("tokens", "words")}
+    expected = np.diff([total for total, _ in published_scores(model, *texts)[::-1]])
+    assert by_match["tokens"].values["mean_difference"] == pytest.approx(expected[0], abs=1e-4)
+    plain = [plain_score(model, text, spans)[0] for text, spans in zip(texts, shared_spans(*texts), strict=True)]
+    assert by_match["words"].values["mean_difference"] == pytest.approx(plain[0] - plain[1], abs=1e-4)
+    assert by_match["words"].values != by_match["tokens"].values
+    assert [m.signature["settings"]["match"] for m in by_match.values()] == ["tokens", "words"]
+    assert {m.signature["definition"] for m in by_match.values()} == {"pairs-pll/2"}
+    assert [m.notes[0].rpartition("longest")[2] for m in by_match.values()] == [
+        " matching blocks of token ids)",
+        " matching blocks of words)",
+    ]
 
 
 def test_shared_words_of_both_sentences():
@@ -173,7 +271,7 @@ def summary(values, facts=None, spans=(), **options):
     n = len(values)
     known = {
         "pair": [f"p{i}" for i in range(n)], "group": ["gender"] * n, "direction": [""] * n, "stereotypical": [True] * n,
-        "comparable": [True] * n, "cluster": [f"p{i}" for i in range(n)], "over": ["pairs"] * n,
+        "comparable": [True] * n, "cluster": [f"p{i}" for i in range(n)], "over": ["pairs"] * n, "scored": ["tokens"] * n,
     }  # fmt: skip
     columns = {name: np.repeat(np.asarray(column), 2) for name, column in (known | (facts or {})).items()}
     cases = TextCases([(f"{i} {side}",) for i in range(n) for side in ("more", "less")], spans, columns, 2)
@@ -196,7 +294,7 @@ def test_a_summary_by_hand():
         {"slice": "direction", "value": "stereo", "pairs": 3, "stereotype_share": 2.5 / 3, "mean_difference": 3.0},
         {"slice": "pair", "value": "3 more", "against": "3 less", "group": "gender", "difference": 7.0},
     ]
-    assert "1 pairs with equal scores, which count half" in found.notes
+    assert "1 pairs with equal scores, which count half: 'p2'" in found.notes
     assert found.intervals["mean_difference"].over == "pairs"
 
 
@@ -231,19 +329,29 @@ def test_equal_scores_have_no_interval_and_a_reason():
 # Questions
 
 
-def asked(role="masked-lm", data=None, **options):
+def question(role="masked-lm", data=None, **options):
     family = PairsPll()
-    chosen = resolve_options(family.options, options, "pairs-pll")
-    return family.questions(None, chosen, Context(role, data=DataFolder(data)))["pairs"].cases
+    resolved = resolve_options(family.options, options, "pairs-pll")
+    return family.questions(None, resolved, Context(role, data=DataFolder(data)))["pairs"]
+
+
+def asked(role="masked-lm", data=None, **options):
+    return question(role, data, **options).cases
 
 
 def test_the_role_decides_what_is_scored_unless_the_option_does(tmp_path):
     path = written(tmp_path / "own.csv")
-    assert asked(pairs=path).spans
-    assert not asked("causal-lm", pairs=path).spans
-    assert not asked(pairs=path, score="all").spans
-    assert asked("causal-lm", pairs=path, score="shared").spans == asked(pairs=path).spans
-    assert asked(pairs=path).digest() != asked(pairs=path, score="all").digest()
+    words = {"pairs": path, "match": "words"}
+    assert asked(**words).spans
+    assert not asked("causal-lm", **words).spans
+    assert not asked(**words, score="all").spans
+    assert asked("causal-lm", **words, score="shared").spans == asked(**words).spans
+    assert asked(**words).digest() != asked(**words, score="all").digest()
+    assert (
+        question(pairs=path).query == question("causal-lm", pairs=path, score="shared").query == SharedLogLikelihood()
+    )
+    for role, options in (("masked-lm", {"match": "words"}), ("causal-lm", {}), ("masked-lm", {"score": "all"})):
+        assert question(role, pairs=path, **options).query == PseudoLogLikelihood()
 
 
 def test_groups_of_the_users_own_file(tmp_path):
@@ -312,13 +420,11 @@ def test_a_planted_preference_is_found(tmp_path):
 
 
 def test_a_real_masked_lm_on_crows_pairs(shared_data, real_mlm):
-    found = measure("pairs-pll", real_mlm, data=shared_data, limit=60, cache=None)
-    assert found.n == 60
+    found = measure("pairs-pll", real_mlm, data=shared_data, limit=40, cache=None)
+    assert found.n == 40
     assert found.n_total == 524
-    pairs = {r["value"]: r for r in found.records if r["slice"] == "pair"}
-    for record in list(pairs.values())[:3]:
-        sides = record["value"], record["against"]
-        more, less = (plain_score(real_mlm, t, s) for t, s in zip(sides, shared_spans(*sides), strict=True))
+    for record in [r for r in found.records if r["slice"] == "pair"][:2]:
+        more, less = published_scores(real_mlm, record["value"], record["against"])
         assert record["difference"] == pytest.approx(more[0] - less[0], abs=1e-3)
     assert found.signature["data"]["pairs"]
 
@@ -335,26 +441,17 @@ def test_a_real_causal_lm_on_stereoset_and_bec_pro(shared_data, real_lm):
     assert {r["value"] for r in found.records if r["slice"] == "group"} == {"male", "female", "balanced"}
 
 
-def test_words_and_token_ids_are_matched_alike_in_nearly_all_pairs(shared_data, real_mlm):
-    """The reference code matches token ids, this family words: they part in 1 of the 262 pairs (spearman / spearwoman)."""
-    from difflib import SequenceMatcher
-
-    cases, tokenizer = asked(data=shared_data), real_mlm.backend.tokenizer
-    parted = 0
-    for unit in range(cases.n_units):
-        ids = []
-        for case in (2 * unit, 2 * unit + 1):
-            encoded = tokenizer(cases.texts[case][0], return_offsets_mapping=True, add_special_tokens=False)
-            ends = [stop - 1 for _, stop in encoded["offset_mapping"]]
-            inside = [any(a <= end < b for a, b in cases.spans[case]) for end in ends]
-            ids.append((encoded["input_ids"], inside))
-        blocks = SequenceMatcher(None, ids[0][0], ids[1][0], autojunk=False).get_matching_blocks()
-        for side, at in ((0, "a"), (1, "b")):
-            reference = {getattr(block, at) + i for block in blocks for i in range(block.size)}
-            if reference != set(np.flatnonzero(ids[side][1])):
-                parted += 1
-                break
-    assert parted == 1
+@pytest.mark.slow
+def test_the_share_of_crows_pairs_is_that_of_the_published_code(shared_data, real_mlm):
+    texts = asked(data=shared_data).texts
+    pairs = [(more, less) for (more,), (less,) in zip(texts[::2], texts[1::2], strict=True)]
+    scored = [[total for total, _ in published_scores(real_mlm, *pair)] for pair in pairs]
+    share = np.mean([more > less for more, less in scored])
+    tokens, words = (measure("pairs-pll", real_mlm, data=shared_data, match=m, cache=None) for m in ("tokens", "words"))
+    assert tokens.values["stereotype_share"] == share
+    assert tokens.values["mean_difference"] == pytest.approx(np.mean([more - less for more, less in scored]), abs=1e-5)
+    assert [round(m.values["stereotype_share"], 6) for m in (tokens, words)] == [0.541985, 0.538168]
+    assert tokens.signature["data"]["pairs"] != words.signature["data"]["pairs"]
 
 
 # Units, items and the null control
@@ -365,7 +462,7 @@ def answered(differences, units=None, **facts):
     n = len(differences)
     known = {
         "pair": [f"p{i}" for i in range(n)], "group": ["gender"] * n, "direction": [""] * n, "stereotypical": [True] * n,
-        "comparable": [True] * n, "cluster": [f"p{i}" for i in range(n)], "over": ["pairs"] * n,
+        "comparable": [True] * n, "cluster": [f"p{i}" for i in range(n)], "over": ["pairs"] * n, "scored": ["all"] * n,
     }  # fmt: skip
     columns = {name: np.repeat(np.asarray(column), 2) for name, column in (known | facts).items()}
     cases = TextCases([(f"{i}",) for i in range(2 * n)], (), columns, 2)
