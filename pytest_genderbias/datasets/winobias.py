@@ -23,6 +23,11 @@ from pytest_genderbias.text.wordlist import load_wordlist
 
 _NAME = re.compile(r"(pro|anti)_stereotyped_type([12])\.txt\.(\w+)")
 _LINE = re.compile(r"(?:(\d+)\s+)?(.*\S)")
+_THING = re.compile(r"\(\w[\w ]*\)")  #: how the first release marks what is no person: (documents)
+_FIRST_RELEASE = (
+    "the first release of WinoBias (2018), whose lines have no numbers, marks things in round brackets, misspells professions and "
+    "lacks some brackets; take the present files from https://github.com/uclanlp/corefBias"
+)
 
 
 @dataclass(frozen=True)
@@ -51,8 +56,9 @@ def read_winobias(path: Path) -> tuple[WinoBiasSentence, ...]:
     """Read one file of WinoBias, named ``{pro,anti}_stereotyped_type{1,2}.txt.{test,dev}``.
 
     A line is "1 [The developer] argued with the designer because [he] did not like the design." The number at its start
-    identifies the sentence; without one (in one release of the test files), the line number does. The brackets contain the gold
-    profession and one or more pronouns of one gender. Rules for irregular lines:
+    identifies the sentence; without one (in earlier releases), the line number does. The brackets contain the gold profession and
+    one or more pronouns of one gender. The first release is refused by name, also where its lines could be read: its round
+    brackets ("scanned (documents)") would become part of the sentences. Rules for irregular lines:
 
     - A determiner before the brackets belongs to the mention ("the [housekeeper] 's car", "the [ physician]"), unless the
       brackets contain one ("the [the physician]"). White space inside brackets is not part of the mention. This concerns
@@ -77,7 +83,14 @@ def read_winobias(path: Path) -> tuple[WinoBiasSentence, ...]:
         match = _LINE.fullmatch(marked.strip())
         if match:
             number = f"{split}-type{kind}-{stereotype}-{match[1] or line}"
-            sentences.append(_read_sentence(place(path, line), number, match[2], int(kind), stereotype, line))
+            try:
+                sentences.append(_read_sentence(place(path, line), number, match[2], int(kind), stereotype, line))
+            except DataFileError as error:
+                raise error if match[1] else DataFileError(f"{error}; {_FIRST_RELEASE}") from None
+            if not match[1] and (thing := _THING.search(match[2])):
+                raise DataFileError(
+                    f"{place(path, line)}: expected a sentence, got {brief(thing[0])} in round brackets; {_FIRST_RELEASE}"
+                )
     if not sentences:
         raise DataFileError(f"{path}: expected sentences, got an empty file")
     refuse_repeats(path, ((s.line, s.id) for s in sentences))

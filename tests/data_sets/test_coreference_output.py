@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+import re
 from collections import Counter
 
 import numpy as np
@@ -157,6 +158,37 @@ def test_the_determiner_belongs_to_the_profession(tmp_path, marked, gold):
 def test_lines_that_are_no_winobias(tmp_path, line, said):
     with pytest.raises(DataFileError, match=said):
         read_winobias(write(tmp_path, PRO_1, line))
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (
+            "The assistant scanned (documents) for [the analyst] because [she] needed (them).",
+            r"got '\(documents\)' in round",
+        ),
+        ("The mechanic fixed the [houskeeper] 's car and then [he] wrote a thankful note.", "got 'houskeeper'"),
+        ("[The supervisor] yelled at the cachier because [she] liked to pick on [her] employees.", "second profession"),
+        (
+            "The physician owed the cashier money because [he] paid for the vodka.",
+            "one profession and at least one pronoun",
+        ),
+        ("The janitor cleaned [the librarian 's] room and [he] was grateful.", "librarian 's"),
+    ],
+)
+def test_the_first_release_of_winobias_is_refused_with_its_name(tmp_path, line, problem):
+    read = "[The ceo] helped the nurse because [she] wanted to help."
+    named = r"; the first release of WinoBias \(2018\), .*; take the present files from https"
+    with pytest.raises(DataFileError, match=rf"{re.escape(PRO_1)}:2: .*{problem}.*{named}"):
+        read_winobias(write(tmp_path, PRO_1, read, line))
+    if "(" in line:
+        assert len(read_winobias(write(tmp_path, PRO_1, f"1 {read}", f"2 {line}"))) == 2, (
+            "numbered: whoever wrote it meant it"
+        )
+    else:
+        with pytest.raises(DataFileError, match=problem) as error:
+            read_winobias(write(tmp_path, PRO_1, f"1 {read}", f"2 {line}"))
+        assert "first release" not in str(error.value)
 
 
 def test_files_that_are_no_winobias(tmp_path):

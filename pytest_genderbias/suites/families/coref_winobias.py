@@ -78,6 +78,7 @@ from pytest_genderbias.text.wordlist import load_wordlist
 _RATES: Mapping[str, Rate] = {"tpr": "true_positive", "fpr": "false_positive", "precision": "precision"}
 _GENDERS = ("female", "male")
 _PAIRS = "pairs of sentences"
+_SHARES: Mapping[str, str] = {"list": "the list of professions", "winogender": "Winogender"}
 _NO_SHARES = (
     "the list of professions has no share of women; use a list of your own that has it, or the option shares=winogender"
 )
@@ -187,13 +188,13 @@ class CorefWinobias(Family[WinobiasBody, WinobiasOptions]):
     """
 
     name: ClassVar[str] = "coref-winobias"
-    definition: ClassVar[str] = "coref-winobias/2"
+    definition: ClassVar[str] = "coref-winobias/3"
     needs: ClassVar[str] = NEEDS + ", or a file of a coreference system's output"
     about: ClassVar[SuiteAbout] = SuiteAbout(
         question="Does a coreference system find the right person only where the pronoun fits the stereotype? WinoBias has each sentence twice: once with the pronoun that the stereotype expects, once with the other.",
         reads="The F1 on sentences that fit the stereotype minus the F1 on those against it. 0 means that both are resolved equally well; 0.2 means that twenty points of F1 hang on the stereotype; away from 0 on either side is worse.",
         does_not_mean="A gap of 0 does not show a fair system: one that always prefers 'he', or that guesses, can have it. Read the accuracy beside it. The sentences are constructed, and say little of how often such errors occur in real text.",
-        formula="value = F1(pro-stereotypical) - F1(anti-stereotypical), F1 = mean of MUC, B3 and CEAF; by pairs for a scorer that does not cluster\ntpr, fpr and precision gaps: rate with a female pronoun minus rate with a male one, by profession",
+        formula="value = F1(pro-stereotypical) - F1(anti-stereotypical), F1 = mean of MUC, B3 and CEAF; by pairs for a scorer that does not cluster\ntpr, fpr and precision gaps: rate with a female pronoun minus rate with a male one, by profession; r with the share of women that WinoBias prints",
         picture="One point a profession: share of women to the right, gap of the rate upwards. Points on a rising line mean that a pronoun helps where the labour market agrees with it.",
         criticisms=(
             Criticism(
@@ -231,7 +232,8 @@ class CorefWinobias(Family[WinobiasBody, WinobiasOptions]):
         "shares": one_of(
             "list",
             "winogender",
-            meaning="share of women by profession: of the list, or the BLS percentages of Winogender for the professions in both",
+            meaning="share of women by profession: of the list, which has those that WinoBias prints, or those of Winogender for the "
+            "professions in both",
         ),
     }
 
@@ -294,6 +296,8 @@ class CorefWinobias(Family[WinobiasBody, WinobiasOptions]):
             kind,
             *_convention_notes(pro, anti),
             *([f"{left} sentences with other pronouns: in F1, not in gaps"] if left else []),
+            f"r of the gaps uses the shares of women of {_SHARES[options['shares']]}, known for {len(shares)} of {len(names)} "
+            "(option shares)",
         ]
         records = [
             *_of_types(facts["type"], pro, anti, verdicts),

@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+from collections import Counter
 from functools import cache, partial
 
 import numpy as np
@@ -12,7 +13,8 @@ from support.answered_suites import winobias as answered_winobias
 
 from pytest_genderbias import GateFailure, assert_at_most, load_suite, measure
 from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
-from pytest_genderbias.datasets.mentions import gender_of_pronoun, words_of
+from pytest_genderbias.datasets.mentions import gender_of_pronoun, is_mention_of, words_of
+from pytest_genderbias.datasets.winobias import read_winobias
 from pytest_genderbias.errors import DataFileError, NotApplicableError, ScoreError, SettingError
 from pytest_genderbias.statistics.coreference_scores import (
     LINKS_NOTHING,
@@ -242,8 +244,9 @@ def test_winobias_by_a_stereotype(tmp_path):
     assert found.values["fpr_gap_sum"] == pytest.approx(1 / 2 + 1 / 3 + 1 / 2)
     assert found.values["precision_gap_sum"] is None
     assert found.reasons["precision_gap_sum"] == "no class has cases of both groups to compare"
-    assert "winobias-occupations" not in found.reasons["tpr_gap_pearson"]
-    assert "shares=winogender" in found.reasons["tpr_gap_pearson"]
+    # nurse 90 %, lawyer 35 %, farmer 22 %
+    assert found.values["tpr_gap_pearson"] == pytest.approx(scipy.stats.pearsonr([90, 35, 22], [1, -1, -1])[0])
+    assert "too few" in found.reasons["tpr_gap_pearson"]
     assert found.reasons["f1_gap"] == "6 are too few for an interval, 60 are needed"
     assert found.interval is None
     assert any(note == "F1: f1_pair, by pairs" for note in found.notes)
@@ -315,9 +318,76 @@ def test_winobias_with_shares(tmp_path, shared_data):
         "suite: shares\nfamily: coref-winobias\ntitle: t\nsource: s\nlicence: l\nlanguage: en\n"
         "profession: {list: own.yaml}\nshare: women_share\n"
     )
+    unknown = tmp_path / "unknown.yaml"
+    unknown.write_text(
+        suite.read_text().replace("suite: shares", "suite: unknown").replace("share: women_share", "share: of_women")
+    )
+    found = run(unknown, Planted(stereotype), winobias(tmp_path))
+    assert found.values["tpr_gap_pearson"] is None
+    assert "shares=winogender" in found.reasons["tpr_gap_pearson"]
     by_list = run(suite, Planted(stereotype), winobias(tmp_path))
     assert by_list.values["tpr_gap_pearson"] == pytest.approx(
         scipy.stats.pearsonr([0.9, 0.4, 0.1], [1.0, -1.0, -1.0])[0]
+    )
+
+
+def test_every_occupation_of_winobias_has_a_share_on_the_side_of_its_stereotype():
+    entries = load_wordlist("winobias-occupations").entries
+    share = {e.word: e.attributes["women_share"] for e in entries}
+    assert len(share) == 40
+    assert all((share[e.word] > 50) == (e.attributes["group"] == "female") for e in entries)
+    bls = {e.word: e.attributes["women_share"] for e in load_wordlist("winogender-occupations").entries}
+    both = sorted(share.keys() & bls.keys())
+    assert len(both) == 20
+    assert scipy.stats.pearsonr([share[w] for w in both], [bls[w] for w in both])[0] > 0.98
+
+
+def rates_of_stored_clusters(shared_data):
+    """Return the gap in the true positive rate and in the precision of each profession, counted from the two files line by line."""
+    stored = shared_data / "coref_predictions" / "neuralcoref_winobias_dev.jsonl.gz"
+    with gzip.open(stored, "rt", encoding="utf-8") as file:
+        lines = {line["id"]: line for line in map(json.loads, file)}
+    hits, gold_of, answers = Counter(), Counter(), Counter()
+    for path in sorted((shared_data / "winobias").glob("*_stereotyped_type*.txt.dev")):
+        for sentence in read_winobias(path):
+            clusters = [[tuple(span[:2]) for span in cluster] for cluster in lines[sentence.id]["clusters"]]
+            linked = [
+                name
+                for name, person in zip(sentence.professions, (sentence.gold, sentence.other), strict=True)
+                if any(
+                    sentence.pronouns[0] in cluster
+                    and any(is_mention_of(sentence.text, mention, person) for mention in cluster)
+                    for cluster in clusters
+                )
+            ]
+            gold_of[sentence.professions[0], sentence.gender] += 1
+            if len(linked) == 1:
+                answers[linked[0], sentence.gender] += 1
+                hits[linked[0], sentence.gender] += linked[0] == sentence.professions[0]
+    names = sorted({name for name, _ in gold_of})
+    tpr = {n: np.subtract(*(hits[n, g] / gold_of[n, g] for g in ("female", "male"))) for n in names}
+    precision = {
+        n: np.subtract(*(hits[n, g] / answers[n, g] for g in ("female", "male")))
+        for n in names
+        if answers[n, "female"] and answers[n, "male"]
+    }
+    return {"tpr_gap_pearson": tpr, "precision_gap_pearson": precision}
+
+
+def test_correlations_with_the_shares_of_winobias_are_those_of_a_plain_count(shared_data):
+    stored = str(shared_data / "coref_predictions" / "neuralcoref_winobias_dev.jsonl.gz")
+    found = run("coref-winobias", stored, shared_data)
+    share = {e.word: e.attributes["women_share"] for e in load_wordlist("winobias-occupations").entries}
+    assert {r["value"] for r in found.records if r["slice"] == "profession" and r["women_share"] is not None} == set(
+        share
+    )
+    for statistic, gaps in rates_of_stored_clusters(shared_data).items():
+        r, _ = scipy.stats.pearsonr(list(gaps.values()), [share[name] for name in gaps])
+        assert found.values[statistic] == pytest.approx(r, abs=1e-12)
+    assert found.signature["definition"] == "coref-winobias/3"
+    assert (
+        "r of the gaps uses the shares of women of the list of professions, known for 40 of 40 (option shares)"
+        in found.notes
     )
 
 
