@@ -216,7 +216,14 @@ def _careers(data: str | None, paper: bool) -> list[Row]:
         "subsampling": ("balancing by subsampling", [{"name": "balancing", "how": "subsample"}]),
         "oversampling": ("balancing by oversampling", [{"name": "balancing", "how": "oversample"}]),
         "scrubbing": ("scrubbing", [{"name": "scrubbing"}]),
-        "iterative-scrubbing": ("iterative scrubbing", [{"name": "iterative-scrubbing"}]),
+        "iterative-scrubbing": (
+            "scrubbing and ten rounds more",
+            [{"name": "iterative-scrubbing", "until_majority": False}],
+        ),
+        "iterative-scrubbing-alone": (
+            "iterative scrubbing alone",
+            [{"name": "iterative-scrubbing", "scrub_first": False}],
+        ),
         "augmentation": ("counterfactual augmentation", [{"name": "cda"}]),
         "anonymising": ("anonymising and augmentation", [{"name": "anonymising"}, {"name": "cda"}]),
     }

@@ -412,6 +412,45 @@ def test_biographies_are_split_and_unbalanced_on_purpose(bios_file):
     assert len(replace(recipe, max_rows=5).rows()) == 5
 
 
+@pytest.mark.parametrize(
+    ("kind", "saved"), [("deberta-v2", "encoder"), ("roberta", "masked LM"), ("albert", "masked LM")]
+)  # fmt: skip
+def test_careers_are_learnt_saved_loaded_and_measured_by_other_architectures(kind, saved, tmp_path):
+    rows = [
+        {"id": f"p{i}", "text": f"number {i} " + " ".join([job] * 4), "label": job, "group": "MF"[i // 2 % 2]}
+        for i, job in enumerate(["doctor", "music"] * 16)
+    ]
+    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    network = make_network(kind, initializer_range=0.2, **still)
+    whole = network if saved == "masked LM" else network.base_model  # DeBERTa v3 is published as an encoder
+    whole.save_pretrained(tmp_path / "given")
+    tokenizer(kind).save_pretrained(tmp_path / "given")
+    given = load_model(str(tmp_path / "given"), device="cpu")
+    recipe = ClassifierTuning(training=written(tmp_path / "careers.jsonl", rows), held_out=0.4, **{**FEW, "epochs": 4})
+    start = recipe.start(given, 1)
+    below = dict(start.backend.network.base_model.named_parameters())
+    assert all(torch.equal(tensor, below[name]) for name, tensor in network.base_model.named_parameters())
+    path = recipe.train(start, recipe.rows(), 1, tmp_path / "run")
+    trained = load_model(str(path), device="cpu")
+    assert recipe.evaluate(trained)[0].value == 1.0
+    texts, training = recipe.held_out_file(tmp_path), recipe.training_file(tmp_path)
+    found = measure("bios", trained, texts=str(texts), training=str(training), balanced=False)
+    assert (found.values["accuracy"], found.values["tpr_gap_sum"], found.n) == (1.0, 0.0, 12)
+    peer = transformers.AutoModelForSequenceClassification.from_pretrained(path).eval()
+    words = transformers.AutoTokenizer.from_pretrained(path)
+    batch = words([row["text"] for row in rows], padding=True, return_tensors="pt")
+    with torch.no_grad():
+        best = peer(**batch).logits.argmax(-1).tolist()
+    assert [peer.config.id2label[i] for i in best] == [row["label"] for row in rows]
+    few_steps = Training(freeze="encoder", new_head=True, max_steps=3)
+    old, new = (
+        start.backend.network.state_dict(),
+        weights(recipe.train(start, recipe.rows(), 2, tmp_path / "head", few_steps)),
+    )
+    moved = {name for name in new if not torch.equal(new[name], old[name])}
+    assert moved == {name for name in new if is_of_head(start.backend.network, name)}
+
+
 def test_the_suite_bios_is_measured_on_what_is_held_out(tiny_model, bios_file, tmp_path):
     recipe = ClassifierTuning(training=bios_file, held_out=0.4, taken_out=(("doctor", "female", 0.5),), **FEW)
     start = recipe.start(tiny_model("bert"), 0)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -13,9 +15,9 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.mitigation.methods.base import Columns, Method, cell_of, texts_of
 from pytest_genderbias.mitigation.methods.nullspace import draw_held_out, logistic_weights
-from pytest_genderbias.mitigation.methods.scrubbing import MASK
+from pytest_genderbias.mitigation.methods.scrubbing import MASK, Scrubbing, scrub
 from pytest_genderbias.mitigation.words.matching import find_words, replace_spans
-from pytest_genderbias.recipes.recipe import Row
+from pytest_genderbias.recipes.recipe import ADDED_LATER, Row
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.linear_probe import predicted
 
@@ -33,11 +35,13 @@ class Rounds:
     ``words`` are the words scrubbed in each round by group, those with the largest weights first. ``accuracies`` are those of a new
     classifier on held-out texts before the first round and after each round (0 to 1; neutral: ``majority``). ``majority`` is the
     share of the held-out texts with the training part's most frequent group, the accuracy of a classifier that ignores the texts.
+    ``weights`` are the weights of ``words`` towards their group, in the same order, all above 0.
     """
 
     words: tuple[Mapping[Hashable, tuple[str, ...]], ...]
     accuracies: tuple[float, ...]
     majority: float
+    weights: tuple[Mapping[Hashable, tuple[float, ...]], ...]
 
     @property
     def all_words(self) -> frozenset[str]:
@@ -122,11 +126,185 @@ def iterative_scrub(
 
 
 @dataclass(frozen=True)
-class IterativeScrubbing(Method):
-    """Scrub further words that predict gender, round by round (orgad2022, appendix C).
+class RemovedWord:
+    """A word that classifiers of one iteration chose for a group.
 
-    The paper's method is ``Scrubbing() & IterativeScrubbing()``. ``by_class`` treats each class by itself (table 10); classes with
-    too few rows of a group stay as they are. The other settings are those of :func:`iterative_scrub`.
+    ``seeds`` is the number of seeds that removed it in this iteration, and ``weight`` the mean of its weight towards the group over them.
+    """
+
+    word: str
+    seeds: int
+    weight: float
+
+
+@dataclass(frozen=True)
+class ScrubbingIteration:
+    """One iteration: by seed the held-out accuracy of the classifier (0 to 1), and by group the words that were removed for its weights.
+
+    The words of most seeds come first; those of equally many in the order of their mean weight, the largest first.
+    """
+
+    accuracies: Mapping[int, float]
+    words: Mapping[Hashable, tuple[RemovedWord, ...]]
+
+
+@dataclass(frozen=True)
+class RemovedWords:
+    """The words that iterative scrubbing removes, and how well gender is read from the texts at each iteration (orgad2022, tables 9 and 10).
+
+    Attributes:
+        iterations: one entry for each iteration.
+        final: by seed, the accuracy of a classifier after the last iteration (0 to 1).
+        majority: by seed, the accuracy of a classifier that ignores the texts, the neutral value of all accuracies.
+        texts: the number of texts by group.
+        scrubbed_first: whether first names and gender words were scrubbed before the first iteration.
+        profession: the class whose texts were scrubbed; ``None`` for all.
+    """
+
+    iterations: tuple[ScrubbingIteration, ...]
+    final: Mapping[int, float]
+    majority: Mapping[int, float]
+    texts: Mapping[Hashable, int]
+    scrubbed_first: bool
+    profession: Hashable = None
+
+    def table(self, words: int = 10) -> list[dict[str, object]]:
+        """Return a row of plain values for each iteration, and one for the classifier after the last.
+
+        A row has ``iteration`` (from 1), ``accuracy`` and ``majority`` (means over the seeds of the iteration), ``sd`` (standard deviation
+        of the accuracy, ``None`` for one seed), ``seeds``, and ``words``: for each group the first ``words`` words. The last row has none.
+        """
+        accuracies = [*(iteration.accuracies for iteration in self.iterations), self.final]
+        listed = [
+            {str(group): [entry.word for entry in entries[:words]] for group, entries in iteration.words.items()}
+            for iteration in self.iterations
+        ]
+        return [
+            {
+                "iteration": number, "accuracy": fmean(by_seed.values()), "sd": stdev(by_seed.values()) if len(by_seed) > 1 else None,
+                "majority": fmean(self.majority[seed] for seed in by_seed), "seeds": len(by_seed), "words": by_group,
+            }
+            for number, (by_seed, by_group) in enumerate(zip(accuracies, [*listed, {}], strict=True), 1)
+        ]  # fmt: skip
+
+
+def removed_words(
+    texts: Sequence[Texts],
+    groups: Sequence[Hashable],
+    classes: Sequence[Hashable] | None = None,
+    *,
+    profession: Hashable = None,
+    names: Sequence[str] | None = None,
+    scrub_first: bool = True,
+    seeds: Sequence[int] = (0, 1, 2, 3, 4),
+    rounds: int = 10,
+    words_per_group: int = 10,
+    min_texts: int = 3,
+    until_majority: bool = False,
+    held_out: float = 0.25,
+    ridge: float = 1.0,
+) -> RemovedWords:
+    """Return which words iterative scrubbing removes over several seeds, and the accuracy of each classifier (orgad2022, appendix C).
+
+    First names and gender words are scrubbed first. Then each iteration fits a logistic regression on word counts that predicts the group,
+    and removes the words with the largest weights towards each group. The paper has five seeds and ten words a group; it does not say when
+    it stops (**choice**: after ``rounds`` iterations), nor what a seed changes (**choice**: the held-out texts).
+
+    Args:
+        texts: texts, or tuples of texts that belong together.
+        groups: the person's gender in each text.
+        classes: the profession in each text; needed for ``profession`` only.
+        profession: use the texts of this class alone (table 10: nurses); ``None`` for all (table 9).
+        names: the full name of the person in each text, whose first names are scrubbed wherever they have a capital.
+        scrub_first: whether first names and gender words are scrubbed before the first iteration.
+        seeds: seeds of the held-out texts.
+        rounds: see :func:`iterative_scrub`, also for the other settings.
+        words_per_group: the paper's n.
+        min_texts: see :func:`iterative_scrub`.
+        until_majority: see :func:`iterative_scrub`; seeds may then have different numbers of iterations.
+        held_out: see :func:`iterative_scrub`.
+        ridge: see :func:`iterative_scrub`.
+
+    Raises:
+        UndefinedError: there is one group only, or a group has fewer than two texts.
+        SettingError: the numbers of texts, groups, classes and names differ; no text has the class; a setting is out of range.
+
+    >>> texts = ["She is a keen nurse"] * 4 + ["He is a calm nurse"] * 4
+    >>> found = removed_words(texts, "FFFFMMMM", seeds=[0, 1], rounds=1, words_per_group=1)
+    >>> found.iterations[0].accuracies, [entry.word for entry in found.iterations[0].words["F"]], found.final
+    ({0: 1.0, 1: 1.0}, ['keen'], {0: 0.5, 1: 0.5})
+    """
+    if len(groups) != len(texts) or any(len(column) != len(texts) for column in (classes, names) if column is not None):
+        raise SettingError(
+            f"expected one group for each of the {len(texts)} texts, and as many classes and names if given"
+        )
+    if not seeds:
+        raise SettingError("there is no seed; give at least one")
+    rows = list(range(len(texts))) if profession is None else _rows_of(classes or (), profession)
+    selected = [texts[row] for row in rows]
+    if scrub_first:
+        own = ["" if names is None else names[row] for row in rows]
+        selected = [_scrubbed_first(text, name) for text, name in zip(selected, own, strict=True)]
+    of_rows = [groups[row] for row in rows]
+    by_seed = {
+        seed: iterative_scrub(
+            selected, of_rows, rounds=rounds, words_per_group=words_per_group, min_texts=min_texts,
+            until_majority=until_majority, held_out=held_out, ridge=ridge, seed=seed,
+        ).rounds[None]
+        for seed in seeds
+    }  # fmt: skip
+    longest = max(len(result.words) for result in by_seed.values())
+    return RemovedWords(
+        tuple(_iteration(by_seed, number) for number in range(longest)),
+        {seed: result.accuracies[-1] for seed, result in by_seed.items()},
+        {seed: result.majority for seed, result in by_seed.items()},
+        dict(sorted(Counter(of_rows).items(), key=str)), scrub_first, profession,
+    )  # fmt: skip
+
+
+def _iteration(by_seed: Mapping[int, Rounds], number: int) -> ScrubbingIteration:
+    """Return one iteration of all seeds that have so many."""
+    reached = {seed: rounds for seed, rounds in by_seed.items() if number < len(rounds.words)}
+    weights: dict[Hashable, dict[str, list[float]]] = {}
+    for rounds in reached.values():
+        for group, words in rounds.words[number].items():
+            of_group = weights.setdefault(group, {})
+            for word, weight in zip(words, rounds.weights[number][group], strict=True):
+                of_group.setdefault(word, []).append(weight)
+    ranked = {
+        group: sorted(
+            (RemovedWord(word, len(values), fmean(values)) for word, values in of_group.items()),
+            key=lambda entry: (-entry.seeds, -entry.weight, entry.word),
+        )
+        for group, of_group in weights.items()
+    }
+    return ScrubbingIteration(
+        {seed: rounds.accuracies[number] for seed, rounds in reached.items()},
+        {group: tuple(entries) for group, entries in ranked.items()},
+    )
+
+
+def _rows_of(classes: Sequence[Hashable], profession: Hashable) -> list[int]:
+    """Return the rows of a class.
+
+    Raises:
+        SettingError: there are none; the message names the classes that there are.
+    """
+    rows = [row for row, kind in enumerate(classes) if kind == profession]
+    if not rows:
+        present = sorted({str(kind) for kind in classes})
+        shown = ", ".join(present[:12]) + (", ..." if len(present) > 12 else "")
+        raise SettingError(f"no text has the profession {profession!r}; there are {shown or 'no classes'}")
+    return rows
+
+
+@dataclass(frozen=True)
+class IterativeScrubbing(Method):
+    """Scrub first names and gender words, and then further words that predict gender, round by round (orgad2022, appendix C).
+
+    ``scrub_first=False`` leaves out the first part. ``by_class`` treats each class by itself; classes with too few rows of a group stay as
+    the first part left them. ``profession`` is the one class whose texts lose further words (table 10: nurses). The other settings are
+    those of :func:`iterative_scrub`. :func:`removed_words` shows the words over several seeds.
     """
 
     name: ClassVar[str] = "iterative-scrubbing"
@@ -137,37 +315,47 @@ class IterativeScrubbing(Method):
     until_majority: bool = True
     held_out: float = 0.25
     ridge: float = 1.0
+    scrub_first: bool = True
+    profession: str | None = field(default=None, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         """Reject settings that are out of range."""
         _Limit(self.rounds, self.words_per_group, self.min_texts, self.until_majority, self.held_out, self.ridge)
+        if self.by_class and self.profession is not None:
+            raise SettingError("profession names one class, and by_class takes each; set one of them")
 
     def rows(self, rows: Sequence[Row], columns: Columns, seed: int) -> list[Row]:
         """Scrub the texts of each row.
 
         Raises:
-            NotApplicableError: the rows have no column of the group, or no column of the class although ``by_class`` is set.
+            NotApplicableError: the rows have no column of the group, or no column of the class although a setting needs it.
+            SettingError: no row has the profession.
         """
         if columns.group is None:
             raise NotApplicableError(
                 "iterative scrubbing needs the person's gender, but the training data have no column of it"
             )
-        if self.by_class and columns.label is None:
+        needing = "by_class" if self.by_class else "of one profession" if self.profession is not None else ""
+        if needing and columns.label is None:
             raise NotApplicableError(
-                "iterative scrubbing by_class needs a class, but the training data have no column of it"
+                f"iterative scrubbing {needing} needs a class, but the training data have no column of it"
             )
-        label = columns.label if self.by_class else None
+        groups = [cell_of(row, columns.group, i) for i, row in enumerate(rows)]
+        classes = None
+        if needing and columns.label is not None:
+            classes = [cell_of(row, columns.label, i) for i, row in enumerate(rows)]
+        scrubbed: list[Row] = Scrubbing().rows(rows, columns, seed) if self.scrub_first else list(rows)
+        used = list(range(len(rows))) if self.profession is None else _rows_of(classes or (), self.profession)
         result = iterative_scrub(
-            [texts_of(row, columns.texts, i) for i, row in enumerate(rows)],
-            [cell_of(row, columns.group, i) for i, row in enumerate(rows)],
-            None if label is None else [cell_of(row, label, i) for i, row in enumerate(rows)],
+            [texts_of(scrubbed[i], columns.texts, i) for i in used],
+            [groups[i] for i in used],
+            classes if self.by_class else None,
             rounds=self.rounds, words_per_group=self.words_per_group, min_texts=self.min_texts,
             until_majority=self.until_majority, held_out=self.held_out, ridge=self.ridge, seed=seed,
         )  # fmt: skip
-        return [
-            {**row, **dict(zip(columns.texts, texts, strict=True))}
-            for row, texts in zip(rows, result.texts, strict=True)
-        ]
+        for i, texts in zip(used, result.texts, strict=True):
+            scrubbed[i] = {**scrubbed[i], **dict(zip(columns.texts, texts, strict=True))}
+        return scrubbed
 
 
 class _LetterWords:
@@ -178,6 +366,13 @@ class _LetterWords:
 
     def __contains__(self, word: object) -> bool:
         return isinstance(word, str) and word.isalpha() and (self.words is None or word.lower() in self.words)
+
+
+def _scrubbed_first(texts: Texts, own: str) -> Texts:
+    """Return a text, or texts that belong together, without first names and gender words."""
+    if not isinstance(texts, str):
+        return tuple(_scrubbed_first(text, own) for text in texts)
+    return scrub(texts, own=own)
 
 
 def _masked(texts: Texts, words: frozenset[str], mask: str) -> Texts:
@@ -248,6 +443,7 @@ def _find_words(
     majority = float((y[test] == np.bincount(y[~test]).argmax()).mean())
     left = np.flatnonzero(counts[~test].getnnz(axis=0) >= limit.min_texts)
     words: list[Mapping[Hashable, tuple[str, ...]]] = []
+    of_words: list[Mapping[Hashable, tuple[float, ...]]] = []
     accuracies: list[float] = []
     while True:
         table = counts[:, left]
@@ -255,20 +451,23 @@ def _find_words(
         accuracies.append(float((predicted(table[test] @ weights.T + bias) == y[test]).mean()))
         if len(words) == limit.rounds or (limit.until_majority and accuracies[-1] <= majority):
             break
-        best = _largest_weights(weights, limit.words_per_group)
+        towards = np.vstack([-weights, weights]) if len(weights) == 1 else weights
+        best = _largest_weights(towards, limit.words_per_group)
         scrubbed = np.unique(np.concatenate(best))
         if not len(scrubbed):
             break
         words.append(
             {kind: tuple(vocabulary[i] for i in left[columns]) for kind, columns in zip(kinds, best, strict=True)}
         )
+        of_words.append(
+            {kind: tuple(row[columns].tolist()) for kind, row, columns in zip(kinds, towards, best, strict=True)}
+        )
         left = np.delete(left, scrubbed)
-    return Rounds(tuple(words), tuple(accuracies), majority)
+    return Rounds(tuple(words), tuple(accuracies), majority, tuple(of_words))
 
 
-def _largest_weights(weights: NDArray[np.float64], n: int) -> list[NDArray[np.int64]]:
-    """Return the columns with the n largest weights towards each label, without rounding errors; ties in order of columns."""
-    towards = np.vstack([-weights, weights]) if len(weights) == 1 else weights
-    least = _ZERO * np.abs(weights).max(initial=0.0)
+def _largest_weights(towards: NDArray[np.float64], n: int) -> list[NDArray[np.int64]]:
+    """Return the columns with the n largest weights towards each label, a row each, without rounding errors; ties in order of columns."""
+    least = _ZERO * np.abs(towards).max(initial=0.0)
     best = [(row, np.argsort(-row, kind="stable")[:n]) for row in towards]
     return [columns[row[columns] > least] for row, columns in best]

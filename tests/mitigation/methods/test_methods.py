@@ -72,7 +72,10 @@ def test_every_method_is_made_by_its_defaults(name: str) -> None:
 
 def test_the_settings_that_identify_stored_runs_do_not_change() -> None:
     """Run folders are named by these bytes: where one changes, everything that was trained is trained again."""
-    texts = [json.dumps(make_method(name).settings()) for name in METHODS]
+    settings = {name: make_method(name).settings() for name in METHODS}
+    # Runs of iterative scrubbing that did not scrub first, as the paper does, are not those of today.
+    assert settings["iterative-scrubbing"].pop("scrub_first") is True
+    texts = [json.dumps(values) for values in settings.values()]
     control = make_method("projection", pairs=[["he", "she"]], layers=[1, 2]).control(3)
     both = make_method("scrubbing", words=["he"]) & make_method("cda", names="random")
     texts += [json.dumps(method.settings()) for method in (Method(), both, control) if method is not None]

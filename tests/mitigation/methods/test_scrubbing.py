@@ -19,7 +19,11 @@ from sklearn.linear_model import LogisticRegression
 from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
 from pytest_genderbias.mitigation.methods.base import Columns
 from pytest_genderbias.mitigation.methods.counterfactual import swap
-from pytest_genderbias.mitigation.methods.iterative_scrubbing import IterativeScrubbing, iterative_scrub
+from pytest_genderbias.mitigation.methods.iterative_scrubbing import (
+    IterativeScrubbing,
+    iterative_scrub,
+    removed_words,
+)
 from pytest_genderbias.mitigation.methods.nullspace import draw_held_out
 from pytest_genderbias.mitigation.methods.registry import make_method
 from pytest_genderbias.mitigation.methods.scrubbing import Scrubbing, gender_words, scrub, scrub_texts
@@ -298,6 +302,100 @@ def test_columns_of_unequal_length():
         iterative_scrub(["a", "b"], "FM", ["x"])
 
 
+# --- words over seeds --------------------------------------------------------------------------------------------------
+
+
+def test_words_over_seeds_are_those_of_scikit_learn_on_texts_scrubbed_first():
+    texts, groups = made_texts(5)
+    told = [f"Mary said {'she' if group == 'F' else 'he'} {text}" for text, group in zip(texts, groups, strict=True)]
+    seeds = (3, 5, 8)
+    found = removed_words(told, groups, seeds=seeds, rounds=2, words_per_group=3)
+    y = np.array([group == "M" for group in groups], dtype=int)
+    chosen = [{"F": Counter(), "M": Counter()} for _ in range(2)]
+    weights = [{"F": Counter(), "M": Counter()} for _ in range(2)]
+    for seed in seeds:
+        test = draw_held_out(y, 0.25, np.random.default_rng(seed))
+        left = [re.sub(r"\b(?:Mary|she|he)\b", "_", text) for text in told]
+        for number in range(3):
+            counter = CountVectorizer(token_pattern=r"[A-Za-z]+", min_df=3)
+            x = counter.fit_transform([text for text, held in zip(left, test, strict=True) if not held])
+            peer = LogisticRegression(C=1.0, tol=1e-9, max_iter=5000).fit(x, y[~test])
+            held = counter.transform([text for text, of_test in zip(left, test, strict=True) if of_test])
+            accuracy = found.iterations[number].accuracies[seed] if number < 2 else found.final[seed]
+            assert accuracy == pytest.approx(peer.score(held, y[test]))
+            if number == 2:
+                continue
+            weight = dict(zip(counter.get_feature_names_out(), peer.coef_[0], strict=True))
+            removed = {"F": sorted(weight, key=weight.get)[:3], "M": sorted(weight, key=weight.get)[-3:]}
+            for group, sign in (("F", -1), ("M", 1)):
+                chosen[number][group].update(removed[group])
+                weights[number][group].update({word: sign * weight[word] for word in removed[group]})
+            left = [re.sub(rf"(?i)\b(?:{'|'.join([*removed['F'], *removed['M']])})\b", "_", text) for text in left]
+    for number, iteration in enumerate(found.iterations):
+        for group, entries in iteration.words.items():
+            assert {entry.word: entry.seeds for entry in entries} == dict(chosen[number][group])
+            for entry in entries:
+                assert entry.weight == pytest.approx(weights[number][group][entry.word] / entry.seeds, rel=1e-4)
+            assert [entry.word for entry in entries] == [
+                e.word for e in sorted(entries, key=lambda e: (-e.seeds, -e.weight, e.word))
+            ]
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 1000), st.integers(1, 4), st.integers(1, 3), st.booleans())
+def test_words_over_seeds_have_their_properties(seed, rounds, n, until_majority):
+    texts, groups = made_texts(seed % 7, n=60)
+    told = [f"{'She' if group == 'F' else 'He'} is here. {text}" for text, group in zip(texts, groups, strict=True)]
+    seeds = (seed, seed + 1)
+    found = removed_words(told, groups, seeds=seeds, rounds=rounds, words_per_group=n, until_majority=until_majority)
+    assert len(found.iterations) <= rounds and found.final.keys() == found.majority.keys() == set(seeds)
+    removed = Counter()
+    for iteration in found.iterations:
+        assert set(iteration.accuracies) <= set(seeds) and all(0 <= a <= 1 for a in iteration.accuracies.values())
+        for entries in iteration.words.values():
+            assert sum(entry.seeds for entry in entries) <= n * len(iteration.accuracies)
+            assert all(entry.weight > 0 for entry in entries)
+            assert gender_words().isdisjoint(entry.word for entry in entries)
+            removed.update({entry.word: entry.seeds for entry in entries})
+    assert max(removed.values(), default=0) <= len(seeds), "a seed removes a word once"
+    table = found.table(words=2)
+    assert json.loads(json.dumps(table)) == table and len(table) == len(found.iterations) + 1
+    assert table[-1]["accuracy"] == pytest.approx(np.mean(list(found.final.values()))) and table[-1]["words"] == {}
+    assert all(len(words) <= 2 for row in table for words in row["words"].values())
+
+
+def test_words_of_one_profession():
+    texts = [
+        *["She is a keen nurse"] * 4,
+        *["He is a calm nurse"] * 4,
+        *["He is a keen coder"] * 4,
+        *["She is a calm coder"] * 4,
+    ]
+    groups = [*"FFFFMMMM", *"MMMMFFFF"]
+    classes = [*["nurse"] * 8, *["coder"] * 8]
+    for profession, of_women in (("nurse", "keen"), ("coder", "calm")):
+        found = removed_words(texts, groups, classes, profession=profession, rounds=1)
+        assert [entry.word for entry in found.iterations[0].words["F"]] == [of_women]
+        assert found.texts == {"F": 4, "M": 4} and found.profession == profession
+    as_they_are = removed_words(texts, groups, classes, profession="nurse", rounds=1, scrub_first=False)
+    assert {entry.word for entry in as_they_are.iterations[0].words["F"]} == {"keen", "she"}
+    with pytest.raises(SettingError, match="no text has the profession 'judge'; there are coder, nurse"):
+        removed_words(texts, groups, classes, profession="judge")
+    with pytest.raises(SettingError, match="no classes"):
+        removed_words(texts, groups, profession="nurse")
+    with pytest.raises(SettingError, match="at least one"):
+        removed_words(texts, groups, seeds=())
+    with pytest.raises(SettingError, match="as many classes and names"):
+        removed_words(texts, groups, names=["Ann"])
+
+
+def test_own_names_are_scrubbed_before_the_first_iteration():
+    texts = [*["Zelda sings"] * 4, *["Xaver sings"] * 4]
+    names = [*["Zelda Fitz"] * 4, *["Xaver Fitz"] * 4]
+    assert removed_words(texts, "FFFFMMMM", rounds=1).iterations[0].words["F"][0].word == "zelda"
+    assert removed_words(texts, "FFFFMMMM", names=names, rounds=1).iterations == ()
+
+
 # --- methods ---------------------------------------------------------------------------------------------------------
 
 ROWS = [
@@ -341,6 +439,37 @@ def test_iterative_scrubbing_changes_the_texts_of_a_row_together():
     assert found == method.rows(rows, Columns(("a", "b"), None, "sex"), 3)
 
 
+def test_iterative_scrubbing_scrubs_first():
+    texts, groups = made_texts(1)
+    told = [f"{'She' if group == 'F' else 'He'} met Mary. {text}" for text, group in zip(texts, groups, strict=True)]
+    rows = [{"t": text, "g": group, "name": "Zelda"} for text, group in zip(told, groups, strict=True)]
+    columns, settings_of = Columns(("t",), None, "g"), {"rounds": 2, "until_majority": False}
+    paper = IterativeScrubbing(**settings_of).rows(rows, columns, 3)
+    both = (Scrubbing() & IterativeScrubbing(**settings_of, scrub_first=False)).rows(rows, columns, 3)
+    assert paper == both and all(row["t"].startswith("_ met _. ") for row in paper)
+    alone = IterativeScrubbing(**settings_of, scrub_first=False).rows(rows, columns, 3)
+    assert [row["t"] for row in alone] == list(iterative_scrub(told, groups, seed=3, **settings_of).texts)
+    assert any("Mary" in row["t"] for row in alone) and IterativeScrubbing().settings()["scrub_first"] is True
+
+
+def test_iterative_scrubbing_of_one_profession():
+    jobs = ["nurse"] * 8 + ["coder"] * 8
+    rows = [
+        {"t": f"{'She' if g == 'F' else 'He'} is {w}", "g": g, "c": job}
+        for job, g, w in zip(jobs, "FFFFMMMM" * 2, (["keen"] * 4 + ["calm"] * 4) * 2, strict=True)
+    ]
+    columns = Columns(("t",), "c", "g")
+    found = IterativeScrubbing(profession="nurse", rounds=1, until_majority=False).rows(rows, columns, 0)
+    assert [row["t"] for row in found[:8]] == ["_ is _"] * 8
+    assert [row["t"] for row in found[8:]] == ["_ is keen"] * 4 + ["_ is calm"] * 4
+    with pytest.raises(SettingError, match="no text has the profession 'judge'; there are coder, nurse"):
+        IterativeScrubbing(profession="judge").rows(rows, columns, 0)
+    with pytest.raises(NotApplicableError, match="of one profession needs a class"):
+        IterativeScrubbing(profession="nurse").rows(rows, Columns(("t",), None, "g"), 0)
+    with pytest.raises(SettingError, match="set one of them"):
+        IterativeScrubbing(profession="nurse", by_class=True)
+
+
 def test_iterative_scrubbing_by_class():
     rows = [{"t": t, "g": g, "c": c} for t, g, c in zip(["x a", "x b"] * 4, "FM" * 4, "n" * 8, strict=True)]
     method = IterativeScrubbing(by_class=True, rounds=1, until_majority=False)
@@ -366,7 +495,7 @@ def biographies(shared_data):
 def test_gender_cannot_be_read_from_scrubbed_biographies_as_before(biographies):
     columns = Columns(("text",), "profession", "gender")
     groups = [row["gender"] for row in biographies]
-    scrubbed = (Scrubbing() & IterativeScrubbing()).rows(biographies, columns, 0)
+    scrubbed = IterativeScrubbing().rows(biographies, columns, 0)
 
     def accuracy(rows):
         texts = [row["text"] for row in rows]
