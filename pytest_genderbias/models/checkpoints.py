@@ -8,12 +8,25 @@ from typing import TYPE_CHECKING
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.config_entries import entry
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
+from pytest_genderbias.models.hidden_layers import (
+    PROJECTION_FILE,
+    projected_layers,
+    projection_details,
+    restore_projections,
+)
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.number_format import number_format
 from pytest_genderbias.models.plain_tensors import floats_of
 from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, MASKED_LM, Role
 from pytest_genderbias.models.sentence_encoders import read_sentence_files
-from pytest_genderbias.models.source import LoadSettings, ModelSource, read_arguments, reading_errors, refuse_outside
+from pytest_genderbias.models.source import (
+    LoadSettings,
+    ModelSource,
+    checkpoint_file,
+    read_arguments,
+    reading_errors,
+    refuse_outside,
+)
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.text.printable import brief
@@ -39,6 +52,9 @@ def load_checkpoint(source: ModelSource, settings: LoadSettings) -> Model:
     except (RuntimeError, AssertionError) as error:
         raise ModelError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from None
     _copy_unaligned(network)
+    with reading_errors(spec, "projection of hidden layers"):
+        path = checkpoint_file(spec, PROJECTION_FILE) if projected_layers(network.config) else None
+        restore_projections(network, path, spec.name)
     with reading_errors(spec, "tokenizer"):
         check_parts(network, tokenizer, source.role, spec.name)
         tokenizer_print = fingerprint_tokenizer(tokenizer)
@@ -49,6 +65,7 @@ def load_checkpoint(source: ModelSource, settings: LoadSettings) -> Model:
         "dtype": number_format(network),
         "device": torch.device(device).type,
         **sentences.facts,
+        **projection_details(network),
     }
     longest = longest_row(network.config, tokenizer, sentences.longest)
     checkpoint = Checkpoint(network, tokenizer, device, longest, sentences.pooling)

@@ -10,6 +10,7 @@ from pytest_genderbias.errors import ModelError, SettingError
 from pytest_genderbias.models.checkpoints import check_mask_token, load_tokenizer, longest_row
 from pytest_genderbias.models.fingerprint import config_content, fingerprint_tokenizer
 from pytest_genderbias.models.graphs import graph_sha256, open_graph
+from pytest_genderbias.models.hidden_layers import projected_layers
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.sentence_encoders import read_sentence_files
 from pytest_genderbias.models.source import LoadSettings, ModelSource, reading_errors
@@ -39,6 +40,11 @@ def load_exported(source: ModelSource, settings: LoadSettings) -> Model:
     if config.is_encoder_decoder:
         raise ModelError(
             f"{spec.name} has an encoder and a decoder; expected a graph of one: give the checkpoint that it was exported from"
+        )
+    if projected_layers(config):
+        raise ModelError(
+            f"the config of {spec.name} says that its hidden layers are projected, which an exported graph does not do; give the checkpoint "
+            "that it was exported from"
         )
     tokenizer = load_tokenizer(spec, settings)
     check_mask_token(tokenizer, source.role, spec.name)

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from uuid import uuid4
 
+from pytest_genderbias.models.hidden_layers import PROJECTED_LAYERS, fingerprint_with_projections, projections_of
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.plain_tensors import entry_bytes, packed_entries, plain_tensors
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-#: Config entries that do not affect scores.
-_VOLATILE = {"_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures_source"}
+#: Config entries that do not affect scores, or whose effect is counted by itself.
+_VOLATILE = {"_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures_source", PROJECTED_LAYERS}
 
 
 class _Serialisable(Protocol):
@@ -34,7 +35,7 @@ class _FastTokenizer(Protocol):
 
 
 def fingerprint_network(network: PreTrainedModel, tokenizer: str, sentences: Mapping[str, str]) -> str:
-    """Return a SHA-256 over parameters, buffers and packed weights (names, types, shapes, bytes), config and tokenizer fingerprint.
+    """Return a SHA-256 over parameters, buffers and packed weights (names, types, shapes, bytes), config, tokenizer fingerprint and projected layers.
 
     ``sentences``: pooling and length according to the files of a sentence encoder; empty for other checkpoints.
     """
@@ -52,7 +53,7 @@ def fingerprint_network(network: PreTrainedModel, tokenizer: str, sentences: Map
         digest.update(name.encode())
         for part in entry_bytes(value):
             digest.update(part)
-    return digest.hexdigest()
+    return fingerprint_with_projections(digest.hexdigest(), projections_of(network))
 
 
 def config_content(config: PreTrainedConfig) -> dict[str, object]:

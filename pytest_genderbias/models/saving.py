@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
 from pytest_genderbias.models.config_entries import entry
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
+from pytest_genderbias.models.hidden_layers import has_unsaved_hooks, save_projections
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.spec import parse_spec
 from pytest_genderbias.models.transformers_logging import quiet_transformers
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _Network = TypeVar("_Network", bound="PreTrainedModel")
-#: Modules that carry this attribute change a network's scores by a hook, which no checkpoint keeps.
-HOOKED = "genderbias_hooked"
 _SENTENCE_FACTS = ("pooling", "max_length")  #: what the files of a sentence encoder add to a model's details
 
 
@@ -113,7 +112,7 @@ def copied(network: _Network) -> _Network:
 def save_model(model: Model, path: str | Path) -> Path:
     """Save a mitigated model so that ``load_model`` reads it and gives the same scores, bit for bit.
 
-    A network becomes an ordinary checkpoint with its tokenizer (and the files of a sentence encoder), word vectors become a
+    A network becomes an ordinary checkpoint with its tokenizer (and the files of a sentence encoder, and the bases of projected layers), word vectors become a
     ``.npz``, ``.txt``, ``.vec`` or ``.safetensors`` file, according to the name. The files are written under a temporary name, read again and
     compared with the model, parameter by parameter, before they get their name, so that no incomplete model is left under it.
 
@@ -126,8 +125,8 @@ def save_model(model: Model, path: str | Path) -> Path:
 
     Raises:
         SettingError: the path exists, or the format of the name is unknown.
-        ModelError: the saved model would differ from the model in memory, in the part that the message names; for example, hooks that
-            project hidden layers are not saved.
+        ModelError: the saved model would differ from the model in memory, in the part that the message names; for example, the hooks of
+            :func:`~pytest_genderbias.mitigation.methods.layer_projection.projecting_layers` are not saved.
         NotApplicableError: the model is neither a network nor word vectors.
     """
     target = Path(path)
@@ -151,10 +150,10 @@ def save_model(model: Model, path: str | Path) -> Path:
 
 def _write_checkpoint(model: Model, folder: Path) -> None:
     network = model.backend.network
-    if any(hasattr(module, HOOKED) for module in network.modules()):
+    if has_unsaved_hooks(network):
         raise ModelError(
-            f"{model.name} projects hidden layers by hooks, which no checkpoint keeps; save the bases, load the model that was "
-            "projected, and apply project_layers again"
+            f"{model.name} projects hidden layers by the hooks of projecting_layers, which no checkpoint keeps; use project_layers to save "
+            "the projection with the model"
         )
     problems = []
     flag = bool(entry(network.config, "tie_word_embeddings"))
@@ -175,6 +174,7 @@ def _write_checkpoint(model: Model, folder: Path) -> None:
             f"{model.name} ({type(network).__name__}) changes when it is saved and loaded: {problems[0]}; nothing was saved: use "
             "the mitigated model in memory"
         )
+    save_projections(network, folder)
     model.backend.tokenizer.save_pretrained(folder)
     if model.backend.pooling is not None:
         _copy_sentence_files(model, folder)

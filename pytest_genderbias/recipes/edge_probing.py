@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.folder import DataFolder, own_path
 from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError, SettingError
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
+from pytest_genderbias.models.hidden_layers import copy_projections
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import COREFERENCE_SCORER, Role
 from pytest_genderbias.models.saving import copied
@@ -259,4 +260,5 @@ def _probing(model: Model, seed: int) -> EdgeProbingModel:
         )
     network.config.architectures = [type(network).__name__]
     probe: EdgeProbingModel = network.to(device=body.device, dtype=body.dtype).eval()
+    copy_projections(model.backend.network, probe)
     return probe

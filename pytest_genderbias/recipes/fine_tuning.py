@@ -6,7 +6,7 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,6 +25,7 @@ from pytest_genderbias.models.roles import NLI_CLASSIFIER, TEXT_CLASSIFIER
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
 from pytest_genderbias.recipes.examples import TokenisedRows, order_by_length
+from pytest_genderbias.recipes.freezing import check_freeze, frozen_parameters, with_freeze
 from pytest_genderbias.recipes.heads import (
     CLASSIFICATION,
     REGRESSION,
@@ -34,7 +35,18 @@ from pytest_genderbias.recipes.heads import (
     with_head,
 )
 from pytest_genderbias.recipes.held_out import TakenOut, hold_out, some_rows, take_out, write_rows
-from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, Performance, Recipe, Row, SuiteSettingsRecipe, Training
+from pytest_genderbias.recipes.recipe import (
+    ADDED_LATER,
+    ENCODER,
+    NOTHING,
+    PLAIN,
+    Performance,
+    Recipe,
+    Row,
+    SuiteSettingsRecipe,
+    Training,
+    identifying_settings,
+)
 from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.correlation import pearson, product_sums
@@ -63,7 +75,9 @@ class FineTuning(Recipe):
     ``data``: folder of the data sets. ``training`` and ``evaluation``: labelled files instead of the data set's. ``max_rows`` and
     ``max_evaluation``: maximum numbers of rows. ``epochs``: may be fractional. ``learning_rate``: by default 3e-5, 1e-4 for hidden sizes
     below 768 and 3e-4 below 256; 1e-3 with a frozen encoder. After a warm-up of 6 % of the steps it falls linearly. ``max_length``: maximum
-    number of tokens of a row in training. ``arguments``: arguments of ``transformers.TrainingArguments``, which override the settings.
+    number of tokens of a row in training. ``freeze``: the part that is not trained: ``nothing``, ``embeddings``, ``encoder`` (all but the
+    head), or a number k: the embeddings and the first k layers (:func:`~pytest_genderbias.recipes.freezing.frozen_parameters`); a caller's
+    ``Training.freeze`` takes its place. ``arguments``: arguments of ``transformers.TrainingArguments``, which override the settings.
     """
 
     name: ClassVar[str]
@@ -81,10 +95,12 @@ class FineTuning(Recipe):
     learning_rate: float | None = None
     max_length: int = 128
     arguments: Mapping[str, object] = field(default_factory=dict)
+    freeze: str | int = field(default=NOTHING, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         """Reject invalid settings."""
         check_arguments(self.arguments)
+        check_freeze(self.freeze)
         for name, least in (("max_rows", 1), ("max_evaluation", 1), ("batch_size", 1), ("max_length", 8)):
             value = vars(self)[name]
             if value is not None or name in ("batch_size", "max_length"):
@@ -95,8 +111,9 @@ class FineTuning(Recipe):
 
     def settings(self) -> dict[str, object]:
         """Return the settings, with digests of the files in place of their names."""
-        names = [f.name for f in fields(self) if f.name not in ("data", "training", "evaluation")]
-        settings = {name: vars(self)[name] for name in names}
+        settings = identifying_settings(self)
+        for name in ("data", "training", "evaluation"):
+            del settings[name]
         return {**settings, "arguments": dict(self.arguments), "files": dict(self._digests)}
 
     @property
@@ -114,8 +131,11 @@ class FineTuning(Recipe):
 
         Raises:
             NotApplicableError: the model is not a checkpoint, or its architecture has no sequence classifier.
+            SettingError: ``freeze`` does not fit the network.
         """
-        return with_head(model, self.labels, seed)
+        start = with_head(model, self.labels, seed)
+        frozen_parameters(start.backend.network, self.freeze)
+        return start
 
     def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
         """Train a copy of a model that :meth:`start` returned, or of a trained one, and return ``folder/model``.
@@ -132,6 +152,7 @@ class FineTuning(Recipe):
             return folder / "model"
         if not rows:
             raise SettingError("there is no row to train on")
+        training = with_freeze(training, self.freeze)
         network = self._network(model, seed, training)
         tokenizer = model.backend.tokenizer
         longest = min(self.max_length, model.backend.max_length or self.max_length)

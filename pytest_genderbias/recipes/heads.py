@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.config_entries import labels_of
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
+from pytest_genderbias.models.hidden_layers import copy_projections, has_unsaved_hooks
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import classifier_role
-from pytest_genderbias.models.saving import HOOKED, copied
+from pytest_genderbias.models.saving import copied
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def is_of_head(network: PreTrainedModel, name: str) -> bool:
 
 
 def refuse_hooks(model: Model) -> None:
-    """Reject a network whose hidden layers are changed by hooks, which the checkpoint of a training would not contain, and an exported graph.
+    """Reject a network with hooks that the checkpoint of a training would not contain, and an exported graph.
 
     Raises:
         NotApplicableError: the network has such hooks, or is a graph.
@@ -94,9 +95,9 @@ def refuse_hooks(model: Model) -> None:
         raise NotApplicableError(
             f"{model.name} is an exported graph, which cannot be trained; give the checkpoint that it was exported from"
         )
-    if any(hasattr(module, HOOKED) for module in model.backend.network.modules()):
+    if has_unsaved_hooks(model.backend.network):
         raise NotApplicableError(
-            f"{model.name} projects hidden layers by hooks, which checkpoints do not contain: it can be measured, but not trained"
+            f"{model.name} projects hidden layers by the hooks of projecting_layers, which checkpoints do not contain; use project_layers"
         )
 
 
@@ -129,6 +130,7 @@ def _classifier(model: Model, labels: Sequence[str], seed: int) -> PreTrainedMod
         seeded(seed, lambda: _renew_pooler(network))
     network.config.architectures = [type(network).__name__]
     classifier: PreTrainedModel = network.to(model.backend.network.device).eval()
+    copy_projections(model.backend.network, classifier)
     return classifier
 
 

@@ -24,10 +24,12 @@ from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
 from pytest_genderbias.recipes.corpus_rows import SentenceRows, read_sentence_rows
+from pytest_genderbias.recipes.freezing import check_freeze, frozen_parameters, with_freeze
 from pytest_genderbias.recipes.heads import refuse_hooks
 from pytest_genderbias.recipes.new_network import new_network
 from pytest_genderbias.recipes.recipe import (
     ADDED_LATER,
+    NOTHING,
     PLAIN,
     Performance,
     Recipe,
@@ -93,10 +95,12 @@ class _Pretraining(Recipe):
     layers: int | None = field(default=None, metadata=ADDED_LATER)
     hidden_size: int | None = field(default=None, metadata=ADDED_LATER)
     heads: int | None = field(default=None, metadata=ADDED_LATER)
+    freeze: str | int = field(default=NOTHING, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         """Reject invalid settings, and set ``makes_task`` for a training from nothing."""
         settings = vars(self)
+        check_freeze(self.freeze)
         sizes = [name for name in ("layers", "hidden_size", "heads") if settings[name] is not None]
         for name in ("max_length", "batch_size", *sizes, *(["steps"] if self.steps is not None else [])):
             check_whole(name, settings[name], 8 if name == "max_length" else 1)
@@ -135,14 +139,16 @@ class _Pretraining(Recipe):
 
         Raises:
             NotApplicableError: the recipe trains another kind of model.
-            SettingError: the architecture cannot have the sizes of the settings.
+            SettingError: the architecture cannot have the sizes of the settings, or the network not the layers that ``freeze`` names.
         """
         checkpoint = self._checkpoint(model)
         assert model is not None
         refuse_hooks(model)
         if self.weights == NEW:
             network = new_network(checkpoint.network, seed, self.layers, self.hidden_size, self.heads)
+            frozen_parameters(network, self.freeze)
             return wrap_network(network, checkpoint.tokenizer, model.name)
+        frozen_parameters(checkpoint.network, self.freeze)
         return replace(model, backend=replace(checkpoint, network=copied(checkpoint.network)))
 
     def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
@@ -169,7 +175,7 @@ class _Pretraining(Recipe):
         }  # fmt: skip
         return run_trainer(
             network, checkpoint.tokenizer, _Schedule(blocks, count, seed), self._collator(checkpoint.tokenizer, seed), folder, seed, arguments,
-            replace(training, around=_both(training.around, self._around)),
+            replace(with_freeze(training, self.freeze), around=_both(training.around, self._around)),
         )  # fmt: skip
 
     @property
@@ -222,7 +228,9 @@ class MaskedPretraining(_Pretraining):
 
     ``corpus``, ``data``, ``max_tokens``, ``held_out``: see :func:`~pytest_genderbias.recipes.corpus_rows.read_sentence_rows`. ``max_length``:
     tokens in a block. ``steps``: number of steps; ``None``: see ``epochs``. ``warmup``: share of the steps. ``mask_probability``: share of
-    the tokens that are selected. ``arguments``: other arguments of ``transformers.TrainingArguments``.
+    the tokens that are selected. ``arguments``: other arguments of ``transformers.TrainingArguments``. ``freeze``: the part that is not
+    trained: ``nothing``, ``embeddings`` (with an output layer that shares them), ``encoder`` (all but the head), or a number k: the
+    embeddings and the first k layers; a caller's ``Training.freeze`` takes its place.
 
     ``weights``: ``given`` continues the training of the given model. ``new`` trains from nothing: a network of the given model's architecture
     with weights drawn from the seed, and its tokenizer (webster2020 pre-trains BERT from scratch for the CDA of table 4). Models "before" a

@@ -6,6 +6,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.models.hidden_layers import forget_projections
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.recipes.heads import seeded
 
@@ -80,4 +81,5 @@ def _config_of(
                 f"hidden_size={size} cannot be shared by {config.num_attention_heads} heads; choose a multiple"
             )
     config.dtype = "float32"
+    forget_projections(config)
     return config

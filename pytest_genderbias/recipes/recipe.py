@@ -63,7 +63,8 @@ class Training:
 
     ``callbacks``: for transformers' Trainer. ``around``: returns a context manager that is entered during the training, given the network.
     ``freeze``: the part that is not trained: ``nothing``, ``embeddings``, ``encoder`` (all but the head), or a number k: the embeddings
-    and the first k layers. ``new_head``: reinitialise the head from the seed. ``max_steps``: number of steps; ``None``: as the recipe sets it.
+    and the first k layers (:func:`~pytest_genderbias.recipes.freezing.frozen_parameters`). A recipe may have a setting of the same name, which
+    holds where the caller freezes ``nothing``. ``new_head``: reinitialise the head from the seed. ``max_steps``: number of steps; ``None``: as the recipe sets it.
     ``progress``: show transformers' progress bar.
     """
 

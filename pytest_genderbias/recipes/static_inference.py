@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,6 +17,7 @@ from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.recipes.checks import check_share
 from pytest_genderbias.recipes.fine_tuning import InferenceTuning
+from pytest_genderbias.recipes.freezing import with_freeze
 from pytest_genderbias.recipes.recipe import EMBEDDINGS, NOTHING, PLAIN, Row, Training
 from pytest_genderbias.text import packaged
 
@@ -28,7 +29,7 @@ class StaticInferenceTraining(InferenceTuning):
     It starts from a file of word vectors, ``mitigate(load_model("glove.6B.50d.txt"), ...)``. The vocabulary has the words of the data and
     of the packaged suites and word lists; all other words share the mean of the file's vectors (**choice**). ``hidden_size``: size of the
     encoder, both directions together, and of the layers after it. ``freeze_embeddings``: do not train the vectors, so that a projection
-    before training persists (**choice**: dev2019 does so for ELMo, and does not say for GloVe). For other settings see
+    before training persists (**choice**: dev2019 does so for ELMo, and does not say for GloVe); ``freeze`` takes its place if it freezes more. For other settings see
     :class:`~pytest_genderbias.recipes.fine_tuning.InferenceTuning`. dev2019: 300 dimensions, all of SNLI, the best of 100 epochs.
     """
 
@@ -70,9 +71,8 @@ class StaticInferenceTraining(InferenceTuning):
 
     def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
         """Train a copy of a model that :meth:`start` returned, with frozen word vectors if set, and return ``folder/model``."""
-        if self.freeze_embeddings and training.freeze == NOTHING:
-            training = replace(training, freeze=EMBEDDINGS)
-        return super().train(model, rows, seed, folder, training)
+        own = EMBEDDINGS if self.freeze_embeddings and self.freeze == NOTHING else self.freeze
+        return super().train(model, rows, seed, folder, with_freeze(training, own))
 
     def _network_over(self, vectors: WordVectors, seed: int, name: str) -> Model:
         import torch

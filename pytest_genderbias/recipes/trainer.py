@@ -17,12 +17,11 @@ from zipfile import is_zipfile
 import numpy as np
 
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
+from pytest_genderbias.models.hidden_layers import save_projections
 from pytest_genderbias.models.transformers_logging import quiet_transformers
+from pytest_genderbias.recipes.freezing import freeze
 from pytest_genderbias.recipes.recipe import (
     CHECKPOINTS,
-    EMBEDDINGS,
-    ENCODER,
-    NOTHING,
     PLAIN,
     UNFINISHED_MODEL,
     ReportingCallback,
@@ -197,6 +196,7 @@ def save_whole(
     with _one_error(path.parent), tempfile.TemporaryDirectory(dir=path.parent, prefix=UNFINISHED_MODEL) as folder:
         draft = Path(folder, "model")
         network.save_pretrained(draft)
+        save_projections(network, draft)
         tokenizer.save_pretrained(draft)
         (draft / "training.json").write_text(json.dumps(dict(report), indent=1), encoding="utf-8")
         draft.rename(path)
@@ -258,44 +258,6 @@ def _is_whole(path: Path) -> bool:
     except (OSError, ValueError, SafetensorError):
         return False
     return bool(weights) and all(is_zipfile(path / name) for name in _ARCHIVES)
-
-
-def freeze(network: PreTrainedModel, what: str | int) -> None:
-    """Exclude parts of a network from training: ``nothing``, ``embeddings``, ``encoder``, or a number k: the embeddings and the first k layers.
-
-    Raises:
-        SettingError: ``what`` is none of these, or more than the number of layers.
-    """
-    for parameter in network.parameters():
-        parameter.requires_grad_(True)
-    if what == NOTHING:
-        return
-    base = network.base_model
-    if what == ENCODER:
-        for parameter in base.parameters():
-            parameter.requires_grad_(False)
-        return
-    inputs = network.get_input_embeddings()
-    frozen: list[torch.nn.Module] = [inputs]
-    if what != EMBEDDINGS:
-        layers = _layers(base)
-        if type(what) is not int or not 0 <= what <= len(layers):
-            raise SettingError(
-                f"freeze should be nothing, embeddings, encoder, or 0 to {len(layers)} layers, got {what!r}"
-            )
-        frozen += layers[:what]
-    frozen += [module for name, module in base.named_children() if name in ("embeddings", "embed_tokens", "wpe")]
-    for module in frozen:
-        for parameter in module.parameters():
-            parameter.requires_grad_(False)
-
-
-def _layers(base: torch.nn.Module) -> list[torch.nn.Module]:
-    """Return the layers of a network: the longest list of modules in it."""
-    import torch
-
-    lists = [list(module) for module in base.modules() if isinstance(module, torch.nn.ModuleList)]
-    return max(lists, key=len, default=[])
 
 
 def _is_finite(network: PreTrainedModel) -> bool:

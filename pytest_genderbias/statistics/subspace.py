@@ -5,15 +5,18 @@ Source: dev2019, tables 7 and 12.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pytest_genderbias.errors import SettingError
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 FloatArray = NDArray[np.float64]
 _BLOCK = 1 << 23  #: Numbers drawn at once: 64 MiB.
+_ORTHONORMAL = 1e-6  #: Largest deviation of B^T B from the identity: rounding of single precision.
 _ZERO = 1e-12  #: A length below this share of the original lengths is rounding error.
 
 
@@ -34,6 +37,39 @@ def unit_vectors(vectors: ArrayLike) -> FloatArray:
     if not lengths.all():
         raise UndefinedError("a vector is zero and has no direction")
     return np.asarray(v / lengths)
+
+
+def check_basis(basis: ArrayLike, dimensions: int) -> FloatArray:
+    """Return a basis as an array (dim, k), after checking that its columns are orthonormal.
+
+    Args:
+        basis: shape (dim, k), or (dim,) for one direction of length 1.
+        dimensions: the number of dimensions of the vectors to project.
+
+    Raises:
+        SettingError: the shape does not fit, or the columns are not orthonormal or not finite.
+
+    >>> check_basis([0.6, 0.8], 2)
+    array([[0.6],
+           [0.8]])
+    """
+    b = np.asarray(basis, dtype=np.float64)
+    b = b[:, None] if b.ndim == 1 else b
+    if b.ndim != 2 or b.shape[0] != dimensions or not 1 <= b.shape[1] <= dimensions:
+        raise SettingError(
+            f"a basis for vectors of {dimensions} dimensions has the shape ({dimensions}, k), got {np.shape(basis)}"
+        )
+    off = np.abs(b.T @ b - np.eye(b.shape[1])).max()
+    if not off <= _ORTHONORMAL:
+        raise SettingError(
+            f"the columns of a basis should be orthonormal, but B^T B differs from the identity by {off:.2g}; create it with pairs_basis, set_basis or np.linalg.qr"
+        )
+    return b
+
+
+def basis_digest(basis: ArrayLike) -> str:
+    """Return a short hash of a basis, for a model's details."""
+    return hashlib.sha256(np.ascontiguousarray(np.asarray(basis, dtype=np.float64)).data).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

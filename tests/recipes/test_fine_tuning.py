@@ -21,8 +21,9 @@ from pytest_genderbias.mitigation.harness.run import mitigate
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.mitigation.methods.projection import Projection, project_embeddings
 from pytest_genderbias.mitigation.methods.registry import make_recipe
+from pytest_genderbias.models.hidden_layers import HOOKED
 from pytest_genderbias.models.objects import wrap_object
-from pytest_genderbias.models.saving import HOOKED, copied, with_network
+from pytest_genderbias.models.saving import copied, with_network
 from pytest_genderbias.recipes.examples import TokenisedRows, order_by_length
 from pytest_genderbias.recipes.fine_tuning import ClassifierTuning, InferenceTuning, SimilarityTuning
 from pytest_genderbias.recipes.heads import is_of_head, with_head

@@ -43,6 +43,12 @@ from pytest_genderbias.gates.gate_file import read_gates
 from pytest_genderbias.gates.tolerance import PlannedMargin
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.file import read_mitigations
+from pytest_genderbias.models.hidden_layers import (
+    PROJECTED_LAYERS,
+    PROJECTION_FILE,
+    project_hidden_layers,
+    save_projections,
+)
 from pytest_genderbias.models.predictions import read_predictions
 from pytest_genderbias.models.vectors import read_vectors
 from pytest_genderbias.plugin.cache import describe
@@ -451,15 +457,26 @@ def _about_meaning(path: Path) -> object:
 
 
 def _checkpoint_formats(folder: Path) -> list[Format]:
-    from support.tiny_checkpoints import save_checkpoint
+    from support.tiny_checkpoints import make_network, save_checkpoint
 
     save_checkpoint("bert-nli", folder)
     files = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
     written = tuple((name, content) for name, content in files.items() if name.endswith(".json"))
     weights = (("model.safetensors", files["model.safetensors"]),)
+    network = make_network("bert-nli")
+    project_hidden_layers(network, {1: np.eye(16)[:, :1]})
+    save_projections(network, folder)
+    bases = ((PROJECTION_FILE, (folder / PROJECTION_FILE).read_bytes()),)
+    projected = {**json.loads(files["config.json"]), PROJECTED_LAYERS: [[1]]}
     return [
         Format("checkpoint-json", written, _checkpoint_meaning, JSON, files, (_spaces,)),
         Format("checkpoint-weights", weights, _checkpoint_meaning, beside=files),
+        Format(
+            "checkpoint-projection",
+            bases,
+            _checkpoint_meaning,
+            beside={**files, "config.json": json.dumps(projected).encode()},
+        ),
     ]
 
 
@@ -593,6 +610,7 @@ NAMES = (
     "hub-biographies", "crows-pairs", "bec-pro", "stereoset", "own-pairs", "conll", "coreference-output", "corpus", "corpus-documents",
     "gzip", "predictions-csv", "predictions-tsv", "predictions-jsonl", "predictions-parquet", "vectors-text", "vectors-npz", "vectors-npy",
     "vectors-safetensors", "measurement", "report", "history", "model-card", "baseline", "baseline-items", "scores", "cache-description", "checkpoint-json", "checkpoint-weights",
+    "checkpoint-projection",
 )  # fmt: skip
 #: Files of each format: a small number, or as many as ``FUZZ_FILES`` says.
 EXAMPLES = int(os.environ.get("FUZZ_FILES", "12"))

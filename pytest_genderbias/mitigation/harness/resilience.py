@@ -18,6 +18,7 @@ from pytest_genderbias.mitigation.harness.callback import BiasCallback, HistoryE
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, MitigationRun, held_folder, suite_settings
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.recipes.freezing import frozen_parameters
 from pytest_genderbias.recipes.progress import show_steps
 from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, Recipe, Row, Training
 from pytest_genderbias.scoring.base import Progress
@@ -78,7 +79,7 @@ class Resilience:
         }
 
     def table(self, statistic: str | None = None) -> str:
-        """Return a markdown table with steps, frozen part, the statistic of each side, and its performance. Text is escaped.
+        """Return a markdown table with steps, frozen part, the statistic of each side, and its performance on the task. Text is escaped.
 
         Sides called before and after also get the reduction: the share of the distance from neutral that is removed.
         """
@@ -91,7 +92,9 @@ class Resilience:
             dict.fromkeys(t for curve in self.by_frozen.values() for e in curve.values() for t in e["performance"])
         )
         headers = ["steps", "frozen", *(f"{side} {name}" for side in sides), *(["reduction"] if compared else [])]
-        headers += [f"{side} {task}" for task in tasks for side in sides]
+        headers += [
+            f"{side} {task} of the task" for task in tasks for side in sides
+        ]  # a statistic may be called the same
         rows = []
         for steps, frozen, entries in self._points():
             values = [entry["values"].get(f"{self.suite}/{name}") for entry in entries]
@@ -154,11 +157,12 @@ def resilience(
 
     One training of each model gives its curve over steps; each way of freezing is one more training. All have the same data, order, new
     head and number of steps. Step 0 is the encoder as it was given: it stays frozen and only the head is trained (**choice**: over the same
-    steps as the others), as a feature extractor in the paper. Numbers of frozen layers have no meaning for models that share a layer
-    (ALBERT).
+    steps as the others), as a feature extractor in the paper. Numbers of frozen layers are refused for models that share a layer (ALBERT).
+    A recipe must not freeze anything itself.
 
     Args:
-        models: a run, whose models before and after are tuned; or models, or specs for them, by the names of their sides.
+        models: a run, whose models before and after are tuned; or any number of models, or specs for them, by the names of their sides, as
+            ``{"baseline": "bert", "dropout": "runs/dropout/model", "cda": "runs/cda/model"}``.
         suite: the suite to measure; it must apply to the models that the recipe makes.
         recipe: the task; by default that of the run.
         steps: steps at which the training without frozen parts is measured, beside its end. Steps beyond the end are left out.
@@ -171,7 +175,8 @@ def resilience(
         settings: of :func:`~pytest_genderbias.measurement.measure.measure`, as ``limit``, ``data`` and options.
 
     Raises:
-        SettingError: there is no model or recipe, a step is below 0, more layers are frozen than exist, or the run has no models of this seed.
+        SettingError: there is no model or recipe, a step is below 0, more layers are frozen than exist or the layers share their parameters,
+            the recipe freezes a part itself, or the run has no models of this seed.
         NotApplicableError: the suite does not apply to what the recipe makes, or the recipe not to a model, before anything is trained;
             or a recipe of your own does not use the Trainer. The encoder of ``edge-probe`` is always frozen.
         ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`.
@@ -180,6 +185,10 @@ def resilience(
     task = recipe if recipe is not None or not isinstance(models, MitigationRun) else models.recipe
     if not isinstance(task, Recipe) or not sides:
         raise SettingError("resilience needs models and a recipe to tune them with; give recipe=...")
+    if task.settings().get("freeze", NOTHING) != NOTHING:
+        raise SettingError(
+            "resilience freezes parts itself (frozen=...); give it a recipe whose own setting freeze is nothing"
+        )
     if any(type(step) is not int or step < 0 for step in steps):
         raise SettingError(f"steps should be whole numbers from 0, got {tuple(steps)!r}")
     suite = suite if isinstance(suite, Suite) else load_suite(suite)
@@ -291,11 +300,13 @@ def _place(run: MitigationRun, seed: int) -> int:
 
 
 def _frozen_parts(frozen: str | Sequence[Frozen], starts: Mapping[str, Model]) -> list[Frozen]:
-    """Return the parts to freeze, one training each; reject unknown parts and too many layers."""
+    """Return the parts to freeze, one training each; reject unknown parts, too many layers, and layers that share their parameters."""
     layers = min(map(_layers, starts.values()))
-    if frozen == ALL:
-        return [NOTHING, EMBEDDINGS, *range(1, layers)]
-    parts: list[Frozen] = [frozen] if isinstance(frozen, str) else list(dict.fromkeys(frozen))
+    parts: list[Frozen] = (
+        [NOTHING, EMBEDDINGS, *range(1, layers)] if frozen == ALL
+        else [frozen] if isinstance(frozen, str)
+        else list(dict.fromkeys(frozen))
+    )  # fmt: skip
     for part in parts:
         known = (
             part in (NOTHING, EMBEDDINGS, ENCODER)
@@ -304,6 +315,9 @@ def _frozen_parts(frozen: str | Sequence[Frozen], starts: Mapping[str, Model]) -
         )
         if not known:
             raise SettingError(f"frozen should be nothing, embeddings, encoder, or 0 to {layers} layers, got {part!r}")
+        for start in starts.values():
+            if isinstance(start.backend, Checkpoint):
+                frozen_parameters(start.backend.network, part)
     return parts
 
 

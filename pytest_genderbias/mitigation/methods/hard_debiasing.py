@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.mitigation.methods.base import Method, Step, check_count
-from pytest_genderbias.mitigation.words.directions import Pair, check_basis, has_vectors, learn_basis
+from pytest_genderbias.mitigation.words.directions import Pair, has_vectors, learn_basis
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs, pairs_of, read_pairs
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.saving import (
@@ -25,7 +25,7 @@ from pytest_genderbias.models.saving import (
 )
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.statistics.subspace import unit_vectors
+from pytest_genderbias.statistics.subspace import check_basis, unit_vectors
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -21,10 +21,7 @@ from pytest_genderbias.mitigation.methods.layer_projection import project_layers
 from pytest_genderbias.mitigation.words.directions import (
     HE_SHE,
     NAMED_LAYERS,
-    FloatArray,
     Pair,
-    basis_digest,
-    check_basis,
     has_vectors,
     layer_bases,
     learn_basis,
@@ -41,12 +38,14 @@ from pytest_genderbias.models.saving import (
     with_network,
 )
 from pytest_genderbias.models.vectors import WordVectors
+from pytest_genderbias.statistics.subspace import FloatArray, basis_digest, check_basis
 from pytest_genderbias.text.wordlist import load_wordlist
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+INPUT = "embeddings"  #: in place of layers: the input embeddings
 TEST, TRAINING = "test", "training"
 WHEN = (TEST, TRAINING)  #: ``training`` includes the test: the projection holds in the trained model
 
@@ -205,8 +204,12 @@ class Projection(Method):
 
     ``pairs`` (the name of a list, of which pairs without vectors are left out, or pairs) or ``words`` (the name of a list, or words) define the subspace, which has ``components``
     dimensions. ``when`` is ``test`` or ``training`` (training and test). ``layers`` projects hidden layers in place of the
-    input embeddings, ``all``, ``upper`` or by number, and only at test. ``random`` is the seed of a random subspace with as many
-    dimensions, which is the control.
+    input ``embeddings``: ``all``, ``upper`` (all but layer 0, the output of the embedding layer), or by number. ``random`` is the seed of
+    random subspaces with as many dimensions, one a layer, which are the control.
+
+    The subspaces of layers are learned from the encoder as it is before the training if the projection applies during training, else from
+    the trained one. They do not change while the encoder is trained (**choice**; dev2019's ELMo is frozen, as with ``freeze: encoder`` of a
+    recipe). Checkpoints of the training hold the projection of their layers.
     """
 
     name: ClassVar[str] = "projection"
@@ -223,15 +226,15 @@ class Projection(Method):
         """Reject unknown settings."""
         if self.when not in WHEN:
             raise SettingError(f"when should be {' or '.join(WHEN)}, got {self.when!r}")
-        if self.layers and self.when != TEST:
-            raise SettingError("hidden layers are projected at test only; leave layers out, or use when='test'")
+        if self.layers == INPUT:
+            object.__setattr__(self, "layers", ())  # equal settings: the runs of both are the same
         if isinstance(self.layers, str):
             known_layers = self.layers in ("", *NAMED_LAYERS)
         else:
             known_layers = min(self.layers, default=0) >= 0
         if not known_layers:
             raise SettingError(
-                f"layers should be {' or '.join(NAMED_LAYERS)}, or numbers from 0 on, got {self.layers!r}"
+                f"layers should be {INPUT}, {' or '.join(NAMED_LAYERS)}, or numbers from 0 on, got {self.layers!r}"
             )
         check_count("components", self.components)
         if isinstance(self.pairs, str):
@@ -244,25 +247,28 @@ class Projection(Method):
         return self.when == TRAINING
 
     def changes(self, step: Step) -> bool:
-        """Return whether the settings use a step: ``after`` at test, ``before`` and ``hooks`` at training."""
+        """Return whether the settings use a step: ``after`` at test, ``before`` at training, and ``hooks`` there for input embeddings."""
         if step == "after":
             return not self.trains
-        if step in ("before", "hooks"):
+        if step == "before":
             return self.trains
+        if step == "hooks":
+            return self.trains and not self.layers
         return super().changes(step)
 
     def before(self, model: Model, seed: int) -> Model:
-        """Project the input embeddings if the projection applies during training."""
-        return project_embeddings(model, self.basis(model)) if self.trains else model
+        """Project the model if the projection applies during training."""
+        return self._projected(model) if self.trains else model
 
     def hooks(self, model: Model) -> Hooks:
-        """Keep the input embeddings projected during training."""
-        return Hooks((projection_callback(self.basis(model)),)) if self.trains else Hooks()
+        """Keep the input embeddings projected during training. Projected layers are a part of the network, which nothing undoes."""
+        return Hooks((projection_callback(self.basis(model)),)) if self.changes("hooks") else Hooks()
 
     def after(self, model: Model, seed: int) -> Model:
         """Project the trained model if the projection applies at test only."""
-        if self.trains:
-            return model
+        return model if self.trains else self._projected(model)
+
+    def _projected(self, model: Model) -> Model:
         if not self.layers:
             return project_embeddings(model, self.basis(model))
         layers = self.layers if isinstance(self.layers, str) else list(self.layers)

@@ -6,61 +6,25 @@ vectors for "He" and "he", so pass all forms that you need (:func:`with_capitals
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.scoring.vectors import HiddenStates
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.statistics.subspace import pair_direction, unit_vectors
+from pytest_genderbias.statistics.subspace import FloatArray, pair_direction, unit_vectors
 
-FloatArray = NDArray[np.float64]
 Pair = tuple[str, str]
 
 HE_SHE: tuple[Pair, ...] = (("he", "she"),)  #: the pair that defines the gender direction of dev2019
 NAMED_LAYERS = ("all", "upper")
-_ORTHONORMAL = 1e-6  #: largest deviation of B^T B from the identity: rounding of single precision
 _ZERO = 1e-10  #: a singular value below this share of the first is a rounding error
-
-
-def check_basis(basis: ArrayLike, dimensions: int) -> FloatArray:
-    """Return a basis as an array (dim, k), after checking that its columns are orthonormal.
-
-    Args:
-        basis: shape (dim, k), or (dim,) for one direction of length 1.
-        dimensions: the number of dimensions of the vectors to project.
-
-    Raises:
-        SettingError: the shape does not fit, or the columns are not orthonormal or not finite.
-
-    >>> check_basis([0.6, 0.8], 2)
-    array([[0.6],
-           [0.8]])
-    """
-    b = np.asarray(basis, dtype=np.float64)
-    b = b[:, None] if b.ndim == 1 else b
-    if b.ndim != 2 or b.shape[0] != dimensions or not 1 <= b.shape[1] <= dimensions:
-        raise SettingError(
-            f"a basis for vectors of {dimensions} dimensions has the shape ({dimensions}, k), got {np.shape(basis)}"
-        )
-    off = np.abs(b.T @ b - np.eye(b.shape[1])).max()
-    if not off <= _ORTHONORMAL:
-        raise SettingError(
-            f"the columns of a basis should be orthonormal, but B^T B differs from the identity by {off:.2g}; create it with pairs_basis, set_basis or np.linalg.qr"
-        )
-    return b
-
-
-def basis_digest(basis: ArrayLike) -> str:
-    """Return a short hash of a basis, for a model's details."""
-    return hashlib.sha256(np.ascontiguousarray(np.asarray(basis, dtype=np.float64)).data).hexdigest()[:16]
 
 
 def pairs_basis(

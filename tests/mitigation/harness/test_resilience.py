@@ -154,7 +154,7 @@ def test_a_run_gives_the_models_of_the_seed(sides):
 def test_the_table_has_a_row_a_point(found):
     lines = found[0].table().splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    assert cells[0] == ["steps", "frozen", "before aggregate_bias", "after aggregate_bias", "reduction", "before size", "after size"]  # fmt: skip
+    assert cells[0] == ["steps", "frozen", "before aggregate_bias", "after aggregate_bias", "reduction", "before size of the task", "after size of the task"]  # fmt: skip
     assert [row[:2] for row in cells[2:]] == [
         ["0", ENCODER], ["1", NOTHING], ["2", NOTHING], ["4", NOTHING], ["4", EMBEDDINGS], ["4", "embeddings and 1 layer"],
     ]  # fmt: skip
@@ -169,6 +169,21 @@ def test_a_table_escapes_and_knows_of_missing_values():
     result = Resilience("s", {"a": Statistic("away", 0.0, "")}, {"x<y": {1: entry}}, {"x<y": {}}, {})
     assert "x&lt;y" in result.table() and "<" not in result.table()
     assert result.along_steps("x<y") == {1: None}
+
+
+def test_no_two_columns_have_one_name_where_statistic_and_task_are_called_the_same():
+    """STS: the suite's main statistic and the figure of the task are both Pearson's r, and any number of models stand side by side."""
+    entry = {"step": 1, "loss": None, "values": {"sts/pearson_r": 0.6}, "performance": {"pearson_r": 0.8}}
+    sides = ("baseline", "dropout", "cda")
+    curves = {side: {1: entry} for side in sides}
+    result = Resilience(
+        "sts", {"pearson_r": Statistic("away", 0.0, "")}, curves, {side: {2: entry} for side in sides}, {}
+    )
+    header, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in result.table().splitlines())
+    assert len(set(header)) == len(header) == 8
+    assert rows == [
+        ["1", NOTHING, *["0.6000"] * 3, *["0.8000"] * 3], ["1", "embeddings and 2 layers", *["0.6000"] * 3, *["0.8000"] * 3],
+    ]  # fmt: skip
 
 
 def test_what_lies_beyond_neutral_on_the_good_side_is_no_distance():

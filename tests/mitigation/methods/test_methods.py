@@ -32,7 +32,11 @@ SETTINGS_DIGEST = "fc67d9c644682c9acd980f734816aa0b73015e96549ded0dce07c56b9c05a
         ("projection", {"components": 0}, "components should be a whole number of at least 1, got 0"),
         ("projection", {"pairs": "no-pairs"}, "no-pairs"),
         ("projection", {"words": "no-words"}, "no-words"),
-        ("projection", {"layers": "some"}, "layers should be all or upper, or numbers from 0 on, got 'some'"),
+        (
+            "projection",
+            {"layers": "some"},
+            "layers should be embeddings, all or upper, or numbers from 0 on, got 'some'",
+        ),
         ("projection", {"layers": [3, -1]}, "layers should be"),
         ("inlp", {"rounds": 0}, "rounds should be"),
         ("inlp", {"pairs": "no-pairs"}, "no-pairs"),

@@ -21,7 +21,6 @@ from pytest_genderbias.mitigation.methods.projection import (
 )
 from pytest_genderbias.mitigation.words.directions import (
     HE_SHE,
-    check_basis,
     layer_bases,
     learn_basis,
     pairs_basis,
@@ -32,7 +31,7 @@ from pytest_genderbias.mitigation.words.directions import (
 )
 from pytest_genderbias.models.saving import input_embeddings, save_model, untie_output
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.statistics.subspace import pair_direction, principal_ratios
+from pytest_genderbias.statistics.subspace import check_basis, pair_direction, principal_ratios
 
 KINDS = (*MASKED, *CAUSAL, *CLASSIFIERS)
 IDS = torch.arange(6, 26)[None]
@@ -486,15 +485,6 @@ def test_hooks_are_gone_after_the_block_and_let_gradients_through():
         network(input_ids=IDS + 10_000)
     assert torch.equal(logits(network), before)
     assert not any(hasattr(module, "genderbias_hooked") for module in network.modules())
-
-
-def test_hidden_layers_are_not_saved(tiny_model, tmp_path):
-    model = tiny_model("bert")
-    hooked = project_layers(model, layer_bases(model, [1], pairs=HE_SHE))
-    with pytest.raises(ModelError, match="hooks, which no checkpoint keeps"):
-        save_model(hooked, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-    save_model(model, tmp_path / "base")
 
 
 def test_layers_are_chosen_by_name_or_number(tiny_model):
