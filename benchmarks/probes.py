@@ -16,7 +16,7 @@ from pytest_genderbias.statistics.code_length import (
     portion_sizes,
     training_sets,
 )
-from pytest_genderbias.statistics.linear_probe import ProbeTraining, batch_order, cross_entropy
+from pytest_genderbias.statistics.linear_probe import ProbeTraining, cross_entropy, epoch_order
 
 _WIDTH = 384
 _HOW = ProbeTraining()
@@ -62,27 +62,27 @@ def run(quick: bool) -> list[Row]:
 
 
 def _code_length(features: Any, labels: Any, seed: int, train: Callable[..., Any]) -> float:
-    """Return the code length of one shuffle in bits; each portion's probe is trained alone, with our batches and stopping rule."""
+    """Return the code length of one shuffle in bits; each portion's probe is trained alone, with our stopping rule."""
     x, sizes = features.astype(np.float32), portion_sizes(len(labels))
     order = coding_order(len(labels), seed)
-    blocks, held_out = training_sets(order[None], sizes[:-1])
+    trained_on, held_out = training_sets(order[None], sizes[:-1])
     bits = float(sizes[0])
     for p in range(len(sizes) - 1):
-        batches = [block[0, at : at + 16] for block in blocks[: p + 1] for at in range(0, block.shape[1], 16)]
         held, rows = held_out[p].rows[0], order[sizes[p] : sizes[p + 1]]
-        logits = train(x, labels, batches, held)(x[rows])
+        logits = train(x, labels, order[: trained_on[p]], held)(x[rows])
         bits += cross_entropy(logits, labels[rows]).sum() / np.log(2)
     return float(bits)
 
 
 def _stopping(
-    step: Callable[[int], None], loss: Callable[[], float], save: Callable[[], None], start: float, n: int
+    step: Callable[[Any], None], loss: Callable[[], float], save: Callable[[], None], start: float, rows: Any
 ) -> None:
     """Train epoch by epoch, save at each improvement, and stop after ``patience`` epochs without one."""
     least, since = start, 0
     for epoch in range(1, _HOW.epochs + 1):
-        for b in batch_order(n, epoch):
-            step(b)
+        shuffled = rows[epoch_order(len(rows), epoch)]
+        for at in range(0, len(rows), _HOW.batch):
+            step(shuffled[at : at + _HOW.batch])
         current = loss()
         since = 0 if current <= least - _HOW.tolerance else since + 1
         if since == 0:
@@ -92,14 +92,13 @@ def _stopping(
             return
 
 
-def _numpy_probe(x: Any, y: Any, batches: list[Any], held: Any) -> Callable[[Any], Any]:
+def _numpy_probe(x: Any, y: Any, rows: Any, held: Any) -> Callable[[Any], Any]:
     """Train a softmax regression with AdamW, implemented in numpy in single precision."""
     values, means, squares = ([np.zeros((x.shape[1], 2), np.float32), np.zeros(2, np.float32)] for _ in range(3))
-    data = [(x[rows], y[rows]) for rows in batches]
     x_held, y_held, best, taken = x[held], y[held], list(values), [0]
 
-    def step(b: int) -> None:
-        inputs, labels = data[b]
+    def step(batch: Any) -> None:
+        inputs, labels = x[batch], y[batch]
         logits = inputs @ values[0] + values[1]
         p = np.exp(logits - logits.max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)
@@ -120,11 +119,11 @@ def _numpy_probe(x: Any, y: Any, batches: list[Any], held: Any) -> Callable[[Any
     def save() -> None:
         best[:] = values
 
-    _stopping(step, loss, save, len(held) * np.log(2), len(batches))
-    return lambda rows: rows @ best[0] + best[1]
+    _stopping(step, loss, save, len(held) * np.log(2), rows)
+    return lambda coded: coded @ best[0] + best[1]
 
 
-def _torch_probe(x: Any, y: Any, batches: list[Any], held: Any) -> Callable[[Any], Any]:
+def _torch_probe(x: Any, y: Any, rows: Any, held: Any) -> Callable[[Any], Any]:
     """Train ``torch.nn.Linear`` with ``torch.optim.AdamW``."""
     import torch
 
@@ -133,13 +132,13 @@ def _torch_probe(x: Any, y: Any, batches: list[Any], held: Any) -> Callable[[Any
     for parameter in probe.parameters():
         torch.nn.init.zeros_(parameter)
     optimizer = torch.optim.AdamW(probe.parameters(), lr=_HOW.learning_rate)
-    data = [(inputs[rows], labels[rows]) for rows in map(torch.from_numpy, batches)]
     x_held, y_held = inputs[torch.from_numpy(held)], labels[torch.from_numpy(held)]
     best = {name: value.clone() for name, value in probe.state_dict().items()}
 
-    def step(b: int) -> None:
+    def step(batch: Any) -> None:
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(probe(data[b][0]), data[b][1]).backward()
+        index = torch.from_numpy(batch)
+        torch.nn.functional.cross_entropy(probe(inputs[index]), labels[index]).backward()
         optimizer.step()
 
     def loss() -> float:
@@ -149,5 +148,5 @@ def _torch_probe(x: Any, y: Any, batches: list[Any], held: Any) -> Callable[[Any
     def save() -> None:
         best.update({name: value.clone() for name, value in probe.state_dict().items()})
 
-    _stopping(step, loss, save, len(held) * np.log(2), len(batches))
-    return lambda rows: rows @ best["weight"].numpy().T + best["bias"].numpy()
+    _stopping(step, loss, save, len(held) * np.log(2), rows)
+    return lambda coded: coded @ best["weight"].numpy().T + best["bias"].numpy()

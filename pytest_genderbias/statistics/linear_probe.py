@@ -1,8 +1,8 @@
-"""Linear softmax probes, trained many at once: one stack of weights, shared batches, separate early stopping.
+"""Linear softmax probes, trained many at once: one stack of weights, separate batches, separate early stopping.
 
-An online code needs ten probes per seed, each trained on more of the same data. Their training sets are nested, so they share
-batches: a batch is read once, and all probes that have it in their training set take a step with it, in one matrix product per
-seed.
+An online code needs ten probes per seed, each trained on more of the same data. Every probe sees its whole training set in
+batches that are drawn anew each epoch. All probes that have a batch left in an epoch take a step together. Probes that differ in
+their labels only share their batches.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Probes:
-    """Trained probes of S seeds on P training sets.
+    """Trained probes of R labellings and S seeds on P training sets.
 
-    ``weights``, (S, P, C, d + 1): the last weight is the bias; C is the number of labels K, or 1 for two labels (see
-    :func:`train_probes`). ``epochs``, (S, P): the epoch whose weights were kept, from 0.
+    ``weights``, (R, S, P, C, d + 1): the last weight is the bias; C is the number of labels K, or 1 for two labels (see
+    :func:`train_probes`). ``epochs``, (R, S, P): the epoch whose weights were kept, from 0.
     """
 
     weights: SingleArray
@@ -103,117 +103,146 @@ def predicted(logits: ArrayLike) -> IntArray:
     return np.asarray(z[..., 0] > 0 if z.shape[-1] == 1 else z.argmax(axis=-1), dtype=np.int64)
 
 
-def batch_order(batches: int, epoch: int) -> IntArray:
-    """Return the order of the batches in an epoch, which counts from 1: (batches,).
+def epoch_order(size: int, epoch: int) -> IntArray:
+    """Return the order in which a training set of ``size`` examples is read in an epoch, which counts from 1: (size,).
 
-    The relative order of the first k batches does not depend on the number of batches, so the training of a probe does not
-    depend on the probes with larger training sets.
+    Consecutive examples make a batch, so that each epoch has other batches. The order depends on nothing else, so that the
+    training of a probe does not depend on the probes beside it.
+
+    >>> sorted(epoch_order(4, 1).tolist())
+    [0, 1, 2, 3]
     """
-    return np.asarray(np.argsort(np.random.default_rng(epoch).random(batches), kind="stable"), dtype=np.int64)
+    return np.asarray(np.random.default_rng([epoch, size]).permutation(size), dtype=np.int64)
 
 
 def train_probes(
     features: SingleArray,
     labels: ArrayLike,
     n_labels: int,
-    blocks: Sequence[IntArray],
+    order: IntArray,
+    sizes: ArrayLike,
     held_out: Sequence[HeldOut],
     training: ProbeTraining | None = None,
 ) -> Probes:
-    """Train S x P linear probes together. Probe p of a seed is trained on blocks 0 to p of that seed.
+    """Train R x S x P linear probes together. Probe p of seed s is trained on the first ``sizes[p]`` rows of ``order[s]``.
 
-    Each block is split into batches, of which the last may be smaller; their order changes every epoch (:func:`batch_order`).
+    Each epoch reads the training set once, in a new order (:func:`epoch_order`), in batches of which the last may be smaller.
     With two labels and zero initial weights, the two columns of the softmax remain negatives of each other, so only one is
     trained. In single precision; a probe trained alone ends at the same weights up to rounding.
 
     Args:
         features: shape (n, d + 1), the last column 1 (:func:`with_bias`).
-        labels: label numbers 0 to K - 1, shape (n,).
+        labels: label numbers 0 to K - 1 of each labelling, shape (R, n).
         n_labels: K, 2 or more.
-        blocks: P arrays of rows, shape (S, size of the block): the examples that training set p adds to set p - 1.
+        order: rows of the features, shape (S, at least the largest size).
+        sizes: examples in each training set, ascending, each 1 or more, shape (P,).
         held_out: the examples for early stopping on each training set; at least one per seed counts.
         training: the hyperparameters; None: the defaults of :class:`ProbeTraining`.
 
     Returns:
-        The probes. Memory: copies of the features of the largest training set and of all held-out examples, for S seeds.
+        The probes. Memory: copies of the features of all held-out examples, for S seeds.
     """
     training = training or ProbeTraining()
     y = np.asarray(labels, dtype=np.int64)
-    batches = _batches(features, y, n_labels, blocks, training.batch)
-    held = [(features[part.rows], y[part.rows], part.counts) for part in held_out]
-    seeds, sets, columns = len(blocks[0]), len(blocks), 1 if n_labels == 2 else n_labels
-    best = np.zeros((seeds, sets, columns, features.shape[1]), dtype=np.float32)
-    best_epoch = np.zeros((seeds, sets), dtype=np.int64)
+    examples = _Examples(features, y, n_labels, order, np.asarray(sizes, dtype=np.int64))
+    held = [(features[part.rows], y[:, part.rows], part.counts) for part in held_out]
+    columns = 1 if n_labels == 2 else n_labels
+    shape = len(y), len(order), len(examples.sizes)
+    best = np.zeros((*shape, columns, features.shape[1]), dtype=np.float32)
+    best_epoch = np.zeros(shape, dtype=np.int64)
     lowest = np.stack([np.log(n_labels) * counts.sum(axis=1) for _, _, counts in held], axis=1)
-    stack = _Stack.fresh(sets, columns, seeds, features.shape[1])
+    lowest = np.broadcast_to(lowest, shape).copy()
+    stack = _Stack.fresh(shape[2], shape[1], shape[0], columns, features.shape[1])
     for epoch in range(1, training.epochs + 1):
-        stack.run_epoch(batches, epoch, training)
+        stack.run_epoch(examples, epoch, training)
         for index, p in enumerate(stack.sets):
             x, gold, counts = held[p]
-            weights = stack.weights[index].swapaxes(0, 1)  # S, C, d + 1
-            loss = (cross_entropy(x @ weights.swapaxes(1, 2), gold) * counts).sum(axis=1)
-            # A stopped probe stays in the stack while another seed trains on the same training set; ignore its loss.
-            better = (loss <= lowest[:, p] - training.tolerance) & (epoch - best_epoch[:, p] <= training.patience)
+            weights = stack.weights[index].swapaxes(0, 1)  # R, S, C, d + 1
+            loss = (cross_entropy(_logits(x, weights), gold) * counts).sum(axis=2)
+            # A stopped probe stays in the stack while another one trains on the same training set; ignore its loss.
+            since = epoch - best_epoch[..., p]
+            better = (loss <= lowest[..., p] - training.tolerance) & (since <= training.patience)
             if better.any():
                 lowest[better, p], best_epoch[better, p], best[better, p] = loss[better], epoch, weights[better]
-        active = np.asarray((epoch - best_epoch[:, stack.sets] < training.patience).any(axis=0))
+        active = np.asarray((epoch - best_epoch[..., stack.sets] < training.patience).any(axis=(0, 1)))
         if not active.any():
             break
         stack = stack.only(active)
     return Probes(best, best_epoch)
 
 
+def _logits(features: SingleArray, weights: SingleArray) -> SingleArray:
+    """Return the logits of each labelling, (R, S, L, C), from features, (S, L, d + 1), and weights, (R, S, C, d + 1)."""
+    labellings, seeds, columns, width = weights.shape
+    together = weights.swapaxes(0, 1).reshape(seeds, labellings * columns, width)
+    logits = features @ together.swapaxes(1, 2)
+    return logits.reshape(*features.shape[:2], labellings, columns).transpose(2, 0, 1, 3)
+
+
 @dataclass(frozen=True)
 class _Batch:
-    """A batch of each seed: number of its block, features (S, size, d + 1), also transposed, and targets (S, C, size)."""
+    """A batch of each of A training sets and S seeds: features, (A, S, size, d + 1), and targets, (A, S, R, C, size).
 
-    block: int
+    ``share``, (A, 1, 1, 1, size): 1 / the number of examples in the batch of a training set, 0 beyond its end.
+    """
+
     x: SingleArray
-    transposed: SingleArray
     target: SingleArray
-
-    @classmethod
-    def of(cls, block: int, x: SingleArray, codes: SingleArray) -> _Batch:
-        return cls(block, x, x.swapaxes(1, 2), np.ascontiguousarray(codes.swapaxes(1, 2)))
+    share: SingleArray
 
 
-def _batches(
-    features: SingleArray, labels: IntArray, n_labels: int, blocks: Sequence[IntArray], size: int
-) -> list[_Batch]:
-    codes = (np.array([[-1], [1]]) if n_labels == 2 else np.eye(n_labels)).astype(np.float32)
-    parts = [
-        (number, block[:, at : at + size])
-        for number, block in enumerate(blocks)
-        for at in range(0, block.shape[1], size)
-    ]
-    return [_Batch.of(number, features[rows], codes[labels[rows]]) for number, rows in parts]
+class _Examples:
+    """The examples of all training sets, and their batches."""
+
+    def __init__(
+        self, features: SingleArray, labels: IntArray, n_labels: int, order: IntArray, sizes: IntArray
+    ) -> None:
+        codes = np.array([[-1], [1]]) if n_labels == 2 else np.eye(n_labels)
+        self._features, self._labels, self._codes = features, labels, codes.astype(np.float32)
+        self._rows = np.ascontiguousarray(order.T)  # a position of all seeds is read at once
+        self.sizes = sizes
+
+    def batches(self, sets: IntArray, epoch: int, size: int) -> tuple[IntArray, IntArray]:
+        """Return the positions in each batch of an epoch, (sets, batches, size), and the length of each, (sets, batches)."""
+        examples = self.sizes[sets]
+        most = -(-int(examples.max()) // size)
+        positions = np.zeros((len(sets), most * size), dtype=np.int64)
+        for row, n in zip(positions, examples.tolist(), strict=True):
+            row[:n] = epoch_order(n, epoch)
+        lengths = np.clip(examples[:, None] - size * np.arange(most), 0, size)
+        return positions.reshape(len(sets), most, size), lengths
+
+    def batch(self, positions: IntArray, lengths: IntArray) -> _Batch:
+        """Return the examples at some positions, (A, size), of which the first ``lengths``, (A,), are in the batch."""
+        rows = self._rows[positions].swapaxes(1, 2)
+        inside = np.arange(positions.shape[1]) < lengths[:, None]
+        share = (inside / lengths[:, None]).astype(np.float32)
+        target = np.ascontiguousarray(self._codes[self._labels[:, rows]].transpose(1, 2, 0, 4, 3))
+        return _Batch(self._features[rows], target, share[:, None, None, None])
 
 
-def _residuals(logits: SingleArray, target: SingleArray) -> SingleArray:
-    """Replace logits (S, probes x C, size) in place by the gradient of the mean cross entropy with respect to them."""
-    seeds, columns, size = target.shape
-    if columns == 1:  # sigmoid(2 z) - y, for y = 0, 1
+def _to_residuals(logits: SingleArray, batch: _Batch) -> None:
+    """Replace logits (A, S, R, C, size) in place by the gradient of the mean cross entropy with respect to them."""
+    if logits.shape[3] == 1:  # sigmoid(2 z) - y, for y = 0, 1
         np.tanh(logits, logits)
-        logits -= target
-        logits *= np.float32(0.5 / size)
-        return logits
-    p = logits.reshape(seeds, -1, columns, size)
-    p -= p.max(axis=2, keepdims=True)
-    np.exp(p, p)
-    p /= p.sum(axis=2, keepdims=True)
-    p -= target[:, None]
-    p *= np.float32(1 / size)
-    return logits
+        logits -= batch.target
+        logits *= np.float32(0.5)
+    else:
+        logits -= logits.max(axis=3, keepdims=True)
+        np.exp(logits, logits)
+        logits /= logits.sum(axis=3, keepdims=True)
+        logits -= batch.target
+    logits *= batch.share
 
 
 class _View:
-    """The probes of a stack from training set ``start`` on: those that learn from a block."""
+    """The probes of a stack from training set ``start`` on: those that have a batch left in the epoch."""
 
     def __init__(self, stack: _Stack, start: int, training: ProbeTraining) -> None:
-        sets, columns, seeds, width = stack.weights[start:].shape
+        sets, seeds, labellings, columns, width = stack.weights[start:].shape
+        self.shape = sets, seeds, labellings, columns
         self.weights, self.gradient = (
-            array[start:].reshape(sets * columns, seeds, width).swapaxes(0, 1)
-            for array in (stack.weights, stack.gradient)
+            array[start:].reshape(sets, seeds, labellings * columns, width) for array in (stack.weights, stack.gradient)
         )
         arrays = (stack.weights, stack.mean, stack.square, stack.gradient, stack.change)
         self.flat = [array[start:].reshape(sets, -1) for array in arrays]
@@ -226,8 +255,9 @@ class _View:
         With the moments scaled by 1 / (1 - beta), m <- beta1 m + g and v <- beta2 v + g g, the step is
         w <- (1 - lr decay) w - rate m / (sqrt(v) + floor).
         """
-        residuals = _residuals(np.matmul(self.weights, batch.transposed), batch.target)
-        np.matmul(residuals, batch.x, self.gradient)
+        logits = np.matmul(self.weights, batch.x.swapaxes(2, 3))
+        _to_residuals(logits.reshape(*self.shape, -1), batch)
+        np.matmul(logits, batch.x, self.gradient)
         weights, mean, square, gradient, change = self.flat
         mean *= self.beta1
         mean += gradient
@@ -243,7 +273,7 @@ class _View:
 
 
 class _Stack:
-    """The probes in training, by training set: weights and moments (sets, C, S, d + 1), and steps taken (sets,)."""
+    """The probes in training, by training set: weights and moments (sets, S, R, C, d + 1), and steps taken (sets,)."""
 
     def __init__(
         self, sets: IntArray, taken: IntArray, weights: SingleArray, mean: SingleArray, square: SingleArray
@@ -252,8 +282,8 @@ class _Stack:
         self.gradient, self.change = np.empty_like(weights), np.empty_like(weights)
 
     @classmethod
-    def fresh(cls, sets: int, columns: int, seeds: int, width: int) -> _Stack:
-        zeros = np.zeros((3, sets, columns, seeds, width), dtype=np.float32)
+    def fresh(cls, sets: int, *shape: int) -> _Stack:
+        zeros = np.zeros((3, sets, *shape), dtype=np.float32)
         return cls(np.arange(sets), np.zeros(sets, dtype=np.int64), *zeros)
 
     def only(self, active: NDArray[np.bool_]) -> _Stack:
@@ -263,22 +293,23 @@ class _Stack:
         moments = (part[active] for part in (self.weights, self.mean, self.square))
         return _Stack(self.sets[active], self.taken[active], *moments)
 
-    def run_epoch(self, batches: Sequence[_Batch], epoch: int, training: ProbeTraining) -> None:
-        """Train every probe on each of its batches once."""
-        order = [batches[b] for b in batch_order(len(batches), epoch) if batches[b].block <= self.sets[-1]]
-        numbers = np.array([batch.block for batch in order])
-        taken = self.taken + np.cumsum(numbers[:, None] <= self.sets, axis=0)  # after each step, by training set
-        rates, floors = _bias_corrections(taken, training)
-        starts = np.searchsorted(self.sets, numbers).tolist()
+    def run_epoch(self, examples: _Examples, epoch: int, training: ProbeTraining) -> None:
+        """Train every probe on its training set once."""
+        positions, lengths = examples.batches(self.sets, epoch, training.batch)
+        batches = (lengths > 0).sum(axis=1)
+        steps = np.arange(positions.shape[1])
+        rates, floors = _bias_corrections(self.taken + steps[:, None] + 1, training)
+        starts = np.searchsorted(batches, steps, side="right").tolist()
         views = {start: _View(self, start, training) for start in set(starts)}
-        for batch, start, rate, floor in zip(order, starts, rates, floors, strict=True):
-            views[start].step(batch, rate[start:], floor[start:])
-        self.taken = taken[-1]
+        for step, start in enumerate(starts):
+            batch = examples.batch(positions[start:, step], lengths[start:, step])
+            views[start].step(batch, rates[step, start:], floors[step, start:])
+        self.taken = self.taken + batches
 
 
 def _bias_corrections(taken: IntArray, training: ProbeTraining) -> tuple[SingleArray, SingleArray]:
     """Return rate and floor of the step (see :meth:`_View.step`) with number ``taken``, shape (..., 1)."""
-    t = np.maximum(taken, 1)[..., None]  # 0: before the first step; the result is not used
+    t = taken[..., None]
     scale = np.sqrt((1 - training.beta2**t) / (1 - training.beta2))
     rate = training.learning_rate * (1 - training.beta1) / (1 - training.beta1**t) * scale
     return rate.astype(np.float32), (training.epsilon * scale).astype(np.float32)

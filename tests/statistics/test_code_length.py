@@ -21,8 +21,8 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.linear_probe import (
     HeldOut,
     ProbeTraining,
-    batch_order,
     cross_entropy,
+    epoch_order,
     predicted,
     train_probes,
     with_bias,
@@ -40,8 +40,11 @@ def overlapping(n, width, n_labels, apart=4.0, seed=0):
 # One probe at a time, in torch
 
 
-def torch_probe(x, y, n_labels, batches, held, how):
-    """Train torch.nn.Linear with torch.optim.AdamW; return the best epoch's weights with their bias, and that epoch."""
+def torch_probe(x, y, n_labels, rows, held, how):
+    """Train torch.nn.Linear with torch.optim.AdamW on some rows, in batches of 16 of a new order each epoch.
+
+    Returns the best epoch's weights with their bias, and that epoch.
+    """
     probe = torch.nn.Linear(x.shape[1], n_labels)
     for parameter in probe.parameters():
         torch.nn.init.zeros_(parameter)
@@ -49,9 +52,9 @@ def torch_probe(x, y, n_labels, batches, held, how):
     inputs, labels = torch.from_numpy(x), torch.from_numpy(y)
     best, best_epoch, least = None, 0, np.inf
     for epoch in range(how.epochs + 1):
-        for b in batch_order(len(batches), epoch) if epoch else ():
+        for batch in torch.from_numpy(rows[epoch_order(len(rows), epoch)]).split(16) if epoch else ():
             optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(probe(inputs[batches[b]]), labels[batches[b]]).backward()
+            torch.nn.functional.cross_entropy(probe(inputs[batch]), labels[batch]).backward()
             optimizer.step()
         with torch.no_grad():
             loss = float(torch.nn.functional.cross_entropy(probe(inputs[held]), labels[held], reduction="sum"))
@@ -64,15 +67,16 @@ def torch_probe(x, y, n_labels, batches, held, how):
 
 
 def torch_code(x, y, n_labels, seed, groups=None, how=None):
-    """Return bits by portion and the epochs kept, with a loop over probes and our batches."""
+    """Return bits by portion and the epochs kept, with a loop over probes."""
     how = how or ProbeTraining()
     sizes, order = portion_sizes(len(y)), coding_order(len(y), seed, groups)
-    blocks, held_out = training_sets(order[None], sizes[:-1], groups)
     bits, epochs = [sizes[0] * np.log2(n_labels)], []
     for p in range(10):
-        batches = [part[0, at : at + 16] for part in blocks[: p + 1] for at in range(0, part.shape[1], 16)]
-        held = held_out[p].rows[0][held_out[p].counts[0]]
-        weights, epoch = torch_probe(x, y, n_labels, batches, held, how)
+        trained_on = sizes[p] - max(1, sizes[p] // 4)
+        rows, held = order[:trained_on], order[trained_on : sizes[p]]
+        if groups is not None and (groups[held] != groups[rows[-1]]).any():
+            held = held[groups[held] != groups[rows[-1]]]
+        weights, epoch = torch_probe(x, y, n_labels, rows, held, how)
         rows = order[sizes[p] : sizes[p + 1]]
         log_p = special.log_softmax(np.c_[x[rows], np.ones(len(rows))] @ weights.T, axis=1)
         bits.append(-log_p[np.arange(len(rows)), y[rows]].sum() / np.log(2))
@@ -99,15 +103,13 @@ def test_the_code_against_torch(n_labels, grouped):
 def test_the_weights_against_torch(n_labels):
     """Every set keeps its last epoch: after 3 epochs of 7 and of 17 batches the weights are torch's."""
     x, y = overlapping(300, 30, n_labels)
-    blocks = [np.arange(100)[None], np.arange(100, 250)[None]]
     how = ProbeTraining(epochs=3, tolerance=-np.inf)
     held = HeldOut(np.arange(250, 300)[None], np.ones((1, 50), dtype=bool))
-    probes = train_probes(with_bias(x), y, n_labels, blocks, [held, held], how)
-    for p in range(2):
-        batches = [part[0, at : at + 16] for part in blocks[: p + 1] for at in range(0, part.shape[1], 16)]
-        expected, epoch = torch_probe(x, y, n_labels, batches, np.arange(250, 300), how)
-        found = probes.weights[0, p]
-        assert probes.epochs[0, p] == epoch == 3
+    probes = train_probes(with_bias(x), y[None], n_labels, np.arange(300)[None], [100, 250], [held, held], how)
+    for p, size in enumerate((100, 250)):
+        expected, epoch = torch_probe(x, y, n_labels, np.arange(size), np.arange(250, 300), how)
+        found = probes.weights[0, 0, p]
+        assert probes.epochs[0, 0, p] == epoch == 3
         np.testing.assert_allclose(np.vstack([-found, found]) if n_labels == 2 else found, expected, atol=2e-6)
         assert np.abs(expected).max() > 0.01
 
@@ -124,7 +126,7 @@ def test_what_else_is_in_the_stack_changes_nothing():
 def test_seeds_that_do_not_fit_at_once(monkeypatch):
     x, y = overlapping(200, 10, 2)
     together = online_code(x, y, seeds=3)
-    monkeypatch.setattr("pytest_genderbias.statistics.code_length._STACK_BYTES", 5 * 200 * 11 * 4)
+    monkeypatch.setattr("pytest_genderbias.statistics.code_length._HELD_OUT_BYTES", 2 * 200 * 11 * 4)
     np.testing.assert_allclose(online_code(x, y, seeds=3).by_portion, together.by_portion, rtol=1e-6)
 
 
@@ -206,9 +208,8 @@ def test_the_accuracy_is_of_the_probe_trained_on_all():
     x, y = overlapping(900, 20, 3)
     how = ProbeTraining(epochs=5)
     code = online_code(x[:600], y[:600], test_features=x[600:], test_labels=y[600:], seeds=1, training=how)
-    blocks, held_out = training_sets(coding_order(600, 0)[None], portion_sizes(600))
-    batches = [part[0, at : at + 16] for part in blocks for at in range(0, part.shape[1], 16)]
-    weights, epoch = torch_probe(x[:600], y[:600], 3, batches, held_out[-1].rows[0], how)
+    order = coding_order(600, 0)
+    weights, epoch = torch_probe(x[:600], y[:600], 3, order[:450], order[450:], how)
     logits = np.c_[x[600:], np.ones(300)] @ weights.T
     assert (code.accuracy_on, code.epochs[0, -1]) == ("test set", epoch)
     assert code.accuracy[0] == np.mean(logits.argmax(axis=1) == y[600:])
@@ -233,11 +234,11 @@ def test_portions_grow_and_end_with_all(n):
     assert sizes[0] >= 2
     assert (np.diff(sizes) > 0).all()
     assert sizes[-1] == n
-    blocks, held_out = training_sets(np.arange(n)[None], sizes)
-    for p, size in enumerate(sizes):
-        parts = [*(block[0] for block in blocks[: p + 1]), held_out[p].rows[0]]
-        assert sorted(np.concatenate(parts).tolist()) == list(range(size))
-        assert held_out[p].rows.shape[1] == max(1, size // 4)
+    trained_on, held_out = training_sets(np.arange(n)[None], sizes)
+    assert (np.diff(trained_on) > 0).all()
+    for end, size, part in zip(trained_on, sizes, held_out, strict=True):
+        assert part.rows[0].tolist() == list(range(end, size))
+        assert len(part.rows[0]) == max(1, size // 4)
 
 
 @given(groups=st.lists(st.sampled_from("abcdef"), min_size=1, max_size=40), seed=st.integers(0, 99))
@@ -264,10 +265,27 @@ def test_held_out_examples_of_a_group_in_training_do_not_count_where_others_do()
     assert held_out[1].counts[0].tolist() == [False] * 2 + [True] * 23
 
 
-def test_batches_come_in_the_same_order_however_many_follow():
-    few, many = batch_order(10, 3), batch_order(50, 3)
-    assert many[many < 10].tolist() == few.tolist()
-    assert batch_order(50, 4).tolist() != many.tolist()
+@given(size=st.integers(1, 200), epoch=st.integers(1, 50))
+@settings(max_examples=50, deadline=None)
+def test_an_epoch_reads_each_example_once(size, epoch):
+    assert sorted(epoch_order(size, epoch).tolist()) == list(range(size))
+
+
+def test_each_epoch_has_other_batches():
+    batches = [{frozenset(batch.tolist()) for batch in np.split(epoch_order(96, epoch), 6)} for epoch in (1, 2, 3)]
+    assert not batches[0] & batches[1] and not batches[1] & batches[2]
+
+
+def test_no_batch_is_cut_at_the_end_of_an_earlier_portion():
+    """40 examples in batches of 16 make three steps an epoch, also where 20 of them are a training set of their own.
+
+    The first step of AdamW moves each weight with a gradient by the learning rate, and each later one by no more.
+    """
+    x, y = np.ones((48, 1), dtype=np.float32), np.ones(48, dtype=np.int64)
+    how = ProbeTraining(epochs=1, tolerance=-np.inf, weight_decay=0.0)
+    held = HeldOut(np.arange(40, 48)[None], np.ones((1, 8), dtype=bool))
+    probes = train_probes(x, y[None], 2, np.arange(48)[None], [20, 40], [held, held], how)
+    assert probes.weights[0, 0, :, 0, 0] == pytest.approx([2e-3, 3e-3], rel=1e-3)
 
 
 # Parts

@@ -78,7 +78,7 @@ class Probe(Family[ProbeBody, ProbeOptions]):
     """Online code of a label, given frozen vectors, with shuffled labels and an untrained network as controls."""
 
     name: ClassVar[str] = "probe"
-    definition: ClassVar[str] = "probe/1"
+    definition: ClassVar[str] = "probe/2"
     seeds_are_restarts: ClassVar[bool] = True
     null_control: ClassVar[str] = (
         "labels are shuffled over examples (over professions, where these have them), and the probes trained anew"

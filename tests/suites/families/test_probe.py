@@ -145,7 +145,7 @@ def test_labellings_side_by_side_have_the_codes_that_they_have_alone(monkeypatch
     labellings = np.stack([rng.permutation(np.arange(200) % n_labels) for _ in range(3)])
     labellings[0] = np.clip(np.floor(vectors[:, 0] + n_labels / 2), 0, n_labels - 1)
     for at_once in (1 << 28, 1):
-        monkeypatch.setattr(code_length, "_STACK_BYTES", at_once)
+        monkeypatch.setattr(code_length, "_WEIGHT_BYTES", at_once)
         how = {"groups": groups, "seeds": 2, "seed": 3}
         compressions, accuracies = codes_of_labellings(vectors, labellings, **how)
         for labels, found, right in zip(labellings, compressions, accuracies, strict=True):
