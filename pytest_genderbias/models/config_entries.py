@@ -25,6 +25,20 @@ def hidden_size(config: PreTrainedConfig) -> int | None:
     return next((size for name in SIZES if isinstance(size := entry(text, name), int) and size), None)
 
 
+def encoder_width(config: PreTrainedConfig) -> int:
+    """Return the hidden size of an encoder below a head of this package.
+
+    Raises:
+        ValueError: the config does not have it.
+    """
+    width = hidden_size(config)
+    if width is None:
+        raise ValueError(
+            f"the config of the encoder has no hidden size; expected one of the entries {', '.join(SIZES)}"
+        )
+    return width
+
+
 def labels_of(config: PreTrainedConfig) -> tuple[str, ...]:
     """Return the labels of a classifier in the order of its outputs; empty without any."""
     names = entry(config, "id2label")

@@ -22,7 +22,7 @@ from pytest_genderbias.models.saving import copied
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
 from pytest_genderbias.recipes.heads import no_checkpoint, refuse_hooks, seeded
-from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, Performance, Recipe, Row, Training
+from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, FrozenEncoderRecipe, Performance, Recipe, Row, Training
 from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer
 from pytest_genderbias.scoring.edge_probe import features_of, head_of
 from pytest_genderbias.scoring.edge_training import FloatArray
@@ -41,7 +41,7 @@ _PIECES = ("before", "first", "between", "second", "after")
 
 
 @dataclass(frozen=True)
-class EdgeProbing(Recipe):
+class EdgeProbing(Recipe, FrozenEncoderRecipe):
     """An edge-probing head on the frozen vectors of two mentions, like that of the ``coref-*`` suites, saved with its encoder.
 
     The trained model is a coreference scorer: ``measure("coref-winogender", model)`` needs no other data. The encoder is frozen. Its vectors
@@ -85,6 +85,11 @@ class EdgeProbing(Recipe):
         """Return the settings, with a digest of the pairs in place of their source."""
         settings = {f.name: vars(self)[f.name] for f in fields(self) if f.name not in ("data", "training")}
         return {**settings, "arguments": dict(self.arguments), "digest": self._training.digest[:16]}
+
+    @property
+    def encoder_is_frozen(self) -> bool:
+        """Always."""
+        return True
 
     def rows(self) -> list[Row]:
         """Return the training pairs, in the order of the file."""

@@ -170,6 +170,26 @@ class SuiteSettingsRecipe(Protocol):
 
 
 @runtime_checkable
+class FrozenEncoderRecipe(Protocol):
+    """A recipe that may leave the encoder as it is."""
+
+    @property
+    def encoder_is_frozen(self) -> bool:
+        """Whether its trainings change the head alone, so that ``superficial`` would compare an encoder with itself."""
+
+
+@runtime_checkable
+class MentionRecipe(Protocol):
+    """A recipe whose rows have mentions, which data methods move when they change the text.
+
+    Attributes:
+        mentions: column of the mentions, (start, end, words, cluster) each, in the only text column.
+    """
+
+    mentions: ClassVar[str]
+
+
+@runtime_checkable
 class ReportingCallback(Protocol):
     """A callback of the Trainer with figures of its own, which go where the Trainer's go (``report_to``)."""
 

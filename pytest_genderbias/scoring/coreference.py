@@ -11,7 +11,7 @@ from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.protocols import CoreferenceScorer
 from pytest_genderbias.models.roles import COREFERENCE_SCORER
-from pytest_genderbias.scoring import edge_probe, substitution
+from pytest_genderbias.scoring import edge_probe, span_coreference, substitution
 from pytest_genderbias.scoring.base import Progress, Scorer, check_finite
 from pytest_genderbias.scoring.object_answers import ObjectMethod
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
@@ -46,6 +46,8 @@ def make(
     if query.adapter == "edge-probe":
         return edge_probe.make(cases, query, model, batch_tokens, cache, progress)
     if isinstance(model.backend, Checkpoint) and model.role.kind == COREFERENCE_SCORER:  # the checkpoint has a head
+        if model.backend.network.config.model_type == "span-coreference":
+            return span_coreference.SpanScores(cases, model, batch_tokens)
         return edge_probe.CarriedProbe(cases, model, batch_tokens)
     if not isinstance(model.backend, CoreferenceScorer):
         raise NotApplicableError(f"{model.name} has no coreference_scores(texts, candidates, pronouns)")

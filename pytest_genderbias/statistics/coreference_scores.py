@@ -189,6 +189,33 @@ def f1_pair(gold: ArrayLike, linked: ArrayLike) -> FloatArray:
     return scores_of(pair_counts(gold, linked).reshape(-1, 4).sum(axis=0))
 
 
+def antecedent_clusters(scores: ArrayLike) -> list[list[int]]:
+    """Return the clusters of a system that links each mention to its best antecedent, or to none (Lee et al. 2017, section 3).
+
+    Args:
+        scores: score of mention i with the earlier mention j against no antecedent, which has 0: shape (n, n); entries with j >= i are not
+            read, and NaN counts as no antecedent.
+
+    Returns:
+        Clusters of two or more mentions, by their numbers. Of equal scores the nearest antecedent counts.
+
+    Example:
+        Mention 1 is linked to 0, mention 3 to 1; mention 2 has no antecedent above 0.
+
+        >>> antecedent_clusters([[0, 0, 0, 0], [2.0, 0, 0, 0], [-1.0, -0.5, 0, 0], [0.1, 0.3, -9.0, 0]])
+        [[0, 1, 3]]
+    """
+    table = np.nan_to_num(np.asarray(scores, dtype=np.float64), nan=-np.inf, neginf=-np.inf)
+    cluster_of: list[list[int]] = []
+    for i in range(len(table)):
+        nearest_first = table[i, :i][::-1]
+        best = int(nearest_first.argmax()) if i else 0
+        cluster = cluster_of[i - 1 - best] if i and nearest_first[best] > 0 else []
+        cluster.append(i)
+        cluster_of.append(cluster)
+    return [cluster for i, cluster in enumerate(cluster_of) if cluster[0] == i and len(cluster) > 1]
+
+
 def linked_profession(links: ArrayLike) -> NDArray[np.int64]:
     """Return the candidate profession that a clustering system links to the pronoun (orgad2022, A.4.2).
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import f1_score
+from support.gap_files import write_gap
 from support.interrupted import StopAt
 
 from pytest_genderbias import load_model, measure
@@ -18,41 +19,10 @@ from pytest_genderbias.recipes.edge_probing import EdgeProbing, _cases, _row
 from pytest_genderbias.recipes.recipe import Training
 from pytest_genderbias.scoring.edge_probe import features_of, head_of
 
-PEOPLE = ("nurse", "engineer", "teacher", "doctor", "guard", "cook")
-
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """A folder with a GAP of 48 short texts, in some of which the pronoun comes first, and WinoBias's sentences beside."""
-    folder = tmp_path_factory.mktemp("data")
-    columns = ["ID", "Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "A-coref", "B", "B-offset", "B-coref", "URL"]
-    lines = ["\t".join(columns)]
-    for i in range(48):
-        a, b = (f"the {PEOPLE[(i + k) % 6]}" for k in (0, 1 + i % 4))
-        word = ("he", "she")[i % 2]
-        text = (
-            f"When {word} slept, {a} met {b} {i} times."
-            if i % 5 == 0
-            else f"The day {a} met {b} {i} times, {word} left."
-        )
-        right = ("TRUE", "FALSE") if i % 3 else ("FALSE", "TRUE")
-        cells = (
-            f"d-{i}",
-            text,
-            word,
-            text.index(word + " "),
-            a,
-            text.index(a),
-            right[0],
-            b,
-            text.index(b),
-            right[1],
-            "-",
-        )
-        lines.append("\t".join(map(str, cells)))
-    (folder / "gap").mkdir()
-    (folder / "gap" / "gap-development.tsv").write_text("\n".join(lines) + "\n")
-    return str(folder)
+    return write_gap(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module")

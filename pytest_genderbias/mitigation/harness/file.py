@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.gates.gate_file import NO_MODEL, LoadSuite, Subject, resolve_subject
+from pytest_genderbias.mitigation.harness.retraining import keeps_encoder
 from pytest_genderbias.mitigation.harness.written import (
     RECIPE_PATHS,
     Place,
@@ -187,6 +188,10 @@ def _declared_reduction(
         raise item.place.error_at(
             "superficial", "'superficial' trains a new head, which needs a recipe: add a 'recipe'"
         )
+    if item.superficial and mitigation.recipe is not None:
+        reason = keeps_encoder(mitigation.recipe, mitigation.method)
+        if reason is not None:
+            raise item.place.error_at("superficial", reason)
     if "back" in item.shares and not item.superficial:
         raise item.place.error_at(
             "back", "'back' is the share that may return with a new head: add 'superficial: true'"

@@ -16,10 +16,13 @@ from pytest_genderbias.errors import BiasError, ModelError, SettingError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, MitigationRun, ModelOrSpec, held_folder
+from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Checkpoint
+from pytest_genderbias.models.plain_tensors import plain_tensors
+from pytest_genderbias.recipes.heads import is_of_head
 from pytest_genderbias.recipes.progress import show_steps
-from pytest_genderbias.recipes.recipe import ENCODER, Recipe, Row, Training
+from pytest_genderbias.recipes.recipe import ENCODER, FrozenEncoderRecipe, Recipe, Row, Training
 
 _COMPRESSION = "probe-compression"
 _VERSION = 1  #: of the training of a new head; a head of another version is trained again
@@ -30,13 +33,48 @@ def recipe_of_heads(run: MitigationRun) -> Recipe:
     """Return the recipe that trains a new head.
 
     Raises:
-        SettingError: the run has none.
+        SettingError: the run has none, or the encoders before and after are equal, so that their new heads would be, too.
     """
     if not isinstance(run.recipe, Recipe):
         raise SettingError(
             "superficial trains a new head on the frozen encoder, and this run has no recipe that trains; give it one (recipe=...)"
         )
+    pairs = zip(run.models(BEFORE), run.models(AFTER), strict=True)
+    if all(_encoder(run, before) == _encoder(run, after) is not None for (before,), (after,) in pairs):
+        raise SettingError(_one_encoder(run.recipe))
     return run.recipe
+
+
+def keeps_encoder(recipe: Recipe, method: Method) -> str | None:
+    """Return why ``superficial`` would compare an encoder with itself, if neither the training nor the method changes it; else ``None``."""
+    if not (isinstance(recipe, FrozenEncoderRecipe) and recipe.encoder_is_frozen):
+        return None
+    if any(method.changes(step) for step in ("before", "hooks", "after")):
+        return None
+    return _one_encoder(recipe)
+
+
+def _one_encoder(recipe: Recipe) -> str:
+    return (
+        f"superficial compares new heads on the encoders before and after, and here they are one: the recipe {recipe.name} left it as it "
+        "was, and so did the method; use a recipe that trains the encoder, for coreference the recipe coreference"
+    )
+
+
+def _encoder(run: MitigationRun, model: ModelOrSpec) -> str | None:
+    """Return a digest of the weights below the head of a model; ``None`` of a model that is no network."""
+    import torch
+
+    loaded = run.open(model)
+    if not isinstance(loaded.backend, Checkpoint):
+        return None
+    network = loaded.backend.network
+    digest = hashlib.sha256()
+    for name, tensor in sorted(plain_tensors(network), key=lambda pair: pair[0]):
+        if not is_of_head(network, name):
+            digest.update(name.encode())
+            digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from pytest_genderbias.recipes.recipe import (
     CHECKPOINTS,
     UNFINISHED_MODEL,
     Evaluator,
+    MentionRecipe,
     Performance,
     Recipe,
     Row,
@@ -373,7 +374,8 @@ def train_with(
     Raises:
         NotApplicableError, ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`, or as the method.
     """
-    columns = Columns(recipe.columns, recipe.label, recipe.group)
+    mentions = recipe.mentions if isinstance(recipe, MentionRecipe) else None
+    columns = Columns(recipe.columns, recipe.label, recipe.group, mentions)
     start = recipe.start(base, seed)
     hooks = method.hooks(start)  # of the unchanged model: a direction cannot be learned once it is projected out
     changed = method.before(start, seed)

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import ClassVar, NamedTuple
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.mitigation.methods.base import Columns, Method, texts_of
+from pytest_genderbias.mitigation.methods.base import Columns, Method, edited, texts_of
 from pytest_genderbias.mitigation.methods.scrubbing import gender_words
 from pytest_genderbias.mitigation.words.grammar import begins_sentence
 from pytest_genderbias.mitigation.words.matching import replace_spans
@@ -62,8 +62,8 @@ def anonymise(
     "E1's son met Dr. E2. E1 left E3."
     """
     checked = _checked(kinds, placeholder, finder in (None, rule_entities))
-    (anonymised,) = _anonymised([text], [own], finder, checked, placeholder)
-    return anonymised
+    (replacements,) = _replacements([text], [own], finder, checked, placeholder)
+    return replace_spans(text, replacements)
 
 
 def anonymise_texts(
@@ -85,7 +85,8 @@ def anonymise_texts(
     def stream() -> Iterator[str]:
         iterator = iter(texts)
         while chunk := list(islice(iterator, _CHUNK)):
-            yield from _anonymised(chunk, [""] * len(chunk), finder, checked, placeholder)
+            edits = _replacements(chunk, [""] * len(chunk), finder, checked, placeholder)
+            yield from map(replace_spans, chunk, edits)
 
     return stream()
 
@@ -157,14 +158,11 @@ class Anonymising(Method):
         names = [row.get(self.own_name) for row in rows]
         own = [name if isinstance(name, str) else "" for name in names]
         texts = [texts_of(row, columns.texts, number) for number, row in enumerate(rows)]
-        anonymised = [
-            _anonymised([row[i] for row in texts], own, finder, frozenset(self.kinds), self.placeholder)
+        by_column = [
+            _replacements([row[i] for row in texts], own, finder, frozenset(self.kinds), self.placeholder)
             for i in range(len(columns.texts))
         ]
-        return [
-            {**row, **{column: column_texts[i] for column, column_texts in zip(columns.texts, anonymised, strict=True)}}
-            for i, row in enumerate(rows)
-        ]
+        return [edited(row, columns, [column[i] for column in by_column]) for i, row in enumerate(rows)]
 
 
 def _checked(kinds: Sequence[str], placeholder: str, by_rules: bool) -> frozenset[str]:
@@ -179,17 +177,18 @@ def _checked(kinds: Sequence[str], placeholder: str, by_rules: bool) -> frozense
     return frozenset(kinds)
 
 
-def _anonymised(
+def _replacements(
     texts: Sequence[str], own: Sequence[str], finder: FindEntities | None, kinds: frozenset[str], placeholder: str
-) -> list[str]:
+) -> list[list[tuple[int, int, str]]]:
+    """Return (start, end, placeholder) of the entities of each text."""
     for text in texts:
         if not isinstance(text, str):
             raise SettingError(f"expected a text, got {text!r:.60}; leave it out, or make it a text")
-    anonymised = []
+    replacements = []
     for text, name, entities in zip(texts, own, (finder or rule_entities)(texts), strict=True):
         replaced = _with_own(text, name, [entity for entity in entities if entity[2] in kinds], kinds)
-        anonymised.append(replace_spans(text, _placeholders(text, replaced, placeholder)))
-    return anonymised
+        replacements.append(_placeholders(text, replaced, placeholder))
+    return replacements
 
 
 def _with_own(text: str, name: str, entities: list[Entity], kinds: frozenset[str]) -> list[Entity]:

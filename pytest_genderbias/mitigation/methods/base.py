@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.mitigation.words.matching import moved_span, replace_spans
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.recipes.recipe import Row, identifying_settings
 from pytest_genderbias.text.plain_files import expand, is_regular
@@ -59,6 +60,28 @@ def _value(row: Row, column: str, number: int) -> object:
     return row[column]
 
 
+def edited(row: Row, columns: Columns, replacements: Sequence[Sequence[tuple[int, int, str]]]) -> Row:
+    """Return a row with words of its texts replaced, and its mentions moved.
+
+    Args:
+        row: a row.
+        columns: its columns.
+        replacements: for each text column the replaced spans in order, (start, end, new).
+
+    >>> row = {"text": "He left.", "mentions": ((0, 2, "He", 0),)}
+    >>> edited(row, Columns(("text",), mentions="mentions"), [[(0, 2, "She")]])
+    {'text': 'She left.', 'mentions': ((0, 3, 'She', 0),)}
+    """
+    texts = {
+        column: replace_spans(row[column], edits) for column, edits in zip(columns.texts, replacements, strict=True)
+    }
+    if columns.mentions is None:
+        return {**row, **texts}
+    ((text, edits),) = zip(texts.values(), replacements, strict=True)
+    moved = [(*moved_span((start, end), edits), cluster) for start, end, _, cluster in row[columns.mentions]]
+    return {**row, **texts, columns.mentions: tuple((a, b, text[a:b], cluster) for a, b, cluster in moved)}
+
+
 def check_count(name: str, value: int) -> None:
     """Raise a SettingError unless a setting is 1 or more."""
     if value < 1:
@@ -70,12 +93,14 @@ class Columns:
     """The columns of training rows that a data method needs.
 
     ``texts`` are the columns whose texts it may change. ``label`` is the column of the class and ``group`` that of the
-    person's gender; each is ``None`` if the rows have no such column.
+    person's gender; each is ``None`` if the rows have no such column. ``mentions`` is the column with the mentions in the only text, as
+    (start, end, words, cluster) each, which move with a changed text; ``None`` if the rows have none.
     """
 
     texts: tuple[str, ...]
     label: str | None = None
     group: str | None = None
+    mentions: str | None = None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ stay. All streams are read once, a few texts at a time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -23,18 +24,20 @@ from typing import ClassVar, TypeVar
 from pytest_genderbias.datasets.conll import Document
 from pytest_genderbias.datasets.corpora import has_documents
 from pytest_genderbias.datasets.files import OnBroken, place, read_lines, read_objects, refuse
+from pytest_genderbias.datasets.mentions import Span
 from pytest_genderbias.errors import DataFileError, SettingError
-from pytest_genderbias.mitigation.methods.base import Columns, Method, texts_of
+from pytest_genderbias.mitigation.methods.base import Columns, Method, edited, texts_of
 from pytest_genderbias.mitigation.methods.swapping import (
     INTERVENTIONS,
     AugmentationSummary,
     PairSource,
+    SwapTable,
     make_swapper,
     make_table,
     replacements,
     swap_document,
 )
-from pytest_genderbias.mitigation.words.grammar import Analyse, cluster_grammar, rule_grammar, spacy_grammar
+from pytest_genderbias.mitigation.words.grammar import Analyse, Grammar, cluster_grammar, rule_grammar, spacy_grammar
 from pytest_genderbias.mitigation.words.pairs import NAME_PARTNERS, NamePartners, name_partners, read_names, read_pairs
 from pytest_genderbias.recipes.recipe import ADDED_LATER, Row
 from pytest_genderbias.text.plain_files import expand
@@ -47,6 +50,7 @@ Texts = TypeVar("Texts", str, tuple[str, ...])
 Item = TypeVar("Item")
 Source = TypeVar("Source")
 
+_TOKEN = re.compile(r"\w+|[^\w\s]")
 _CHUNK = 256  #: number of texts in memory at a time
 
 
@@ -285,6 +289,17 @@ def resolve_neutral(sides: str, neutral: str | None) -> str:
     return neutral
 
 
+def _grammar_of_clusters(row: Row, columns: Columns, table: SwapTable) -> Grammar:
+    """Return the analysis of a row with mentions by their clusters."""
+    (text,) = (row[column] for column in columns.texts)
+    clusters: dict[object, list[Span]] = {}
+    for start, end, _, cluster in row[str(columns.mentions)]:
+        clusters.setdefault(cluster, []).append((start, end))
+    tokens = tuple(match.span() for match in _TOKEN.finditer(text))
+    document = Document("", text, tokens, (), tuple(map(tuple, clusters.values())))
+    return cluster_grammar(document, None, table.pairs.partner)
+
+
 def _next_like(texts: Texts, swapped: Iterator[str]) -> Texts:
     """Return the next swapped text, or a tuple of as many as there are in ``texts``."""
     if isinstance(texts, str):
@@ -368,6 +383,8 @@ class CounterfactualAugmentation(Method):
         """Add the counterfactual of each row, or replace the row by it."""
         names = None if self.names is None else read_names(initials=self.initials)
         partners = None if names is None or self.names is None else name_partners(names, self.names, seed=seed)
+        if columns.mentions is not None:
+            return self._documents(rows, columns, partners)
         labelled = [(texts_of(row, columns.texts, number), row) for number, row in enumerate(rows)]
         augmented = augment_labelled(
             labelled, () if self.pairs is None else self.pairs, sides=self.sides, intervention=self.intervention, names=partners,
@@ -376,6 +393,23 @@ class CounterfactualAugmentation(Method):
         return [
             row if self.copies else {**row, **dict(zip(columns.texts, texts, strict=True))} for texts, row in augmented
         ]
+
+    def _documents(self, rows: Sequence[Row], columns: Columns, partners: NamePartners | None) -> list[Row]:
+        """Add the counterfactual of each row with mentions, or replace the row by it; the grammar knows the clusters (lu2018)."""
+        if self.grammar != "rules":
+            raise SettingError(
+                f"the rows have coreference clusters, which decide in place of a grammar: leave grammar={self.grammar} out"
+            )
+        table, summary = make_table(self.pairs or (), partners, self.intervention), AugmentationSummary()
+
+        def counterparts(chunk: Sequence[Row]) -> Iterator[tuple[Row, bool]]:
+            for number, row in enumerate(chunk):
+                (text,) = texts_of(row, columns.texts, number)
+                grammar = _grammar_of_clusters(row, columns, table) if self.intervention == "grammatical" else None
+                other = edited(row, columns, [replacements(text, table, grammar, summary)])
+                yield (row if self.copies else other), other != row
+
+        return list(_sided(rows, counterparts, self.sides, self.neutral, summary, _unchanged))
 
     def control(self, repeat: int) -> Method | None:
         """Return the method that copies texts instead of swapping, if it is two-sided."""

@@ -126,6 +126,12 @@ def _edge_probe() -> type[Recipe]:
     return EdgeProbing
 
 
+def _coreference() -> type[Recipe]:
+    from pytest_genderbias.recipes.coreference import CoreferenceTuning
+
+    return CoreferenceTuning
+
+
 METHODS: Mapping[str, Callable[[], type[Method]]] = {
     "cda": _cda,
     "projection": _projection,
@@ -147,6 +153,7 @@ RECIPES: Mapping[str, Callable[[], type[Recipe]]] = {
     "lstm": _lstm,
     "static-nli": _static_nli,
     "edge-probe": _edge_probe,
+    "coreference": _coreference,
 }
 
 

@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from typing import ClassVar
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.mitigation.methods.base import Columns, Method, texts_of
+from pytest_genderbias.mitigation.methods.base import Columns, Method, edited, texts_of
 from pytest_genderbias.mitigation.words.grammar import begins_sentence
 from pytest_genderbias.mitigation.words.matching import find_words, reach_of, replace_spans
 from pytest_genderbias.mitigation.words.pairs import read_names, read_pairs, written_forms
@@ -85,7 +85,7 @@ def scrub(
     >>> scrub("Will Grace come? Bill me, Mark, in June.")
     'Will _ come? Bill me, _, in June.'
     """
-    return _scrubbed(text, _lexicon(_hashable(words), _hashable(names)), own, mask, counts)
+    return replace_spans(text, _scrubbed(text, _lexicon(_hashable(words), _hashable(names)), own, mask, counts))
 
 
 def scrub_texts(
@@ -104,7 +104,7 @@ def scrub_texts(
     if isinstance(texts, str):
         raise SettingError(f"expected several texts, got one: {texts!r:.60}; put it in a list")
     lexicon = _lexicon(_hashable(words), _hashable(names))
-    return (_scrubbed(text, lexicon, "", mask, counts) for text in texts)
+    return (replace_spans(text, _scrubbed(text, lexicon, "", mask, counts)) for text in texts)
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ class Scrubbing(Method):
         for number, row in enumerate(rows):
             name = row.get(self.own_name)
             own = name if isinstance(name, str) else ""
-            texts = [_scrubbed(text, lexicon, own, MASK, None) for text in texts_of(row, columns.texts, number)]
-            scrubbed.append({**row, **dict(zip(columns.texts, texts, strict=True))})
+            edits = [_scrubbed(text, lexicon, own, MASK, None) for text in texts_of(row, columns.texts, number)]
+            scrubbed.append(edited(row, columns, edits))
         return scrubbed
 
 
@@ -170,7 +170,10 @@ def _hashable(source: str | Iterable[str] | None) -> str | tuple[str, ...] | Non
     return source if source is None or isinstance(source, str) else tuple(source)
 
 
-def _scrubbed(text: str, lexicon: _Lexicon, own: str, mask: str, counts: Counter[str] | None) -> str:
+def _scrubbed(
+    text: str, lexicon: _Lexicon, own: str, mask: str, counts: Counter[str] | None
+) -> list[tuple[int, int, str]]:
+    """Return (start, end, mask) for each word to scrub, and count the words."""
     forms, reach = lexicon.forms, lexicon.reach
     own_forms = {form for name in first_names(own) for form in (name, name.upper()) if form in text} if own else set()
     if not own_forms <= forms:
@@ -183,4 +186,4 @@ def _scrubbed(text: str, lexicon: _Lexicon, own: str, mask: str, counts: Counter
         if counts is not None:
             counts[written] += 1
         spans.append((start, end + (written in _TITLES and text[end : end + 1] == "."), mask))
-    return replace_spans(text, spans)
+    return spans

@@ -94,6 +94,28 @@ def _matches_in_compound(parts: list[str], start: int, forms: Container[str], re
         i = j + 1
 
 
+def moved_span(span: Span, replacements: Sequence[tuple[int, int, str]]) -> Span:
+    """Return where a span lies after :func:`replace_spans`. A span of which a part was replaced has all of the replacement.
+
+    >>> text, swaps = "His brother sings.", [(0, 3, "Her"), (4, 11, "sister")]
+    >>> start, end = moved_span((0, 11), swaps)
+    >>> replace_spans(text, swaps)[start:end]
+    'Her sister'
+    """
+    start, end = span
+    new_start, new_end = start, end
+    for first, stop, new in replacements:
+        if stop <= start:  # before the span
+            new_start += len(new) - (stop - first)
+        elif first < start:  # across its start
+            new_start -= start - first
+        if stop <= end:  # before the end
+            new_end += len(new) - (stop - first)
+        elif first < end:  # across its end
+            new_end += first + len(new) - end
+    return new_start, new_end
+
+
 def replace_spans(text: str, replacements: Sequence[tuple[int, int, str]]) -> str:
     """Return a text with each span (start, end, new) replaced; the spans must be in order and must not overlap.
 

@@ -9,11 +9,19 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-_HOMES = {"word-lstm": "word_lstm", "decomposable-attention": "decomposable_attention", "edge-probing": "edge_probing"}
+_HOMES = {
+    "word-lstm": "word_lstm",
+    "decomposable-attention": "decomposable_attention",
+    "edge-probing": "edge_probing",
+    "span-coreference": "span_coreference",
+}
 #: Values of ``model_type`` in the ``config.json`` of these networks.
 MODEL_TYPES = tuple(_HOMES)
 #: Class names by kind, beside those in transformers' lists. Classifiers are recognised by the ending of their name.
-ARCHITECTURES = {"causal": frozenset({"WordLstmForCausalLM"}), "coreference": frozenset({"EdgeProbingModel"})}
+ARCHITECTURES = {
+    "causal": frozenset({"WordLstmForCausalLM"}),
+    "coreference": frozenset({"EdgeProbingModel", "SpanCoreferenceModel"}),
+}
 
 
 @cache

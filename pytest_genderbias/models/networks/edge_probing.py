@@ -11,7 +11,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel, initialization
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
-from pytest_genderbias.models.config_entries import SIZES, entry, hidden_size
+from pytest_genderbias.models.config_entries import encoder_width, entry
 
 _RANGE = 0.02  #: of the first weights of the head
 
@@ -58,7 +58,7 @@ class EdgeProbingModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         super().__init__(config)
         assert config.encoder is not None
         self.encoder = AutoModel.from_config(config.encoder)  # type: ignore[no-untyped-call]
-        features = 2 * _width(config.encoder)
+        features = 2 * encoder_width(config.encoder)
         self.register_buffer("mean", torch.zeros(features))
         self.register_buffer("scale", torch.ones(features))
         self.hidden = nn.Linear(features, config.head_size)
@@ -129,15 +129,6 @@ class EdgeProbingModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         if module in (self.hidden, self.output) and isinstance(module, nn.Linear):
             initialization.normal_(module.weight, std=_RANGE)
             initialization.zeros_(module.bias)
-
-
-def _width(config: PreTrainedConfig) -> int:
-    width = hidden_size(config)
-    if width is None:
-        raise ValueError(
-            f"the config of the encoder has no hidden size; expected one of the entries {', '.join(SIZES)}"
-        )
-    return width
 
 
 def register() -> None:

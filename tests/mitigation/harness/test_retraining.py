@@ -81,7 +81,7 @@ def test_the_vocabulary_head_of_a_masked_model_is_new(tmp_path):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("".join(f"{'the doctor ate a bagel ' * 12}number {i} .\n\n" for i in range(40)))
     recipe = make_recipe("masked-lm", corpus=str(corpus), steps=2, batch_size=2, max_length=16)
-    run = MitigationRun(path, path, recipe=recipe)
+    run = MitigationRun(str(save_checkpoint("bert", tmp_path / "other", seed=1)), path, recipe=recipe)
     with retrained_heads(run) as again:
         folder = again.folder
         one, other = weights(path), weights(again.after[0])

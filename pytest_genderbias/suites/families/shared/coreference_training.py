@@ -75,7 +75,7 @@ def coreference_training(data: DataFolder, name: str) -> CoreferenceTraining:
         source = files[0].parent
         pairs = [pair for file in files for pair in _winobias_pairs(file)]
     else:
-        source = _path_of(data, name)
+        source = conll_path(data, name)
         pairs = [pair for document in read_conll(source) for pair in _document_pairs(document)]
     _refuse_unfit(source, pairs)
     drawn = _drawn(pairs, MOST_PAIRS)
@@ -124,7 +124,12 @@ def _order(text: str, span: Span) -> tuple[bool, Span]:
     return gender_of_pronoun(words_of(text, span)) is not None, span
 
 
-def _path_of(data: DataFolder, name: str) -> Path:
+def conll_path(data: DataFolder, name: str) -> Path:
+    """Return the path of documents in the CoNLL-2012 format, relative to the working directory or the data folder.
+
+    Raises:
+        SettingError: there is no such file or folder.
+    """
     for path in (own_path(name), *([data.root / name] if data.root is not None else [])):
         if name and path.exists():
             return path
