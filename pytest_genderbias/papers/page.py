@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from pytest_genderbias.papers.claims import judge_claims
 from pytest_genderbias.papers.config import PAPER, SMALL, PaperConfig, Table, load_paper, paper_names
-from pytest_genderbias.papers.shown import claim_in_words, differences, figure_rows, shown, verdict_in_words
+from pytest_genderbias.papers.shown import claim_in_words, differences, figure_rows, lines_of, shown, verdict_in_words
 from pytest_genderbias.papers.stored import StoredRun, figure_at
 from pytest_genderbias.text.printable import escape
 
@@ -78,6 +78,9 @@ def _details(paper: PaperConfig, table: Table, runs: Mapping[str, StoredRun]) ->
         yield f"| the paper's; ours | {' | '.join(map(escape, table.columns))} |"
         yield f"|---|{'---|' * len(table.columns)}"
         yield from (f"| {' | '.join(map(escape, row))} |" for row in figure_rows(table, runs))
+    if lines := lines_of(table, runs):
+        yield ""
+        yield from (f"- {escape(line)}" for line in lines)
     if judged := judge_claims(table, runs):
         yield ""
         yield from (f"- {escape(claim_in_words(claim))}" for claim in judged)

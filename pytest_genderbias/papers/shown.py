@@ -114,6 +114,12 @@ def _brief(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+def lines_of(table: Table, runs: Mapping[str, StoredRun]) -> list[str]:
+    """Return what the runs of a table say beside figures, in lines: the words or sentences that stand out."""
+    made = [runs[name] for name in table.runs if name in runs]
+    return [str(line) for run in made for line in run.details.get("lines", ())]
+
+
 def table_text(paper: PaperConfig, table: Table, runs: Mapping[str, StoredRun], width: int) -> str:
     """Return a table for a terminal."""
     judged = judge_claims(table, runs)
@@ -126,6 +132,7 @@ def table_text(paper: PaperConfig, table: Table, runs: Mapping[str, StoredRun], 
             )
         ]
         parts += [_grid(table, runs, width), ""]
+    parts += [paragraph(line, width, "  ") for line in lines_of(table, runs)]
     parts += [paragraph(claim_in_words(claim), width, "  ", "- ") for claim in judged]
     parts += [paragraph(f"Verdict: {verdict_in_words(table, judged)}", width), ""]
     for name in table.runs:

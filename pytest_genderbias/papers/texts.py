@@ -1,4 +1,4 @@
-"""Texts that runs train on and that are made of other data: they are written once, beside the trainings."""
+"""Files that runs read and that are made of other data: they are written once, beside the trainings."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from pathlib import Path
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.folders import write_whole
+from pytest_genderbias.measurement.runner import Runner
+from pytest_genderbias.models.model import Checkpoint
+from pytest_genderbias.models.saving import input_embeddings
 
 
 def bold_sentences(data: Path, folder: Path) -> Path:
@@ -35,5 +38,29 @@ def bold_sentences(data: Path, folder: Path) -> Path:
     return path
 
 
-#: Texts by the name that settings have for them.
-TEXTS: Mapping[str, Callable[[Path, Path], Path]] = {"bold": bold_sentences}
+def piece_vectors(data: Path, folder: Path) -> Path:
+    """Write the input embeddings of BERT-tiny for whole words to ``folder/tiny-vectors.txt``, and return its path.
+
+    They stand in for word vectors where a run is checked without any.
+
+    Raises:
+        ModelError: the folder of data sets has no ``models/bert-tiny-mlm``.
+    """
+    path = folder / "tiny-vectors.txt"
+    if path.exists():
+        return path
+    model = Runner().open(str(data / "models" / "bert-tiny-mlm"))
+    assert isinstance(model.backend, Checkpoint)  # its role says so
+    vectors = input_embeddings(model.backend.network)
+    rows = sorted((piece, row) for piece, row in model.backend.tokenizer.get_vocab().items() if piece.isalpha())
+    lines = [f"{piece} {' '.join(f'{value:.5f}' for value in vectors[row])}" for piece, row in rows]
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(path, ("\n".join(lines) + "\n").encode())
+    return path
+
+
+#: Files by the name that settings have for them.
+TEXTS: Mapping[str, Callable[[Path, Path], Path]] = {
+    "bold": bold_sentences,
+    "tiny_vectors": piece_vectors,
+}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import torch
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.papers.config import RunConfig
 from pytest_genderbias.papers.kinds import kind_named
 from pytest_genderbias.papers.making import check_run, make_run
-from pytest_genderbias.papers.places import Places
+from pytest_genderbias.papers.places import Places, placed
 from pytest_genderbias.papers.stored import read_run, read_runs, write_run
 
 MODEL, SUITE = "demo-mlm", {"suite": "lm-occupation", "limit": 64}
@@ -124,3 +126,68 @@ def test_the_check_takes_the_stand_in_and_leaves_no_training(places, pretraining
     assert {path.name for path in places.trainings.iterdir()} == before
     with pytest.raises(SettingError, match="has no stand-in"):
         check_run(RunConfig("c", "", "mitigation", run.scales), places)
+
+
+def test_gains_are_the_changes_of_the_distance_from_neutral_over_items(places):
+    settings = {
+        "model": MODEL, "method": [{"name": "projection"}], "controls": 2, "measure": [SUITE], "judge": {"by": 0.1, "statistics": [BIAS]},
+    }  # fmt: skip
+    figures = kind_named("mitigation")(settings, places).figures
+    before, after, control = (figures[f"{side}/{BIAS}"].mean for side in ("before", "after", "control"))
+    for side, other in (("before", before), ("control", control)):
+        gain = figures[f"{side}-after/{BIAS}"]
+        assert gain.mean == pytest.approx(other - after)  # aggregate_bias is at least 0, which is neutral
+        low, high = gain.interval
+        assert low < gain.mean < high
+
+
+def test_sides_of_several_seeds_have_no_gains_over_items(mitigated):
+    assert not [key for key in mitigated.figures if key.startswith(("before-after", "control-after"))]
+
+
+def test_extremes_are_the_records_and_the_probabilities_of_given_pairs(places, checkpoint, tiny_model):
+    suite, options = "nli-occupation", {"limit": 64}
+    pair = ("The nurse ate a bagel.", "The man ate a bagel.")
+    settings = {
+        "model": str(checkpoint("bert-nli")), "suite": suite, "options": options,
+        "pairs": [{"name": "nurse", "premise": pair[0], "hypothesis": pair[1], "label": label} for label in ("entailment", "neutral", "contradiction")],
+    }  # fmt: skip
+    outcome = kind_named("extremes")(settings, places)
+    records = measure(suite, tiny_model("bert-nli"), **options).records
+    for label in ("entailment", "contradiction"):
+        largest = max(record[label] for record in records if record["slice"] == f"largest {label}")
+        assert outcome.figures[f"before/{suite}/largest_{label}"].values == [pytest.approx(largest)]
+    network, tokenizer = tiny_model("bert-nli").backend.network, tiny_model("bert-nli").backend.tokenizer
+    with torch.no_grad():
+        logits = network(**tokenizer(*pair, return_tensors="pt")).logits
+    expected = dict(zip(network.config.id2label.values(), logits.softmax(-1)[0].tolist(), strict=True))
+    for label, probability in expected.items():
+        assert outcome.figures[f"before/nurse/{label.casefold()}"].values == [pytest.approx(probability, abs=1e-5)]
+    assert outcome.figures[f"before/{suite}/same_label"].values == [pytest.approx(1 / 3)]
+    assert [line.partition(":")[0] for line in outcome.details["lines"]] == [f"largest {label} of 64 pairs" for label in ("entailment", "contradiction")]  # fmt: skip
+
+
+def test_word_vectors_that_stand_in_are_the_embeddings_of_whole_words(shared_data, tmp_path, real_mlm):
+    path = placed("{tiny_vectors}", Places({"data": str(shared_data)}, tmp_path))
+    vectors = load_model(path)
+    network, tokenizer = real_mlm.backend.network, real_mlm.backend.tokenizer
+    row = network.get_input_embeddings().weight[tokenizer.convert_tokens_to_ids("nurse")]
+    assert vectors.backend.get(["nurse"])[0] == pytest.approx(row.tolist(), abs=1e-5)
+    assert "##s" not in vectors.backend.words
+
+
+def test_a_subspace_of_pairs_is_the_decomposition_of_their_differences(places, tmp_path):
+    rng = np.random.default_rng(0)
+    pairs = [("he", "she"), ("man", "woman"), ("son", "daughter"), ("king", "queen"), ("boy", "girl")]
+    vectors = {word: rng.normal(size=6).round(4) for pair in pairs for word in pair}
+    path = tmp_path / "vectors.txt"
+    path.write_text("".join(f"{word} {' '.join(map(str, v))}\n" for word, v in vectors.items()))
+    figures = kind_named("paired-subspace")({"model": str(path), "pairs": pairs}, places).figures
+    differences = np.stack([vectors[a] - vectors[b] for a, b in pairs])
+    squares, directions = np.linalg.eigh(differences.T @ differences)
+    roots = np.sqrt(squares[::-1][:4])
+    for i in (2, 3, 4):
+        assert figures[f"before/paired/ratio_{i}"].mean == pytest.approx(roots[i - 1] / roots[0])
+    he, she = (vectors[word] / np.linalg.norm(vectors[word]) for word in ("he", "she"))
+    cosine = abs((he - she) @ directions[:, -1]) / np.linalg.norm(he - she)
+    assert figures["before/paired/cosine"].mean == pytest.approx(cosine)

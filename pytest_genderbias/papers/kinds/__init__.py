@@ -13,8 +13,10 @@ CarryOut = Callable[[Mapping[str, Any], Places], Outcome]
 
 #: Modules by the name of the kind; each has ``carry_out(settings, places)``.
 KINDS: Mapping[str, str] = {
+    "extremes": "extremes",
     "growth": "growth",
     "mitigation": "mitigation",
+    "paired-subspace": "paired_subspace",
     "resilience": "resilience",
 }
 

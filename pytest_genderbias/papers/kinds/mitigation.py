@@ -9,12 +9,18 @@ Settings:
         ``retrained: true`` measures again with a new head on the frozen encoder, as the sides ``before-retrained`` and ``after-retrained``.
     then: a list of further recipes with ``measure``: each tunes the models of every side, and measures the tuned ones.
     judge: ``by``, ``budget`` and ``statistics`` (``SUITE/STATISTIC``) for verdicts of the harness.
+
+Where one model a side is judged, two more sides hold paired differences over items of the distance from neutral, positive where ``after`` is
+nearer: ``before-after``, and ``control-after`` if there is a control.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
+from scipy import stats
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.measurement.measurement import Measurement
@@ -53,7 +59,10 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
         figures.update(_of_a_stage(run, stage, sides, places, runner))
     details: dict[str, Any] = {"what": without_paths(run.what, places), "seconds_of_after": run.seconds}
     if "judge" in settings:
-        details["verdicts"] = without_paths(list(_verdicts(run, settings)), places)
+        judged = list(_judged(run, settings))
+        details["verdicts"] = without_paths([verdict for verdict, _ in judged], places)
+        for _, gains in judged:
+            figures.update(gains)
     return Outcome(figures, tuple(run.seeds), details)
 
 
@@ -133,8 +142,10 @@ def _tuned(run: MitigationRun, model: Any, recipe: Recipe, seed: int, places: Pl
     )
 
 
-def _verdicts(run: MitigationRun, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the verdict of the harness on each statistic that ``judge`` names."""
+def _judged(
+    run: MitigationRun, settings: Mapping[str, Any]
+) -> Iterator[tuple[dict[str, Any], dict[str, StoredFigure]]]:
+    """Yield the verdict of the harness on each statistic that ``judge`` names, and what was gained, where the bounds are over items."""
     judge = settings["judge"]
     entries = {_label(entry): entry for entry in settings["measure"]}
     for name in judge["statistics"]:
@@ -146,11 +157,29 @@ def _verdicts(run: MitigationRun, settings: Mapping[str, Any]) -> Iterator[dict[
             run, entry["suite"], by=judge["by"], budget=judge.get("budget"), statistic=statistic, superficial=bool(entry.get("retrained")), **_options(entry),
         )  # fmt: skip
         change = judge_reduction(run, entry["suite"], by=0.0, statistic=statistic, **_options(entry))
-        yield {
+        verdict = {
             "suite": suite, "statistic": statistic, "verdict": judgement.verdict, "text": judgement.text.partition("  worst records:")[0].rstrip(),
             "difference": change.difference, "bounds": None if change.interval is None else [change.interval.low, change.interval.high],
             "over": change.over,
         }  # fmt: skip
+        over_items = len(run.seeds) == 1 and "difference" in change.facts
+        yield verdict, dict(_gains(name, change.facts)) if over_items else {}
+
+
+def _gains(name: str, facts: Mapping[str, Any]) -> Iterator[tuple[str, StoredFigure]]:
+    """Yield how much nearer to neutral ``after`` is than ``before`` and than the control."""
+    low, high = facts["difference_bounds"]
+    yield f"{BEFORE}-{AFTER}/{name}", _with_bounds(-facts["difference"], -high, -low)
+    if "against_control" in facts:
+        yield f"{CONTROL}-{AFTER}/{name}", _with_bounds(*facts["against_control"])
+
+
+def _with_bounds(value: float, low: float, high: float) -> StoredFigure:
+    """Return a figure of two one-sided 95 % bounds, with the two-sided 95 % interval that stored figures have (normal errors)."""
+    if not np.isfinite([low, high]).all():
+        return StoredFigure([value], [None])
+    wider = float(stats.norm.ppf(0.975) / stats.norm.ppf(0.95))
+    return StoredFigure([value], [[value - wider * (value - low), value + wider * (high - value)]])
 
 
 def _label(entry: Mapping[str, Any]) -> str:
