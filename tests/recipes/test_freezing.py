@@ -9,8 +9,9 @@ from safetensors.torch import load_file
 from support.tiny_checkpoints import corpus, make_network
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.mitigation import make_recipe, resilience
+from pytest_genderbias.mitigation import make_recipe, mitigate, resilience
 from pytest_genderbias.mitigation.harness.file import read_mitigations
+from pytest_genderbias.mitigation.methods.regularisation import Regularisation
 from pytest_genderbias.recipes.freezing import freeze, frozen_parameters
 from pytest_genderbias.recipes.recipe import Training
 from pytest_genderbias.text.located_yaml import read_yaml
@@ -178,6 +179,12 @@ def test_a_file_of_mitigations_sets_it(tmp_path):
         "  - method: dropout\n    recipe: {name: nli, freeze: encoder}\n    reduces: [{suite: nli-occupation, by: 0.1}]\n"
     )
     assert [reduction.mitigation.recipe.freeze for reduction in read_mitigations(read_yaml(file))] == [1, "encoder"]
+
+
+def test_what_moves_embeddings_refuses_frozen_ones(tiny_model, nli_files, tmp_path):
+    recipe = make_recipe("nli", **nli_files, **FEW, freeze=1)
+    with pytest.raises(SettingError, match="regularisation moves embeddings, and this training freezes them"):
+        mitigate(tiny_model("bert"), Regularisation(), recipe, seeds=1, folder=tmp_path)
 
 
 def test_resilience_freezes_itself(tiny_model, nli_files):

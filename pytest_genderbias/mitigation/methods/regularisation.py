@@ -302,4 +302,17 @@ class Regularisation(Method):
         """Add the term to the training loss."""
         rows = defining_rows(model.backend.tokenizer, distinct_pairs(self.pairs))
         regulariser = make_regulariser(rows, self.strength, self.share, self.normalised, self.matrices)
-        return Hooks(around=partial(regularising, regulariser=regulariser))
+        return Hooks(around=partial(_regularising_trained, regulariser=regulariser, matrices=self.matrices))
+
+
+@contextmanager
+def _regularising_trained(
+    network: PreTrainedModel, regulariser: Callable[[PreTrainedModel], torch.Tensor], matrices: str
+) -> Iterator[PreTrainedModel]:
+    """Regularise the embeddings of a network in training; reject a training that freezes all of them, in which the term does nothing."""
+    if not any(weight.requires_grad for weight in _weights(network, matrices)):
+        raise SettingError(
+            "regularisation moves embeddings, and this training freezes them; let the recipe train them (freeze: nothing; in static-nli freeze_embeddings: false)"
+        )
+    with regularising(network, regulariser):
+        yield network
