@@ -43,10 +43,17 @@ from pytest_genderbias.gates.drift import (
 )
 from pytest_genderbias.gates.item_file import load_items, pack_measured
 from pytest_genderbias.gates.judgement import AcceptedValue, Finding, Judgement, make_judgement
-from pytest_genderbias.gates.plan import SECOND_CHECKPOINT, Planning, plan_gate, planned_finding, with_power
+from pytest_genderbias.gates.plan import (
+    SECOND_CHECKPOINT,
+    Planning,
+    missing_margin,
+    plan_gate,
+    planned_finding,
+    with_power,
+)
 from pytest_genderbias.gates.policy import correction_for
 from pytest_genderbias.gates.regression import Reference, find_regression, is_rounding
-from pytest_genderbias.gates.tolerance import AUTO, HOW_TO_CHOOSE, Margin, PlannedMargin, Tolerance, read_tolerance
+from pytest_genderbias.gates.tolerance import AUTO, Margin, PlannedMargin, Tolerance, read_tolerance
 from pytest_genderbias.gates.verdicts import MISSING, NO_VALUE, NOT_COMPARABLE, REFUSED, UNCHANGED, UPDATED
 from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.measurement import Measurement
@@ -284,9 +291,10 @@ class Baseline:
         old = entry.values.get(statistic)
         margin = _margin(entry, measurement, statistic, tolerance, old)
         if margin is None:
-            lacking = f"the tolerance is auto, and nothing is planned for {statistic} of {name!r} in {self.path}"
-            account = Account(lacking, advice=HOW_TO_CHOOSE)
-            return Finding(MISSING, "no plan", f"{lacking}; {HOW_TO_CHOOSE}", account=account)
+            where = f" of {name!r} in {self.path}"
+            return missing_margin(
+                statistic, where, f"nothing is planned for {statistic}{where}", entry.planned.get(statistic)
+            )
         worse = worsening(measurement, statistic, old)
         changed = other_conditions(measurement, entry.model)
         accepted = _in_force(entry.accepted, measurement)

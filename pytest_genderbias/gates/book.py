@@ -138,7 +138,7 @@ class BaselineEntry:
                 raise DataFileError(f"{where}.{key}: expected 64 hexadecimal digits or null, got {digest!r:.80}")
         planned = {f"planned.{statistic}.tolerance": margin.tolerance for statistic, margin in self.planned.items()}
         for key, tolerance in [*((f"gated.{name}", amount) for name, amount in self.gated.items()), *planned.items()]:
-            if not 0 <= tolerance < math.inf:
+            if tolerance is not None and not 0 <= tolerance < math.inf:
                 raise DataFileError(f"{where}.{key}: expected a number of 0 or more, got {tolerance}")
 
 

@@ -82,7 +82,7 @@ def write_entries(
 def write_margins(directory: Path, model: str, module: str, margins: Mapping[str, Mapping[str, PlannedMargin]]) -> Path:
     """Write what ``--bias-plan`` found into stored entries, in place of what was planned for the same statistics before.
 
-    Values, items, reasons and all other entries stay as they are.
+    A margin that was found before stays where none was found now. Values, items, reasons and all other entries stay as they are.
 
     Args:
         directory: the folder of all baselines.
@@ -106,7 +106,11 @@ def write_margins(directory: Path, model: str, module: str, margins: Mapping[str
                 raise BaselineError(
                     f"{path}: entries.{name} has no value of {unknown[0]}, and a plan is for stored ones"
                 )
-            if (together := {**entry.planned, **planned}) != entry.planned:
+            known = {key for key, margin in entry.planned.items() if margin.tolerance is not None}
+            better = {
+                key: margin for key, margin in planned.items() if margin.tolerance is not None or key not in known
+            }
+            if (together := {**entry.planned, **better}) != entry.planned:
                 entries[name] = NewEntry(replace(entry, planned=together))
         return BookChange(entries)
 

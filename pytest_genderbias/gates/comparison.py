@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_genderbias.errors import GateError
-from pytest_genderbias.gates.account import Account
 from pytest_genderbias.gates.agreement import (
     FLOAT_NOISE,
     MUST_AGREE,
@@ -18,10 +17,11 @@ from pytest_genderbias.gates.agreement import (
 )
 from pytest_genderbias.gates.item_file import pack_measured
 from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE, Finding, Judgement, make_judgement
+from pytest_genderbias.gates.plan import missing_margin
 from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.regression import Reference, find_regression, item_difference
-from pytest_genderbias.gates.tolerance import HOW_TO_CHOOSE, PlannedMargin, Tolerance, read_tolerance
-from pytest_genderbias.gates.verdicts import MISSING, NO_VALUE, NOT_COMPARABLE, PASS, STALE
+from pytest_genderbias.gates.tolerance import PlannedMargin, Tolerance, read_tolerance
+from pytest_genderbias.gates.verdicts import NO_VALUE, NOT_COMPARABLE, PASS, STALE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_schema
 from pytest_genderbias.statistics.inference.multiple_tests import holm
@@ -69,10 +69,7 @@ def judge_no_worse(
     old = reference.values.get(name)
     margin = written.resolve(distance_from_neutral(measurement, name, old), planned)
     if margin is None:
-        lacking = f"the tolerance is auto, and no baseline has a plan for {name}"
-        finding = Finding(
-            MISSING, "no plan", f"{lacking}; {HOW_TO_CHOOSE}", account=Account(lacking, advice=HOW_TO_CHOOSE)
-        )
+        finding = missing_margin(name, "", f"no baseline has a plan for {name}", planned)
         return make_judgement(measurement, name, finding, label)
     other = Reference(
         reference.model, old, worsening(measurement, name, old), reference, correction=correction

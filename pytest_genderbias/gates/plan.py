@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pytest_genderbias.gates.account import Paragraph
+from pytest_genderbias.gates.account import Account, Paragraph
 from pytest_genderbias.gates.agreement import different
 from pytest_genderbias.gates.judgement import UNDERPOWERED, Finding, Judgement
 from pytest_genderbias.gates.regression import ItemSource
-from pytest_genderbias.gates.tolerance import PlannedMargin
+from pytest_genderbias.gates.tolerance import HOW_TO_CHOOSE, PlannedMargin
 from pytest_genderbias.gates.verdicts import MISSING, PLANNED, UPDATED
 from pytest_genderbias.gates.wording import round_up
 from pytest_genderbias.measurement.measurement import Measurement
@@ -106,15 +106,16 @@ class GatePlan:
         return self.tolerance is not None and is_underpowered(self.tolerance, self.powered)
 
     @property
-    def margin(self) -> PlannedMargin | None:
-        """What a baseline entry stores of the plan; ``None`` without one."""
+    def margin(self) -> PlannedMargin:
+        """What a baseline entry stores of the plan."""
+        today = datetime.date.today().isoformat()
         if self.planned is None:
-            return None
+            return PlannedMargin(None, today, why=self.why or "no tolerance is wide enough for 95 % of equal models")
         names = (
             "source", "over", "tests", "tolerance", "alone", "green", "alarms", "worsening", "worsening_together", "power", "powered",
         )  # fmt: skip
         measured = {name: as_plain(vars(self)[name], True) for name in names}
-        return PlannedMargin(self.planned, datetime.date.today().isoformat(), measured)
+        return PlannedMargin(self.planned, today, measured)
 
 
 def is_underpowered(tolerance: float, powered: object) -> bool:
@@ -194,9 +195,9 @@ def planned_finding(finding: Finding, plan: GatePlan, measurement: Measurement, 
     if finding.verdict == UPDATED:
         return replace(finding, facts=facts)
     text = plan.why if plan.why else f"planned from {plan.source}, {plan.over}"
-    bound = "no plan" if plan.tolerance is None else f"baseline, tolerance {plan.tolerance:.4g}"
+    bound = NO_MARGIN if plan.tolerance is None else f"baseline, tolerance {plan.tolerance:.4g}"
     verdict = MISSING if plan.why and plan.written is None else PLANNED  # a written tolerance needs no plan
-    what = f"nothing can be planned for {statistic}: {text}; {_HELP_WITHOUT_ITEMS}" if plan.why else text
+    what = f"nothing can be planned for {statistic}: {text}; {_WITHOUT_MARGIN}" if plan.why else text
     return Finding(verdict, bound, what, facts=facts)
 
 
@@ -204,9 +205,29 @@ def planned_finding(finding: Finding, plan: GatePlan, measurement: Measurement, 
 SECOND_CHECKPOINT = Finding(
     PLANNED, "second checkpoint", "the second checkpoint of --bias-plan-with; its own gates are not planned"
 )
-_HELP_WITHOUT_ITEMS = (
-    "several restarts show what another training gives: --bias-model=NAME=runs/seed-{seed} --bias-seeds=5"
+_WITHOUT_MARGIN = (
+    "write a tolerance, as 0.02 or 20% (in the gate, or --bias-tolerance); or let several restarts show what another training gives: "
+    "--bias-model=NAME=runs/seed-{seed} --bias-seeds=5 --bias-plan --bias-update"
 )
+#: What stands for the limit of a gate whose tolerance is ``auto``: where nothing is planned, and where planning found no margin.
+NO_PLAN, NO_MARGIN = "no plan", "no margin"
+
+
+def missing_margin(statistic: str, where: str, lacking: str, planned: PlannedMargin | None) -> Finding:
+    """Return the finding on a gate whose tolerance is ``auto`` and stands for no number.
+
+    Args:
+        statistic: its name.
+        where: what the plan is for, in words behind the name of the statistic.
+        lacking: that nothing is planned, in words.
+        planned: what ``--bias-plan`` stored: why it found no margin; ``None`` if nothing is planned.
+    """
+    bound, what, advice = NO_PLAN, f"the tolerance is auto, and {lacking}", HOW_TO_CHOOSE
+    if planned is not None:
+        on = f" on {planned.date}" if planned.date else ""
+        found = f"--bias-plan found no margin for {statistic}{where}{on}: {planned.why}"
+        bound, what, advice = NO_MARGIN, f"the tolerance is auto, and {found}", _WITHOUT_MARGIN
+    return Finding(MISSING, bound, f"{what}; {advice}", account=Account(what, advice=advice))
 
 
 def plan_of(judgement: Judgement) -> GatePlan | None:
@@ -260,9 +281,9 @@ def margins_of(judgements: Iterable[Judgement]) -> dict[tuple[str, str], dict[st
     margins: dict[tuple[str, str], dict[str, dict[str, PlannedMargin]]] = {}
     for judgement in judgements:
         plan = plan_of(judgement)
-        if plan is not None and (margin := plan.margin) is not None:
+        if plan is not None:
             of_file = margins.setdefault((judgement.model, plan.module), {})
-            of_file.setdefault(plan.entry, {})[judgement.statistic] = margin
+            of_file.setdefault(plan.entry, {})[judgement.statistic] = plan.margin
     return margins
 
 

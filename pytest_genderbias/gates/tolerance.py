@@ -45,7 +45,7 @@ class Tolerance:
         return self.amount is None and self.share is None
 
     def resolve(self, distance: float | None, planned: PlannedMargin | None = None) -> Margin | None:
-        """Return the number that it stands for; ``None`` if that is the planned one and there is no plan.
+        """Return the number that it stands for; ``None`` if that is the planned one and there is none.
 
         Args:
             distance: of the stored value from neutral, in units of the statistic; ``None`` or not finite if it has no value.
@@ -61,7 +61,7 @@ class Tolerance:
         if self.share is not None:
             far = abs(distance) if distance is not None and math.isfinite(distance) else 0.0
             return Margin(self.share * far, f"{self} of the distance {far:.4g} from neutral")
-        if planned is None:
+        if planned is None or planned.tolerance is None:
             return None
         return Margin(
             planned.tolerance, f"{AUTO}, planned on {planned.date}" if planned.date else f"{AUTO}, as planned"
@@ -86,18 +86,20 @@ class PlannedMargin:
     """What ``--bias-plan`` found for a statistic of a baseline entry.
 
     Attributes:
-        tolerance: the least tolerance at which 95 % of equal models pass, in units of the statistic.
+        tolerance: the least tolerance at which 95 % of equal models pass, in units of the statistic; ``None`` if it found none.
         date: when it was planned, in ISO format.
         measured: what else the plan measured (power, rate of false alarms, ...), as plain JSON values by name.
+        why: why it found no tolerance; empty if it found one.
     """
 
-    tolerance: float
+    tolerance: float | None
     date: str = ""
     measured: Mapping[str, object] = field(default_factory=dict)
+    why: str = ""
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON values, as the baseline file has them."""
-        return dict(vars(self))
+        return {name: value for name, value in vars(self).items() if name != "why" or value}
 
 
 def read_tolerance(written: object) -> Tolerance:

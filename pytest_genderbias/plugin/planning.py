@@ -56,8 +56,11 @@ def store_plans(directory: Path, judgements: Sequence[Judgement], messages: Mess
             known = {name: margins for name, margins in entries.items() if name in stored}
             if known:
                 path = write_margins(directory, model, module, known)
-                count = sum(map(len, known.values()))
-                messages.add(f"planned: the tolerances of {count} gate{'s' if count > 1 else ''} were stored in {path}")
+                count = sum(margin.tolerance is not None for margins in known.values() for margin in margins.values())
+                if count:
+                    messages.add(
+                        f"planned: the tolerances of {count} gate{'s' if count > 1 else ''} were stored in {path}"
+                    )
             if missing := sorted(entries.keys() - known.keys()):
                 messages.add(
                     f"planned, and not stored: {model} has no baseline entry of {', '.join(missing)} for {module}; run with --bias-plan "

@@ -17,6 +17,7 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.plan import NO_MARGIN, NO_PLAN
 from pytest_genderbias.gates.verdicts import FAILED, INCONCLUSIVE, MISSING, PASSED, REFUSED, REGRESSED, STALE, WARNED
 from pytest_genderbias.gates.wording import direction_in_words, format_number
 from pytest_genderbias.measurement.measurement import Measurement
@@ -36,7 +37,6 @@ MARKER = "<!-- pytest-genderbias -->"  #: the first line, by which a workflow fi
 LARGEST = 60_000  #: characters; GitHub refuses a comment of more than 65,536
 _LONGEST_NAME, _LONGEST_LINE, _MOST_LINES = 120, 400, 14
 _MOST_FAILURES, _MOST_GATES = 20, 200
-NO_PLAN = "no plan"  #: what stands for the limit of a gate whose tolerance is auto, where nothing is planned
 #: Flags of one run, which the command that accepts its values does not repeat.
 _OF_THE_RUN = re.compile(
     r"--bias-(update|update-new|reason|json|summary|github|report|figures|records|ctrf|model-card|history|audit|mlflow|write-gates)(=.*)?$",
@@ -159,7 +159,12 @@ def _commands(report: RunReport) -> Iterator[str]:
     if NO_PLAN in missing:
         yield "The tolerance is auto, and nothing is planned yet:"
         yield _block([f"{typed} --bias-plan"])
-    if missing - {NO_PLAN}:
+    if NO_MARGIN in missing:
+        yield (
+            "The tolerance is auto, and planning found no margin: write one into the gate, as 0.02 or 20 %; or plan with several restarts of "
+            "the training, as `--bias-model=NAME=runs/seed-{seed} --bias-seeds=5 --bias-plan --bias-update`."
+        )
+    if missing - {NO_PLAN, NO_MARGIN}:
         yield "Gates without a baseline entry: store what is measured now, and commit it:"
         yield _block([f"{typed} --bias-update-new"])
 

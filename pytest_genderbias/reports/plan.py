@@ -85,6 +85,6 @@ def plan_notes(judgements: Sequence[Judgement]) -> Iterator[str]:
             "wide (Student's t with one degree of freedom). Restarts (--bias-seeds=5) make them narrower"
         )
     for judgement, plan in planned:
-        if plan.underpowered and plan.tolerance is not None and plan.margin is not None:
+        if plan.underpowered and plan.tolerance is not None and plan.planned is not None:
             help_text = what_would_help(plan.margin.measured, plan.tolerance)
             yield f"underpowered: {judgement.suite}.{judgement.statistic} on {judgement.model} at tolerance {plan.tolerance:.3g}. {help_text}"

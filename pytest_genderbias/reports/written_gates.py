@@ -265,8 +265,9 @@ def _planned(report: RunReport, baselines: Path) -> dict[tuple[str, str, str], f
     for model in report.run.models:
         for book in sorted((baselines / model.name).glob("*.json")):
             for entry in read_book(book).values():
-                stored = {(model.name, entry.suite, name): margin.tolerance for name, margin in entry.planned.items()}
-                margins |= stored
+                for name, margin in entry.planned.items():
+                    if margin.tolerance is not None:
+                        margins[model.name, entry.suite, name] = margin.tolerance
     for settled in report.judgements:
         plan = plan_of(settled.judgement)
         if plan is not None and plan.planned is not None:

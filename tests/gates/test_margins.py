@@ -17,7 +17,7 @@ from pytest_genderbias.gates.book import BaselineEntry, book_path, entry_of, ite
 from pytest_genderbias.gates.book_update import to_write, write_entries, write_margins
 from pytest_genderbias.gates.comparison import judge_no_worse
 from pytest_genderbias.gates.policy import Policy
-from pytest_genderbias.gates.tolerance import PlannedMargin
+from pytest_genderbias.gates.tolerance import HOW_TO_CHOOSE, PlannedMargin
 
 PLANNED = PlannedMargin(
     0.013, "2026-11-22", {"false_alarms": 0.05, "found": {"alone": 0.03}, "seconds": 1.5, "from": "restarts"}
@@ -73,8 +73,11 @@ def test_the_item_file_of_an_anchor_is_not_swept(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ({"planned": {"share": {"tolerance": -1}}}, "planned.share.tolerance: expected a number of 0 or more, got -1"),
-        ({"planned": {"share": {"tolerance": "x"}}}, "planned.share.tolerance: expected a number, got 'x'"),
-        ({"planned": {"share": {}}}, "planned.share: expected the keys tolerance, date, measured, tolerance missing"),
+        ({"planned": {"share": {"tolerance": "x"}}}, "planned.share.tolerance: expected a number or null, got 'x'"),
+        (
+            {"planned": {"share": {}}},
+            "planned.share: expected the keys tolerance, date, measured, why, tolerance missing",
+        ),
         ({"anchor": {"items_sha256": "../x"}}, "anchor.items_sha256: expected 64 hexadecimal digits or null"),
         ({"anchor": {"values": {"share": "much"}}}, "anchor.values.share: expected a number or null"),
         ({"anchor": []}, "anchor: expected a mapping"),
@@ -135,6 +138,24 @@ def test_auto_without_a_plan_fails_and_names_the_flag(tmp_path: Path) -> None:
     assert between.verdict == "missing" and "run pytest with --bias-plan" in between.text
     planned = judge_no_worse(hand_made(0.03), hand_made(), "auto", planned=PlannedMargin(0.04))
     assert planned.verdict == "pass" and "tolerance 0.04 (auto, as planned)" in planned.text
+
+
+def test_auto_where_planning_found_no_margin_says_why_and_what_to_do(tmp_path: Path) -> None:
+    none = PlannedMargin(None, "2026-11-22", why="three items decide nothing")
+    stored(tmp_path)
+    path = write_margins(tmp_path, "m", "t.py", {"tiny": {"share": none}})
+    assert read_book(path)["tiny"].planned == {"share": none}
+    judged = Baseline(tmp_path, "m", "t.py").judge(hand_made(), "auto")
+    between = judge_no_worse(hand_made(), hand_made(), "auto", planned=none)
+    for judgement in (judged, between):
+        assert (judgement.verdict, judgement.bound) == ("missing", "no margin")
+        assert "--bias-plan found no margin for share" in judgement.text and HOW_TO_CHOOSE not in judgement.text
+        assert "on 2026-11-22: three items decide nothing; write a tolerance, as 0.02 or 20%" in judgement.text
+    assert Baseline(tmp_path, "m", "t.py").judge(hand_made(), 0.02).verdict == "unchanged"
+    margins = {"tiny": {"share": PLANNED}}
+    write_margins(tmp_path, "m", "t.py", margins)
+    write_margins(tmp_path, "m", "t.py", {"tiny": {"share": none}})
+    assert read_book(path)["tiny"].planned == margins["tiny"], "a margin that was found stays"
 
 
 def test_a_comparison_without_a_tolerance_is_an_error(tmp_path: Path) -> None:

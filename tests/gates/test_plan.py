@@ -41,9 +41,11 @@ def test_a_plan_travels_with_its_judgement() -> None:
 
 
 def test_what_is_stored() -> None:
-    margins = margins_of([judged(PLAN), judged(replace(PLAN, planned=None, tolerance=None, why="it has no items"))])
+    without = replace(PLAN, planned=None, tolerance=None, why="it has no items")
+    margins = margins_of([judged(PLAN), judged(replace(without, entry="other"))])
     ((key, entries),) = margins.items()
-    margin = entries["tiny"]["share"]
+    margin, none = entries["tiny"]["share"], entries["other"]["share"]
+    assert (none.tolerance, none.why) == (None, "it has no items") and "why" not in margin.to_dict()
     assert key == (hand_made().model, "g.bias.yaml") and margin.tolerance == 0.03
     assert margin.measured["worsening_together"] == 0.06 and margin.measured["over"] == "60 words"
 
@@ -59,7 +61,10 @@ def test_whole_files_count_models_that_are_red_anywhere() -> None:
 def test_a_gate_without_items_needs_a_written_tolerance() -> None:
     without = GatePlan("m", "tiny", why="it is no mean of items")
     assert judged(without).verdict == "missing"
-    assert "nothing can be planned for share: it is no mean of items; several restarts" in judged(without).text
+    assert (
+        "nothing can be planned for share: it is no mean of items; write a tolerance, as 0.02 or 20%"
+        in judged(without).text
+    )
     assert judged(replace(without, written=0.1)).verdict == "planned"
 
 

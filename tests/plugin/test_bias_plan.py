@@ -93,6 +93,32 @@ def test_restarts_and_what_has_no_entry_yet(wide_project: pytest.Pytester) -> No
     assert not stored_book(wide_project).exists()
 
 
+def test_where_planning_finds_no_margin_the_gate_says_so(project: pytest.Pytester) -> None:
+    """Three premise words that all have the same value: no draw of them differs from another."""
+    arguments = model(project, "worse"), "--bias-suite=./tiny-nli.yaml"
+    planned = project.runpytest(*arguments, "--bias-plan", "--bias-update-new", "--bias-json=report.json")
+    planned.assert_outcomes(passed=1)
+    planned.stdout.fnmatch_lines(
+        ["  tiny-nli *none: the two checkpoints are the same in every one of the 3 premise words"]
+    )
+    planned.stdout.no_fnmatch_line("planned: the tolerances of *")
+    judged = project.runpytest(*arguments, "--bias-summary=summary.md")
+    judged.assert_outcomes(failed=1)
+    judged.stdout.fnmatch_lines(
+        [
+            "missing: *the tolerance is auto, and --bias-plan found no margin for net_neutral of 'tiny-nli' in *",
+            "  do        write a tolerance, as 0.02 or 20% (in the gate, or --bias-tolerance); or let several restarts show *",
+        ]
+    )
+    summary = project.path.joinpath("summary.md").read_text()
+    assert "planning found no margin" in summary and "nothing is planned yet" not in summary
+    (book,) = project.path.glob("bias_baselines/m/*.json")
+    before = book.read_bytes()
+    project.runpytest(*arguments, "--bias-plan").assert_outcomes(failed=1)
+    assert book.read_bytes() == before, "the same plan on the same day"
+    project.runpytest(*arguments, "--bias-tolerance=20%").assert_outcomes(passed=1)
+
+
 def test_tests_in_python_and_suites_of_flags_are_planned(wide_project: pytest.Pytester) -> None:
     wide_project.makepyfile(
         test_it="""

@@ -80,7 +80,9 @@ def measured_reference(item: ComparedItem, reference: ModelSpec) -> Measurement:
 
 
 def planned_margin(item: ComparedItem, models: Iterable[str], entry: str, statistic: str) -> PlannedMargin | None:
-    """Return what is planned for a comparison of models: by the baseline of the first of them that has a plan for the statistic.
+    """Return what is planned for a comparison of models: by the baseline of the first of them with a margin for the statistic.
+
+    Where planning found no margin, it is what the first of them says of that; ``None`` where nothing is planned.
 
     Raises:
         BaselineError: the file of a baseline cannot be read.
@@ -89,5 +91,5 @@ def planned_margin(item: ComparedItem, models: Iterable[str], entry: str, statis
 
     folder, module = item.config.stash[SETTINGS].baseline, outcomes.book_of(item).module
     entries = (read_book(book_path(folder, model, module)).get(entry) for model in models)
-    plans = (stored.planned[statistic] for stored in entries if stored is not None and statistic in stored.planned)
-    return next(plans, None)
+    plans = [stored.planned[statistic] for stored in entries if stored is not None and statistic in stored.planned]
+    return next((plan for plan in plans if plan.tolerance is not None), plans[0] if plans else None)
