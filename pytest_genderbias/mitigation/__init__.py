@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_genderbias.mitigation.harness.callback import BiasCallback
+    from pytest_genderbias.mitigation.harness.grid import search
     from pytest_genderbias.mitigation.harness.growth import Growth, growth
     from pytest_genderbias.mitigation.harness.resilience import resilience
     from pytest_genderbias.mitigation.harness.run import MitigationRun, mitigate
@@ -30,6 +31,7 @@ _HOMES = {
     "make_recipe": "mitigation.methods.registry",
     "mitigate": "mitigation.harness.run",
     "resilience": "mitigation.harness.resilience",
+    "search": "mitigation.harness.grid",
     "save_model": "models.saving",
 }
 
@@ -45,6 +47,7 @@ __all__ = [
     "mitigate",
     "resilience",
     "save_model",
+    "search",
 ]
 
 

@@ -22,6 +22,7 @@ from pytest_genderbias.reports.blocks import rows_or_blocks
 from pytest_genderbias.reports.columns import in_brief, note, wrapped
 from pytest_genderbias.reports.comparison import HEADERS as COMPARED
 from pytest_genderbias.reports.comparison import comparison_cells, comparison_notes
+from pytest_genderbias.reports.grid import grid_tables
 from pytest_genderbias.reports.overview import Line, overview
 from pytest_genderbias.reports.plan import HEADERS as PLANS
 from pytest_genderbias.reports.plan import plan_notes, plan_rows
@@ -98,6 +99,10 @@ def _other_tables(summary: RunSummary, width: int) -> Iterator[Line]:
     headers, reductions = reduction_rows(summary.judgements)
     if reductions:
         yield from ((line, "") for line in rows_or_blocks(headers, reductions, 3, width, "verdict"))
+    for table in grid_tables(summary.judgements):
+        yield table.title, ""
+        yield from ((line, "") for line in rows_or_blocks(table.headers, table.rows, 1, width))
+        yield wrapped(table.note, width, "    "), ""
     if plans := plan_rows(judgements):
         yield from ((line, "") for line in rows_or_blocks(PLANS, plans, 3, width, "plan"))
         yield from ((wrapped(text, width, "    "), "") for text in plan_notes(judgements))

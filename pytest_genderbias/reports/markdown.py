@@ -24,6 +24,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.baseline_history import baseline_history
 from pytest_genderbias.reports.comparison import HEADERS as COMPARED
 from pytest_genderbias.reports.comparison import comparison_cells
+from pytest_genderbias.reports.grid import grid_tables
 from pytest_genderbias.reports.plan import HEADERS as PLANS
 from pytest_genderbias.reports.plan import plan_rows
 from pytest_genderbias.reports.reduction import reduction_rows
@@ -128,6 +129,7 @@ def _other_tables(report: RunReport) -> Iterator[tuple[str, str]]:
     """Yield the tables of mitigations, planned gates, compared models and sources of variance, folded."""
     tables: dict[str, tuple[Sequence[str], Sequence[Sequence[str]]]] = {
         "Mitigations": reduction_rows(report.judgements),
+        **{table.title: (table.headers, table.rows) for table in grid_tables(report.judgements)},
         "Planned gates": (PLANS, plan_rows(settled.judgement for settled in report.judgements)),
         "Models compared": (COMPARED, [comparison_cells(comparison) for comparison in report.comparisons]),
         "Sources of variance": (VARIANCES, variance_rows(report.variances)),

@@ -332,7 +332,7 @@ mitigate:
       - {suite: lm-occupation, by: 0.3}
 """
 MISTAKES = [
-    ("method: cda", "methode: cda", ":3: unknown key 'methode' in a mitigation; expected one of budget*"),
+    ("method: cda", "methode: cda", ":3: unknown key 'methode' in a mitigation; expected one of best, budget*"),
     ("method: cda", "method: cdb", ":3: no method is called 'cdb'; there are cda*"),
     ("method: cda", "method: 3", ":3: 'method' of the mitigation should be a text or a mapping or a list, got*"),
     ("method: cda", "method: {side: one}", ":3: the method has no 'name', which is required; add it"),
@@ -390,6 +390,44 @@ def test_a_wrong_file_is_one_line_with_its_place(project: pytest.Pytester) -> No
     for number, (_, _, told) in enumerate(MISTAKES):
         result.stdout.fnmatch_lines([f"*wrong-{number}.bias.yaml{told}".replace("[", "[[]")])
     result.stdout.no_fnmatch_line("*Traceback*")
+
+
+GRID = """
+mitigate:
+  - method: marked
+    recipe: {name: stub, log: LOG}
+    grid: {stub.noise: [0.0005, 0.002, 2000000]}
+    best: {lowest: lm-occupation/aggregate_bias, within: {perplexity: 5%}, settings: {limit: 60}}
+    seeds: 4
+    choose_on: 2
+    reduces:
+      - {suite: lm-occupation, by: 0, settings: {limit: 60}}
+      - {suite: lm-occupation, by: 0.9, settings: {limit: 60}}
+"""
+
+
+def test_a_grid_is_tried_once_and_its_best_point_judged_on_other_seeds(project: pytest.Pytester) -> None:
+    write(project, GRID)
+    report, summary = project.path / "report.json", project.path / "summary.md"
+    result = project.runpytest(MODEL, f"--bias-json={report}", f"--bias-summary={summary}")
+    result.assert_outcomes(failed=2)
+    # two points of two seeds, and a third that fails at once; the best again on two seeds; each with its control
+    assert len(trained(project)) == 2 * 2 * 2 + 1 + 2 * 2
+    judgements = json.loads(report.read_text())["judgements"]
+    first, second = (judgement["facts"]["grid"] for judgement in judgements)
+    assert first == second and first["chosen_on"] == [0, 1] and first["judged_on"] == [2, 3]
+    assert "the loss became NaN" in first["points"][2]["failure"] and first["best"] in (0, 1)
+    assert all("the best of 3 points (stub.noise=" in judgement["text"] for judgement in judgements)
+    result.stdout.fnmatch_lines(
+        [
+            "*marked.best-of-3.lm-occupation.aggregate_bias.by_0:m*",
+            "Grid of m with marked, best of 3",
+            "*stub.noise  lm-occupation/aggregate_bias  perplexity worse  choice*",
+            "*2000000 *out: the loss became NaN*",
+            "*chosen on seeds 0, 1, and judged on seeds 2, 3.*",
+        ]
+    )
+    assert summary.read_text().count("<summary>Grid of m with marked, best of 3</summary>") == 1
 
 
 def test_a_budget_of_the_suites_own_figure_asks_for_no_recipe(project: pytest.Pytester) -> None:
@@ -529,13 +567,15 @@ def test_the_page_names_every_setting(kind: str) -> None:
 def test_what_the_page_shows_can_be_read(project: pytest.Pytester) -> None:
     for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
         ast.parse(block)
-    [block] = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-    write(project, block)
+    first, *others = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    write(project, "".join([first, *(block.removeprefix("mitigate:\n") for block in others)]))
     result = project.runpytest("--bias-model=candidate=demo-mlm", "--collect-only", "-q")
     assert [line.partition("::")[2] for line in result.outlines if "::" in line] == [
         "lambda .1.aggregate_bias.by_0.1:lstm",
         "cda.disco-names.significant_fills.by_0.3:candidate",
         "cda.disco-terms.significant_fills.by_0.2:candidate",
+        "dropout.best-of-9.lm-occupation.aggregate_bias.by_0.2:candidate",
+        "projection.nli-occupation.net_neutral.by_0:candidate",
     ]
 
 

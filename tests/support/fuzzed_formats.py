@@ -171,6 +171,11 @@ _TRAINING = {
     "method": {"name": "cda", "sides": "one"}, "recipe": {"name": "lstm", "data": "./texts", "arguments": {"warmup_steps": 3}},
     "from_nothing": True, "reduces": [{"suite": "./three.yaml", "by": 0}],
 }  # fmt: skip
+_TRIED = {
+    "method": "dropout", "recipe": {"name": "masked-lm", "data": "./texts"}, "grid": {"dropout.hidden": [0.1, 0.2], "masked-lm.steps": [5, 6]},
+    "best": {"lowest": "./three.yaml/aggregate_bias", "within": {"perplexity": "5%"}, "settings": {"limit": 100}}, "seeds": 4, "choose_on": [0, 2],
+    "reduces": [{"suite": "./three.yaml", "by": 0}],
+}  # fmt: skip
 
 
 def _packaged_suites() -> tuple[tuple[str, bytes], ...]:
@@ -574,7 +579,7 @@ def formats(folder: Path) -> dict[str, Format]:
         Format("word-list", _packaged_lists(), _list_meaning, YAML, styles=(_bom, _carriage_returns, _block_style)),
         Format("gates", (("g.bias.yaml", yaml.safe_dump({"gates": [_GATES]}).encode()),), _gate_meaning, YAML, suites, (_bom, _block_style)),
         Format(
-            "mitigations", (("m.bias.yaml", yaml.safe_dump({"mitigate": [_MITIGATION, _TRAINING]}).encode()),), _gate_meaning, YAML, suites,
+            "mitigations", (("m.bias.yaml", yaml.safe_dump({"mitigate": [_MITIGATION, _TRAINING, _TRIED]}).encode()),), _gate_meaning, YAML, suites,
             (_bom, _block_style),
         ),
         *_data_formats(),

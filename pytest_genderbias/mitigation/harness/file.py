@@ -14,10 +14,12 @@ from pathlib import Path
 
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.gates.gate_file import NO_MODEL, LoadSuite, Subject, resolve_subject
+from pytest_genderbias.mitigation.harness.grid import GridPlan, plan_grid, seeds_to_try
 from pytest_genderbias.mitigation.harness.retraining import keeps_encoder
 from pytest_genderbias.mitigation.harness.written import (
     RECIPE_PATHS,
     Place,
+    WrittenGrid,
     WrittenMitigation,
     WrittenPart,
     WrittenReduction,
@@ -42,10 +44,19 @@ _RUN_SETTINGS = ("limit", "seed", "batch_tokens")
 
 
 @dataclass(frozen=True)
+class DeclaredGrid:
+    """A grid that is ready to be tried, and the seeds that choose: their number, a list, or ``all``; ``None`` for half of them."""
+
+    plan: GridPlan
+    choose_on: int | str | tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
 class DeclaredMitigation:
     """A mitigation as a file declares it.
 
     Attributes:
+        grid: settings of method and recipe that are tried; ``None`` for these alone.
         arguments: of transformers' ``TrainingArguments``. They are checked when the mitigation runs, since that imports transformers.
         seeds: number of trainings, or their seeds; ``None`` for the default.
         controls: number of controls; ``None`` for the default.
@@ -57,6 +68,7 @@ class DeclaredMitigation:
 
     method: Method
     recipe: Recipe | None
+    grid: DeclaredGrid | None
     arguments: Mapping[str, YamlValue]
     seeds: int | tuple[int, ...] | None
     controls: int | None
@@ -75,9 +87,23 @@ class DeclaredMitigation:
         Raises:
             SettingError: the Trainer has no such argument.
         """
-        if self.recipe is None or not self.arguments:
-            return self.recipe
-        complete: Recipe = replace(self.recipe, arguments=dict(self.arguments))  # type: ignore[type-var]  # named recipes are dataclasses
+        return self._with_arguments(self.recipe)
+
+    def plan_with_arguments(self) -> GridPlan | None:
+        """Return the plan of the grid, in which each recipe has the arguments of the Trainer; ``None`` without a grid.
+
+        Raises:
+            SettingError: the Trainer has no such argument.
+        """
+        if self.grid is None:
+            return None
+        points = (replace(point, recipe=self._with_arguments(point.recipe)) for point in self.grid.plan.points)
+        return replace(self.grid.plan, points=tuple(points))
+
+    def _with_arguments(self, recipe: Recipe | None) -> Recipe | None:
+        if recipe is None or not self.arguments:
+            return recipe
+        complete: Recipe = replace(recipe, arguments=dict(self.arguments))  # type: ignore[type-var]  # named recipes are dataclasses
         return complete
 
 
@@ -129,7 +155,7 @@ def read_mitigations(
     names: Counter[str] = Counter()
     reductions: list[DeclaredReduction] = []
     for entry in read_written(data):
-        mitigation = _declared(entry, data_folder)
+        mitigation = _declared(entry, data_folder, load)
         for item in entry.reduces:
             reduction = _declared_reduction(item, entry, mitigation, load)
             names[reduction.name] += 1
@@ -161,7 +187,7 @@ def plan_reductions(reductions: Sequence[DeclaredReduction], models: Sequence[st
             yield PlannedReduction(f"{reduction.name}:{NO_MODEL}", reduction, None)
 
 
-def _declared(entry: WrittenMitigation, data_folder: Path | None) -> DeclaredMitigation:
+def _declared(entry: WrittenMitigation, data_folder: Path | None, load: LoadSuite) -> DeclaredMitigation:
     """Make the method and the recipe of an entry."""
     parts = tuple(_make_method(part) for part in entry.methods)
     method = parts[0] if len(parts) == 1 else Together(parts)
@@ -172,10 +198,29 @@ def _declared(entry: WrittenMitigation, data_folder: Path | None) -> DeclaredMit
         raise entry.place.error_at(
             "from_nothing", "'from_nothing' needs a recipe that makes its own network, as lstm, and excludes 'models'"
         )
+    grid = None if entry.grid is None else _declared_grid(entry.grid, entry.seeds, method, recipe, load)
     return DeclaredMitigation(
-        method, recipe, arguments, entry.seeds, entry.controls, entry.models, entry.from_nothing, entry.budget,
+        method, recipe, grid, arguments, entry.seeds, entry.controls, entry.models, entry.from_nothing, entry.budget,
         entry.optional,
     )  # fmt: skip
+
+
+def _declared_grid(
+    grid: WrittenGrid, seeds: int | tuple[int, ...] | None, method: Method, recipe: Recipe | None, load: LoadSuite
+) -> DeclaredGrid:
+    """Make the points of a grid, and check its rule, its seeds, and the settings of its measurements."""
+
+    def load_beside(name: str) -> Suite:
+        return resolve_subject(grid.place, name, None, {}, (), load).suite
+
+    with _located(grid.place):
+        plan = plan_grid(method, recipe, grid.values, grid.rule, grid.settings, load_beside)
+        seeds_to_try(plan, seeds, grid.choose_on)
+    suites = {suite.name: suite for suite in plan.suites.values()}
+    for name in suites:
+        subject = resolve_subject(grid.settings_place, name, None, grid.settings, _RUN_SETTINGS, suites.__getitem__)
+        _check_settings(grid.settings_place, subject)
+    return DeclaredGrid(plan, grid.choose_on)
 
 
 def _declared_reduction(
@@ -183,7 +228,7 @@ def _declared_reduction(
 ) -> DeclaredReduction:
     """Load the suite of a reduction, and check its statistic, settings and budget against it."""
     subject = resolve_subject(item.place, item.suite, item.statistic, item.settings, _RUN_SETTINGS, load)
-    _check_settings(item, subject)
+    _check_settings(item.settings_place, subject)
     if item.superficial and mitigation.recipe is None:
         raise item.place.error_at(
             "superficial", "'superficial' trains a new head, which needs a recipe: add a 'recipe'"
@@ -202,7 +247,8 @@ def _declared_reduction(
     arguments: dict[str, YamlValue] = {
         "by": item.by, "statistic": subject.statistic, "budget": budget, "superficial": item.superficial, "name": item.label
     }  # fmt: skip
-    name = f"{item.label or f'{_label(mitigation.method)}.{subject.suite.name}'}.{subject.statistic}.by_{item.by:g}"
+    of_grid = "" if mitigation.grid is None else f".best-of-{len(mitigation.grid.plan.points)}"
+    name = f"{item.label or f'{_label(mitigation.method)}{of_grid}.{subject.suite.name}'}.{subject.statistic}.by_{item.by:g}"
     arguments |= {**item.shares, **subject.settings}
     optional = mitigation.optional if item.optional is None else item.optional
     return DeclaredReduction(name, mitigation, subject.suite, arguments, optional, item.place.line)
@@ -213,9 +259,9 @@ def _label(method: Method) -> str:
     return "+".join(part.name for part in methods)
 
 
-def _check_settings(item: WrittenReduction, subject: Subject) -> None:
+def _check_settings(place: Place, subject: Subject) -> None:
     """Reject settings that the measurement would reject, which comes after the training."""
-    with _located(item.settings_place):
+    with _located(place):
         ScoreSettings(**{name: value for name, value in subject.settings.items() if name in _RUN_SETTINGS})
         options = {name: value for name, value in subject.settings.items() if name not in _RUN_SETTINGS}
         resolve_options(subject.suite.family.options, options, subject.suite.name)

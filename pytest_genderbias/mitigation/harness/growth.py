@@ -194,14 +194,14 @@ def growth(
 ) -> Growth:
     """Train a model by a recipe with and without mitigations, and measure bias and performance along each training (lu2018, figure 3).
 
-    Each side is trained once a seed, with the same data order and the same start; measuring has no effect on the training. A training that
-    is in the folder is not repeated: its history is read, and an interrupted one goes on with the history that it has.
+    Each side is trained once a seed, from the same start; measuring has no effect on the training. A training that is in the folder is
+    not repeated, and an interrupted one goes on with the history that it has.
 
     Args:
         recipe: the training.
         methods: by the name of its side, the method that takes part in the training; ``None`` for the recipe alone.
         suite: what is measured; it must apply to the models that the recipe makes.
-        model: the model that each training starts from, or its spec; ``None`` for a recipe that makes its own network.
+        model: the model to start from, or its spec; ``None`` for a recipe that makes its own network.
         every: steps between measurements; or, below 1, the share of each training between them, so that sides whose data differ in size
             are compared at the same epoch. Start and end are measured, too.
         seeds: number of trainings a side, or their seeds.
@@ -214,12 +214,10 @@ def growth(
         NotApplicableError: the suite does not apply to what the recipe makes, or a recipe of your own does not use the Trainer.
         ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`.
 
-    Example:
-        Aggregate occupation bias of a language model, ten times along its training::
+    Example::
 
-            sides = {"original": None, "CDA, naive": "cda", "CDA, grammatical": {"name": "cda", "intervention": "grammatical"}}
-            curves = growth({"name": "lstm", "data": "./data"}, sides, "lm-occupation", folder="./runs")
-            print(curves.table())
+        sides = {"original": None, "CDA, naive": "cda", "CDA, grammatical": {"name": "cda", "intervention": "grammatical"}}
+        print(growth({"name": "lstm", "data": "./data"}, sides, "lm-occupation", folder="./runs").table())
     """
     task = resolve_recipe(recipe, None)
     assert task is not None

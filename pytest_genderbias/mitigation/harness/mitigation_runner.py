@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from pytest_genderbias.errors import BiasError, SettingError
 from pytest_genderbias.measurement.runner import Runner
+from pytest_genderbias.mitigation.harness.grid import GridPlan, search_plan
 from pytest_genderbias.mitigation.harness.run import MitigationRun, mitigate
 from pytest_genderbias.mitigation.methods.base import Method
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.spec import ModelSpec, parse_spec
 from pytest_genderbias.recipes.recipe import Recipe
 from pytest_genderbias.scoring.base import Progress
@@ -46,28 +48,69 @@ class MitigationRunner:
             SettingError: the spec holds ``{seed}``; or as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`.
             MitigationNotApplicableError, ModelError: as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`.
         """
+        of_recipe = None if recipe is None else (recipe.name, recipe.settings())
+        key = (method.settings(), of_recipe, seeds, controls)
+
+        def make(model: Model | None, name: str) -> MitigationRun:
+            return mitigate(
+                model, method, recipe, seeds=seeds, controls=controls, folder=self.folder, progress=self.progress, runner=self.runner, name=name,
+            )  # fmt: skip
+
+        return self._once(spec, recipe, key, make)
+
+    def search(
+        self,
+        spec: str | ModelSpec | None,
+        plan: GridPlan,
+        *,
+        seeds: int | Sequence[int] | None = None,
+        choose_on: int | str | Sequence[int] | None = None,
+        controls: int | None = None,
+    ) -> MitigationRun:
+        """Try the points of a grid on a model, or return the earlier run with these arguments. All else as :meth:`mitigate`.
+
+        Raises:
+            SettingError: as :func:`~pytest_genderbias.mitigation.harness.grid.search`.
+            MitigationNotApplicableError, ModelError: as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`.
+        """
+        tried = [(p.method.settings(), None if p.recipe is None else (p.recipe.name, p.recipe.settings())) for p in plan.points]  # fmt: skip
+        digests = {name: suite.digest for name, suite in plan.suites.items()}
+        key = ("grid", tried, plan.rule, digests, plan.settings, seeds, choose_on, controls)
+
+        def make(model: Model | None, name: str) -> MitigationRun:
+            return search_plan(
+                model, plan, seeds=seeds, choose_on=choose_on, controls=controls, folder=self.folder, progress=self.progress,
+                runner=self.runner, name=name,
+            )  # fmt: skip
+
+        return self._once(spec, plan.points[0].recipe, key, make)
+
+    def _once(
+        self,
+        spec: str | ModelSpec | None,
+        recipe: Recipe | None,
+        key: object,
+        make: Callable[[Model | None, str], MitigationRun],
+    ) -> MitigationRun:
+        """Make a run, or return the one with the same key that was made while the model was in memory."""
         parsed = parse_spec(spec) if isinstance(spec, str) else spec
         if parsed is not None and parsed.seeded:
             raise SettingError(
                 f"{parsed.name}={parsed.spec} is one checkpoint a seed, and a mitigation starts from one; name one of them"
             )
         name = parsed.name if parsed is not None else recipe.name if recipe is not None else ""
-        of_recipe = None if recipe is None else (recipe.name, recipe.settings())
-        key = f"mitigation {(parsed, name, method.settings(), of_recipe, seeds, controls, self.folder)!r}"
+        full_key = f"mitigation {(parsed, name, key, self.folder)!r}"
         models = self.runner.models
         with models.lock:
             model = None if parsed is None else replace(models.model(parsed), name=name)
-            if key not in models.kept_with_model:
+            if full_key not in models.kept_with_model:
                 run: MitigationRun | BiasError
                 try:
-                    run = mitigate(
-                        model, method, recipe, seeds=seeds, controls=controls, folder=self.folder, progress=self.progress,
-                        runner=self.runner, name=name,
-                    )  # fmt: skip
+                    run = make(model, name)
                 except BiasError as error:
                     run = error
-                models.kept_with_model[key] = run
-            outcome = models.kept_with_model[key]
+                models.kept_with_model[full_key] = run
+            outcome = models.kept_with_model[full_key]
         if isinstance(outcome, BiasError):
             raise outcome
         assert isinstance(outcome, MitigationRun)

@@ -18,6 +18,7 @@ from pytest_genderbias.errors import MitigationNotApplicableError, NotApplicable
 from pytest_genderbias.folders import sweep_unfinished, write_whole
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner
+from pytest_genderbias.mitigation.harness.choice import TriedGrid
 from pytest_genderbias.mitigation.methods.base import Columns, Method
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Model
@@ -83,6 +84,7 @@ class MitigationRun:
         runner: loads and measures the models; one with default settings if left out.
         name: name of the models in tables; by default each model has its own.
         progress: shows further trainings, of new heads: ``True``, or a progress display of yours.
+        tried: the points of the grid of which this run is the best, as :func:`~pytest_genderbias.mitigation.harness.grid.search` returns it.
     """
 
     before: Side
@@ -97,6 +99,7 @@ class MitigationRun:
     runner: Runner = field(default_factory=Runner, repr=False, compare=False)
     name: str = field(default="", repr=False)
     progress: bool | Progress = field(default=False, repr=False, compare=False)
+    tried: TriedGrid | None = field(default=None, repr=False)
     _workshop: object = field(default=None, repr=False, compare=False)  # keeps its temporary folder as long as the run
     # Not copied by dataclasses.replace: a run with another runner, recipe or name has other figures.
     _measurements: dict[object, Measurement] = field(default_factory=dict, init=False, repr=False, compare=False)

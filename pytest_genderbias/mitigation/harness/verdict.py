@@ -387,8 +387,9 @@ def _summed_up(case: MeasuredRun, parts: Sequence[_Part], bound: str) -> Finding
     """Combine the partial findings; the verdict is that of the most severe one."""
     ordered = sorted(parts, key=lambda part: _ORDER.index(part.verdict))
     verdict, share = ordered[0].verdict, parts[0]
-    text = "; ".join(part.text for part in ordered if part.text)
-    facts: dict[str, object] = {}
+    tried = case.run.tried
+    text = "; ".join([*(part.text for part in ordered if part.text), *([] if tried is None else [tried.in_words()])])
+    facts: dict[str, object] = {} if tried is None else {"grid": tried.to_dict()}
     for part in parts:
         for key, value in part.facts.items():
             known = facts.get(key)
@@ -437,7 +438,8 @@ def _mean_over_seeds(run: MitigationRun, measured: Sequence[Sequence[Measurement
     model = mean.model
     if model == "model" and isinstance(recipe, Mapping):  # the folder of a training, which says nothing
         model = recipe.get("recipe", model)
-    return replace(mean, model=f"{model} with {method['method']}")
+    label = "" if run.tried is None else f", {run.tried.label}"
+    return replace(mean, model=f"{model} with {method['method']}{label}")
 
 
 def _checked(by: float, back: float, overshoot: float, budget: Mapping[str, float] | None) -> dict[str, float]:

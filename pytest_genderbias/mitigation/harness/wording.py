@@ -19,7 +19,12 @@ _MORE_SEEDS = "five seeds or more"
 
 
 def run_in_words(run: MitigationRun) -> list[str]:
-    """Return lines on the trainings of a run; none if nothing was trained."""
+    """Return lines on the grid that a run is of, and on its trainings; none if there is neither."""
+    grid = [] if run.tried is None else run.tried.lines()
+    return [*_trainings_in_words(run), *grid]
+
+
+def _trainings_in_words(run: MitigationRun) -> list[str]:
     if not run.trained:
         return []
     if len(run.seeds) == 1:

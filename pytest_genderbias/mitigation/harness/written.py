@@ -13,11 +13,18 @@ from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, YamlVal
 from pytest_genderbias.text.printable import brief
 
 RECIPE_PATHS = ("data", "training", "evaluation")  #: settings of recipes that are paths, or names of data sets
-_KEYS = ("method", "recipe", "seeds", "controls", "models", "from_nothing", "budget", "optional", "reduces")
+_KEYS = (
+    "method", "recipe", "grid", "best", "choose_on", "seeds", "controls", "models", "from_nothing", "budget", "optional", "reduces",
+)  # fmt: skip
 _REDUCTION_KEYS = (
     "suite", "statistic", "by", "budget", "superficial", "back", "overshoot", "settings", "name", "optional",
 )  # fmt: skip
-_WRONG_SEEDS = "'seeds' is their number, 1 or more, or a list of whole numbers, got {}"
+ALL = "all"  #: the value of ``choose_on`` with which the seeds that choose judge, too
+_NEEDS = {
+    "grid": "'grid' tries several points: add 'best', the rule that chooses one, as {lowest: lm-occupation/aggregate_bias}",
+    "best": "'best' chooses a point of a grid: add 'grid', as {dropout.hidden: [.1, .2]}",
+    "choose_on": "'choose_on' says which seeds choose a point of a grid: add 'grid' and 'best'",
+}
 
 
 @dataclass(frozen=True)
@@ -60,11 +67,24 @@ class WrittenReduction:
 
 
 @dataclass(frozen=True)
+class WrittenGrid:
+    """A grid of an entry: its values by setting, the rule that chooses, and the settings of its measurements, all not checked yet."""
+
+    values: Mapping[str, YamlValue] | list[Mapping[str, YamlValue]]
+    rule: Mapping[str, YamlValue]
+    settings: Mapping[str, YamlValue]
+    choose_on: int | str | tuple[int, ...] | None
+    place: Place
+    settings_place: Place
+
+
+@dataclass(frozen=True)
 class WrittenMitigation:
     """An entry of ``mitigate``. ``None`` stands for a key that it does not have; several methods are applied together."""
 
     methods: tuple[WrittenPart, ...]
     recipe: WrittenPart | None
+    grid: WrittenGrid | None
     seeds: int | tuple[int, ...] | None
     controls: int | None
     models: tuple[str, ...] | None
@@ -97,7 +117,8 @@ def _read_entry(entry: YamlValue, file: str, line: int) -> WrittenMitigation:
     return WrittenMitigation(
         methods=_read_methods(entry),
         recipe=_read_recipe(entry) if "recipe" in entry else None,
-        seeds=_read_seeds(entry),
+        grid=_read_grid(entry),
+        seeds=_read_seeds(entry, "seeds"),
         controls=controls,
         models=None if models is None else tuple(map(str, models)),
         from_nothing=take(entry, "from_nothing", bool, "the mitigation", default=False),
@@ -163,19 +184,44 @@ def _read_part(value: YamlValue, file: str, line: int, role: str) -> WrittenPart
     return WrittenPart(name, settings, Place(file, line, value.lines))
 
 
-def _read_seeds(entry: LocatedMap) -> int | tuple[int, ...] | None:
-    value = take(entry, "seeds", (int, LocatedList), "the mitigation", default=None)
+def _read_grid(entry: LocatedMap) -> WrittenGrid | None:
+    """Read ``grid``, ``best`` and ``choose_on``, of which the first two need each other."""
+    place = _place(entry)
+    for key, other in (("grid", "best"), ("best", "grid"), ("choose_on", "grid")):
+        if key in entry and other not in entry:
+            raise place.error_at(key, _NEEDS[key])
+    if "grid" not in entry:
+        return None
+    values = take(entry, "grid", (LocatedMap, LocatedList), "the mitigation")
+    best = take(entry, "best", LocatedMap, "the mitigation")
+    settings = take(best, "settings", LocatedMap, "best", default=LocatedMap(best.file, best.line))
+    grids = [one for one in (values if isinstance(values, LocatedList) else [values]) if isinstance(one, LocatedMap)]
+    lines = {key: line for one in grids for key, line in one.lines.items()} | best.lines
+    choose_on = entry.get("choose_on")
+    return WrittenGrid(
+        values=plain(values),
+        rule={key: plain(value) for key, value in best.items() if key != "settings"},
+        settings=plain(settings),
+        choose_on=choose_on if choose_on == ALL else _read_seeds(entry, "choose_on"),
+        place=Place(entry.file, entry.lines["grid"], {**entry.lines, **lines}),
+        settings_place=Place(best.file, best.lines.get("settings", best.line), settings.lines),
+    )
+
+
+def _read_seeds(entry: LocatedMap, key: str) -> int | tuple[int, ...] | None:
+    value = take(entry, key, (int, LocatedList), "the mitigation", default=None)
+    wrong = f"{key!r} is their number, 1 or more, or a list of whole numbers, got {{}}"
     if value is None:
         return None
     if isinstance(value, int):
         if value < 1:
-            raise _place(entry).error_at("seeds", _WRONG_SEEDS.format(value))
+            raise _place(entry).error_at(key, wrong.format(value))
         return value
     seeds = tuple(value)
     if any(type(seed) is not int or seed < 0 for seed in seeds):
-        raise _place(entry).error_at("seeds", _WRONG_SEEDS.format(brief(value)))
+        raise _place(entry).error_at(key, wrong.format(brief(value)))
     if len(set(seeds)) < len(seeds):
-        raise _place(entry).error_at("seeds", f"'seeds' should be different, got {brief(value)}")
+        raise _place(entry).error_at(key, f"{key!r} should be different, got {brief(value)}")
     return seeds
 
 

@@ -267,6 +267,23 @@ def _setting_types(kind: type[object]) -> dict[str, str]:
 
 
 def _make(kind: type[Made], role: str, name: str, settings: Mapping[str, object]) -> Made:
+    values = check_settings(kind, role, name, settings)
+    make: Callable[..., Made] = kind
+    return make(**values)
+
+
+def check_settings(kind: type[object], role: str, name: str, settings: Mapping[str, object]) -> dict[str, object]:
+    """Return the settings of a method or a recipe as its class takes them: lists as tuples.
+
+    Args:
+        kind: the class, a dataclass.
+        role: ``method`` or ``recipe``, for messages.
+        name: its name, for messages.
+        settings: values by field.
+
+    Raises:
+        SettingError: the class has no such field, or a value has another type.
+    """
     known = _setting_types(kind)
     if unknown := sorted(set(settings) - set(known)):
         raise SettingError(f"the {role} {name} has no setting {unknown[0]!r}; it takes {', '.join(known)}")
@@ -275,8 +292,7 @@ def _make(kind: type[Made], role: str, name: str, settings: Mapping[str, object]
     for key, value in values.items():
         if not _fits(value, hints[key]):
             raise SettingError(f"{key} of the {role} {name} should be {known[key]}, got {settings[key]!r}")
-    make: Callable[..., Made] = kind
-    return make(**values)
+    return values
 
 
 def _fits(value: object, hint: object) -> bool:

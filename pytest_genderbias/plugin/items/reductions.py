@@ -60,10 +60,13 @@ class ReductionItem(BiasItem):
                 without_model(self)
             for_other_models(self, reduction.why_idle(names))
         mitigations = MitigationRunner(self._shared.runner, runs_folder(self.config), self._shared.of_steps)
-        recipe = mitigation.recipe_with_arguments()
+        recipe, plan = mitigation.recipe_with_arguments(), mitigation.plan_with_arguments()
+        seeds, controls = mitigation.seeds, mitigation.controls
         with judging(self):
-            run = mitigations.mitigate(
-                self.spec, mitigation.method, recipe, seeds=mitigation.seeds, controls=mitigation.controls
-            )
+            if mitigation.grid is None or plan is None:
+                run = mitigations.mitigate(self.spec, mitigation.method, recipe, seeds=seeds, controls=controls)
+            else:
+                choose_on = mitigation.grid.choose_on
+                run = mitigations.search(self.spec, plan, seeds=seeds, choose_on=choose_on, controls=controls)
             judgement = judge_reduction(run, reduction.suite, **reduction.arguments)
         settle(judgement)

@@ -1,0 +1,484 @@
+"""``search``: a grid of settings, tried point by point, and the best of them judged on trainings that did not choose it.
+
+A grid maps settings to lists of values, as ``ParameterGrid`` of scikit-learn does, and names each setting by its part, as sweeps of Hydra
+do: ``{"dropout.attention": [.1, .15], "masked-lm.steps": [100, 300]}``. ``choice.py`` has the choice itself, which trains nothing.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import TypeVar
+
+from pytest_genderbias.errors import ModelError, ScoreError, SettingError
+from pytest_genderbias.measurement.runner import Runner
+from pytest_genderbias.mitigation.harness.choice import (
+    HIGHEST,
+    LOWEST,
+    NEAREST,
+    WITHIN,
+    Rule,
+    TriedGrid,
+    TriedPoint,
+    choose_point,
+    read_rule,
+    why_out,
+)
+from pytest_genderbias.mitigation.harness.run import (
+    AFTER,
+    BEFORE,
+    SEEDS,
+    MitigationRun,
+    mitigate,
+    mitigation_errors,
+    seeds_of,
+)
+from pytest_genderbias.mitigation.methods.base import Method, Together
+from pytest_genderbias.mitigation.methods.registry import check_settings, resolve_method, resolve_recipe
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.recipes.recipe import Performance, Recipe
+from pytest_genderbias.scoring.base import Progress
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.suite import Suite
+
+ALL = "all"  #: the value of ``choose_on`` with which the seeds that choose judge, too
+_ARGUMENTS = "arguments"
+
+#: Values to try by ``PART.SETTING``; or several such mappings, whose points are tried one after the other.
+Grid = Mapping[str, Sequence[object]] | Sequence[Mapping[str, Sequence[object]]]
+Part = TypeVar("Part", Method, Recipe)
+
+
+@dataclass(frozen=True)
+class GridPoint:
+    """A method and a recipe with one combination of the grid's values; ``settings`` has these by ``PART.SETTING``."""
+
+    settings: Mapping[str, object]
+    method: Method
+    recipe: Recipe | None
+
+
+@dataclass(frozen=True)
+class GridPlan:
+    """A grid that is ready to be tried.
+
+    Attributes:
+        points: what is tried.
+        rule: by which the best is chosen.
+        suites: by the name in the rule, those that it needs.
+        settings: with which they are measured.
+    """
+
+    points: tuple[GridPoint, ...]
+    rule: Rule
+    suites: Mapping[str, Suite]
+    settings: Mapping[str, object]
+
+
+def combinations(grid: Grid) -> list[dict[str, object]]:
+    """Return the points of a grid, the last setting varying fastest; each once.
+
+    Raises:
+        SettingError: there is no setting, or what should be a list of values is none, is empty, or repeats a value. The message begins with
+            the setting.
+
+    >>> combinations({"dropout.attention": [0.1, 0.15], "dropout.hidden": [0.2]})
+    [{'dropout.attention': 0.1, 'dropout.hidden': 0.2}, {'dropout.attention': 0.15, 'dropout.hidden': 0.2}]
+    >>> combinations([{"cda.sides": ["one", "two"]}, {"cda.names": ["same"]}])
+    [{'cda.sides': 'one'}, {'cda.sides': 'two'}, {'cda.names': 'same'}]
+    """
+    grids = [grid] if isinstance(grid, Mapping) else list(grid)
+    points: list[dict[str, object]] = []
+    for one in grids:
+        if not isinstance(one, Mapping) or not one:
+            raise SettingError(f"grid should name settings with lists of values, as dropout.hidden: [.1, .2], got {one!r}")  # fmt: skip
+        for name, values in one.items():
+            if not isinstance(values, (list, tuple)) or not values:
+                raise SettingError(f"{name} should have a list of values to try, got {values!r}")
+            if any(value in values[:n] for n, value in enumerate(values)):
+                raise SettingError(f"{name} should have different values to try, got {values!r}")
+        points += [dict(zip(one, values, strict=True)) for values in product(*one.values())]
+    return [point for n, point in enumerate(points) if point not in points[:n]]
+
+
+def grid_points(method: Method, recipe: Recipe | None, grid: Grid) -> tuple[GridPoint, ...]:
+    """Return the method and the recipe of each point of a grid.
+
+    Args:
+        method: one, or several together.
+        recipe: the recipe, if there is one.
+        grid: values by ``PART.SETTING``; PART is the name of a method or of the recipe.
+
+    Raises:
+        SettingError: as :func:`combinations`; a part has another name, occurs twice, or has no such setting; or a value does not fit. The
+            message begins with the setting.
+    """
+    methods = method.methods if isinstance(method, Together) else (method,)
+    return tuple(
+        GridPoint(point, _method_at(methods, point, recipe), _recipe_at(recipe, point, methods))
+        for point in combinations(grid)
+    )
+
+
+def _method_at(methods: Sequence[Method], point: Mapping[str, object], recipe: Recipe | None) -> Method:
+    _check_parts([part.name for part in methods], recipe, point)
+    changed = tuple(_with_settings(part, "method", _settings_of(part.name, point)) for part in methods)
+    return changed[0] if len(changed) == 1 else Together(changed)
+
+
+def _recipe_at(recipe: Recipe | None, point: Mapping[str, object], methods: Sequence[Method]) -> Recipe | None:
+    return None if recipe is None else _with_settings(recipe, "recipe", _settings_of(recipe.name, point))
+
+
+def _settings_of(part: str, point: Mapping[str, object]) -> dict[str, object]:
+    """Return the settings of a part: what stands behind its name and a dot."""
+    return {
+        name.removeprefix(f"{part}."): value for name, value in point.items() if name.rpartition(".")[0] == part
+    }  # fmt: skip
+
+
+def _check_parts(methods: Sequence[str], recipe: Recipe | None, point: Mapping[str, object]) -> None:
+    """Reject settings of parts that are not there, or that cannot be told apart."""
+    parts = [*methods, *([] if recipe is None else [recipe.name])]
+    for name in point:
+        part, _, setting = name.rpartition(".")
+        if part not in parts:
+            example = f"{parts[0]}.{setting}"
+            raise SettingError(f"{name} should begin with the name of a method or the recipe ({', '.join(parts)}), as {example}")  # fmt: skip
+        if parts.count(part) > 1:
+            raise SettingError(f"{name} could be of either {part}; a grid takes methods of different names")
+        if setting == _ARGUMENTS:
+            raise SettingError(f"{name} is no single setting; write the arguments of the Trainer into the recipe")
+
+
+def _with_settings(part: Part, role: str, settings: Mapping[str, object]) -> Part:
+    """Return a method or a recipe with other settings."""
+    if not settings:
+        return part
+    first = f"{part.name}.{next(iter(settings))}"
+    if not is_dataclass(part):
+        raise SettingError(f"{first} cannot be set: the {role} {part.name} is no dataclass")
+    try:
+        changed: Part = replace(part, **check_settings(type(part), role, part.name, settings))
+    except SettingError as error:
+        raise SettingError(f"{first} cannot be tried: {error}") from error
+    return changed
+
+
+def plan_grid(
+    method: Method,
+    recipe: Recipe | None,
+    grid: Grid,
+    best: Rule | Mapping[str, object],
+    settings: Mapping[str, object],
+    load: Callable[[str], Suite],
+) -> GridPlan:
+    """Return a grid that is ready to be tried; reject a rule that would choose the most biased point.
+
+    Args:
+        method: one, or several together.
+        recipe: the recipe, if there is one.
+        grid: values by ``PART.SETTING``.
+        best: the rule.
+        settings: of the measurements that the rule needs.
+        load: loads a suite by its name.
+
+    Raises:
+        SettingError, UnknownNameError: the grid or the rule is wrong. The message begins with the key that is.
+    """
+    rule = best if isinstance(best, Rule) else read_rule(best)
+    points = grid_points(method, recipe, grid)
+    if len(points) < 2:
+        raise SettingError(
+            "grid should have two points or more; write a single value as a setting of its method or recipe"
+        )
+    figures = {rule.figure: rule.wanted, **dict.fromkeys(rule.within, WITHIN)}
+    suites = {suite: load(suite) for suite in (split_figure(figure)[0] for figure in figures) if suite}
+    statistics = {figure: _statistic(figure, key, suites) for figure, key in figures.items()}
+    about = statistics[rule.figure]
+    if about is not None:
+        _check_direction(rule, about)
+        rule = replace(rule, neutral=about.neutral)
+    elif rule.wanted == NEAREST:
+        raise SettingError(
+            f"nearest is to neutral, which a figure of the task does not have, got {rule.figure!r}; say lowest or highest"
+        )
+    elif recipe is None:
+        raise SettingError(
+            f"{rule.wanted} should name a figure as SUITE/STATISTIC, as no recipe evaluates others, got {rule.figure!r}"
+        )
+    for name in rule.within:
+        _check_limited(name, statistics[name])
+    return GridPlan(points, rule, suites, settings)
+
+
+def _statistic(figure: str, key: str, suites: Mapping[str, Suite]) -> Statistic | None:
+    """Return what is known of a figure of a suite; ``None`` for one of the task."""
+    suite, name = split_figure(figure)
+    if not suite:
+        return None
+    statistics = suites[suite].family.plain_statistics()
+    if name not in statistics:
+        raise SettingError(
+            f"{key} names {figure}, and {suite} has no statistic {name!r}; it has {', '.join(statistics)}"
+        )
+    return statistics[name]
+
+
+def _check_limited(name: str, about: Statistic | None) -> None:
+    """Reject a limit on a figure that may be too high or too low."""
+    if about is not None and about.direction == "away":
+        raise SettingError(
+            f"within names {name}, which may be too high or too low, so that no share says how much worse it is"
+        )
+
+
+def split_figure(figure: str) -> tuple[str, str]:
+    """Return the suite and the statistic of a figure; an empty suite for one of the task.
+
+    >>> split_figure("./suites/own.yaml/net_neutral"), split_figure("perplexity")
+    (('./suites/own.yaml', 'net_neutral'), ('', 'perplexity'))
+    """
+    suite, _, name = figure.rpartition("/")
+    return suite, name
+
+
+def _check_direction(rule: Rule, about: Statistic) -> None:
+    """Reject a rule that wants the worse end of a figure."""
+    worse = {LOWEST: ("lower", "away"), HIGHEST: ("higher", "away"), NEAREST: ()}[rule.wanted]
+    if about.direction not in worse:
+        return
+    if about.direction == "away":
+        raise SettingError(
+            f"{rule.wanted} {rule.figure} may be far from neutral on one side; say nearest, which is to neutral"
+        )
+    other = HIGHEST if rule.wanted == LOWEST else LOWEST
+    raise SettingError(f"{rule.wanted} {rule.figure} would be the worst point: {about.direction} is worse; say {other}")
+
+
+def split_seeds(
+    seeds: int | Sequence[int] | None, choose_on: int | str | Sequence[int] | None
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the seeds that choose and those that judge.
+
+    Args:
+        seeds: all seeds, or their number; six if left out.
+        choose_on: how many of them choose, the first ones; which ones; or ``all``: each chooses and judges. Half of them if left out.
+
+    Raises:
+        SettingError: none is left to choose or to judge. The message begins with ``choose_on``.
+
+    >>> split_seeds(6, 3), split_seeds(3, "all"), split_seeds(None, None)
+    (((0, 1, 2), (3, 4, 5)), ((0, 1, 2), (0, 1, 2)), ((0, 1, 2), (3, 4, 5)))
+    """
+    numbers = seeds_of(2 * SEEDS if seeds is None else seeds)
+    if choose_on == ALL:
+        return numbers, numbers
+    if isinstance(choose_on, (str, bool)):
+        raise SettingError(f"choose_on should be a number of seeds, a list of them, or all, got {choose_on!r}")
+    if choose_on is None or isinstance(choose_on, int):
+        count = len(numbers) // 2 if choose_on is None else choose_on
+        choosing, judging = numbers[: max(0, count)], numbers[max(0, count) :]
+    else:
+        choosing = seeds_of(choose_on)
+        judging = tuple(seed for seed in numbers if seed not in choosing)
+    if not choosing or not judging:
+        raise SettingError(
+            f"choose_on should leave some of the {len(numbers)} seeds to choose and others to judge: the best of many points looks better on the "
+            "seeds that chose it than it is; raise seeds, or say all, and the verdict names it"
+        )
+    return choosing, judging
+
+
+def seeds_to_try(
+    plan: GridPlan, seeds: int | Sequence[int] | None, choose_on: int | str | Sequence[int] | None
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the seeds that choose and those that judge; reject a split where other seeds would give the same models.
+
+    Raises:
+        SettingError: as :func:`split_seeds`, or a point trains nothing and ``choose_on`` is not ``all``.
+    """
+    trains = all(p.recipe is not None and (p.recipe.makes_task or p.method.trains) for p in plan.points)
+    if trains:
+        return split_seeds(seeds, choose_on)
+    if choose_on != ALL:
+        raise SettingError(
+            "choose_on should be all: a point of the grid trains nothing, so that other seeds give the same model and the best point is judged on "
+            "what chose it; every verdict will say so"
+        )
+    return split_seeds(1 if seeds is None else seeds, ALL)
+
+
+@mitigation_errors()
+def search(
+    model: str | Model | None,
+    method: Method | str | Mapping[str, object] | Sequence[Method | str | Mapping[str, object]],
+    recipe: Recipe | str | Mapping[str, object] | None = None,
+    *,
+    grid: Grid,
+    best: Rule | Mapping[str, object],
+    seeds: int | Sequence[int] | None = None,
+    choose_on: int | str | Sequence[int] | None = None,
+    controls: int | None = None,
+    folder: str | Path | None = None,
+    progress: bool | Progress = False,
+    runner: Runner | None = None,
+    name: str = "",
+    **settings: object,
+) -> MitigationRun:
+    """Try a grid of settings, choose the best point by a rule, and return its run on other seeds.
+
+    Each point is a mitigation on the seeds that choose, and trainings that points share are done once. The chosen point is trained again on
+    the seeds that judge: the best of many points looks better on the trainings that chose it than it is.
+
+    Args:
+        model: as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`.
+        method: a method, its name, a mapping of name and settings, or several.
+        recipe: a recipe, its name, or a mapping of name and settings.
+        grid: values by setting, ``{"dropout.attention": [0.1, 0.15], "masked-lm.steps": [100, 300]}``: all combinations are tried. Of a
+            list of such mappings, the points of each.
+        best: the rule, ``{"lowest": "lm-occupation/aggregate_bias", "within": {"perplexity": "5%"}}``: ``lowest``, ``highest`` or ``nearest`` to
+            neutral, by the mean over seeds, among the points whose figures in ``within`` are at most so much worse than before. Figures are
+            ``SUITE/STATISTIC``, or what the recipe evaluates.
+        seeds: number of restarts, or their seeds: those that choose and those that judge. Six by default.
+        choose_on: how many of the seeds choose, or which ones; half of them by default. With ``all`` each seed chooses and judges, and every
+            verdict says so.
+        controls: controls of each seed that judges; while points are chosen, one.
+        folder: keeps every training; a temporary folder by default.
+        progress: show a bar for each training.
+        runner: loads and measures the models.
+        name: name of the models in tables.
+        settings: of the measurements that the rule needs, as ``limit`` and options.
+
+    Returns:
+        The run of the best point, whose ``tried`` holds all points: ``run.tried.table()``. Judge it with
+        :func:`~pytest_genderbias.mitigation.harness.verdict.judge_reduction`.
+
+    Raises:
+        SettingError: the grid, the rule or the seeds are wrong; no point is within the limits; or a point trains nothing, so that other seeds
+            give the same model: then say ``choose_on="all"``.
+        Other errors as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`. A point whose training or scores fail is left out.
+    """
+    runner = runner or Runner()
+    resolved = resolve_recipe(recipe, runner.data)
+    plan = plan_grid(resolve_method(method), resolved, grid, best, settings, runner.suite)
+    return search_plan(
+        model, plan, seeds=seeds, choose_on=choose_on, controls=controls, folder=folder, progress=progress, runner=runner, name=name
+    )  # fmt: skip
+
+
+def search_plan(
+    model: str | Model | None,
+    plan: GridPlan,
+    *,
+    seeds: int | Sequence[int] | None,
+    choose_on: int | str | Sequence[int] | None,
+    controls: int | None,
+    folder: str | Path | None,
+    progress: bool | Progress,
+    runner: Runner,
+    name: str,
+) -> MitigationRun:
+    """Try the points of a plan; see :func:`search`."""
+    choosing, judging = seeds_to_try(plan, seeds, choose_on)
+    base = runner.open(model) if isinstance(model, str) else model
+    temporary = None if folder is not None else tempfile.TemporaryDirectory(prefix="genderbias-")
+    home = Path(temporary.name) if temporary is not None else Path(str(folder))
+    tried = []
+    for point in plan.points:
+        made = _MadePoint(base, point, choosing, home, progress, runner, name)
+        tried.append(made.try_out(plan))
+    number = choose_point(tried, plan.rule)
+    if number is None:
+        reasons = "; ".join(f"{point}: {why_out(point, plan.rule)}" for point in tried)
+        raise SettingError(f"no point of the grid can be chosen by {plan.rule}: {reasons}; widen within, or the grid")
+    chosen = plan.points[number]
+    run = mitigate(
+        base, chosen.method, chosen.recipe, seeds=judging, controls=controls, folder=home, progress=progress, runner=runner, name=name
+    )  # fmt: skip
+    return replace(
+        run, tried=TriedGrid(tuple(tried), plan.rule, number, choosing, judging), _workshop=(run._workshop, temporary)
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _MadePoint:
+    """A point of a grid, made on the seeds that choose."""
+
+    base: Model | None
+    point: GridPoint
+    seeds: tuple[int, ...]
+    folder: Path
+    progress: bool | Progress
+    runner: Runner
+    name: str
+
+    def try_out(self, plan: GridPlan) -> TriedPoint:
+        """Make the models of the point, and return the figures that the rule needs."""
+        try:
+            run = mitigate(
+                self.base, self.point.method, self.point.recipe, seeds=self.seeds, controls=1, folder=self.folder, progress=self.progress,
+                runner=self.runner, name=self.name,
+            )  # fmt: skip
+            figures = _Figures(run, plan)
+            values, worse = figures.of_rule(), {name: figures.worse(name) for name in plan.rule.within}
+        except (ModelError, ScoreError) as error:
+            return TriedPoint(self.point.settings, failure=str(error))
+        return TriedPoint(self.point.settings, values, worse)
+
+
+@dataclass(frozen=True)
+class _Figures:
+    """The figures of a run on the seeds that choose."""
+
+    run: MitigationRun
+    plan: GridPlan
+
+    def of_rule(self) -> tuple[float | None, ...]:
+        """Return the rule's figure after the mitigation, by seed."""
+        rule = self.plan.rule
+        values, direction = self._values(AFTER, rule.figure)
+        if not split_figure(rule.figure)[0]:
+            _check_direction(rule, Statistic(direction, 0.0, ""))
+        return tuple(values)
+
+    def worse(self, name: str) -> float | None:
+        """Return how much worse a figure is than before, as a share of its mean before; ``None`` if a value is missing, or not above 0."""
+        after, direction = self._values(AFTER, name)
+        if direction == "away":
+            raise SettingError(
+                f"within: {name} may be too high or too low, so that no share says how much worse it is; name another figure"
+            )
+        before, _ = self._values(BEFORE, name)
+        known = [[value for value in values if value is not None] for values in (before, after)]
+        if len(known[0]) < len(before) or len(known[1]) < len(after) or min(known[0]) <= 0:
+            return None
+        ratio = (sum(known[1]) / len(known[1])) / (sum(known[0]) / len(known[0]))
+        return ratio - 1 if direction == "higher" else 1 - ratio
+
+    def _values(self, side: str, figure: str) -> tuple[list[float | None], str]:
+        """Return a figure of each seed's model, and its worse direction."""
+        suite, name = split_figure(figure)
+        if suite:
+            measured = self.run.measure(side, self.plan.suites[suite], **self.plan.settings)
+            return [models[0].values[name] for models in measured], measured[0][0].statistics[name].direction
+        performances = self._performances(side)
+        evaluated = list(performances[0]) if performances else []
+        if name not in evaluated:
+            raise SettingError(
+                f"the rule needs {name!r}, and the recipe evaluates {', '.join(evaluated) or 'nothing'}; a figure of a suite is SUITE/STATISTIC"
+            )
+        return [figures[name].value for figures in performances], performances[0][name].direction
+
+    def _performances(self, side: str) -> list[dict[str, Performance]]:
+        """Return the figures of the task by seed; none without a recipe."""
+        if self.run.recipe is None:
+            return []
+        try:
+            return [models[0] for models in self.run.performance(side)]
+        except UndefinedError as error:
+            raise ScoreError(f"the figures of the task are undefined: {error}") from error
