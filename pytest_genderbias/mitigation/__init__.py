@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pytest_genderbias.mitigation.harness.agreement import agreement
     from pytest_genderbias.mitigation.harness.callback import BiasCallback
     from pytest_genderbias.mitigation.harness.grid import search
     from pytest_genderbias.mitigation.harness.growth import Growth, growth
@@ -24,6 +25,7 @@ _HOMES = {
     "BiasCallback": "mitigation.harness.callback",
     "Growth": "mitigation.harness.growth",
     "MitigationRun": "mitigation.harness.run",
+    "agreement": "mitigation.harness.agreement",
     "assert_reduced": "mitigation.harness.verdict",
     "growth": "mitigation.harness.growth",
     "judge_reduction": "mitigation.harness.verdict",
@@ -39,6 +41,7 @@ __all__ = [
     "BiasCallback",
     "Growth",
     "MitigationRun",
+    "agreement",
     "assert_reduced",
     "growth",
     "judge_reduction",

@@ -5,5 +5,6 @@ suite, by the values of ``sides.py`` (compared in ``statistics/inference/sides.p
 tests whether a reduction is superficial. ``grid.py`` tries a grid of settings, of which ``choice.py`` chooses the best point.
 ``resilience.py``, ``growth.py`` and ``callback.py`` measure suites during a training. ``written.py`` reads the list ``mitigate`` of a gate
 file, and ``file.py`` looks up what it names. The plugin and reports may import this package. It measures
-through :class:`~pytest_genderbias.measurement.runner.Runner` and never imports pytest.
+through :class:`~pytest_genderbias.measurement.runner.Runner` and never imports pytest. ``agreement.py`` compares intrinsic with extrinsic
+bias over runs.
 """

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.reports.figures.drawing import draw, png
     from pytest_genderbias.reports.figures.notebook import (
         accuracy_and_bias,
+        agreement,
         all_of,
         along_training,
         compression,
@@ -41,6 +42,7 @@ _HOMES = {"draw": "drawing", "png": "drawing"}  #: all others are in notebook
 
 __all__ = [
     "accuracy_and_bias",
+    "agreement",
     "all_of",
     "along_training",
     "compression",

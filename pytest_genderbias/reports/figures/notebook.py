@@ -9,10 +9,12 @@ from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.variance import value_variance
+from pytest_genderbias.mitigation.harness.agreement import AgreementStudy
 from pytest_genderbias.mitigation.harness.callback import HistoryEntry
 from pytest_genderbias.mitigation.harness.growth import Growth
 from pytest_genderbias.mitigation.harness.resilience import Resilience
 from pytest_genderbias.reports.figures import runs, training
+from pytest_genderbias.reports.figures.agreement_points import agreement as agreement_picture
 from pytest_genderbias.reports.figures.built import pictures_of
 from pytest_genderbias.reports.figures.drawing import draw
 from pytest_genderbias.reports.picture import Picture
@@ -109,6 +111,11 @@ def growth(result: Growth, statistic: str | None = None) -> Figure:
 def resilience(result: Resilience, statistic: str | None = None) -> Figure:
     """Return a statistic over fine-tuning steps and by frozen part, from what ``resilience`` returned (webster2020, figures 1 and 2)."""
     return draw(training.resilience(result, statistic))
+
+
+def agreement(study: AgreementStudy, intrinsic: str, extrinsic: str) -> Figure:
+    """Return an extrinsic figure against an intrinsic one over methods and seeds, before and after retraining (orgad2022, figures 3 to 7)."""
+    return _drawn(agreement_picture(study, intrinsic, extrinsic), f"a study with points of {intrinsic} and {extrinsic}")
 
 
 def _of_kind(measurement: Measurement, kind: str) -> Figure:
