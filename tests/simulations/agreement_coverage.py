@@ -2,7 +2,7 @@
 
     python tests/simulations/agreement_coverage.py
 
-prints the tables of ``docs/evidence/coverage-agreement.md`` in about five minutes on one core.
+prints the tables of ``docs/evidence/coverage-agreement.md`` in some minutes on one core.
 """
 
 from __future__ import annotations
