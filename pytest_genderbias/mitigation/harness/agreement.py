@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from pytest_genderbias.errors import SettingError, UnknownNameError
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_schema
-from pytest_genderbias.mitigation.harness.retraining import retrained_heads
+from pytest_genderbias.mitigation.harness.retraining import new_heads as run_with_new_heads
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, MitigationRun, ModelOrSpec
 from pytest_genderbias.recipes.recipe import Recipe
 from pytest_genderbias.statistics.agreement import RESAMPLES, Agreement
@@ -306,7 +306,7 @@ def _heads(alone: MitigationRun, method: str) -> Iterator[tuple[MitigationRun, M
             f"agreement after retraining trains new heads, and the run of {method} has no recipe that trains; give it one (recipe=...), or leave "
             "new heads out (new_heads=False)"
         )
-    with retrained_heads(alone) as renewed:
+    with run_with_new_heads(alone) as renewed:
         yield replace(alone, folder=renewed.folder), renewed
 
 

@@ -35,13 +35,18 @@ def recipe_of_heads(run: MitigationRun) -> Recipe:
     Raises:
         SettingError: the run has none, or the encoders before and after are equal, so that their new heads would be, too.
     """
+    recipe = _training_recipe(run)
+    pairs = zip(run.models(BEFORE), run.models(AFTER), strict=True)
+    if all(_encoder(run, before) == _encoder(run, after) is not None for (before,), (after,) in pairs):
+        raise SettingError(_one_encoder(recipe))
+    return recipe
+
+
+def _training_recipe(run: MitigationRun) -> Recipe:
     if not isinstance(run.recipe, Recipe):
         raise SettingError(
             "superficial trains a new head on the frozen encoder, and this run has no recipe that trains; give it one (recipe=...)"
         )
-    pairs = zip(run.models(BEFORE), run.models(AFTER), strict=True)
-    if all(_encoder(run, before) == _encoder(run, after) is not None for (before,), (after,) in pairs):
-        raise SettingError(_one_encoder(run.recipe))
     return run.recipe
 
 
@@ -88,7 +93,20 @@ def retrained_heads(run: MitigationRun) -> Iterator[MitigationRun]:
         SettingError: as :func:`recipe_of_heads`.
         ModelError: a model is not a network with an encoder to freeze.
     """
-    recipe = recipe_of_heads(run)
+    recipe_of_heads(run)
+    with new_heads(run) as renewed:
+        yield renewed
+
+
+@contextmanager
+def new_heads(run: MitigationRun) -> Iterator[MitigationRun]:
+    """Yield the run of :func:`retrained_heads`, even if the encoders before and after are one.
+
+    Raises:
+        SettingError: the run has no recipe that trains.
+        ModelError: as :func:`retrained_heads`.
+    """
+    recipe = _training_recipe(run)
     with ExitStack() as stack:
         folder = run.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="genderbias-")))
         rows = recipe.rows()
