@@ -75,23 +75,42 @@ def label_groups(vocabulary: Vocabulary, groups: Sequence[Iterable[str]]) -> NDA
     return np.array([numbers.get(word, 0) for word in vocabulary.words], dtype=np.int8)
 
 
-def scorable_words(words: Sequence[str], labels: ArrayLike, stop_words: Iterable[str] = ()) -> NDArray[np.bool_]:
+def scorable_words(
+    words: Sequence[str], labels: ArrayLike, stop_words: Iterable[str] = (), *, punctuation: bool = False
+) -> NDArray[np.bool_]:
     """Return which words can be scored, shape (V,): not words of a group, stop words, ``<unk>`` or punctuation.
 
     Args:
         words: The vocabulary, shape (V,).
         labels: The group of each word, 0 for none; words beyond its length have no group.
         stop_words: Words that are left out; case is ignored.
+        punctuation: Whether tokens without a letter or digit can be scored.
 
     >>> scorable_words(["she", "sings", "The", "<unk>", "."], [1], ["the"]).tolist()
     [False, True, False, False, False]
     """
     stop = {word.lower() for word in stop_words}
-    scorable = np.array([word.lower() not in stop and _is_word(word) for word in words], dtype=np.bool_)
+    scorable = np.array(
+        [
+            word.lower() not in stop and not _is_tag(word) and (punctuation or not is_punctuation(word))
+            for word in words
+        ],
+        dtype=np.bool_,
+    )
     gendered = np.flatnonzero(np.asarray(labels))
     scorable[gendered[gendered < len(scorable)]] = False
     return scorable
 
 
-def _is_word(token: str) -> bool:
-    return any(map(str.isalnum, token)) and not (token.startswith("<") and token.endswith(">"))
+def is_punctuation(token: str) -> bool:
+    """Return whether a token has no letter and no digit.
+
+    >>> is_punctuation("@-@"), is_punctuation("60"), is_punctuation("'s")
+    (True, False, False)
+    """
+    return not any(map(str.isalnum, token))
+
+
+def _is_tag(token: str) -> bool:
+    """Return whether a token stands for others, as ``<unk>``."""
+    return len(token) > 2 and token.startswith("<") and token.endswith(">")

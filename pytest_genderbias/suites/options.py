@@ -40,10 +40,10 @@ class Option:
         return not self.display and not (self.implied and value == self.default)
 
 
-def one_of(default: str, *others: str, meaning: str) -> Option:
+def one_of(default: str, *others: str, meaning: str, implied: bool = False) -> Option:
     """Make an option with a fixed set of texts."""
     allowed = (default, *others)
-    return Option(default, "one of " + ", ".join(allowed), lambda v: v in allowed, meaning)
+    return Option(default, "one of " + ", ".join(allowed), lambda v: v in allowed, meaning, implied=implied)
 
 
 def flag(meaning: str) -> Option:

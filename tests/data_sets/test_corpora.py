@@ -157,6 +157,17 @@ def test_scorable_words():
     found = scorable_words(words, [1], ["the", "'s"])
     assert [w for w, ok in zip(words, found, strict=True) if ok] == ["nurse", "1973", "Nurse"]
     assert scorable_words(words[:1], [1, 2, 0]).tolist() == [False]
+    marks = ["--", "<", "<>", "<unk>", "@-@", "The", "3"]
+    assert scorable_words(marks, [0], ["the"], punctuation=True).tolist() == [
+        True,
+        True,
+        True,
+        False,
+        True,
+        False,
+        True,
+    ]
+    assert scorable_words(marks, [0], ["the"]).tolist() == [False] * 6 + [True]
 
 
 # What is refused

@@ -148,6 +148,12 @@ class Corpus(Family[CorpusBody, CorpusOptions]):
         "outliers": flag("keep outliers in beta"),
         "as_printed": flag("count wife as male and husband as female, as in the paper's lists"),
         "fold_case": flag("convert words to lower case, except the gendered ones"),
+        "punctuation": one_of(
+            "drop",
+            "keep",
+            meaning="tokens without a letter or digit: not scored, or scored as words",
+            implied=True,
+        ),
         "tokens": one_of(
             *TOKENS,
             meaning="split texts at white space, or as running text; auto: by the beginning of each file, generated texts as the training text",
@@ -214,7 +220,11 @@ class Corpus(Family[CorpusBody, CorpusOptions]):
         for context in (FIXED, INFINITE):
             _take_bias(figures, context, counted)
             _take_beta(figures, context, counted, training, options, "texts" in answers)
-        notes = [_size_note("", counted, body), _share_note(counted, counting, options["group_share"])]
+        notes = [
+            _size_note("", counted, body),
+            _punctuation_note(counting.punctuation(counted), options),
+            _share_note(counted, counting, options["group_share"]),
+        ]
         if training:
             notes.append(_size_note("training text: ", training, body))
         notes.append(_split_note(counted, training, _look(generated) if generated else counted.split))
@@ -385,6 +395,14 @@ def _size_note(what: str, found: Counted, body: CorpusBody) -> str:
     words = ", ".join(f"{n:,.0f} {g}" for g, n in zip(body.groups, found.counts[FIXED].groups, strict=True))
     scored = len(found.scores[FIXED][0]) if FIXED in found.scores else 0
     return f"{what}{found.size.tokens:,} words in {found.size.documents:,} documents; gendered: {words}; scored: {scored:,}"
+
+
+def _punctuation_note(marks: tuple[int, int], options: CorpusOptions) -> str:
+    tokens, distinct = marks
+    scored = "scored as words" if options["punctuation"] == "keep" else "not scored"
+    return (
+        f"tokens without a letter or digit are {scored} (option punctuation): {tokens:,} tokens, {distinct:,} distinct"
+    )
 
 
 def _look(documents: Sequence[str]) -> str:

@@ -1,8 +1,10 @@
 """corpus-cooccurrence: texts by hand and by a slow loop, sampling and perplexity against plain loops, a planted language model, real texts."""
 
 import dataclasses
+import gzip
 import json
 import math
+import re
 import zlib
 from collections import Counter
 from types import SimpleNamespace
@@ -80,6 +82,57 @@ def test_a_text_by_hand(tmp_path):
     assert found.values["perplexity"] is None
 
 
+def test_what_has_no_letter_or_digit_is_counted_and_named(tmp_path):
+    path = documents(tmp_path / "a.jsonl", [*SEWING, "she @-@ 60 .", "he @-@ 60 ."])
+    drop, keep = measured(path, tokens="spaces"), measured(path, tokens="spaces", punctuation="keep")
+    for found, scored, words in (
+        (drop, "not scored", {"sews", "saws", "60"}),
+        (keep, "scored as words", {"sews", "saws", "60", "@-@", "."}),
+    ):
+        note = f"tokens without a letter or digit are {scored} (option punctuation): 13 tokens, 2 distinct"
+        assert note in found.notes
+        assert set(found.items["word"].tolist()) == words
+    assert "punctuation" not in drop.signature["settings"], "a baseline of an earlier version is compared"
+    assert keep.signature["settings"]["punctuation"] == "keep"
+
+
+def counted_near_gendered_words(path, punctuation, k=10):
+    """Return mu of a WikiText file, counted from the positions of the gendered words, by the printed formula."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        texts = re.split(r"^(?= = [^=\n]+ = $)", file.read(), flags=re.MULTILINE)
+    of = {entry.word: entry.attributes["group"] for entry in load_wordlist("bordia2019-wikitext-2").entries}
+    near, words = {"female": Counter(), "male": Counter()}, Counter()
+    for tokens in map(str.split, texts):
+        words.update(tokens)
+        for at, token in enumerate(tokens):
+            if token in of:
+                near[of[token]].update(tokens[max(0, at - k) : at] + tokens[at + 1 : at + 1 + k])
+    left_out = {entry.word for entry in load_wordlist("stop-words").entries}
+    scored = [
+        word
+        for word in near["female"].keys() & near["male"].keys()
+        if word not in of
+        and word.lower() not in left_out
+        and not re.fullmatch("<.+>", word)
+        and (punctuation == "keep" or re.search(r"[^\W_]", word))
+    ]
+    everything = sum(words[word] for word in scored)
+    given = {}
+    for group, counts in near.items():
+        share = sum(n for word, n in words.items() if of.get(word) == group) / everything
+        total = sum(counts[word] for word in scored)
+        given[group] = np.asarray([counts[word] / total / share for word in scored])
+    return np.abs(np.log(given["female"] / given["male"])).mean()
+
+
+@pytest.mark.parametrize(("punctuation", "mu"), [("keep", 1.5804), ("drop", 1.4920)])
+def test_mu_of_wikitext_with_and_without_punctuation_is_that_of_a_plain_count(shared_data, punctuation, mu):
+    path = shared_data / "wikitext2" / "valid.txt.gz"
+    expected = counted_near_gendered_words(path, punctuation)
+    assert measured(path, punctuation=punctuation).values["mu"] == pytest.approx(expected, rel=1e-9)
+    assert expected == pytest.approx(mu, abs=5e-5)
+
+
 def test_both_figures_of_the_printed_factor_are_said(tmp_path):
     path = documents(tmp_path / "a.jsonl", SEWING)
     with_factor, without = measured(path), measured(path, group_share=False)
@@ -93,8 +146,8 @@ def test_both_figures_of_the_printed_factor_are_said(tmp_path):
     assert without.signature["settings"]["group_share"] is False
 
 
-def slow_bias(texts, weight, female, male, stop):
-    """The definition, pair of positions by pair of positions."""
+def slow_bias(texts, weight, female, male, stop, marks=()):
+    """The definition, pair of positions by pair of positions; ``marks`` are scored, too."""
     near = {"f": Counter(), "m": Counter()}
     groups, words = Counter(), Counter()
     for tokens in (text.split() for text in texts):
@@ -108,7 +161,9 @@ def slow_bias(texts, weight, female, male, stop):
         groups["f"] += n * (word in female)
         groups["m"] += n * (word in male)
     scored = [
-        w for w in near["f"] if w in near["m"] and w not in female | male | stop and w != "." and not w.startswith("<")
+        w
+        for w in near["f"]
+        if w in near["m"] and w not in female | male | stop and (w in marks or w != ".") and not w.startswith("<")
     ]
     total = sum(words[w] for w in scored)
     p = {g: {w: near[g][w] / sum(near[g][v] for v in scored) / (groups[g] / total) for w in scored} for g in "fm"}
@@ -133,6 +188,10 @@ def test_a_random_text_against_the_slow_loop(tmp_path, random_texts):
         if not context:
             ours = dict(zip(found.items["word"].tolist(), found.items["bias"], strict=True))
             assert ours == pytest.approx(bias, abs=1e-5)
+    marks = measured(tmp_path / "a.jsonl", k=4, tokens="spaces", punctuation="keep")
+    bias = slow_bias(random_texts, lambda d: float(d <= 4), female, male, stop, {"."})
+    assert "." in bias and marks.values["mu"] == pytest.approx(np.mean(np.abs(list(bias.values()))))
+    assert marks.values["mu"] != found.values["mu"]
     exchanged = measured(tmp_path / "a.jsonl", k=4, tokens="spaces", as_printed=True)
     bias = slow_bias(random_texts, lambda d: float(d <= 4), female - {"wife"}, male | {"wife"}, stop)
     assert exchanged.values["mu"] == pytest.approx(np.mean(np.abs(list(bias.values()))))

@@ -17,7 +17,7 @@ from pytest_genderbias.datasets.corpora import (
     feed_corpus,
     file_tokens,
 )
-from pytest_genderbias.datasets.vocabulary import Ids, Vocabulary, label_groups, scorable_words
+from pytest_genderbias.datasets.vocabulary import Ids, Vocabulary, is_punctuation, label_groups, scorable_words
 from pytest_genderbias.statistics.cooccurrence import (
     bias_scores,
     flipped_biases,
@@ -60,6 +60,7 @@ class CorpusOptions(TypedDict):
     outliers: bool
     as_printed: bool
     fold_case: bool
+    punctuation: str
     tokens: str
     seeds: int
     length: int
@@ -220,6 +221,12 @@ class Counting:
                     )
         return sorted(records, key=lambda record: words.index(record["word"]))
 
+    def punctuation(self, counted: Counted) -> tuple[int, int]:
+        """Return how many tokens of the text have no letter or digit, and how many distinct ones there are."""
+        occurrences = counted.counts[FIXED].words
+        marks = [i for i, word in enumerate(self._vocabulary.words[: len(occurrences)]) if is_punctuation(word)]
+        return int(occurrences[marks].sum()), int(np.count_nonzero(occurrences[marks]))
+
     def items(self, counted: Counted) -> Items:
         """Return the bias of the words with the most co-occurrences, in both contexts."""
         size = len(self._vocabulary.words)
@@ -248,7 +255,12 @@ class Counting:
 
     def _scorable(self, fixed: FloatArray) -> NDArray[np.bool_]:
         """Return which words can be scored, by their co-occurrences with each group in the fixed context."""
-        scorable = scorable_words(self._vocabulary.words[: len(fixed)], self._labels, self._body.stop_words)
+        scorable = scorable_words(
+            self._vocabulary.words[: len(fixed)],
+            self._labels,
+            self._body.stop_words,
+            punctuation=self._options["punctuation"] == "keep",
+        )
         if self._options["min_count"] > 1:
             scorable &= fixed.sum(axis=1) >= self._options["min_count"]
         return scorable
