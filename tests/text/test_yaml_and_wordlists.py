@@ -33,6 +33,7 @@ COUNTS = {
     "dev2019-rulers": (66, []),
     "dev2019-verbs": (27, [("class", "commerce", 10), ("class", "interaction", 10), ("class", "driving", 2), ("class", "eating", 5)]),
     "her-his-context": (806, []),
+    "labour-shares": (13, []),
     "lu2018-occupations": (64, []),
     "lu2018-pairs": (254, []),
     "names-us": (1000, [("group", "male", 500), ("group", "female", 500)]),
