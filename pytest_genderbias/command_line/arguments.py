@@ -102,6 +102,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_runs(commands)
     _add_information(commands)
     _add_stored(commands)
+    _add_resilience(commands)
     _add_papers(commands)
     _add_files(commands)
     return parser
@@ -256,6 +257,44 @@ def _add_papers(commands: _Commands) -> None:
         help="check the paper's scale on small stand-ins, a step of each run, and store nothing",
     )
     paper.add_argument("--page", metavar="FILE", help="write the page of all papers from the results, in markdown")
+
+
+def _add_resilience(commands: _Commands) -> None:
+    """Add ``resilience``."""
+    command = _command(
+        commands, "resilience", "MODEL... --suite SUITE --recipe RECIPE [--steps N,...] [--frozen PART,...] [--runs DIR] [settings]", "tune models for a task, and measure bias by steps and by the part that was frozen",
+        "A model whose bias was mitigated should keep its distance from the others while it learns the task. With --runs, what was trained is kept, and an interrupted training goes on.",
+    )  # fmt: skip
+    command.add_argument("specs", metavar="MODEL", nargs="+", help=_MODEL)
+    command.add_argument(
+        "--suite", metavar="SUITE", required=True, help="a packaged suite, or the path of a suite file"
+    )
+    command.add_argument(
+        "--statistic", metavar="NAME", help="statistic of the table (default: the main one of the suite)"
+    )
+    command.add_argument(
+        "--recipe", metavar="RECIPE", required=True, help="name of the task's recipe, or a mapping with settings, as in a gate file: '{name: similarity, epochs: 1}'"
+    )  # fmt: skip
+    command.add_argument(
+        "--steps", metavar="N,...", type=_steps, default=(0, 10, 100, 1000), help="steps that are measured beside the end; 0: with a frozen encoder (default: 0,10,100,1000)"
+    )  # fmt: skip
+    command.add_argument("--max-steps", metavar="N", type=_at_least_one, help="steps of each training (default: as the recipe sets it)")  # fmt: skip
+    command.add_argument(
+        "--frozen", metavar="PART,...", default="nothing,embeddings,encoder",
+        help="parts to freeze, one training each: nothing, embeddings, encoder, or numbers of first layers; or all (default: nothing,embeddings,encoder)",
+    )  # fmt: skip
+    command.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the trainings (default: 0)")
+    command.add_argument("--data", metavar="DIR", help="folder of the data sets")
+    command.add_argument("--limit", metavar="N", type=_at_least_one, help="most cases that are scored at each step")
+    command.add_argument("--runs", metavar="DIR", help="folder that keeps what is trained")
+    command.add_argument("--json", metavar="FILE", help="write all figures as JSON")
+
+
+def _steps(text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise argparse.ArgumentTypeError(f"expected whole numbers from 0, as 0,10,100, got {text!r}")
+    return tuple(map(int, parts))
 
 
 def _at_least_one(text: str) -> int:

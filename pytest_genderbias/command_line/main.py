@@ -23,6 +23,7 @@ _MODULES: Mapping[str, str] = {
     "history": "past_runs",
     "check": "check",
     "init": "first_files",
+    "resilience": "lasting",
     "paper": "papers",
     "completion": "completion",
 }
