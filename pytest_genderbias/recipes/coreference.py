@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.folder import DataFolder, own_path
 from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError, SettingError
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
+from pytest_genderbias.models.hidden_layers import copy_projections
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, Role
 from pytest_genderbias.models.saving import copied
@@ -22,8 +23,21 @@ from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
 from pytest_genderbias.recipes.coreference_rows import CoreferenceRows, read_coreference_rows
 from pytest_genderbias.recipes.examples import order_by_length
+from pytest_genderbias.recipes.freezing import check_freeze, frozen_parameters, with_freeze
 from pytest_genderbias.recipes.heads import no_checkpoint, refuse_hooks, seeded
-from pytest_genderbias.recipes.recipe import PLAIN, MentionRecipe, Performance, Recipe, Row, Training
+from pytest_genderbias.recipes.recipe import (
+    ADDED_LATER,
+    ENCODER,
+    NOTHING,
+    PLAIN,
+    FrozenEncoderRecipe,
+    MentionRecipe,
+    Performance,
+    Recipe,
+    Row,
+    Training,
+    identifying_settings,
+)
 from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer
 from pytest_genderbias.scoring.span_coreference import DocumentReader, DocumentTokens, batch_of, pair_scores
 from pytest_genderbias.statistics.coreference_scores import antecedent_clusters, document_counts, f1_of_sums
@@ -44,7 +58,7 @@ _MENTIONS = "mentions"
 
 
 @dataclass(frozen=True)
-class CoreferenceTuning(Recipe, MentionRecipe):
+class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
     """An encoder and a span scorer, trained together on documents with mentions and their clusters.
 
     The trained model is a coreference scorer: ``measure("coref-winobias", model)`` needs no other data. Its scores are s(i, j) of
@@ -58,7 +72,9 @@ class CoreferenceTuning(Recipe, MentionRecipe):
     documents for ``f1`` and ``conll_f1``, which are never trained on; the draw does not depend on the seed. ``max_rows``: maximum number of
     documents. ``epochs``: may be fractional. ``batch_size``: documents. ``learning_rate``: by default 3e-5, 1e-4 for hidden sizes below 768
     and 3e-4 below 256; 1e-3 with a frozen encoder. After a warm-up of 6 % of the steps it falls linearly. ``max_length``: maximum number of
-    tokens that the encoder reads together; longer documents are cut at line ends. ``head_size`` and ``dropout``: of the head.
+    tokens that the encoder reads together; longer documents are cut at line ends. ``head_size`` and ``dropout``: of the head. ``freeze``: the
+    part that is not trained: ``nothing``, ``embeddings``, ``encoder`` (all but the head), or a number k: the embeddings and the first k
+    layers; a caller's ``Training.freeze`` takes its place.
     ``arguments``: arguments of ``transformers.TrainingArguments``, which override the settings.
     """
 
@@ -79,10 +95,12 @@ class CoreferenceTuning(Recipe, MentionRecipe):
     head_size: int = 256
     dropout: float = 0.3
     arguments: Mapping[str, object] = field(default_factory=dict)
+    freeze: str | int = field(default=NOTHING, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         """Reject invalid settings."""
         check_arguments(self.arguments)
+        check_freeze(self.freeze)
         check_share("held_out", self.held_out)
         check_share("dropout", self.dropout, zero=True)
         for name, least in (("max_rows", 1), ("batch_size", 1), ("max_length", 16), ("head_size", 1)):
@@ -94,8 +112,15 @@ class CoreferenceTuning(Recipe, MentionRecipe):
 
     def settings(self) -> dict[str, object]:
         """Return the settings, with a digest of the documents in place of their source."""
-        settings = {f.name: vars(self)[f.name] for f in fields(self) if f.name not in ("data", "training")}
+        settings = identifying_settings(self)
+        for name in ("data", "training"):
+            del settings[name]
         return {**settings, "arguments": dict(self.arguments), "digest": self._parts.digest[:16]}
+
+    @property
+    def encoder_is_frozen(self) -> bool:
+        """Whether the setting freezes all but the head."""
+        return self.freeze == ENCODER
 
     def rows(self) -> list[Row]:
         """Return the training documents, in the order of the file."""
@@ -106,6 +131,7 @@ class CoreferenceTuning(Recipe, MentionRecipe):
 
         Raises:
             NotApplicableError: the model is not a checkpoint, is a causal LM, or has both an encoder and a decoder.
+            SettingError: ``freeze`` does not fit the network.
         """
         if model is None or not isinstance(model.backend, Checkpoint):
             raise NotApplicableError(no_checkpoint(model))
@@ -116,6 +142,7 @@ class CoreferenceTuning(Recipe, MentionRecipe):
                 f"{model.name} {kind}, and the vectors of mentions need the text on both sides; give a masked LM or an encoder"
             )
         network = copied(model.backend.network) if _has_scorer(model) else self._scorer(model, seed)
+        frozen_parameters(network, self.freeze)
         backend = replace(model.backend, network=network, pooling=None)
         details = {key: value for key, value in model.details.items() if key not in ("pooling", "max_length")}
         details = {**details, "architecture": type(network).__name__}
@@ -146,6 +173,7 @@ class CoreferenceTuning(Recipe, MentionRecipe):
         if training.new_head:
             seeded(seed, network.renew_head)
         network.config.head = {"documents": len(examples), "data": self.training}
+        training = with_freeze(training, self.freeze)
         arguments = self._arguments(model, training)
         batch = int(arguments["per_device_train_batch_size"])
         examples.order = order_by_length(examples.lengths, batch, float(arguments["num_train_epochs"]), seed)
@@ -186,7 +214,7 @@ class CoreferenceTuning(Recipe, MentionRecipe):
     def _arguments(self, model: Model, training: Training) -> dict[str, Any]:
         """Return the arguments of the Trainer: the settings, which ``arguments`` overrides."""
         by_size = next(rate for least, rate in LEARNING_RATES if model.width >= least)
-        rate = self.learning_rate or (HEAD_LEARNING_RATE if training.freeze == "encoder" else by_size)
+        rate = self.learning_rate or (HEAD_LEARNING_RATE if training.freeze == ENCODER else by_size)
         return {
             "num_train_epochs": self.epochs, "per_device_train_batch_size": self.batch_size, "learning_rate": rate,
             "lr_scheduler_type": "linear", "warmup_steps": _WARM_UP, "save_strategy": "steps", "save_steps": _SAVED_EVERY,
@@ -214,6 +242,7 @@ class CoreferenceTuning(Recipe, MentionRecipe):
             )
         network.config.architectures = [type(network).__name__]
         scorer: SpanCoreferenceModel = network.to(device=body.device, dtype=body.dtype).eval()
+        copy_projections(model.backend.network, scorer)
         return scorer
 
     @cached_property

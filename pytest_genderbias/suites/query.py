@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 #: Kinds of checkpoints that have hidden states.
 NETWORKS = ("encoder", "masked-lm", "causal-lm", "nli-classifier", "text-classifier", "pair-regressor")
+#: The same, with the checkpoints of coreference recipes: their kind has objects, too, which have no hidden states.
+WITH_HIDDEN_STATES = (*NETWORKS, "coreference-scorer")
 
 
 class Query(Protocol):
@@ -106,7 +108,7 @@ class TextVectors:
     pooling: str = "mean"
     random_seed: int | None = None
     mask_others: bool = False
-    roles = (*NETWORKS, "vectors")
+    roles = (*WITH_HIDDEN_STATES, "vectors")
     dtype = "float32"
     width = None
 

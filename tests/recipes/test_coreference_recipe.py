@@ -24,8 +24,11 @@ from pytest_genderbias.recipes.coreference import CoreferenceTuning, _clusters, 
 from pytest_genderbias.recipes.coreference_rows import make_row, read_coreference_rows
 from pytest_genderbias.recipes.edge_probing import EdgeProbing
 from pytest_genderbias.recipes.recipe import Training
-from pytest_genderbias.scoring.span_coreference import DocumentReader, batch_of, pair_scores
+from pytest_genderbias.scoring.span_coreference import DocumentReader, SpanScores, batch_of, pair_scores
+from pytest_genderbias.scoring.vectors import HiddenStates
 from pytest_genderbias.statistics.coreference_scores import antecedent_clusters
+from pytest_genderbias.suites.cases import TextCases
+from pytest_genderbias.suites.suite import load_suite
 
 COLUMNS = Columns(("text",), mentions="mentions")
 
@@ -143,14 +146,24 @@ def test_training_moves_the_encoder_and_lowers_the_loss(recipe, trained, tiny_mo
     assert losses[1] < losses[0]
 
 
-@pytest.mark.parametrize(("freeze", "fixed"), [("encoder", "encoder."), ("embeddings", "encoder.embeddings.")])
+@pytest.mark.parametrize(
+    ("freeze", "fixed"),
+    [
+        ("encoder", ("encoder.",)),
+        ("embeddings", ("encoder.embeddings.",)),
+        (1, ("encoder.embeddings.", "encoder.encoder.layer.0.")),
+    ],
+)
 def test_what_is_frozen_does_not_move(recipe, tiny_model, tmp_path, freeze, fixed):
-    start = recipe.start(tiny_model("bert"), 0)
-    training = Training(freeze=freeze, max_steps=2)
-    after = load_model(str(recipe.train(start, recipe.rows(), 0, tmp_path, training)), device="cpu").backend.network.state_dict()  # fmt: skip
+    frozen = replace(recipe, freeze=freeze)
+    start = frozen.start(tiny_model("bert"), 0)
+    path = frozen.train(start, recipe.rows(), 0, tmp_path, Training(max_steps=2))
+    after = load_model(str(path), device="cpu").backend.network.state_dict()
     for name, tensor in start.backend.network.state_dict().items():
         if not name.startswith("encoder.pooler"):  # it has no part in the scores
             assert torch.equal(tensor, after[name]) == name.startswith(fixed), name
+    assert frozen.settings()["freeze"] == freeze and "freeze" not in recipe.settings()
+    assert frozen.encoder_is_frozen == (freeze == "encoder")
 
 
 def test_a_training_that_was_interrupted_goes_on_and_ends_with_the_same_weights(recipe, tiny_model, tmp_path):
@@ -190,12 +203,21 @@ def test_suites_measure_the_checkpoint_by_its_own_scores(trained, shared_data):
     places = [(0, 9), (14, 26), (35, 38)]
     row = make_row(text, [(span, 0) for span in places], lambda a, b: True, "d")
     (table,) = pair_scores(trained.backend, documents_of(trained, [row]))
-    from pytest_genderbias.scoring.span_coreference import SpanScores
-    from pytest_genderbias.suites.cases import TextCases
-
     cases = TextCases([(text,), (text,)], [tuple(places), (places[1], places[0], places[2])])
     scores = SpanScores(cases, trained, None).score(np.arange(2))
     np.testing.assert_allclose(scores, [[table[2, 0], table[2, 1]], [table[2, 1], table[2, 0]]], atol=1e-6)
+
+
+def test_suites_of_vectors_read_the_encoder(trained):
+    text, span = "The nurse met the engineer.", (4, 9)
+    encoding = trained.backend.tokenizer(text, return_offsets_mapping=True, return_tensors="pt")
+    own = [i for i, (a, b) in enumerate(encoding.pop("offset_mapping")[0].tolist()) if span[0] <= a < b <= span[1]]
+    with torch.no_grad():
+        expected = trained.backend.network.encoder(**encoding).last_hidden_state[0, own].mean(dim=0)
+    vectors = HiddenStates(trained.backend, None).span_vectors([text], [(span,)])
+    np.testing.assert_allclose(vectors[0, 0], expected.numpy(), atol=1e-6)
+    for name in ("probe-compression", "ceat"):
+        assert trained.role.kind in load_suite(name).family.roles
 
 
 def test_f1_is_that_of_scikit_learn_and_of_counted_links(recipe, trained):
@@ -376,7 +398,7 @@ def test_what_cannot_be_is_refused(recipe, tiny_model, tmp_path):
         recipe.train(recipe.start(tiny_model("bert"), 0), [], 0, tmp_path)
     with pytest.raises(SettingError, match="cannot be trained on 'ontonotes'"):
         CoreferenceTuning(data=recipe.data, training="ontonotes").rows()
-    wrong = {"held_out": 0, "max_rows": 0, "epochs": 0, "batch_size": 1.5, "learning_rate": -1, "max_length": 2, "head_size": 0, "dropout": 1.0}  # fmt: skip
+    wrong = {"held_out": 0, "max_rows": 0, "epochs": 0, "batch_size": 1.5, "learning_rate": -1, "max_length": 2, "head_size": 0, "dropout": 1.0, "freeze": "head"}  # fmt: skip
     for name, value in wrong.items():
         with pytest.raises(SettingError, match=name):
             CoreferenceTuning(**{name: value})

@@ -24,7 +24,7 @@ from pytest_genderbias.suites.cases import Answer, Items, Question, TextCases
 from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUMNS, ColumnOptions, read_texts
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag, one_of, table, whole
-from pytest_genderbias.suites.query import NETWORKS, TextVectors
+from pytest_genderbias.suites.query import WITH_HIDDEN_STATES, TextVectors
 from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap, take
@@ -103,7 +103,7 @@ class Probe(Family[ProbeBody, ProbeOptions]):
         paper="Orgad et al. 2022, How Gender Debiasing Affects Internal Model Representations, and Why It Matters, section 3 and appendix A; code: Voita and Titov 2020, Information-Theoretic Probing with Minimum Description Length, EMNLP",
         cost="One forward pass a text, then eleven small probes for each of five shuffles, on the CPU: minutes for some hundred texts. Needs biographies or WinoBias (docs/data.md).",
     )
-    roles: ClassVar[tuple[str, ...]] = NETWORKS
+    roles: ClassVar[tuple[str, ...]] = WITH_HIDDEN_STATES
     keys: ClassVar[tuple[str, ...]] = ("data", "professions")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "compression": _over_shuffles(

@@ -31,7 +31,7 @@ from pytest_genderbias.suites.families.shared.literature import SEED_WORDS, WORD
 from pytest_genderbias.suites.families.shared.words import bare_words, have_vectors, layer, missing_note
 from pytest_genderbias.suites.family import Context, Family, OptionsT
 from pytest_genderbias.suites.options import Option, flag, text, whole
-from pytest_genderbias.suites.query import NETWORKS, TextVectors
+from pytest_genderbias.suites.query import NETWORKS, WITH_HIDDEN_STATES, TextVectors
 from pytest_genderbias.suites.slots import SlotWords, read_slot
 from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
@@ -273,7 +273,7 @@ class Ceat(_Associations[CeatOptions]):
         paper="Guo and Caliskan 2021, Detecting Emergent Intersectional Biases: Contextualized Word Embeddings Contain a Distribution of Human-like Biases, AIES",
         cost="One forward pass a context, at most 200 a word: some 2,000 to 4,000. Needs a corpus (docs/data.md).",
     )
-    roles: ClassVar[tuple[str, ...]] = NETWORKS
+    roles: ClassVar[tuple[str, ...]] = WITH_HIDDEN_STATES
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "combined_effect_size": FamilyStatistic(
             "away",
