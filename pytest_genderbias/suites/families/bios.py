@@ -41,6 +41,7 @@ from pytest_genderbias.statistics.sums import accuracy_sums, distance_sums, gap_
 from pytest_genderbias.suites.about import Criticism, SuiteAbout
 from pytest_genderbias.suites.cases import Answer, Items, Question
 from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUMNS
+from pytest_genderbias.suites.families.shared.labour_shares import LIST
 from pytest_genderbias.suites.families.shared.persons import (
     FloatArray,
     Groups,
@@ -55,7 +56,7 @@ from pytest_genderbias.suites.families.shared.persons import (
     stored_persons,
 )
 from pytest_genderbias.suites.family import Context, Family
-from pytest_genderbias.suites.options import Option, table, text
+from pytest_genderbias.suites.options import Option, one_of, table, text
 from pytest_genderbias.suites.query import ClassProbabilities, StoredPredictions
 from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, MakeSums, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
@@ -255,6 +256,13 @@ class Bios(Family[None, BiosOptions]):
             "true or false",
             lambda v: isinstance(v, bool),
             "draw as many women as men in each class, as in orgad2022, for all statistics except slopes",
+        ),
+        "shares": one_of(
+            "training",
+            "labour",
+            meaning="share of women by class, for r and slope: in the training data, or in the US labour market (list labour-shares), "
+            "which gives other figures (orgad2022, appendix D.2)",
+            implied=True,
         ),
         "training": text(
             "labelled table of the training data, for the share of women in each class; by default the share in the measured data",
@@ -566,12 +574,19 @@ def _empty_notes(tables: IntArray) -> list[str]:
 
 
 def _share_notes(persons: Persons, options: BiosOptions) -> list[str]:
-    notes = []
-    if options["training"] is None:
-        notes.append("r and slope use the shares in the measured data; name the training data with the option training")
-    classes = set(persons.gold.tolist())
-    if lacking := [persons.labels[c] for c in sorted(classes - persons.shares().keys())]:
-        notes.append(f"r and slope leave out {len(lacking)} classes without training data ({some_of(lacking)})")
+    lacking = [persons.labels[c] for c in sorted(set(persons.gold.tolist()) - persons.shares().keys())]
+    if options["shares"] == "labour":
+        notes = [
+            f"r and slope use the shares of women in the labour market, of the list {LIST}, for {len(persons.shares())} classes; "
+            "figures of r depend heavily on which shares they use (orgad2022, appendix D.2)",
+            *(["the option training is not used with shares=labour"] if options["training"] is not None else ()),
+            *([f"r and slope leave out classes without such a share: {', '.join(lacking)}"] if lacking else ()),
+        ]
+    else:
+        own = "r and slope use the shares in the measured data; name the training data with the option training"
+        notes = [own] if options["training"] is None else []
+        if lacking:
+            notes.append(f"r and slope leave out {len(lacking)} classes without training data ({some_of(lacking)})")
     foreign = int((~np.isin(persons.predicted, persons.gold)).sum())
     if foreign:
         notes.append(f"{foreign} predictions are a label without cases")

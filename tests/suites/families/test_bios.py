@@ -1,6 +1,7 @@
 """bios: figures against loops written another way, a loaded classifier against its predictions file, and everything that is refused."""
 
 import csv
+import gzip
 import io
 import json
 import shutil
@@ -15,7 +16,7 @@ import torch
 from sklearn.metrics import accuracy_score, confusion_matrix, precision_score, recall_score
 from support.tiny_checkpoints import save_checkpoint
 
-from pytest_genderbias import Baseline, assert_no_regression, load_model, load_suite, measure
+from pytest_genderbias import Baseline, assert_no_regression, load_model, load_suite, load_wordlist, measure
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.errors import DataFileError, GateFailure, ModelError, NotApplicableError, SettingError
 from pytest_genderbias.gates.book_update import write_entries
@@ -30,8 +31,10 @@ from pytest_genderbias.statistics.inference.item_sums import align
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.families import bios as module
+from pytest_genderbias.suites.families.shared.labour_shares import labour_shares
 from pytest_genderbias.suites.families.shared.persons import LabelledCases
 from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.text import packaged
 
 CLASSES = ("cook", "judge", "nurse", "pilot")
 
@@ -449,6 +452,63 @@ def test_shares_come_from_the_training_data(tmp_path):
     assert any("leave out 1 classes without training data ('judge')" in note for note in lacking.notes)
     data = str(write(tmp_path / "people.csv", rows))
     assert bios(Saying(said), texts=data, training=few).values == lacking.values
+
+
+def test_every_share_at_work_is_that_of_its_source():
+    source = {e.word: e.attributes["women_share"] for e in load_wordlist("winogender-occupations").entries}
+    own = {e.word: e.attributes["women_share"] for e in load_wordlist("winobias-occupations").entries}
+    entries = load_wordlist("labour-shares").entries
+    from_winobias = {"designer", "developer", "writer"}
+    for entry in entries:
+        name = entry.attributes.get("printed", entry.word)
+        assert entry.attributes["women_share"] == (own if name in from_winobias else source)[name]
+    assert "painter" in source and "painter" not in {e.word for e in entries}, "it paints houses"
+
+
+def test_every_profession_of_bias_in_bios_has_a_share_at_work_or_is_named(shared_data):
+    with gzip.open(shared_data / "bios" / "bias_in_bios_sample.jsonl.gz", "rt", encoding="utf-8") as file:
+        professions = {json.loads(line)["profession"] for line in file}
+    known = {e.word.replace(" ", "_") for e in load_wordlist("labour-shares").entries}
+    assert known < professions and len(professions) == 28
+    note = (packaged.folder("wordlists") / "labour-shares.yaml").read_text(encoding="utf-8")
+    assert all(name.replace("_", " ") in note for name in professions - known)
+
+
+def test_shares_may_be_those_at_work(tmp_path):
+    rows = [
+        {**r, "label": {"cook": "Software_Engineer", "judge": "attorney"}.get(r["label"], r["label"])} for r in people()
+    ]
+    labels = ("Software_Engineer", "attorney", "nurse", "pilot")
+    said = noisy(rows, labels)
+    in_data, at_work = file_of(tmp_path, rows, said), file_of(tmp_path, rows, said, shares="labour")
+    share = {"Software_Engineer": 0.20, "attorney": 0.345, "nurse": 0.8958}
+    records = [r for r in at_work.records if r["slice"] == "class"]
+    assert {r["class"]: r["share"] and round(r["share"], 4) for r in records} == share | {"pilot": None}
+    x, y = zip(*((share[r["class"]], r["tpr_gap"]) for r in records if r["share"] is not None), strict=True)
+    assert at_work.values["tpr_gap_pearson"] == pytest.approx(scipy.stats.pearsonr(x, y)[0])
+    assert at_work.values["tpr_gap_sum"] == in_data.values["tpr_gap_sum"]
+    assert at_work.values["tpr_gap_pearson"] != in_data.values["tpr_gap_pearson"]
+    assert "r and slope leave out classes without such a share: pilot" in at_work.notes
+    assert any("depend heavily on which shares they use (orgad2022, appendix D.2)" in note for note in at_work.notes)
+    assert at_work.signature["settings"]["shares"] == "labour"
+    assert "shares" not in in_data.signature["settings"], "a baseline of an earlier version is compared"
+    loaded = bios(Saying(said, labels), texts=str(write(tmp_path / "people.csv", rows)), shares="labour")
+    assert loaded.values == at_work.values
+
+
+def test_shares_at_work_of_the_first_group_are_those_of_men_where_men_come_first():
+    assert labour_shares(["nurse"], ("male", "female")) == {"nurse": pytest.approx(0.1042)}
+    with pytest.raises(SettingError, match="needs the groups female and male; got 'a' and 'b'; take shares=training"):
+        labour_shares(["nurse"], ("a", "b"))
+
+
+def test_shares_at_work_take_no_training_data(tmp_path):
+    rows = people()
+    training = str(write(tmp_path / "training.csv", people(500, seed=9)))
+    alone = file_of(tmp_path, rows, noisy(rows), shares="labour")
+    beside = file_of(tmp_path, rows, noisy(rows), shares="labour", training=training)
+    assert beside.values == alone.values
+    assert set(beside.notes) - set(alone.notes) == {"the option training is not used with shares=labour"}
 
 
 def test_what_has_no_value_says_why(tmp_path):

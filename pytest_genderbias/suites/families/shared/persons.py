@@ -15,6 +15,7 @@ from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableErr
 from pytest_genderbias.statistics.group_gaps import confusion_tables, shares_of_first
 from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.families.shared.labelled import ColumnOptions, read_table, read_texts
+from pytest_genderbias.suites.families.shared.labour_shares import labour_shares
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.text.plain_files import expand
 
@@ -25,10 +26,11 @@ Groups = tuple[str, str]
 
 
 class PersonOptions(ColumnOptions):
-    """Options for the texts, the compared groups and the training data."""
+    """Options for the texts, the compared groups, and the shares of the first group by class."""
 
     texts: str
     groups: Sequence[str] | None
+    shares: str
     training: str | None
 
 
@@ -161,7 +163,14 @@ def _matched(labels: Sequence[str], spelled: Mapping[str, str], where: str) -> t
 
 
 def _shares(labels: Sequence[str], group: Sequence[int], options: PersonOptions) -> FloatArray:
-    """Return, for each case, the share of the first group in its class in the training data; NaN for a missing class."""
+    """Return, for each case, the share of the first group in its class, in the training data or at work; NaN if it is unknown.
+
+    Raises:
+        SettingError: shares at work are asked for, and the groups are not women and men.
+    """
+    if options["shares"] == "labour":
+        at_work = labour_shares(set(labels), compared_groups(options))
+        return np.asarray([at_work.get(label, np.nan) for label in labels], dtype=np.float64)
     where = "the data"
     training, of = labels, group
     if options["training"] is not None:
