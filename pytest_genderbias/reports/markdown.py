@@ -32,7 +32,7 @@ from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 from pytest_genderbias.reports.variance import HEADERS as VARIANCES
 from pytest_genderbias.reports.variance import variance_rows
 from pytest_genderbias.reports.verdict import broken_tests, count, decisive_lines, gate_name, gates_of, run_verdict
-from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.reports.wording import between, bounds_of_change, cases_in_words, size_of_change
 
 MARKER = "<!-- pytest-genderbias -->"  #: the first line, by which a workflow finds its comment again
 LARGEST = 60_000  #: characters; GitHub refuses a comment of more than 65,536
@@ -212,14 +212,14 @@ def _gate_table(gates: Sequence[SettledJudgement]) -> str:
 def _figures(measurements: Iterable[Measurement]) -> Iterator[tuple[str, ...]]:
     """Yield a row a statistic of each measurement."""
     for measurement in measurements:
-        cases = f"{measurement.n:,}" + (f" of {measurement.n_total:,}" if measurement.n < measurement.n_total else "")
+        cases = cases_in_words(measurement)
         for name, value in measurement.values.items():
             about, interval = measurement.statistics[name], measurement.intervals[name]
             reason = measurement.reasons.get(name, "")
             yield (
                 _code(measurement.suite), _code(measurement.model), _code(name),
                 format_number(value) + (f" {_code(reason)}" if value is None and reason else ""),
-                _between(interval), f"{about.neutral:g}", direction_in_words(about.direction), cases,
+                between(interval, format_number), f"{about.neutral:g}", direction_in_words(about.direction), cases,
             )  # fmt: skip
 
 
@@ -228,21 +228,10 @@ def _change(judgement: Judgement) -> str:
     worse, bounds = judgement.difference, judgement.interval
     if worse is None:
         return ""
-    if abs(worse) <= FLOAT_NOISE:
-        return "none"
-    text = f"{format_number(abs(worse))} {'worse' if worse > 0 else 'better'}"
-    if bounds is None or bounds.high - bounds.low <= FLOAT_NOISE:
-        return text
-    low, high = (bounds.low, bounds.high) if worse > 0 else (-bounds.high, -bounds.low)
-    return f"{text} ({format_number(low)} to {format_number(high)})"
-
-
-def _between(interval: Interval | None) -> str:
-    if interval is None:
-        return "-"
-    if interval.low == interval.high:
-        return "exact"
-    return f"{format_number(interval.low)} to {format_number(interval.high)}"
+    text = size_of_change(worse, format_number)
+    if not text or bounds is None or bounds.high - bounds.low <= FLOAT_NOISE:
+        return text or "none"
+    return f"{text} ({bounds_of_change(worse, bounds, format_number)})"
 
 
 # Markdown.

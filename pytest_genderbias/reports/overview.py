@@ -18,7 +18,8 @@ from pytest_genderbias.reports.chance import CONTROL, SHUFFLES, SPLITS, chance_o
 from pytest_genderbias.reports.columns import aligned, in_brief, note, one_line, padded, total, widths, wrapped
 from pytest_genderbias.reports.p_values import corrected_p_values
 from pytest_genderbias.reports.reduction import is_reduction
-from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.reports.verdict import gate_name
+from pytest_genderbias.reports.wording import between, bounds_of_change, cases_in_words, size_of_change
 
 #: A line and its colour: empty for the usual one.
 Line = tuple[str, str]
@@ -157,8 +158,8 @@ def _suite_row(measurement: Measurement, statistic: str, suite: str, notes: _Not
     if value is None:
         return _Row(measurement.model, cells, f"no value: {one_line(reason, 300)}")
     if measurement.sampled(statistic):
-        notes.sampled[measurement.suite] = f"{_cases(measurement)} cases"
-    cells |= {"value": f"{figure(value)}  ", "95 %": _between(interval)}
+        notes.sampled[measurement.suite] = f"{cases_in_words(measurement)} cases"
+    cells |= {"value": f"{figure(value)}  ", "95 %": between(interval, figure)}
     if interval is None:
         notes.without_interval.setdefault(reason, []).append(subject)
     if about.no_gate:
@@ -190,9 +191,8 @@ def _gate_rows(gates: Sequence[SettledJudgement], everything: bool) -> list[_Row
 
 def _gate_row(settled: SettledJudgement, p: str) -> _Row:
     judgement = settled.judgement
-    name = f"{judgement.suite} ({judgement.name})" if judgement.name else judgement.suite
     cells = {
-        "suite": one_line(name), "gate": one_line(judgement.name or judgement.suite), "statistic": one_line(judgement.statistic, 40), "cases": _cases(judgement),
+        "suite": one_line(gate_name(judgement)), "gate": one_line(judgement.name or judgement.suite), "statistic": one_line(judgement.statistic, 40), "cases": cases_in_words(judgement),
         "value": "no value" if judgement.value is None else figure(judgement.value), "change": _change(judgement, True),
         "moved": _change(judgement, False), "allowed": one_line(judgement.bound), "limit": one_line(_in_signs(judgement.bound)), "verdict": settled.verdict, "p (Holm)": p,
     }  # fmt: skip
@@ -214,14 +214,13 @@ def _change(judgement: Judgement, bounds: bool) -> str:
     """Return how much worse or better a statistic is, or between which bounds it lies."""
     worse, interval = judgement.difference, judgement.interval
     if worse is None:
-        return _between(interval) if interval is not None else ""
-    change = "no change" if abs(worse) <= FLOAT_NOISE else f"{figure(abs(worse))} {'better' if worse < 0 else 'worse'}"
+        return between(interval, figure) if interval is not None else ""
+    change = size_of_change(worse, figure) or "no change"
     if interval is None or not bounds:
         return change
     if interval.high - interval.low <= FLOAT_NOISE:
         return f"{change}, {_sameness(interval.over)}"
-    low, high = (-interval.high, -interval.low) if worse < -FLOAT_NOISE else (interval.low, interval.high)
-    return f"{change} ({figure(low)} to {figure(high)})"
+    return f"{change} ({bounds_of_change(worse, interval, figure)})"
 
 
 def _sameness(over: str) -> str:
@@ -229,18 +228,6 @@ def _sameness(over: str) -> str:
     if over.startswith(WHOLE_SUITE):
         return "exact"
     return f"the same in every {'restart' if over.startswith('restarts') else 'item'}"
-
-
-def _between(interval: Interval | None) -> str:
-    if interval is None:
-        return "-"
-    if interval.low == interval.high:
-        return "exact"
-    return f"{figure(interval.low)} to {figure(interval.high)}"
-
-
-def _cases(counted: Measurement | Judgement) -> str:
-    return f"{counted.n:,}" if counted.n == counted.n_total else f"{counted.n:,} of {counted.n_total:,}"
 
 
 def figure(value: float) -> str:

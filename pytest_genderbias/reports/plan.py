@@ -15,6 +15,8 @@ from pytest_genderbias.gates.plan import (
 )
 from pytest_genderbias.gates.verdicts import PLANNED
 from pytest_genderbias.gates.wording import format_number
+from pytest_genderbias.reports.verdict import gate_name
+from pytest_genderbias.reports.wording import cases_in_words
 
 HEADERS = (
     "suite", "model", "statistic", "value", "planned from", "cases", "seconds", "least tolerance", "for all gates", "tolerance",
@@ -34,15 +36,13 @@ def _planned(judgements: Iterable[Judgement]) -> Iterator[tuple[Judgement, GateP
 
 
 def _row(judgement: Judgement, plan: GatePlan) -> list[str]:
-    suite = f"{judgement.suite} ({judgement.name})" if judgement.name else judgement.suite
-    cases = f"{judgement.n:,}" if judgement.n == judgement.n_total else f"{judgement.n:,} of {judgement.n_total:,}"
     row = [
-        suite,
+        gate_name(judgement),
         judgement.model,
         judgement.statistic,
         format_number(judgement.value),
         _source(plan),
-        cases,
+        cases_in_words(judgement),
         f"{plan.seconds:.1f}",
     ]
     if plan.tolerance is None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypedDict, cast
 
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.reports.verdict import gate_name
 
 HEADERS = (
     "suite", "model", "statistic", "before", "after", "control", "gone", "95 % bounds", "over", "task", "comes back", "seeds", "asked",
@@ -62,7 +63,7 @@ def _cells(settled: SettledJudgement) -> tuple[str, ...]:
     ]
     seeds = len(facts.get("seeds", ()))
     return (
-        f"{judgement.suite} ({judgement.name})" if judgement.name else judgement.suite, judgement.model, judgement.statistic,
+        gate_name(judgement), judgement.model, judgement.statistic,
         _number(facts["before"]), _number(facts["after"]), _number(facts.get("control")), _share(facts.get("reduction")),
         "" if low is None and high is None else f"{_share(low)} to {_share(high)}", facts.get("over", ""), "; ".join(task),
         _share(facts["superficial"]["comes_back"]) if "superficial" in facts else "", str(seeds) if seeds > 1 else "",

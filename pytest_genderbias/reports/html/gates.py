@@ -13,12 +13,14 @@ from pytest_genderbias.gates.verdicts import FAILED, PASSED, PLANNED, WARNED
 from pytest_genderbias.gates.wording import direction_in_words, format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.html.tables import (
+    WRITE,
     OutcomeFilter,
     PageCell,
     PageColumn,
     PageRow,
     PageTable,
     make_table,
+    naming_cell,
     number_cell,
     safe,
 )
@@ -26,7 +28,7 @@ from pytest_genderbias.reports.reduction import is_reduction
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 from pytest_genderbias.reports.sparklines import sparklines
 from pytest_genderbias.reports.verdict import OTHER, broken_tests, gate_name
-from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.reports.wording import between, bounds_of_change, size_of_change
 from pytest_genderbias.suites.statistic import Statistic
 
 _ORDER = {FAILED: 0, WARNED: 1, OTHER: 2, PASSED: 3}
@@ -155,7 +157,7 @@ def _row(
     reason = "" if measurement is None else measurement.reasons.get(judgement.statistic, "")
     history = history_in_words(judgement)
     cells = (
-        PageCell(gate_name(judgement), tuple(filter(None, (judgement.statistic, meaning))), link=suite_id),
+        naming_cell(gate_name(judgement), judgement.statistic, meaning, suite_id),
         PageCell(_verdict(settled), key=_ORDER[outcome], badge=outcome, link=f"gate-{number}"),
         PageCell(judgement.model),
         number_cell(judgement.value, reason, _bounds_of_value(judgement)),
@@ -177,13 +179,7 @@ def _bounds_of_value(judgement: Judgement) -> tuple[str, ...]:
     interval = judgement.interval
     if interval is None or judgement.difference is not None or is_reduction(judgement):
         return ()
-    return (_between(interval),)
-
-
-def _between(interval: Interval) -> str:
-    if interval.low == interval.high:
-        return "exact"
-    return f"{interval.low:.4g} to {interval.high:.4g}"
+    return (between(interval, WRITE),)
 
 
 def _change(judgement: Judgement) -> PageCell:
@@ -199,11 +195,10 @@ def _change(judgement: Judgement) -> PageCell:
     worse, interval = judgement.difference, judgement.interval
     if worse is None:
         return PageCell("", key="")
-    text = "no change" if abs(worse) <= FLOAT_NOISE else f"{abs(worse):.4g} {'worse' if worse > 0 else 'better'}"
+    text = size_of_change(worse, WRITE) or "no change"
     if interval is None:
         return PageCell(text, key=worse)
-    low, high = (-interval.high, -interval.low) if worse < -FLOAT_NOISE else (interval.low, interval.high)
-    bounds = "exact" if low == high else f"{low:.4g} to {high:.4g}"
+    bounds = "exact" if interval.low == interval.high else bounds_of_change(worse, interval, WRITE)
     return PageCell(text, (bounds,), worse)
 
 

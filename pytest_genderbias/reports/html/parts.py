@@ -17,6 +17,7 @@ from pytest_genderbias.reports.html.tables import (
     PageRow,
     PageTable,
     make_table,
+    naming_cell,
 )
 from pytest_genderbias.reports.run_report import NotJudged, RunReport
 
@@ -108,7 +109,7 @@ def _compared(one: Comparison) -> PageRow:
     bounds = tuple(filter(None, (texts["95 % bounds"], f"over {texts['over']}" if texts["over"] else "")))
     return PageRow(
         (
-            PageCell(texts["suite"], (texts["statistic"],)),
+            naming_cell(texts["suite"], texts["statistic"]),
             PageCell(texts["model"]),
             _numeric_cell(texts["value"]),
             PageCell(texts["than"], (texts["its value"],)),

@@ -15,8 +15,10 @@ from pytest_genderbias.reports.html.tables import (
     PageRow,
     PageTable,
     make_table,
+    naming_cell,
     number_cell,
 )
+from pytest_genderbias.reports.wording import between, cases_in_words
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.suites.about import SuiteAbout
@@ -83,7 +85,7 @@ def make_overview(measurements: Sequence[Measurement], suite_ids: Mapping[str, s
     shown = sorted(_largest(measurements), key=lambda one: (one.suite, one.model))
     for one in shown:
         name, about = one.main, one.statistics[one.main]
-        suite = PageCell(one.suite, (name, about.meaning), link=suite_ids[one.suite])
+        suite = naming_cell(one.suite, name, about.meaning, suite_ids[one.suite])
         rows.append(
             PageRow(
                 (
@@ -93,7 +95,7 @@ def make_overview(measurements: Sequence[Measurement], suite_ids: Mapping[str, s
                     _interval(one, name, one.intervals[name]),
                     worse_cell(about),
                     _chance(one.null.get(name)),
-                    PageCell(_scored(one), key=one.n),
+                    PageCell(cases_in_words(one), key=one.n),
                 )
             )
         )
@@ -108,11 +110,6 @@ def _largest(measurements: Sequence[Measurement]) -> list[Measurement]:
         if subject not in largest or largest[subject].n < one.n:
             largest[subject] = one
     return list(largest.values())
-
-
-def _scored(measurement: Measurement) -> str:
-    n, n_total = measurement.n, measurement.n_total
-    return f"{n:,}" if n == n_total else f"{n:,} of {n_total:,}"
 
 
 def make_section(
@@ -175,8 +172,7 @@ def _interval(measurement: Measurement, name: str, interval: Interval | None, wh
         return PageCell("-", (reason,) if reason else (), "")
     if interval.low == interval.high:
         return PageCell("exact", (f"over {interval.over}",), 0.0)
-    bounds = f"{format_number(interval.low)} to {format_number(interval.high)}"
-    return PageCell(bounds, (f"over {interval.over}",), interval.high - interval.low)
+    return PageCell(between(interval, format_number), (f"over {interval.over}",), interval.high - interval.low)
 
 
 def _chance(null: Null | None) -> PageCell:

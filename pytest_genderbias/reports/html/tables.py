@@ -157,6 +157,18 @@ def safe(markup: str) -> str:
     return Markup(markup)  # noqa: S704 - see above
 
 
+WRITE = "{:.4g}".format  #: how the page writes a change
+
+
+def naming_cell(subject: str, statistic: str, meaning: str = "", link: str = "") -> PageCell:
+    """Return the cell that names what a row is of: a suite or gate, and below it the statistic with its meaning, if it is known.
+
+    >>> naming_cell("weat", "effect_size", link="suite-1")
+    PageCell(text='weat', notes=('effect_size',), key=None, badge='', link='suite-1', drawing='')
+    """
+    return PageCell(subject, tuple(filter(None, (statistic, meaning))), link=link)
+
+
 def number_cell(value: float | None, reason: str = "", notes: tuple[str, ...] = ()) -> PageCell:
     """Return the cell of a figure, sorted by its size; without a value it says why.
 
