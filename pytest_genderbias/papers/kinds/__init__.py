@@ -13,6 +13,7 @@ CarryOut = Callable[[Mapping[str, Any], Places], Outcome]
 
 #: Modules by the name of the kind; each has ``carry_out(settings, places)``.
 KINDS: Mapping[str, str] = {
+    "agreement": "agreement",
     "extremes": "extremes",
     "growth": "growth",
     "mitigation": "mitigation",

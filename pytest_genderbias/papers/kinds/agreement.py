@@ -1,0 +1,96 @@
+"""The kind ``agreement``: intrinsic against extrinsic bias over methods and seeds, before and after retraining (orgad2022, table 2).
+
+Settings:
+    model: spec of the model to start from; missing where the recipe makes its own.
+    recipe: the training.
+    methods: the methods by the names of their sides; the models without a method are the side ``none``.
+    seeds: as of ``mitigate``.
+    intrinsic, extrinsic: lists of suites with options, each a mapping with ``suite`` and ``statistics``; ``as`` names the suite in locators.
+        ``p_value`` names a statistic that must be below .05 for a point to count.
+    retrained: whether to measure the extrinsic figures again with a new head on each frozen encoder.
+
+Figures: ``METHOD/SUITE/STATISTIC`` by seed (``METHOD-retrained/...`` with new heads), and ``before retraining/INTRINSIC/EXTRINSIC r`` and
+``... r_squared`` with their bounds over methods and seeds, where INTRINSIC is the name of a suite and EXTRINSIC that of a statistic. The
+detail ``agreement`` has all points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pytest_genderbias.measurement.runner import Runner, RunSettings
+from pytest_genderbias.mitigation.harness.agreement import (
+    AgreementPoint,
+    AgreementRow,
+    AgreementStudy,
+    BiasFigure,
+    agreement,
+)
+from pytest_genderbias.mitigation.harness.run import mitigate
+from pytest_genderbias.mitigation.methods.registry import make_recipe, resolve_method
+from pytest_genderbias.papers.kinds.outcome import Outcome
+from pytest_genderbias.papers.places import Places, without_paths
+from pytest_genderbias.papers.stored import StoredFigure
+from pytest_genderbias.statistics.inference.intervals import Interval
+
+_OF_AN_ENTRY = ("suite", "statistics", "as", "p_value")
+
+
+def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
+    """Train every method with every seed, measure each model once, and compare the figures."""
+    runner = Runner(score=RunSettings(cache=places.trainings / "scores"))
+    recipe = make_recipe(**settings["recipe"])
+    runs = {
+        name: mitigate(
+            settings.get("model"), resolve_method(method), recipe, seeds=settings["seeds"], folder=places.trainings, runner=runner,
+            progress=places.progress,
+        )
+        for name, method in settings["methods"].items()
+    }  # fmt: skip
+    study = agreement(
+        runs, _figures_named(settings["intrinsic"]), _figures_named(settings["extrinsic"]), new_heads=bool(settings.get("retrained"))
+    )  # fmt: skip
+    figures = {**dict(_by_method(study.points)), **dict(compared(study))}
+    seeds = next(iter(runs.values())).seeds
+    return Outcome(figures, tuple(seeds), {"agreement": without_paths(study.to_dict(), places)})
+
+
+def _figures_named(entries: Sequence[Mapping[str, Any]]) -> list[BiasFigure]:
+    """Return the figures of the settings; each is named by its suite, or by ``as``, and its statistic."""
+    return [
+        BiasFigure(
+            entry["suite"], statistic, entry.get("p_value", ""), {key: value for key, value in entry.items() if key not in _OF_AN_ENTRY},
+            f"{entry.get('as', entry['suite'])}/{statistic}",
+        )
+        for entry in entries
+        for statistic in entry["statistics"]
+    ]  # fmt: skip
+
+
+def _by_method(points: Sequence[AgreementPoint]) -> Iterator[tuple[str, StoredFigure]]:
+    """Yield the figures of each method, by seed."""
+    for method in dict.fromkeys(point.method for point in points):
+        of_method = [point for point in points if point.method == method]
+        for side, figures in (
+            (method, [{**point.intrinsic, **point.own_head} for point in of_method]),
+            (f"{method}-retrained", [point.new_head for point in of_method]),
+        ):
+            for name in figures[0]:
+                yield f"{side}/{name}", StoredFigure([values[name] for values in figures])
+
+
+def compared(study: AgreementStudy) -> Iterator[tuple[str, StoredFigure]]:
+    """Yield r and R squared of each pair of figures with their bounds."""
+    for row in study.rows:
+        suite, statistic = row.intrinsic.rpartition("/")[0], row.extrinsic.rpartition("/")[2]
+        for name, value, bounds in _values(row):
+            interval = None if bounds is None else [bounds.low, bounds.high]
+            yield f"{row.head}/{suite}/{statistic} {name}", StoredFigure([value], [interval])
+
+
+def _values(row: AgreementRow) -> list[tuple[str, float | None, Interval | None]]:
+    result = row.agreement
+    if result is None:
+        return [("r", None, None), ("r_squared", None, None)]
+    return [("r", result.r, result.r_bounds), ("r_squared", result.r_squared, result.r_squared_bounds)]

@@ -1,0 +1,61 @@
+"""The kind ``agreement``: the figures of each method by seed, and what compares them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_genderbias.mitigation.harness.agreement import (
+    OWN_HEAD,
+    AgreementPoint,
+    AgreementStudy,
+    BiasFigure,
+    agreement,
+)
+from pytest_genderbias.papers.config import RunConfig
+from pytest_genderbias.papers.kinds.agreement import compared
+from pytest_genderbias.papers.making import make_run
+from pytest_genderbias.papers.places import Places
+from pytest_genderbias.papers.stored import read_run, write_run
+
+
+def test_the_figures_of_methods_and_their_agreement_are_stored(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(f"He is a man, and she met him in {year}." for year in range(1900, 1960)) + "\n")
+    settings = {
+        "model": "demo-mlm", "methods": {"one": [{"name": "cda", "sides": "one"}], "dropout": [{"name": "dropout"}]}, "seeds": [4, 7],
+        "recipe": {"name": "masked-lm", "corpus": str(text), "steps": 2, "batch_size": 2, "max_length": 16},
+        "intrinsic": [{"suite": "lm-occupation", "as": "half", "statistics": ["aggregate_bias"], "limit": 32}],
+        "extrinsic": [{"suite": "lm-occupation", "statistics": ["aggregate_bias", "signed_bias"], "limit": 64}],
+    }  # fmt: skip
+    run = make_run(RunConfig("a", "", "agreement", {"small": settings}), "small", Places({}, tmp_path))
+    assert list(run.seeds) == [4, 7]
+    study = AgreementStudy.from_dict(run.details["agreement"])
+    assert [(point.method, point.seed) for point in study.points] == [
+        ("none", 4), ("one", 4), ("one", 7), ("dropout", 4), ("dropout", 7)
+    ]  # fmt: skip
+    for name in ("aggregate_bias", "signed_bias"):
+        values = [point.own_head[f"lm-occupation/{name}"] for point in study.points]
+        assert run.figures[f"dropout/lm-occupation/{name}"].values == values[3:]
+        result = study.row("half/aggregate_bias", f"lm-occupation/{name}", OWN_HEAD).agreement
+        stored = run.figures[f"before retraining/half/{name} r_squared"]
+        assert stored.mean == pytest.approx(result.r_squared)
+        assert stored.interval is None and result.r_squared_bounds is None, "the one model before has no other seeds"
+    assert run.figures["one/half/aggregate_bias"].values == [
+        point.intrinsic["half/aggregate_bias"] for point in study.points[1:3]
+    ]
+    assert not [key for key in run.figures if "retrained" in key or "after retraining" in key]
+    write_run(run, tmp_path)
+    assert read_run(tmp_path / "a.json").figures == run.figures
+
+
+def test_bounds_are_stored_as_intervals():
+    points = [
+        AgreementPoint(f"m{i % 4}", i // 4, {"probe/compression": i * 7 % 11}, {}, {"bios/gap": i * 5 % 13})
+        for i in range(20)
+    ]
+    figures = [BiasFigure("probe", "compression")], [BiasFigure("bios", "gap")]
+    study = agreement(points, *figures, resamples=99)
+    stored = dict(compared(study))
+    result = study.rows[0].agreement
+    assert stored["before retraining/probe/gap r"].interval == (result.r_bounds.low, result.r_bounds.high)
+    assert stored["before retraining/probe/gap r_squared"].interval[1] == result.r_squared_bounds.high
