@@ -101,23 +101,28 @@ def read_rule(rule: Mapping[str, object]) -> Rule:
         )
     if not isinstance(within, Mapping):
         raise SettingError(f"within should be a mapping of figures and shares, as perplexity: 5%, got {within!r}")
-    return Rule(figure, wanted, {str(name): read_share(share, str(name)) for name, share in within.items()})
+    return Rule(figure, wanted, {str(name): _limit(str(name), share) for name, share in within.items()})
 
 
-def read_share(share: object, name: str) -> float:
-    """Return a share that is written as a number, or as a percentage.
+def share_of(written: object) -> float | None:
+    """Return a share that is written as a number or as a percentage; ``None`` if it is neither, or below 0.
 
-    Raises:
-        SettingError: it is neither, or below 0. The message begins with ``within``.
-
-    >>> read_share("2.5%", "perplexity"), read_share(0.1, "perplexity")
-    (0.025, 0.1)
+    >>> share_of("2.5%"), share_of(0.1), share_of("much")
+    (0.025, 0.1, None)
     """
-    if isinstance(share, str) and (written := _PERCENT.match(share.strip())):
-        return float(written[1]) / 100
-    if isinstance(share, (int, float)) and not isinstance(share, bool) and 0 <= share < math.inf:
-        return float(share)
-    raise SettingError(f"within should have shares of 0 or more, as {name}: 5%, got {brief(share)}")
+    if isinstance(written, str):
+        percentage = _PERCENT.match(written.strip())
+        return None if percentage is None else float(percentage[1]) / 100
+    if isinstance(written, (int, float)) and not isinstance(written, bool) and 0 <= written < math.inf:
+        return float(written)
+    return None
+
+
+def _limit(name: str, written: object) -> float:
+    share = share_of(written)
+    if share is None:
+        raise SettingError(f"within should have shares of 0 or more, as {name}: 5%, got {brief(written)}")
+    return share
 
 
 def why_out(point: TriedPoint, rule: Rule) -> str:

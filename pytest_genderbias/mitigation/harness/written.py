@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.mitigation.harness.choice import share_of
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, YamlValue, plain, refuse_unknown, take
 from pytest_genderbias.text.printable import brief
 
@@ -234,11 +235,12 @@ def _read_share(item: LocatedMap, key: str) -> float:
 
 def _read_budget(entry: LocatedMap, what: str) -> dict[str, float]:
     budget = take(entry, "budget", LocatedMap, what, default={})
-    for figure, share in budget.items():
-        if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share < float("inf"):
-            message = f"a budget is a share of 0 or more, as 0.05, got {brief(share)} for {figure}"
+    shares = {figure: share_of(share) for figure, share in budget.items()}
+    for figure, share in shares.items():
+        if share is None:
+            message = f"a budget is a share of 0 or more, as 0.05 or 5%, got {brief(budget[figure])} for {figure}"
             raise _place(budget).error_at(figure, message)
-    return dict(budget)
+    return {figure: share for figure, share in shares.items() if share is not None}
 
 
 def _place(entry: LocatedMap) -> Place:

@@ -18,7 +18,7 @@ FILE = """
 mitigate:
   - method: [wed, {name: projection, components: 2}]
     models: [a]
-    budget: {accuracy: 0.05}
+    budget: {accuracy: 5%}
     reduces:
       - {suite: nli-occupation, by: 0.3}
       - {suite: nli-occupation, by: 0.3, overshoot: 0.1, settings: {limit: 100}}
