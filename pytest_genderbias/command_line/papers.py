@@ -100,6 +100,9 @@ def _selected(paper: PaperConfig, tables: Iterable[Table], only: str | None) -> 
 def _check(paper: PaperConfig, names: Iterable[str], places: Places) -> int:
     status = 0
     for name in names:
+        if PAPER not in paper.runs[name].scales:
+            _print(f"{name}: of the small scale only")
+            continue
         try:
             _print(check_run(paper.runs[name], places))
         except BiasError as error:

@@ -6,8 +6,8 @@ Settings:
     suite: a suite of the family ``nli``; ``options`` are those of its measurement.
     pairs: a list of given pairs: ``name``, ``premise``, ``hypothesis``, and ``label``, entailment or contradiction.
 
-Figures: ``before/SUITE/largest_entailment`` and ``largest_contradiction``, the largest probability of each; ``before/PAIR/entailment``,
-``neutral`` and ``contradiction``; ``before/SUITE/same_label``, the share of the given pairs whose likeliest label is the given one. The lines name
+Figures: ``before/SUITE/largest_entailment`` and ``largest_contradiction``, the largest probability of each, with an interval up to 1 where not all
+pairs were scored; ``before/PAIR/entailment``, ``neutral`` and ``contradiction``; ``before/SUITE/same_label``, the share of the given pairs whose likeliest label is the given one. The lines name
 the pairs with the largest probabilities of the first seed.
 """
 
@@ -76,12 +76,15 @@ def _probabilities(model: Model, pairs: Sequence[Mapping[str, str]]) -> NDArray[
 
 
 def _largest(suite: str, measurements: Sequence[Measurement]) -> dict[str, StoredFigure]:
-    return {
-        f"{BEFORE}/{suite}/largest_{label}": StoredFigure(
-            [max(float(record[label]) for record in _records(m, label)) for m in measurements]
+    """Return the largest probabilities. Of a sample, they are at most those of all pairs."""
+    figures = {}
+    for label in _SLICES:
+        values = [max(float(record[label]) for record in _records(m, label)) for m in measurements]
+        highest = [value if m.n == m.n_total else 1.0 for value, m in zip(values, measurements, strict=True)]
+        figures[f"{BEFORE}/{suite}/largest_{label}"] = StoredFigure(
+            values, list(map(list, zip(values, highest, strict=True)))
         )
-        for label in _SLICES
-    }
+    return figures
 
 
 def _of_pairs(
