@@ -290,8 +290,7 @@ class Ledger:
         """Write the files that flags ask for. One that cannot be written fails the run, and the others are written."""
         if not needs_report(self._settings) or self._config.option.collectonly:
             return
-        report = self._make_report(session)
-        trouble = write_outputs(report, self._settings)
+        report, trouble = write_outputs(self._make_report(session), self._settings)
         if self._settings.github and is_in_actions():
             trouble += append_to_job(report)
             self._annotations = annotations_in_repository(report, self._config)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,6 +35,7 @@ class Output:
         extra: of this package, which installs them.
         check: module of the room ``reports`` and function that takes the path before the run, and raises an error if nothing can be
             written there; empty for none.
+        again: whether it says how the run ended, and can be written again where another file then fails the run.
     """
 
     field: str
@@ -42,6 +43,7 @@ class Output:
     needs: tuple[str, ...] = ()
     extra: str = ""
     check: str = ""
+    again: bool = False
 
     @property
     def flag(self) -> str:
@@ -73,18 +75,19 @@ def _named(function: str) -> Callable[..., None]:
     return cast("Callable[..., None]", getattr(import_module(f"pytest_genderbias.reports.{module}"), name))
 
 
+#: In the order in which they are written. The last two say how the run ended, and are written once.
 OUTPUTS = (
-    Output("json", "json_report:write_json"),
-    Output("history", "history:write_history"),
-    Output("audit", "audit:write_audit", needs=("jinja2", "matplotlib"), extra="report"),
+    Output("json", "json_report:write_json", again=True),
     Output("mlflow", "mlflow_runs:write_mlflow", needs=("mlflow",), extra="mlflow", check="mlflow_runs:check_mlflow"),
-    Output("summary", "markdown:write_summary"),
+    Output("summary", "markdown:write_summary", again=True),
     Output("records", "records:write_records"),
-    Output("ctrf", "ctrf:write_ctrf"),
+    Output("ctrf", "ctrf:write_ctrf", again=True),
     Output("model_card", "model_card:write_model_card"),
     Output("figures", "figures.files:write_figures", needs=("matplotlib",), extra="report"),
-    Output("report", "html.page:write_report", needs=("jinja2", "matplotlib"), extra="report"),
+    Output("report", "html.page:write_report", needs=("jinja2", "matplotlib"), extra="report", again=True),
     Output("write_gates", "written_gates:write_gates"),
+    Output("audit", "audit:write_audit", needs=("jinja2", "matplotlib"), extra="report"),
+    Output("history", "history:write_history"),
 )
 
 
@@ -118,10 +121,29 @@ def check_places(settings: Settings) -> None:
                 raise pytest.UsageError(printable(f"{output.flag}: {_plain(error, path)}")) from None
 
 
-def write_outputs(report: RunReport, settings: Settings, outputs: Iterable[Output] = OUTPUTS) -> list[str]:
-    """Write all files that flags ask for, and return what went wrong, a line each."""
-    paths = ((output, output.path(settings)) for output in outputs)
-    return write_files(report, [(output, path) for output, path in paths if path is not None])
+def write_outputs(
+    report: RunReport, settings: Settings, outputs: Iterable[Output] = OUTPUTS
+) -> tuple[RunReport, list[str]]:
+    """Write all files that flags ask for, and return the report as they ended it, and what went wrong, a line each.
+
+    A file that cannot be written fails the run. Those that are written later say so, and so do earlier ones, which are written again;
+    what goes to a pipe or a device is written once.
+    """
+    troubles: list[str] = []
+    written: list[tuple[Output, Path | str, RunReport]] = []
+    for output in outputs:
+        path = output.path(settings)
+        if path is None:
+            continue
+        if trouble := _trouble(report, output, path):
+            troubles.append(trouble)
+            ended = report.run.exit_status or int(pytest.ExitCode.TESTS_FAILED)
+            report = replace(report, run=replace(report.run, exit_status=ended), failures=(*report.failures, trouble))
+        else:
+            written.append((output, path, report))
+    outdated = [(output, path) for output, path, then in written if output.again and then is not report]
+    troubles += write_files(report, [(output, path) for output, path in outdated if Path(path).is_file()])
+    return report, troubles
 
 
 def write_files(report: RunReport, files: Iterable[tuple[Output, Path | str]]) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import xml.etree.ElementTree as ET
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,20 @@ def test_json_and_junit_hold_the_figures(project: pytest.Pytester) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
+def test_files_know_of_one_that_could_not_be_written_before_or_after_them(project: pytest.Pytester) -> None:
+    flags = ("--bias-json=r.json", "--bias-history=h.db", "--bias-summary=s.md", "--bias-ctrf=/dev/full")
+    result = project.runpytest(model(project, "good"), "--bias-suite=./tiny-nli.yaml", *flags)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED and result.parseoutcomes()["passed"] == 1
+    report = read_report(project.path / "r.json")
+    (failure,) = report.failures
+    assert report.run.exit_status == 1 and failure.startswith("--bias-ctrf: /dev/full cannot be written")
+    assert "1 failure beside the tests" in project.path.joinpath("s.md").read_text()
+    with closing(sqlite3.connect(project.path / "h.db")) as store:
+        assert store.execute("SELECT exit_status, failures FROM runs").fetchall() == [(1, json.dumps([failure]))]
+    result.stdout.fnmatch_lines([failure])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
 def test_a_device_is_not_replaced_and_a_report_that_cannot_be_written_fails_the_run(project: pytest.Pytester) -> None:
     project.makepyfile("def test_nothing(): pass")
     result = project.runpytest(model(project, "good"), "--bias-json=/dev/full")
@@ -91,9 +107,10 @@ def test_other_files_are_written_though_one_cannot_be(tmp_path: Path) -> None:
     report = RunReport(RunInfo("2026-11-22T10:00:00+00:00", "0"))
     broken, whole = Output("json", "json_report:write_json"), Output("runs", "json_report:write_json")
     settings = Settings(**dict.fromkeys(FLAGS) | {"json": tmp_path, "runs": tmp_path / "whole.json"})  # type: ignore[arg-type]
-    [trouble] = write_outputs(report, settings, (broken, whole))
+    ended, [trouble] = write_outputs(report, settings, (broken, whole))
     assert trouble.startswith(f"--bias-json: {tmp_path} cannot be written")
-    assert read_report(tmp_path / "whole.json") == report
+    assert read_report(tmp_path / "whole.json") == ended
+    assert (ended.run.exit_status, ended.failures) == (1, (trouble,))
 
 
 def test_an_error_of_a_library_that_writes_costs_its_own_file_only(
