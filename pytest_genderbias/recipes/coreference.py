@@ -172,7 +172,7 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
         network: SpanCoreferenceModel = copied(model.backend.network)
         if training.new_head:
             seeded(seed, network.renew_head)
-        network.config.head = {"documents": len(examples), "data": self.training}
+        network.config.head = {"documents": len(examples), "data": Path(self.training).name}
         training = with_freeze(training, self.freeze)
         arguments = self._arguments(model, training)
         batch = int(arguments["per_device_train_batch_size"])

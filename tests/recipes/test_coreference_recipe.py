@@ -337,6 +337,14 @@ def test_long_documents_are_read_in_segments(tiny_model, recipe, tmp_path):
     assert 0 < cut.is_read.sum() < 6
     batch = batch_of([cut, document], 0)
     assert batch["mentions"].shape == (2, 6, 2) and (batch["mentions"][0, cut.is_read.sum() :] == -1).all()
+    on_documents = CoreferenceTuning(training=str(path), head_size=8, max_length=40, batch_size=4)
+    done = on_documents.train(model, on_documents.rows(), 0, tmp_path / "run", Training(max_steps=2))
+    loaded = load_model(str(done), device="cpu")
+    assert loaded.backend.network.config.head == {"documents": 10, "data": path.name}, "the folder is nobody's business"
+    figures = on_documents.evaluate(loaded)
+    assert [figure.name for figure in figures] == ["f1", "conll_f1"] and all(
+        0 <= figure.value <= 1 for figure in figures
+    )
 
 
 def test_far_antecedents_are_no_candidates(recipe, tiny_model):
