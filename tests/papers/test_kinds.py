@@ -62,6 +62,19 @@ def test_sides_of_a_mitigation(mitigated):
     assert verdict["text"].startswith(verdict["verdict"])
 
 
+def test_the_best_point_of_a_grid_is_measured_on_other_seeds(places, pretraining):
+    grid = {
+        "model": MODEL, "method": ["dropout"], "recipe": pretraining, "seeds": 2, "grid": {"dropout.hidden": [0.1, 0.3]},
+        "best": {"lowest": BIAS, "settings": {"limit": 64}}, "measure": [SUITE],
+    }  # fmt: skip
+    run = make_run(RunConfig("a", "", "mitigation", {"small": grid}), "small", places)
+    tried = run.details["tried"]
+    assert tried["chosen_on"] == [0] and list(run.seeds) == tried["judged_on"] == [1]
+    points = [run.figures[f"dropout.hidden={rate}/{BIAS}"].mean for rate in (0.1, 0.3)]
+    assert points[tried["best"]] == min(points)
+    assert run.figures[f"after/{BIAS}"].mean not in points
+
+
 def test_a_result_is_read_as_it_was_written(mitigated, tmp_path):
     assert read_run(write_run(mitigated, tmp_path)).figures == dict(mitigated.figures)
     assert read_runs(tmp_path).keys() == {"a"}

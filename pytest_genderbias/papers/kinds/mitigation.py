@@ -5,6 +5,8 @@ Settings:
     method: a list of methods; without one, only the side ``before`` is measured: the model, or the models that the recipe trains.
     recipe: the training, or what evaluates the task.
     seeds, controls: as of ``mitigate``.
+    grid, best, choose_on: as of ``search``; the sides are those of the best point, and each point is a side with the rule's figure on the
+        seeds that choose, as ``dropout.attention=0.1, dropout.hidden=0.2/lm-occupation/aggregate_bias``.
     measure: a list of suites with options, each a mapping with ``suite``; ``as`` names the suite in locators, ``sides`` limits the sides, and
         ``retrained: true`` measures again with a new head on the frozen encoder, as the sides ``before-retrained`` and ``after-retrained``.
     then: a list of further recipes with ``measure``: each tunes the models of every side, and measures the tuned ones.
@@ -25,6 +27,7 @@ from scipy import stats
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner, RunSettings
+from pytest_genderbias.mitigation.harness.grid import search
 from pytest_genderbias.mitigation.harness.retraining import retrained_heads
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, MitigationRun, mitigate
 from pytest_genderbias.mitigation.harness.verdict import judge_reduction
@@ -47,10 +50,7 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
         return Outcome(figures, seeds)
     method = resolve_method(settings["method"]) if "method" in settings else Method()
     sides = (BEFORE, AFTER, CONTROL) if "method" in settings else (BEFORE,)
-    run = mitigate(
-        settings.get("model"), method, recipe, seeds=settings.get("seeds"), controls=settings.get("controls"), folder=places.trainings, runner=runner,
-        progress=places.progress,
-    )  # fmt: skip
+    run = _made(settings, method, recipe, places, runner)
     figures = dict(_measured(run, settings.get("measure", ()), sides))
     if recipe is not None:
         for side in sides:
@@ -58,12 +58,32 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     for stage in settings.get("then", ()):
         figures.update(_of_a_stage(run, stage, sides, places, runner))
     details: dict[str, Any] = {"what": without_paths(run.what, places), "seconds_of_after": run.seconds}
+    if run.tried is not None:
+        details["tried"] = without_paths(run.tried.to_dict(), places)
+        figures.update({f"{point}/{run.tried.rule.figure}": StoredFigure(point.values) for point in run.tried.points})
     if "judge" in settings:
         judged = list(_judged(run, settings))
         details["verdicts"] = without_paths([verdict for verdict, _ in judged], places)
         for _, gains in judged:
             figures.update(gains)
     return Outcome(figures, tuple(run.seeds), details)
+
+
+def _made(
+    settings: Mapping[str, Any], method: Method, recipe: Recipe | None, places: Places, runner: Runner
+) -> MitigationRun:
+    """Return the run of a method, or of the best point of a grid."""
+    model, seeds, controls = (settings.get(name) for name in ("model", "seeds", "controls"))
+    if "grid" not in settings:
+        return mitigate(
+            model, method, recipe, seeds=seeds, controls=controls, folder=places.trainings, runner=runner, progress=places.progress
+        )  # fmt: skip
+    best = dict(settings["best"])
+    options = best.pop("settings", {})
+    return search(
+        model, method, recipe, grid=settings["grid"], best=best, seeds=seeds, choose_on=settings.get("choose_on"), controls=controls,
+        folder=places.trainings, runner=runner, progress=places.progress, **options,
+    )  # fmt: skip
 
 
 def _of_a_model(settings: Mapping[str, Any], runner: Runner) -> dict[str, StoredFigure]:
