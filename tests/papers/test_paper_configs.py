@@ -21,7 +21,12 @@ from pytest_genderbias.suites.suite import load_suite
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "evidence" / "papers"
-PLACES = Places(dict.fromkeys(("data", "glove", "glove300", "bold", "runs", "encoder", "ptb", "cnn"), "."), Path())
+PLACES = Places(
+    dict.fromkeys(
+        ("data", "glove", "glove300", "bold", "runs", "encoder", "ptb", "cnn", "ontonotes", "wikipedia"), "."
+    ),
+    Path(),
+)
 
 
 def scaled_runs():

@@ -9,7 +9,7 @@ Settings:
         seeds that choose, as ``dropout.attention=0.1, dropout.hidden=0.2/lm-occupation/aggregate_bias``.
     measure: a list of suites with options, each a mapping with ``suite``; ``as`` names the suite in locators, ``sides`` limits the sides, and
         ``retrained: true`` measures again with a new head on the frozen encoder, as the sides ``before-retrained`` and ``after-retrained``.
-    then: a list of further recipes with ``measure``: each tunes the models of every side, and measures the tuned ones.
+    then: a list of further recipes with ``measure``: each tunes the models of every side, or of its ``sides``, and measures the tuned ones.
     judge: ``by``, ``budget`` and ``statistics`` (``SUITE/STATISTIC``) for verdicts of the harness.
 
 Where one model a side is judged, two more sides hold paired differences over items of the distance from neutral, positive where ``after`` is
@@ -44,17 +44,12 @@ _OF_AN_ENTRY = ("suite", "as", "sides", "retrained")
 def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     """Train what is not trained yet, measure every side, and judge."""
     runner = Runner(score=RunSettings(cache=places.trainings / "scores"))
-    recipe = make_recipe(**settings["recipe"]) if "recipe" in settings else None
-    if "method" not in settings and recipe is None:
-        figures, seeds = _of_a_model(settings, runner), (0,)
-        return Outcome(figures, seeds)
-    method = resolve_method(settings["method"]) if "method" in settings else Method()
+    run = _made(settings, places, runner)
     sides = (BEFORE, AFTER, CONTROL) if "method" in settings else (BEFORE,)
-    run = _made(settings, method, recipe, places, runner)
     figures = dict(_measured(run, settings.get("measure", ()), sides))
-    if recipe is not None:
+    if isinstance(run.recipe, Recipe):
         for side in sides:
-            figures.update(_of_the_task(run, side, recipe.name))
+            figures.update(_of_the_task(run, side, run.recipe.name))
     for stage in settings.get("then", ()):
         figures.update(_of_a_stage(run, stage, sides, places, runner))
     details: dict[str, Any] = {"what": without_paths(run.what, places), "seconds_of_after": run.seconds}
@@ -69,10 +64,13 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     return Outcome(figures, tuple(run.seeds), details)
 
 
-def _made(
-    settings: Mapping[str, Any], method: Method, recipe: Recipe | None, places: Places, runner: Runner
-) -> MitigationRun:
-    """Return the run of a method, or of the best point of a grid."""
+def _made(settings: Mapping[str, Any], places: Places, runner: Runner) -> MitigationRun:
+    """Return the models of all sides: of a method, of the best point of a grid, or without method and recipe the model as it is."""
+    recipe = make_recipe(**settings["recipe"]) if "recipe" in settings else None
+    if "method" not in settings and recipe is None:
+        spec, numbers = settings["model"], seeds_of(settings.get("seeds", 1))
+        return MitigationRun([spec] * len(numbers), [spec] * len(numbers), seeds=numbers, trained=False, runner=runner)
+    method = resolve_method(settings["method"]) if "method" in settings else Method()
     model, seeds, controls = (settings.get(name) for name in ("model", "seeds", "controls"))
     if "grid" not in settings:
         return mitigate(
@@ -86,14 +84,13 @@ def _made(
     )  # fmt: skip
 
 
-def _of_a_model(settings: Mapping[str, Any], runner: Runner) -> dict[str, StoredFigure]:
-    """Return the figures of a model that is measured as it is."""
-    model = runner.open(settings["model"])
-    figures: dict[str, StoredFigure] = {}
-    for entry in settings["measure"]:
-        measurement = runner.measure_once(runner.suite(entry["suite"]), model, _options(entry))
-        figures.update(figures_of(BEFORE, _label(entry), [[measurement]]))
-    return figures
+def seeds_of(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    """Return the seeds that a setting names: so many, or a list of them.
+
+    >>> seeds_of(3), seeds_of([0, 5, 11])
+    ((0, 1, 2), (0, 5, 11))
+    """
+    return tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
 
 
 def _measured(
@@ -123,14 +120,14 @@ def _of_the_task(run: MitigationRun, side: str, task: str) -> dict[str, StoredFi
 def _of_a_stage(
     run: MitigationRun, stage: Mapping[str, Any], sides: Sequence[str], places: Places, runner: Runner
 ) -> dict[str, StoredFigure]:
-    """Tune the models of every side by a further recipe, each with the seed of its row, and return the figures of the tuned ones."""
+    """Tune the models of the sides by a further recipe, each with its seed, and return the figures of the tuned ones."""
     recipe = make_recipe(**stage["recipe"])
     if not recipe.makes_task:
         raise SettingError(
             f"then tunes models for a task, and {recipe.name} continues a training; name it as the run's recipe"
         )
     figures: dict[str, StoredFigure] = {}
-    for side in sides:
+    for side in stage.get("sides", sides):
         tuned = [
             [_tuned(run, model, recipe, seed, places, runner) for model in models]
             for models, seed in zip(run.models(side), run.seeds, strict=True)
