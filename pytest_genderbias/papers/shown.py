@@ -98,7 +98,9 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
         if key == "measure":
             for entry in value:
                 options = {
-                    name: option for name, option in entry.items() if name not in ("suite", "as", "sides", "retrained")
+                    name: option
+                    for name, option in entry.items()
+                    if name not in ("suite", "as", "sides", "retrained", "units")
                 }
                 yield from _flat(options, f"{entry.get('as', entry['suite'])}.")
         elif isinstance(value, Mapping):
@@ -108,8 +110,12 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def _brief(value: object) -> str:
-    if isinstance(value, list) and any(isinstance(member, (list, Mapping)) for member in value):
+    if isinstance(value, list) and any(isinstance(member, list) for member in value):
         return f"{len(value)} values"
+    if isinstance(value, list) and value and all(isinstance(member, Mapping) for member in value):
+        return " and ".join(
+            ", ".join(f"{v}" if k == "name" else f"{k} {v}" for k, v in member.items()) for member in value
+        )
     text = "not set" if value is None else str(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

@@ -45,6 +45,16 @@ def test_a_model_that_is_measured_as_it_is(places):
     expected = measure("lm-occupation", load_model(MODEL), limit=64)
     figure = outcome.figures[f"before/{BIAS}"]
     assert figure.values == [expected.values["aggregate_bias"]]
+    units = {"signed_bias": ["nurse", "engineer"]}
+    figures = kind_named("mitigation")(
+        {"model": MODEL, "measure": [{"suite": "lm-occupation", "units": units}]}, places
+    ).figures
+    whole = measure("lm-occupation", load_model(MODEL))
+    nurse, engineer = (figures[f"before/lm-occupation/signed_bias of {name}"].mean for name in units["signed_bias"])
+    by_hand = {r["occupation"]: r["signed_bias"] for r in whole.records if "signed_bias" in r}
+    assert nurse < engineer and by_hand.get("nurse", nurse) == pytest.approx(nurse)
+    with pytest.raises(SettingError, match="lm-occupation has no 'wizard' among its occupations"):
+        kind_named("mitigation")({"model": MODEL, "measure": [{**SUITE, "units": {"signed_bias": ["wizard"]}}]}, places)
     interval = expected.intervals["aggregate_bias"]
     assert figure.interval == (interval.low, interval.high)
 

@@ -8,7 +8,7 @@ Settings:
     grid, best, choose_on: as of ``search``; the sides are those of the best point, and each point is a side with the rule's figure on the
         seeds that choose, as ``dropout.attention=0.1, dropout.hidden=0.2/lm-occupation/aggregate_bias``.
     measure: a list of suites with options, each a mapping with ``suite``; ``as`` names the suite in locators, ``sides`` limits the sides, and
-        ``retrained: true`` measures again with a new head on the frozen encoder, as the sides ``before-retrained`` and ``after-retrained``.
+        ``units`` lists single units of a statistic, and ``retrained: true`` measures again with a new head on the frozen encoder, as the sides ``before-retrained`` and ``after-retrained``.
     then: a list of further recipes with ``measure``: each tunes the models of every side, or of its ``sides``, and measures the tuned ones.
     judge: ``by``, ``budget`` and ``statistics`` (``SUITE/STATISTIC``) for verdicts of the harness.
 
@@ -33,12 +33,12 @@ from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, Mit
 from pytest_genderbias.mitigation.harness.verdict import judge_reduction
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.mitigation.methods.registry import make_recipe, resolve_method
-from pytest_genderbias.papers.kinds.outcome import Outcome, figures_of, figures_of_task
+from pytest_genderbias.papers.kinds.outcome import Outcome, figures_of, figures_of_task, figures_of_units
 from pytest_genderbias.papers.places import Places, without_paths
 from pytest_genderbias.papers.stored import StoredFigure
 from pytest_genderbias.recipes.recipe import Recipe
 
-_OF_AN_ENTRY = ("suite", "as", "sides", "retrained")
+_OF_AN_ENTRY = ("suite", "as", "sides", "retrained", "units")
 
 
 def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
@@ -99,7 +99,10 @@ def _measured(
     """Yield the figures of every suite on every side, with new heads where an entry says so."""
     for entry in entries:
         for side in entry.get("sides", sides):
-            yield from figures_of(side, _label(entry), run.measure(side, entry["suite"], **_options(entry))).items()
+            measurements = run.measure(side, entry["suite"], **_options(entry))
+            yield from figures_of(side, _label(entry), measurements).items()
+            for statistic, units in entry.get("units", {}).items():
+                yield from figures_of_units(side, _label(entry), measurements, statistic, units).items()
     again = [entry for entry in entries if entry.get("retrained")]
     if not again:
         return

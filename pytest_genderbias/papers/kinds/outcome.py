@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pytest_genderbias.errors import SettingError
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.papers.stored import StoredFigure
 
@@ -32,6 +33,29 @@ def figures_of(side: str, suite: str, measurements: Sequence[Sequence[Measuremen
         )
         for name in measurements[0][0].values
     }
+
+
+def figures_of_units(
+    side: str, suite: str, measurements: Sequence[Sequence[Measurement]], statistic: str, units: Sequence[str]
+) -> dict[str, StoredFigure]:
+    """Return a statistic of single units (occupations, words) of the models of a side, as ``SIDE/SUITE/STATISTIC of UNIT``.
+
+    Raises:
+        SettingError: the suite has no such unit.
+    """
+    figures = {}
+    sums = [[model.item_sums(statistic) for model in models] for models in measurements]
+    for unit in units:
+        values: list[float | None] = []
+        for models in sums:
+            at = [np.flatnonzero(model.by_unit().labels == unit) for model in models]
+            if not all(len(places) for places in at):
+                raise SettingError(f"{suite} has no {unit!r} among its {sums[0][0].over}")
+            values.append(
+                _mean([float(model.by_itself()[places[0]]) for model, places in zip(models, at, strict=True)])
+            )
+        figures[f"{side}/{suite}/{statistic} of {unit}"] = StoredFigure(values)
+    return figures
 
 
 def figures_of_task(
