@@ -51,7 +51,10 @@ def carry_out(typed: Typed) -> int:
     else:
         _print(
             columns(
-                [(table.name, verdict_in_words(table, judge_claims(table, runs)), table.title) for table in tables],
+                [
+                    (table.name, verdict_in_words(paper, table, judge_claims(table, runs)), table.title)
+                    for table in tables
+                ],
                 width,
             )
         )

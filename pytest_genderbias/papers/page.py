@@ -21,7 +21,8 @@ sum". Small runs on the project's test models decide each claim by one-sided 95 
 - *agrees*: the bounds confirm at least one claim, and refute none.
 - *differs*: the bounds refute a claim.
 - *too small to say*: the bounds decide nothing.
-- *needs the paper's scale*: no run here can show it.
+- *needs the paper's scale*: no run of the small scale can show it.
+- *no result yet*: nobody has made the small runs.
 
 The absolute figures of small models on small data are not those of the papers, and nobody should expect it; the page puts them side by side. `genderbias paper NAME TABLE` shows one table, and makes its runs with `--data` and `--runs`.
 """
@@ -56,7 +57,7 @@ def _overview(paper: PaperConfig, runs: Mapping[str, StoredRun]) -> Iterator[str
     yield "| | what it shows | ours; the paper's | verdict |"
     yield "|---|---|---|---|"
     for table in paper.tables.values():
-        verdict = verdict_in_words(table, judge_claims(table, runs))
+        verdict = verdict_in_words(paper, table, judge_claims(table, runs))
         yield f"| [{_called(table)}](#{_anchor(table)}) | {escape(table.title)} | {escape(_first_figure(table, runs))} | {escape(verdict)} |"
 
 

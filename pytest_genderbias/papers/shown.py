@@ -48,9 +48,11 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"
 
 
-def verdict_in_words(table: Table, judged: Sequence[JudgedClaim]) -> str:
+def verdict_in_words(paper: PaperConfig, table: Table, judged: Sequence[JudgedClaim]) -> str:
     """Return the verdict of a table, with the reasons of claims that differ, or what the table needs."""
     verdict = table_verdict(judged)
+    if verdict == NEEDS and any(SMALL in paper.runs[name].scales for name in table.runs):
+        return "no result yet"
     if verdict == DIFFERS:
         reasons = dict.fromkeys(
             claim.claim.because for claim in judged if claim.verdict == DIFFERS and claim.claim.because
@@ -140,7 +142,7 @@ def table_text(paper: PaperConfig, table: Table, runs: Mapping[str, StoredRun], 
         parts += [_grid(table, runs, width), ""]
     parts += [paragraph(line, width, "  ") for line in lines_of(table, runs)]
     parts += [paragraph(claim_in_words(claim), width, "  ", "- ") for claim in judged]
-    parts += [paragraph(f"Verdict: {verdict_in_words(table, judged)}", width), ""]
+    parts += [paragraph(f"Verdict: {verdict_in_words(paper, table, judged)}", width), ""]
     for name in table.runs:
         run = paper.runs[name]
         made = (

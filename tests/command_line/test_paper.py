@@ -50,7 +50,7 @@ def test_papers_and_tables_are_listed(own_paper, capsys):
     assert main(["paper"]) == 0
     assert "doe2020  Doe 2020" in capsys.readouterr().out
     assert main(["paper", "doe2020", "--results", str(own_paper / "none")]) == 0
-    assert "table-1  needs the paper's scale" in capsys.readouterr().out
+    assert "table-1  no result yet" in capsys.readouterr().out
 
 
 def test_a_run_is_made_once_and_shown_beside_the_papers_figure(own_paper, capsys):

@@ -213,7 +213,8 @@ def mitigate(
         method: a mitigation, of :mod:`~pytest_genderbias.mitigation.methods`.
         recipe: of :mod:`~pytest_genderbias.recipes`. Where neither it nor the method trains, it only evaluates.
         seeds: number of restarts, or their seeds; three where a training takes part in the comparison, else one.
-        controls: controls of each seed; eight where they cost no training, else one.
+        controls: controls of each seed; eight where they cost no training, else one. With 0 there is none: what training alone changes is then
+            not told from what the method changes.
         folder: keeps every training, so that an interrupted one resumes, and equal ones are shared; a temporary folder by default.
         progress: show a bar for each training: the Trainer's own, or one of yours.
         runner: loads and measures the models; one with default settings if left out.
@@ -233,8 +234,8 @@ def mitigate(
     if not trains and method.trains:
         raise SettingError(f"{method.name} takes part in a training; give mitigate() a recipe")
     restarts = seeds_of((SEEDS if trains else 1) if seeds is None else seeds)
-    if controls is not None and controls < 1:
-        raise SettingError(f"controls is a whole number of at least 1, got {controls!r}")
+    if controls is not None and controls < 0:
+        raise SettingError(f"controls is a whole number of at least 0, got {controls!r}")
     count = controls if controls is not None else TRAINED_CONTROLS if method.trains else CONTROLS
     workshop = _Workshop(runner, base, recipe, Path(folder) if folder is not None else None, progress)
     made = _make_models(workshop, method, restarts, count, trains)
@@ -283,6 +284,8 @@ def _models_of_seed(workshop: _Workshop, method: Method, seed: int, count: int, 
     start = time.perf_counter()
     after = make(method)
     seconds = time.perf_counter() - start
+    if not count:
+        return _ModelsOfSeed(before, after, [], seconds)
     if method.control(0) is not None:
         controls = [method.control(repeat + seed * count) or plain for repeat in range(count)]
         return _ModelsOfSeed(before, after, [make(control) for control in controls], seconds)
