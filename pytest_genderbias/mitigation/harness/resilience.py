@@ -1,4 +1,4 @@
-"""``resilience``: whether a mitigation lasts while the model is fine-tuned for a task (webster2020, section 6; lu2018, figure 3)."""
+"""``resilience``: whether a mitigation lasts while the model is fine-tuned for a task (webster2020, section 6)."""
 
 from __future__ import annotations
 
