@@ -1,4 +1,4 @@
-"""The pictures of the evidence on mitigations, from the figures that ``scripts/mitigations.py`` stored."""
+"""The pictures of the evidence on mitigations, from the results that are stored in ``docs/evidence/mitigations``."""
 
 from __future__ import annotations
 
