@@ -139,6 +139,26 @@ def test_resilience_by_steps_and_by_frozen_layers(places, pretraining, mitigated
     assert f"cda frozen 1/{BIAS}" in figures and "cda frozen nothing/masked-lm/perplexity" in figures
 
 
+def test_words_that_tell_gender_are_removed_round_by_round(places):
+    rows = places.trainings / "telling.csv"
+    told = {"f": "She is a keen nurse of many years", "m": "He is a calm nurse of many years"}
+    rows.write_text("text,label,group\n" + "".join(f"{told['fm'[i % 2]]},nurse,{'fm'[i % 2]}\n" for i in range(16)))
+    recipe = {"name": "classification", "training": str(rows), "evaluation": str(rows), "text_column": "text"}
+    outcome = kind_named("scrubbed-words")({"recipe": recipe, "seeds": 2, "rounds": 1}, places)
+    accuracy = {
+        side: outcome.figures[f"{side}/words/accuracy"].values
+        for side in ("original", "scrubbed", "last", "profession")
+    }
+    assert accuracy == {"original": [1.0, 1.0], "scrubbed": [1.0, 1.0], "last": [0.5, 0.5], "profession": [1.0, 1.0]}
+    assert outcome.figures["scrubbed/words/above_majority"].values == [0.5, 0.5]
+    assert outcome.details["words"]["profession"] == "nurse"
+    assert outcome.details["words"]["all"][0]["words"] == {"female": ["keen"], "male": ["calm"]}
+    with pytest.raises(SettingError, match="the rows of masked-lm have none"):
+        kind_named("scrubbed-words")(
+            {"recipe": {"name": "masked-lm", "corpus": places.named["text"]}, "seeds": 1, "rounds": 1}, places
+        )
+
+
 def test_the_check_takes_the_stand_in_and_leaves_no_training(places, pretraining):
     before = {path.name for path in places.trainings.iterdir()}
     run = RunConfig(

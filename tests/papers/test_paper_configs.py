@@ -65,6 +65,10 @@ def test_a_run_names_kinds_recipes_methods_suites_and_paths_that_there_are(run, 
             load_suite(entry["suite"])
     if "method" in settings:
         resolve_method(settings["method"])
+    for method in settings.get("methods", {}).values():
+        resolve_method(method)
+    for entry in (*settings.get("intrinsic", ()), *settings.get("extrinsic", ())):
+        assert load_suite(entry["suite"]).family.plain_statistics().keys() >= set(entry["statistics"])
 
 
 @pytest.mark.parametrize(("run", "scale"), [param for param in scaled_runs() if param.values[1] == PAPER])

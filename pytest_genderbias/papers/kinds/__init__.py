@@ -19,6 +19,7 @@ KINDS: Mapping[str, str] = {
     "mitigation": "mitigation",
     "paired-subspace": "paired_subspace",
     "resilience": "resilience",
+    "scrubbed-words": "scrubbed_words",
 }
 
 

@@ -33,7 +33,7 @@ from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, Mit
 from pytest_genderbias.mitigation.harness.verdict import judge_reduction
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.mitigation.methods.registry import make_recipe, resolve_method
-from pytest_genderbias.papers.kinds.outcome import Outcome, figures_of, figures_of_task, figures_of_units
+from pytest_genderbias.papers.kinds.outcome import Outcome, figures_of, figures_of_task, figures_of_units, seeds_of
 from pytest_genderbias.papers.places import Places, without_paths
 from pytest_genderbias.papers.stored import StoredFigure
 from pytest_genderbias.recipes.recipe import Recipe
@@ -82,15 +82,6 @@ def _made(settings: Mapping[str, Any], places: Places, runner: Runner) -> Mitiga
         model, method, recipe, grid=settings["grid"], best=best, seeds=seeds, choose_on=settings.get("choose_on"), controls=controls,
         folder=places.trainings, runner=runner, progress=places.progress, **options,
     )  # fmt: skip
-
-
-def seeds_of(seeds: int | Sequence[int]) -> tuple[int, ...]:
-    """Return the seeds that a setting names: so many, or a list of them.
-
-    >>> seeds_of(3), seeds_of([0, 5, 11])
-    ((0, 1, 2), (0, 5, 11))
-    """
-    return tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
 
 
 def _measured(

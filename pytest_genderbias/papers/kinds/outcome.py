@@ -22,6 +22,15 @@ class Outcome:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
+def seeds_of(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    """Return the seeds that a setting names: so many, or a list of them.
+
+    >>> seeds_of(3), seeds_of([0, 5, 11])
+    ((0, 1, 2), (0, 5, 11))
+    """
+    return tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+
+
 def figures_of(side: str, suite: str, measurements: Sequence[Sequence[Measurement]]) -> dict[str, StoredFigure]:
     """Return the figures of a suite measured on the models of a side, by seed and model: the mean over the models of a seed."""
     if not measurements or not measurements[0]:

@@ -1,0 +1,62 @@
+"""The kind ``scrubbed-words``: the words that tell a person's gender, round by round of automatic scrubbing (orgad2022, tables 9 and 10).
+
+Settings:
+    recipe: a recipe whose rows are texts with a class and a gender; its training part is used.
+    seeds: of the held-out texts: their number, or a list.
+    rounds: rounds of scrubbing.
+    profession: the class of the side ``profession``; by default the one with the most texts.
+
+Figures: ``SIDE/words/accuracy``, the held-out accuracy of telling gender by words, ``SIDE/words/majority``, that of the larger group alone, and
+``SIDE/words/above_majority``, their difference. Sides are ``original`` (nothing is scrubbed), ``scrubbed`` (names and gender words are),
+``last`` (after the last round), and ``profession`` (scrubbed texts of one class). The details list the words.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_genderbias.errors import SettingError
+from pytest_genderbias.mitigation.methods.iterative_scrubbing import RemovedWords, removed_words
+from pytest_genderbias.mitigation.methods.registry import make_recipe
+from pytest_genderbias.papers.kinds.outcome import Outcome, seeds_of
+from pytest_genderbias.papers.places import Places
+from pytest_genderbias.papers.stored import StoredFigure
+
+
+def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
+    """Scrub the training texts round by round, all of them and those of one class."""
+    recipe = make_recipe(**settings["recipe"])
+    if recipe.label is None or recipe.group is None:
+        raise SettingError(
+            f"scrubbed-words needs texts with a class and a gender, and the rows of {recipe.name} have none"
+        )
+    rows = recipe.rows()
+    texts = [str(row[recipe.columns[0]]) for row in rows]
+    groups, classes = [row[recipe.group] for row in rows], [row[recipe.label] for row in rows]
+    seeds = seeds_of(settings["seeds"])
+    rounds = settings["rounds"]
+    profession = settings.get("profession", Counter(classes).most_common(1)[0][0])
+    original = removed_words(texts, groups, seeds=seeds, rounds=1, scrub_first=False)
+    scrubbed = removed_words(texts, groups, seeds=seeds, rounds=rounds)
+    of_one = removed_words(texts, groups, classes, profession=profession, seeds=seeds, rounds=rounds)
+    figures = {
+        **_figures("original", original.iterations[0].accuracies, original),
+        **_figures("scrubbed", scrubbed.iterations[0].accuracies, scrubbed),
+        **_figures("last", scrubbed.final, scrubbed),
+        **_figures("profession", of_one.iterations[0].accuracies, of_one),
+    }
+    tables = {"all": scrubbed.table(), "profession": str(profession), "of the profession": of_one.table()}
+    return Outcome(figures, seeds, {"words": tables})
+
+
+def _figures(side: str, accuracies: Mapping[int, float], words: RemovedWords) -> dict[str, StoredFigure]:
+    majority = [words.majority[seed] for seed in accuracies]
+    return {
+        f"{side}/words/accuracy": StoredFigure(list(accuracies.values())),
+        f"{side}/words/majority": StoredFigure(majority),
+        f"{side}/words/above_majority": StoredFigure(
+            [a - m for a, m in zip(accuracies.values(), majority, strict=True)]
+        ),
+    }
