@@ -61,7 +61,7 @@ def verdict_in_words(paper: PaperConfig, table: Table, judged: Sequence[JudgedCl
     if verdict == NEEDS and table.needs:
         return f"{NEEDS}: {table.needs}"
     if verdict == AGREES and any(claim.verdict != AGREES for claim in judged):
-        return f"{AGREES} ({sum(claim.verdict == AGREES for claim in judged)} of {len(judged)} claims; too small to say for the others)"
+        return f"{AGREES} ({sum(claim.verdict == AGREES for claim in judged)} of {len(judged)} claims; the others are not decided)"
     return verdict
 
 
