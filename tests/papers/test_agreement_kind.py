@@ -22,16 +22,17 @@ def test_the_figures_of_methods_and_their_agreement_are_stored(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("\n".join(f"He is a man, and she met him in {year}." for year in range(1900, 1960)) + "\n")
     settings = {
-        "model": "demo-mlm", "methods": {"one": [{"name": "cda", "sides": "one"}], "dropout": [{"name": "dropout"}]}, "seeds": [4, 7],
+        "model": "demo-mlm", "methods": {"cda": [{"name": "cda"}], "dropout": [{"name": "dropout"}]}, "seeds": [4, 7],
         "recipe": {"name": "masked-lm", "corpus": str(text), "steps": 2, "batch_size": 2, "max_length": 16},
         "intrinsic": [{"suite": "lm-occupation", "as": "half", "statistics": ["aggregate_bias"], "limit": 32}],
         "extrinsic": [{"suite": "lm-occupation", "statistics": ["aggregate_bias", "signed_bias"], "limit": 64}],
     }  # fmt: skip
     run = make_run(RunConfig("a", "", "agreement", {"small": settings}), "small", Places({}, tmp_path))
     assert list(run.seeds) == [4, 7]
+    assert len(list(tmp_path.glob("masked-lm-*"))) == 4, "no control is trained, since none is compared"
     study = AgreementStudy.from_dict(run.details["agreement"])
     assert [(point.method, point.seed) for point in study.points] == [
-        ("none", 4), ("one", 4), ("one", 7), ("dropout", 4), ("dropout", 7)
+        ("none", 4), ("cda", 4), ("cda", 7), ("dropout", 4), ("dropout", 7)
     ]  # fmt: skip
     for name in ("aggregate_bias", "signed_bias"):
         values = [point.own_head[f"lm-occupation/{name}"] for point in study.points]
@@ -40,7 +41,7 @@ def test_the_figures_of_methods_and_their_agreement_are_stored(tmp_path):
         stored = run.figures[f"before retraining/half/{name} r_squared"]
         assert stored.mean == pytest.approx(result.r_squared)
         assert stored.interval is None and result.r_squared_bounds is None, "the one model before has no other seeds"
-    assert run.figures["one/half/aggregate_bias"].values == [
+    assert run.figures["cda/half/aggregate_bias"].values == [
         point.intrinsic["half/aggregate_bias"] for point in study.points[1:3]
     ]
     assert not [key for key in run.figures if "retrained" in key or "after retraining" in key]

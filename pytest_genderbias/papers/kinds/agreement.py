@@ -43,7 +43,7 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     recipe = make_recipe(**settings["recipe"])
     runs = {
         name: mitigate(
-            settings.get("model"), resolve_method(method), recipe, seeds=settings["seeds"], folder=places.trainings, runner=runner,
+            settings.get("model"), resolve_method(method), recipe, seeds=settings["seeds"], controls=0, folder=places.trainings, runner=runner,
             progress=places.progress,
         )
         for name, method in settings["methods"].items()
