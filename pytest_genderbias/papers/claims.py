@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from pytest_genderbias.papers.config import ABOVE, NEAR, Claim, Table
+from pytest_genderbias.papers.config import ABOVE, NEAR, Claim, Table, run_of
 from pytest_genderbias.papers.stored import StoredFigure, StoredRun, figure_at
 
 AGREES, DIFFERS, TOO_SMALL, NEEDS = "agrees", "differs", "too small to say", "needs the paper's scale"
@@ -59,16 +59,27 @@ def judge_claim(claim: Claim, runs: Mapping[str, StoredRun]) -> JudgedClaim:
     other = figure_at(runs, claim.other) if isinstance(claim.other, str) else StoredFigure([claim.other])
     if figure is None or other is None:
         return JudgedClaim(claim, NEEDS)
-    found = difference(figure, other, fixed=not isinstance(claim.other, str))
+    found = difference(figure, other, not isinstance(claim.other, str), *_seeds_of(claim, runs))
     if found is None:
         return JudgedClaim(claim, TOO_SMALL)
-    if claim.relation == NEAR:
+    has_bounds = found.low is not None and found.high is not None
+    if claim.relation == NEAR and (has_bounds or not _trains(claim, runs)):
         return JudgedClaim(claim, _near(found, claim.within), found)
     if found.low is None or found.high is None:
         return JudgedClaim(claim, TOO_SMALL, found)
     decided = {1: found.low > 0, -1: found.high < 0}
     wanted = 1 if claim.relation == ABOVE else -1
     return JudgedClaim(claim, AGREES if decided[wanted] else DIFFERS if decided[-wanted] else TOO_SMALL, found)
+
+
+def _seeds_of(claim: Claim, runs: Mapping[str, StoredRun]) -> list[Sequence[int]]:
+    """Return the seeds of the runs of both figures; none for a number."""
+    return [runs[run_of(locator)].seeds if isinstance(locator, str) else () for locator in (claim.figure, claim.other)]
+
+
+def _trains(claim: Claim, runs: Mapping[str, StoredRun]) -> bool:
+    """Return whether a figure depends on a training or a task: such a figure differs from restart to restart, and others are facts of a model."""
+    return any("recipe" in runs[name].settings for name in claim.runs)
 
 
 def _near(found: Difference, within: float) -> str:
@@ -78,31 +89,58 @@ def _near(found: Difference, within: float) -> str:
     return DIFFERS if low > within or high < -within else TOO_SMALL
 
 
-def difference(figure: StoredFigure, other: StoredFigure, fixed: bool = False) -> Difference | None:
+def difference(
+    figure: StoredFigure,
+    other: StoredFigure,
+    fixed: bool = False,
+    seeds: Sequence[int] = (),
+    other_seeds: Sequence[int] = (),
+) -> Difference | None:
     """Return ``figure`` minus ``other`` with its bounds, ``None`` if one of them has no value.
 
-    Restarts of equal seeds are compared seed by seed, by Student's t. A single value against restarts, or a ``fixed`` number, adds no error
-    of its own. The bounds of two single values follow from their intervals over items, as if the items were different ones: too wide where both are
-    of the same items. Fewer than three restarts without such intervals have no bounds.
+    Restarts of equal seeds are compared seed by seed, by Student's t, and restarts of different seeds by the means (Welch). A single value
+    against restarts, or a ``fixed`` number, adds no error of its own. The bounds of two single values follow from their intervals over items,
+    as if the items were different ones: too wide where both are of the same items. Fewer than three restarts without such intervals have no
+    bounds.
+
+    Args:
+        figure: a figure, one value a seed.
+        other: what it is compared with.
+        fixed: whether ``other`` is a number without error.
+        seeds: of the values of ``figure``, in their order; as many seeds as there are values name them, and otherwise the order does.
+        other_seeds: of the values of ``other``.
 
     >>> difference(StoredFigure([3.0, 4.0, 5.0]), StoredFigure([1.0, 2.0, 3.0]))
     Difference(value=2.0, low=2.0, high=2.0, over='restarts')
     """
-    if (
-        not figure.defined
-        or not other.defined
-        or len(figure.defined) < len(figure.values)
-        or len(other.defined) < len(other.values)
-    ):
+    if not _is_whole(figure) or not _is_whole(other):
         return None
     a, b = np.array(figure.defined), np.array(other.defined)
     if max(len(set(a)), len(set(b))) > 1:
-        if len(a) > 1 and len(b) > 1 and len(a) != len(b):
-            return _welch(a, b)
-        return _over_restarts(a - b)
+        if min(len(a), len(b)) == 1:
+            return _over_restarts(a - b)
+        named = len(seeds) == len(a) and len(other_seeds) == len(b)
+        order = _same_seeds(seeds, other_seeds) if named else _same_seeds(range(len(a)), range(len(b)))
+        return _welch(a, b) if order is None else _over_restarts(a - b[order])
     return _over_items(
         float(a[0] - b[0]), figure.interval, (float(b[0]), float(b[0])) if fixed else other.interval, float(a[0])
     )
+
+
+def _is_whole(figure: StoredFigure) -> bool:
+    """Return whether a figure has a value for every seed."""
+    return 0 < len(figure.values) == len(figure.defined)
+
+
+def _same_seeds(seeds: Sequence[int], other_seeds: Sequence[int]) -> list[int] | None:
+    """Return where each of the seeds stands among the others, ``None`` if they are not the same.
+
+    >>> _same_seeds([0, 5, 11], [11, 0, 5]), _same_seeds([0, 1, 2], [0, 1, 3])
+    ([1, 2, 0], None)
+    """
+    if sorted(seeds) != sorted(other_seeds):
+        return None
+    return [list(other_seeds).index(seed) for seed in seeds]
 
 
 def _over_restarts(differences: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Difference:
@@ -116,7 +154,7 @@ def _over_restarts(differences: np.ndarray[tuple[int], np.dtype[np.float64]]) ->
 def _welch(
     a: np.ndarray[tuple[int], np.dtype[np.float64]], b: np.ndarray[tuple[int], np.dtype[np.float64]]
 ) -> Difference:
-    """Return the difference of two means of different numbers of restarts (Welch)."""
+    """Return the difference of two means over restarts of different seeds (Welch)."""
     value = float(a.mean() - b.mean())
     if min(len(a), len(b)) < FEWEST_SEEDS:
         return Difference(value)

@@ -94,6 +94,11 @@ class Claim:
     within: float = 0.0
     because: str = ""
 
+    @property
+    def runs(self) -> list[str]:
+        """Names of the runs that the claim refers to, each once."""
+        return list(dict.fromkeys(run_of(text) for text in (self.figure, self.other) if isinstance(text, str)))
+
 
 @dataclass(frozen=True)
 class Table:
@@ -121,10 +126,8 @@ class Table:
     @property
     def runs(self) -> list[str]:
         """Names of the runs that the table refers to, each once."""
-        locators = [figure.ours for figure in self.figures if figure.ours]
-        for claim in self.claims:
-            locators += [text for text in (claim.figure, claim.other) if isinstance(text, str)]
-        return list(dict.fromkeys(run_of(locator) for locator in locators))
+        names = [run_of(figure.ours) for figure in self.figures if figure.ours]
+        return list(dict.fromkeys([*names, *(name for claim in self.claims for name in claim.runs)]))
 
 
 @dataclass(frozen=True)

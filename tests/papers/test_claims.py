@@ -105,6 +105,35 @@ def test_permuted_sides_are_rarely_called_different():
     assert 0.02 < verdicts.count(DIFFERS) / 600 < 0.09
 
 
+def of_seeds(name, seeds, values, settings=()):
+    return {name: StoredRun(name, "small", dict(settings), seeds, {"after/s/x": StoredFigure(values, [])})}
+
+
+def test_restarts_are_paired_by_their_seeds_and_not_by_their_order():
+    values, shift = [0.0, 10.0, 20.0, 30.0], [1.1, 0.9, 1.0, 1.2]
+    shifted = [value + by for value, by in zip(values, shift, strict=True)]
+    runs = of_seeds("a", [0, 5, 11, 26], shifted) | of_seeds("b", [26, 11, 5, 0], values[::-1])
+    found = judge_claim(Claim("", "a after/s/x", ABOVE, "b after/s/x"), runs)
+    low, high = stats.ttest_1samp(shift, 0).confidence_interval(0.90)
+    assert found.verdict == AGREES
+    assert (found.difference.low, found.difference.high) == pytest.approx((low, high))
+
+
+def test_restarts_of_other_seeds_are_no_pairs():
+    a, b = [1.1, 10.9, 21.0, 31.2], [0.0, 10.0, 20.0, 30.0]
+    runs = of_seeds("a", [0, 1, 2, 3], a) | of_seeds("b", [4, 5, 6, 7], b)
+    found = judge_claim(Claim("", "a after/s/x", ABOVE, "b after/s/x"), runs)
+    low, high = stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.90)
+    assert found.verdict == TOO_SMALL
+    assert (found.difference.low, found.difference.high) == pytest.approx((low, high))
+
+
+@pytest.mark.parametrize(("settings", "verdict"), [({}, AGREES), ({"recipe": {"name": "nli"}}, TOO_SMALL)])
+def test_one_training_without_bounds_is_near_to_nothing_and_a_fact_of_a_model_is(settings, verdict):
+    runs = of_seeds("a", [0], [0.75], settings)
+    assert judge_claim(Claim("", "a after/s/x", NEAR, 0.7, within=0.1), runs).verdict == verdict
+
+
 @pytest.mark.parametrize("values", [[1.0, None, 2.0], [None], []])
 def test_undefined_values_decide_nothing(values):
     assert difference(StoredFigure(values), StoredFigure([1.0, 2.0, 3.0])) is None
