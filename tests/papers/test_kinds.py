@@ -10,6 +10,7 @@ from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.papers.config import RunConfig
 from pytest_genderbias.papers.kinds import kind_named
+from pytest_genderbias.papers.kinds.resilience import _figures_at
 from pytest_genderbias.papers.making import check_run, make_run
 from pytest_genderbias.papers.places import Places, placed
 from pytest_genderbias.papers.stored import read_run, read_runs, write_run
@@ -137,6 +138,15 @@ def test_resilience_by_steps_and_by_frozen_layers(places, pretraining, mitigated
     assert sides == {"given", "cda", "control"}
     assert figures[f"cda step 1/{BIAS}"].values != figures[f"given step 1/{BIAS}"].values
     assert f"cda frozen 1/{BIAS}" in figures and "cda frozen nothing/masked-lm/perplexity" in figures
+
+
+def test_a_seed_without_a_step_keeps_its_place_among_the_seeds():
+    entry = {"step": 3, "loss": None, "values": {"s/x": 0.5}, "performance": {"f1": 0.25}}
+    figures = _figures_at("cda step 3", [None, entry], "similarity")
+    assert {name: figure.values for name, figure in figures.items()} == {
+        "cda step 3/s/x": [None, 0.5],
+        "cda step 3/similarity/f1": [None, 0.25],
+    }
 
 
 def test_words_that_tell_gender_are_removed_round_by_round(places):

@@ -14,8 +14,8 @@ Figures: ``SIDE step N/SUITE/STATISTIC``, ``SIDE frozen PART/SUITE/STATISTIC``, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from pytest_genderbias.mitigation.harness.callback import HistoryEntry
 from pytest_genderbias.mitigation.harness.resilience import Resilience, resilience
@@ -75,15 +75,18 @@ def _figures(curves: Sequence[Resilience], task: str) -> dict[str, StoredFigure]
     return figures
 
 
-def _figures_at(place: str, entries: Iterable[HistoryEntry | None], task: str) -> dict[str, StoredFigure]:
-    """Return what was measured at one place of every seed."""
-    measured = [entry for entry in entries if entry is not None]
-    names = dict.fromkeys(name for entry in measured for name in entry["values"])
-    figures = dict.fromkeys(name for entry in measured for name in entry["performance"])
-    return {
-        **{f"{place}/{name}": StoredFigure([entry["values"].get(name) for entry in measured]) for name in names},
-        **{
-            f"{place}/{task}/{name}": StoredFigure([entry["performance"].get(name) for entry in measured])
-            for name in figures
-        },
-    }
+def _figures_at(place: str, entries: Sequence[HistoryEntry | None], task: str) -> dict[str, StoredFigure]:
+    """Return what was measured at one place, by seed; ``None`` for a seed whose training has no such place."""
+    figures: dict[str, StoredFigure] = {}
+    parts: list[tuple[Literal["values", "performance"], str]] = [("values", place), ("performance", f"{place}/{task}")]
+    for part, prefix in parts:
+        names = dict.fromkeys(name for entry in entries if entry is not None for name in entry[part])
+        figures.update(
+            {
+                f"{prefix}/{name}": StoredFigure(
+                    [None if entry is None else entry[part].get(name) for entry in entries]
+                )
+                for name in names
+            }
+        )
+    return figures
