@@ -66,7 +66,7 @@ def make_runs(
 
 def is_of(run: RunConfig, scale: str, stored: StoredRun) -> bool:
     """Return whether a result is of the settings that a run has now."""
-    return stored.settings == run.scales[scale]
+    return stored.settings == run.scales.get(scale)
 
 
 def make_run(run: RunConfig, scale: str, places: Places) -> StoredRun:

@@ -84,7 +84,7 @@ def _details(paper: PaperConfig, table: Table, runs: Mapping[str, StoredRun]) ->
         yield from (f"- {escape(line)}" for line in lines)
     if judged := judge_claims(table, runs):
         yield ""
-        yield from (f"- {escape(claim_in_words(claim))}" for claim in judged)
+        yield from (f"- {escape(claim_in_words(paper, claim))}" for claim in judged)
     if lines := differences(paper, table):
         yield ""
         yield f"What differs: {'; '.join(map(escape, lines))}."

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_genderbias.papers.claims import AGREES, DIFFERS, NEEDS, JudgedClaim, judge_claims, table_verdict
-from pytest_genderbias.papers.config import PAPER, SMALL, PaperConfig, PublishedFigure, Table
+from pytest_genderbias.papers.config import PAPER, SMALL, PaperConfig, PublishedFigure, RunConfig, Table
+from pytest_genderbias.papers.making import is_of
 from pytest_genderbias.papers.stored import StoredFigure, StoredRun, figure_at
 from pytest_genderbias.reports.layout import columns, paragraph
+
+NO_RESULT = "no result yet"
 
 
 def figure_rows(table: Table, runs: Mapping[str, StoredRun]) -> list[list[str]]:
@@ -52,7 +56,7 @@ def verdict_in_words(paper: PaperConfig, table: Table, judged: Sequence[JudgedCl
     """Return the verdict of a table, with the reasons of claims that differ, or what the table needs."""
     verdict = table_verdict(judged)
     if verdict == NEEDS and any(SMALL in paper.runs[name].scales for name in table.runs):
-        return "no result yet"
+        return NO_RESULT
     if verdict == DIFFERS:
         reasons = dict.fromkeys(
             claim.claim.because for claim in judged if claim.verdict == DIFFERS and claim.claim.because
@@ -61,13 +65,27 @@ def verdict_in_words(paper: PaperConfig, table: Table, judged: Sequence[JudgedCl
     if verdict == NEEDS and table.needs:
         return f"{NEEDS}: {table.needs}"
     if verdict == AGREES and any(claim.verdict != AGREES for claim in judged):
-        return f"{AGREES} ({sum(claim.verdict == AGREES for claim in judged)} of {len(judged)} claims; the others are not decided)"
+        return f"{AGREES} ({_counted_verdicts(paper, judged)})"
     return verdict
 
 
-def claim_in_words(judged: JudgedClaim) -> str:
+def _counted_verdicts(paper: PaperConfig, judged: Sequence[JudgedClaim]) -> str:
+    """Return how many claims of a table agree, and how many have each other verdict."""
+    others = Counter(_verdict_of_claim(paper, claim) for claim in judged if claim.verdict != AGREES)
+    agreeing = f"{len(judged) - others.total()} of {counted(len(judged), 'claim')}"
+    return "; ".join([agreeing, *(f"{number} {verdict}" for verdict, number in others.items())])
+
+
+def _verdict_of_claim(paper: PaperConfig, judged: JudgedClaim) -> str:
+    """Return the verdict of a claim; a claim whose small runs were not made has no result yet."""
+    if judged.verdict == NEEDS and all(SMALL in paper.runs[name].scales for name in judged.claim.runs):
+        return NO_RESULT
+    return judged.verdict
+
+
+def claim_in_words(paper: PaperConfig, judged: JudgedClaim) -> str:
     """Return a claim, its verdict and the difference that decided it."""
-    words = f"{judged.verdict}: {judged.claim.text}"
+    words = f"{_verdict_of_claim(paper, judged)}: {judged.claim.text}"
     difference = judged.difference
     if difference is not None:
         bounds = ""
@@ -141,19 +159,22 @@ def table_text(paper: PaperConfig, table: Table, runs: Mapping[str, StoredRun], 
         ]
         parts += [_grid(table, runs, width), ""]
     parts += [paragraph(line, width, "  ") for line in lines_of(table, runs)]
-    parts += [paragraph(claim_in_words(claim), width, "  ", "- ") for claim in judged]
+    parts += [paragraph(claim_in_words(paper, claim), width, "  ", "- ") for claim in judged]
     parts += [paragraph(f"Verdict: {verdict_in_words(paper, table, judged)}", width), ""]
     for name in table.runs:
         run = paper.runs[name]
-        made = (
-            f"made in {runs[name].seconds:.0f} s, {counted(len(runs[name].seeds), 'seed')}"
-            if name in runs
-            else "no result yet"
-        )
-        parts.append(paragraph(f"{name}: {run.title}; {made}", width, "    ", "  "))
+        parts.append(paragraph(f"{name}: {run.title}; {_made(run, runs.get(name))}", width, "    ", "  "))
     if lines := differences(paper, table):
         parts += ["", "What differs:", *(paragraph(line, width, "    ", "  ") for line in lines)]
     return "\n".join(parts)
+
+
+def _made(run: RunConfig, stored: StoredRun | None) -> str:
+    """Return how a result was made, and whether that was with other settings than the run has now."""
+    if stored is None:
+        return NO_RESULT
+    words = f"made in {stored.seconds:.0f} s, {counted(len(stored.seeds), 'seed')}"
+    return words if is_of(run, stored.scale, stored) else f"{words}, with other settings than it has now: make it again"
 
 
 def counted(number: int, noun: str) -> str:

@@ -96,12 +96,16 @@ def read_run(path: Path) -> StoredRun:
     """
     content = parse_json(read_whole(path, _LARGEST), str(path))
     if not isinstance(content, dict) or content.pop("schema", None) != SCHEMA:
-        raise DataFileError(f"{path}:1: expected the result of a run of a paper, schema {SCHEMA}; run it again")
+        raise DataFileError(
+            f"{path}:1: expected the result of a run of a paper, schema {SCHEMA}; delete it and make it again"
+        )
     try:
         figures = {key: StoredFigure(**figure) for key, figure in content.pop("figures").items()}
         return StoredRun(figures=figures, **content)
     except (TypeError, KeyError, AttributeError) as error:
-        raise DataFileError(f"{path}:1: expected the result of a run of a paper: {error}; run it again") from None
+        raise DataFileError(
+            f"{path}:1: expected the result of a run of a paper: {error}; delete it and make it again"
+        ) from None
 
 
 def read_runs(folder: Path) -> dict[str, StoredRun]:

@@ -72,8 +72,11 @@ def test_a_result_of_other_settings_is_made_again(own_paper, capsys):
     runs.write_text(runs.read_text().replace("limit: 200", "limit: 100"))
     load_paper.cache_clear()
     capsys.readouterr()
+    main([*typed[:3], "--results", str(own_paper / "runs" / "results" / "small")])
+    assert "with other settings than it has now" in capsys.readouterr().out
     main(typed)
-    assert "demo: made in" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "demo: made in" in out and "other settings" not in out
 
 
 def test_the_papers_scale_says_what_it_needs_and_fails_without_it(own_paper, capsys):

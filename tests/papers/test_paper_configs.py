@@ -15,8 +15,8 @@ from pytest_genderbias.papers.kinds import KINDS
 from pytest_genderbias.papers.making import is_of
 from pytest_genderbias.papers.page import page_text
 from pytest_genderbias.papers.places import Places, names_in, placed, without_paths
-from pytest_genderbias.papers.shown import figure_rows
-from pytest_genderbias.papers.stored import read_runs
+from pytest_genderbias.papers.shown import claim_in_words, figure_rows, verdict_in_words
+from pytest_genderbias.papers.stored import StoredFigure, StoredRun, read_runs
 from pytest_genderbias.suites.suite import load_suite
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -105,6 +105,24 @@ def test_the_page_is_that_of_the_results(results):
     assert page.read_text(encoding="utf-8") == page_text(results), (
         "genderbias paper --page=docs/papers.md --results=docs/evidence/papers makes it anew"
     )
+
+
+@pytest.mark.parametrize(
+    ("scale", "words"),
+    [
+        ("small", "agrees (1 of 2 claims; 1 no result yet)"),
+        ("paper", "agrees (1 of 2 claims; 1 needs the paper's scale)"),
+    ],
+)
+def test_a_claim_without_a_result_is_not_too_small_to_say(own_configs, scale, words):
+    (own_configs / "runs.yaml").write_text(RUNS + f"  b: {{title: another run, {scale}: {{seeds: 3}}}}\n")
+    claims = ", ".join(f"{{claim: c, figure: {run} before/s/x, above: 0}}" for run in "ab")
+    (own_configs / "table-1.yaml").write_text(f"{TABLE}claims: [{claims}]\n")
+    runs = {"a": StoredRun("a", "small", {"seeds": 3}, [0, 1, 2], {"before/s/x": StoredFigure([0.5, 0.6, 0.7])})}
+    paper = load_paper("doe2020")
+    judged = judge_claims(paper.tables["table-1"], runs)
+    assert verdict_in_words(paper, paper.tables["table-1"], judged) == words
+    assert claim_in_words(paper, judged[1]).startswith("no result yet" if scale == "small" else "needs the paper's")
 
 
 def test_changes_are_merged_and_none_removes():
