@@ -347,7 +347,7 @@ def search(
         seeds: number of restarts, or their seeds: those that choose and those that judge. Six by default.
         choose_on: how many of the seeds choose, or which ones; half of them by default. With ``all`` each seed chooses and judges, and every
             verdict says so.
-        controls: controls of each seed that judges; while points are chosen, one.
+        controls: controls of each seed that judges; the seeds that choose need none.
         folder: keeps every training; a temporary folder by default.
         progress: show a bar for each training.
         runner: loads and measures the models.
@@ -388,10 +388,10 @@ def search_plan(
     base = runner.open(model) if isinstance(model, str) else model
     temporary = None if folder is not None else tempfile.TemporaryDirectory(prefix="genderbias-")
     home = Path(temporary.name) if temporary is not None else Path(str(folder))
-    tried = []
+    tried, runs = [], list[MitigationRun]()
     for point in plan.points:
         made = _MadePoint(base, point, choosing, home, progress, runner, name)
-        tried.append(made.try_out(plan))
+        tried.append(made.try_out(plan, runs))
     number = choose_point(tried, plan.rule)
     if number is None:
         reasons = "; ".join(f"{point}: {why_out(point, plan.rule)}" for point in tried)
@@ -400,9 +400,12 @@ def search_plan(
     run = mitigate(
         base, chosen.method, chosen.recipe, seeds=judging, controls=controls, folder=home, progress=progress, runner=runner, name=name
     )  # fmt: skip
-    return replace(
+    searched = replace(
         run, tried=TriedGrid(tuple(tried), plan.rule, number, choosing, judging), _workshop=(run._workshop, temporary)
     )  # fmt: skip
+    for other in runs:
+        searched.take_figures_of(other)
+    return searched
 
 
 @dataclass(frozen=True)
@@ -417,13 +420,16 @@ class _MadePoint:
     runner: Runner
     name: str
 
-    def try_out(self, plan: GridPlan) -> TriedPoint:
-        """Make the models of the point, and return the figures that the rule needs."""
+    def try_out(self, plan: GridPlan, earlier: list[MitigationRun]) -> TriedPoint:
+        """Make the models of the point, and return the figures that the rule needs; ``earlier`` are the runs of other points, to which this one is added."""
         try:
             run = mitigate(
-                self.base, self.point.method, self.point.recipe, seeds=self.seeds, controls=1, folder=self.folder, progress=self.progress,
+                self.base, self.point.method, self.point.recipe, seeds=self.seeds, controls=0, folder=self.folder, progress=self.progress,
                 runner=self.runner, name=self.name,
             )  # fmt: skip
+            for other in earlier:
+                run.take_figures_of(other)
+            earlier.append(run)
             figures = _Figures(run, plan)
             values, worse = figures.of_rule(), {name: figures.worse(name) for name in plan.rule.within}
         except (ModelError, ScoreError) as error:

@@ -173,6 +173,19 @@ class MitigationRun:
             )
         return [[self._evaluated(self.recipe, model) for model in models] for models in self.models(side)]
 
+    def take_figures_of(self, other: MitigationRun) -> None:
+        """Take over what another run measured and evaluated, as of the model before, so that nothing is computed twice.
+
+        Figures are those of the same models, suites and settings. They are left where another runner measured them, or under another name;
+        and performances where another recipe evaluated them.
+        """
+        if self.runner is not other.runner or self.name != other.name:
+            return
+        self._measurements.update(other._measurements)
+        if isinstance(self.recipe, Recipe) and isinstance(other.recipe, Recipe):
+            same = (self.recipe.name, self.recipe.settings()) == (other.recipe.name, other.recipe.settings())
+            self._performances.update(other._performances if same else {})
+
     def _measured(self, model: ModelOrSpec, suite: Suite, settings: Mapping[str, object]) -> Measurement:
         key = (_key(model), suite.name, suite.digest, repr(sorted(settings.items(), key=str)))
         if key not in self._measurements:

@@ -64,6 +64,7 @@ class Planted:
     makes_task: ClassVar[bool] = False
     steps: int = 10
     trained: list[Any] = field(default_factory=list, compare=False)
+    evaluated: list[Any] = field(default_factory=list, compare=False)
 
     def settings(self):
         return {"steps": self.steps}
@@ -86,6 +87,7 @@ class Planted:
         return folder / "model"
 
     def evaluate(self, model):
+        self.evaluated.append(model.fingerprint)
         sums = np.full(40, -model.backend.nats), np.ones(40)
         return [Performance("perplexity", "higher", perplexity(*sums), perplexity_sums(*sums))]
 
@@ -136,11 +138,18 @@ def test_the_best_point_within_the_limits_is_judged_on_other_seeds(tmp_path):
     assert tried.points[tried.best].settings == {"shrink.left": 0.3, "shrink.cost": 0.0}
     assert [round(point.worse["perplexity"], 6) for point in tried.points] == [0.0, 0.2] * 3
     of_points = [(left, cost, 10, seed) for left, cost in ((0.9, 0.0), (0.9, 0.2), (0.5, 0.0), (0.5, 0.2), (0.3, 0.0), (0.3, 0.2)) for seed in (0, 1)]  # fmt: skip
-    controls = [(1.0, 0.0, 10, seed) for seed in range(5)]  # trained once for all points
+    controls = [(1.0, 0.0, 10, seed) for seed in (2, 3, 4)]  # only of the seeds that judge
     judged = [(0.3, 0.0, 10, seed) for seed in (2, 3, 4)]
     assert sorted(recipe.trained) == sorted([*of_points, *controls, *judged])
     values = [measurement.value for (measurement,) in run.measure("after", "lm-occupation", limit=96)]
     assert not set(values) & set(tried.points[tried.best].values)
+
+
+def test_what_points_share_is_evaluated_once(tmp_path):
+    recipe = Planted()
+    run = searched(tmp_path, GRID, recipe, seeds=4)
+    judge_reduction(run, "lm-occupation", by=0.3, budget={"perplexity": 0.05}, limit=96)
+    assert len(recipe.evaluated) == len(set(recipe.evaluated)) == 1 + 6 * 2 + 2 * 2  # before, points, best and control
 
 
 def test_a_search_is_trained_once_in_a_folder(tmp_path):

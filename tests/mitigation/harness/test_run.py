@@ -324,7 +324,7 @@ def test_nothing_to_do_is_refused(base):
         mitigate(base, CounterfactualAugmentation())
     with pytest.raises(SettingError, match="no model to mitigate"):
         mitigate(None, Projection())
-    for wrong in ({"seeds": 0}, {"seeds": []}, {"seeds": [1, 1]}, {"controls": 0}):
+    for wrong in ({"seeds": 0}, {"seeds": []}, {"seeds": [1, 1]}, {"controls": -1}):
         with pytest.raises(SettingError, match=next(iter(wrong))):
             mitigate(base, Projection(), **wrong)
 
