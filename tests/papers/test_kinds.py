@@ -116,6 +116,9 @@ def test_the_models_of_every_side_are_tuned_by_a_further_recipe(places, pretrain
     tuned = {key: figure for key, figure in figures.items() if key.endswith("classification/accuracy")}
     assert tuned.keys() == {f"{side}/classification/accuracy" for side in ("before", "after", "control")}
     assert all(len(figure.values) == 2 for figure in tuned.values())
+    without = kind_named("mitigation")({**settings, "seeds": 1, "controls": 0}, places).figures
+    assert without["after/classification/accuracy"].values == tuned["after/classification/accuracy"].values[:1]
+    assert not [key for key in without if key.startswith("control/")]
     with pytest.raises(SettingError, match="then tunes models for a task, and masked-lm continues a training"):
         kind_named("mitigation")({**settings, "then": [{"recipe": pretraining}]}, places)
 

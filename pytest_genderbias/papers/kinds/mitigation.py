@@ -122,12 +122,12 @@ def _of_a_stage(
         )
     figures: dict[str, StoredFigure] = {}
     for side in stage.get("sides", sides):
+        if not run.models(side):  # no control
+            continue
         tuned = [
             [_tuned(run, model, recipe, seed, places, runner) for model in models]
             for models, seed in zip(run.models(side), run.seeds, strict=True)
         ]
-        if not tuned or not tuned[0]:
-            continue
         for entry in stage.get("measure", ()):
             measurements: list[list[Measurement]] = [
                 [one.measure(BEFORE, entry["suite"], **_options(entry))[0][0] for one in models] for models in tuned
