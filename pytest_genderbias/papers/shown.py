@@ -32,15 +32,22 @@ def cell(figure: PublishedFigure, runs: Mapping[str, StoredRun]) -> str:
 def shown(figure: StoredFigure | None) -> str:
     """Return a figure of ours: the mean over seeds with its standard deviation, or the value with its interval over items.
 
+    Seeds without a value are counted.
+
     >>> shown(StoredFigure([0.25, 0.75])), shown(StoredFigure([0.5], [[0.4, 0.6]])), shown(None)
     ('0.500 ± 0.354', '0.500 (0.400 to 0.600)', '-')
+    >>> shown(StoredFigure([0.25, None, 0.75]))
+    '0.500 ± 0.354 with 2 of 3 seeds'
     """
     if figure is None or figure.mean is None:
         return "-"
+    known, seeds = len(figure.defined), len(figure.values)
+    of_seeds = f" with {known} of {counted(seeds, 'seed')}" if known < seeds else ""
     if figure.deviation is not None:
-        return f"{number(figure.mean)} ± {number(figure.deviation)}"
+        return f"{number(figure.mean)} ± {number(figure.deviation)}{of_seeds}"
     interval = figure.interval
-    return number(figure.mean) + (f" ({number(interval[0])} to {number(interval[1])})" if interval else "")
+    bounds = f" ({number(interval[0])} to {number(interval[1])})" if interval else ""
+    return f"{number(figure.mean)}{bounds}{of_seeds}"
 
 
 def number(value: float) -> str:
