@@ -18,12 +18,13 @@ from pytest_genderbias.statistics.inference.gap_bounds import METHOD, gap_change
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, Sums, align
 from pytest_genderbias.statistics.inference.tails import TAIL, tail_p, tail_reach
 from pytest_genderbias.statistics.inference.two_way import (
+    FEWEST_TEMPLATES,
     Groups,
     TwoWayError,
-    different_templates,
     influences,
     is_crossed,
     merge_templates,
+    template_groups,
     two_way_bounds,
     two_way_error,
     two_way_p,
@@ -211,10 +212,10 @@ def compare_items(
 
 def _crossed(then: ItemSums, now: ItemSums, redrawn: bool) -> _Crossed | None:
     """Return both sides by template where bounds can hold for other templates; ``None`` where there are too few different ones."""
-    if redrawn:
-        return _Crossed(then, now, None) if is_crossed(then) and is_crossed(now) else None
-    groups = different_templates(then, now)
-    return None if groups is None else _Crossed(then, now, groups)
+    if not (is_crossed(then) and is_crossed(now)):
+        return None
+    groups = None if redrawn else template_groups(then, now)
+    return None if groups is not None and int(groups.max()) + 1 < FEWEST_TEMPLATES else _Crossed(then, now, groups)
 
 
 def compare_aligned(
