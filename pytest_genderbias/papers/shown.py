@@ -15,6 +15,10 @@ from pytest_genderbias.reports.layout import columns, paragraph
 NO_RESULT = "no result yet"
 
 
+#: of an entry that measures a suite: what is no option of the suite
+_NO_OPTIONS = ("suite", "as", "sides", "retrained", "units", "statistics", "p_value")
+
+
 def figure_rows(table: Table, runs: Mapping[str, StoredRun]) -> list[list[str]]:
     """Return the published figures as rows of a grid: the row's name, and for each column the paper's figure and ours."""
     rows: dict[str, list[str]] = {}
@@ -130,6 +134,10 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
                     if name not in ("suite", "as", "sides", "retrained", "units")
                 }
                 yield from _flat(options, f"{entry.get('as', entry['suite'])}.")
+        elif key == "then":
+            for stage in value:
+                yield from _flat(stage["recipe"], f"{stage['recipe']['name']}.")
+                yield from _flat({"measure": stage.get("measure", ())})
         elif isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{key}.")
         else:
