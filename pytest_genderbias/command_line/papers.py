@@ -16,7 +16,7 @@ from pytest_genderbias.papers.config import PAPER, PaperConfig, Table, load_pape
 from pytest_genderbias.papers.making import check_run, make_runs
 from pytest_genderbias.papers.page import page_text
 from pytest_genderbias.papers.places import Places
-from pytest_genderbias.papers.shown import table_text, verdict_in_words
+from pytest_genderbias.papers.shown import short_verdict, table_text
 from pytest_genderbias.papers.stored import StoredRun, read_runs
 from pytest_genderbias.reports.layout import columns, paragraph
 
@@ -51,10 +51,7 @@ def carry_out(typed: Typed) -> int:
     else:
         _print(
             columns(
-                [
-                    (table.name, verdict_in_words(paper, table, judge_claims(table, runs)), table.title)
-                    for table in tables
-                ],
+                [(table.name, short_verdict(paper, table, judge_claims(table, runs)), table.title) for table in tables],
                 width,
             )
         )

@@ -80,6 +80,12 @@ def verdict_in_words(paper: PaperConfig, table: Table, judged: Sequence[JudgedCl
     return verdict
 
 
+def short_verdict(paper: PaperConfig, table: Table, judged: Sequence[JudgedClaim]) -> str:
+    """Return the verdict of a table without reasons and numbers."""
+    verdict = table_verdict(judged)
+    return NO_RESULT if verdict_in_words(paper, table, judged) == NO_RESULT else verdict
+
+
 def _counted_verdicts(paper: PaperConfig, judged: Sequence[JudgedClaim]) -> str:
     """Return how many claims of a table agree, and how many have each other verdict."""
     others = Counter(_verdict_of_claim(paper, claim) for claim in judged if claim.verdict != AGREES)
