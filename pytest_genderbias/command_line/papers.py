@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,8 @@ def carry_out(typed: Typed) -> int:
     values = typed.values
     results = _results_folder(values["results"], values["runs"], values["scale"])
     if values["page"]:
+        if values["scale"] == PAPER:
+            raise SettingError("--page shows results of the small scale; leave --scale out")
         write_whole(Path(values["page"]), page_text(read_runs(results)).encode())
         return 0
     width = shutil.get_terminal_size().columns
@@ -83,7 +86,7 @@ def _places(typed: Typed) -> Places:
             raise SettingError(f"{name}: there is no {path}")
     trainings = Path(typed.values["runs"] or "genderbias-papers")
     absolute = {name: str(Path(path).absolute()) for name, path in named.items()}
-    return Places({**absolute, "runs": str(trainings.absolute())}, trainings.absolute())
+    return Places({**absolute, "runs": str(trainings.absolute())}, trainings.absolute(), sys.stderr.isatty())
 
 
 def _selected(paper: PaperConfig, tables: Iterable[Table], only: str | None) -> list[str]:

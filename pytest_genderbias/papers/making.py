@@ -51,7 +51,7 @@ def make_runs(
         if path.exists() and is_of(run, scale, read_run(path)):
             tell(f"{name}: has a result ({path}); delete it to make it again")
             continue
-        expected = f", about {run.minutes:g} minutes of one core" if scale != PAPER and run.minutes else ""
+        expected = f", about {run.minutes:g} min of one core" if scale != PAPER and run.minutes else ""
         tell(f"{name}: {run.title}{expected}")
         try:
             stored = make_run(run, scale, places)
