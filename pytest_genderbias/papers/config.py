@@ -68,11 +68,6 @@ class PublishedFigure:
     text: str | None
     ours: str | None
 
-    @property
-    def value(self) -> float | None:
-        """The figure without its spread."""
-        return None if self.text is None else float(self.text.partition("±")[0])
-
 
 @dataclass(frozen=True)
 class Claim:

@@ -162,10 +162,9 @@ def test_a_config_by_hand(own_configs):
     (own_configs / "runs.yaml").write_text(RUNS)
     (own_configs / "table-1.yaml").write_text(TABLE)
     (figure,) = load_table("doe2020", "table-1").figures
-    assert (figure.row, figure.column, figure.value, figure.text, figure.ours) == (
+    assert (figure.row, figure.column, figure.text, figure.ours) == (
         "Bias",
         "Before",
-        0.5,
         "0.5 ± 0.1",
         "a before/s/x",
     )
