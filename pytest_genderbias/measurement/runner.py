@@ -19,6 +19,7 @@ from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import ModelSpec, parse_spec
 from pytest_genderbias.scoring.base import Progress
 from pytest_genderbias.scoring.engine import ScoreSettings
+from pytest_genderbias.scoring.executor import Executor
 from pytest_genderbias.suites.suite import LoadedSuites, Suite
 
 _NO_NULL = "no null control: the value is a mean over restarts; measure one of them (without seeds) to see its own"
@@ -52,11 +53,12 @@ class _Request:
     score: RunSettings
     data: Path | None
     options: Mapping[str, object]
+    executor: Executor | None = None
 
     @property
     def scoring(self) -> ScoreSettings:
         score = self.score
-        return ScoreSettings(score.limit, score.seed, score.batch_tokens, score.cache, score.progress)
+        return ScoreSettings(score.limit, score.seed, score.batch_tokens, score.cache, score.progress, self.executor)
 
     @property
     def key(self) -> str:
@@ -81,6 +83,7 @@ class Runner:
         seeds: restarts of what a suite trains, and of models whose spec holds ``{seed}``; none by default.
         options: options of suites, as ``(suite, option, value)``. An empty suite stands for every suite that has the option.
         threads: threads that torch may use; its own default if ``None``.
+        executor: where the cases of :meth:`measure` are scored; in this process if ``None``.
 
     Example:
         >>> runner = Runner(score=RunSettings(limit=32, cache=None))
@@ -98,6 +101,7 @@ class Runner:
         seeds: int | None = None,
         options: Sequence[tuple[str, str, object]] = (),
         threads: int | None = None,
+        executor: Executor | None = None,
     ) -> None:
         """Keep the settings; nothing is loaded yet."""
         #: Loads each suite of the run once.
@@ -107,6 +111,7 @@ class Runner:
         self.score = score or RunSettings()
         self.data = None if data is None else Path(data)
         self.seeds, self.options = seeds, tuple(options)
+        self.executor = executor
         self._measurements: dict[object, Measurement] = {}
 
     def suite(self, name: str | Path) -> Suite:
@@ -190,10 +195,10 @@ class Runner:
     ) -> Measurement:
         """Measure a suite on a loaded model with the settings of the run, but without restarts or a null control of the run.
 
-        The measurement is not kept. Arguments and errors as :meth:`measure`.
+        The measurement is not kept, and made in this process, which may have changed the model. Arguments and errors as :meth:`measure`.
         """
         loaded = self._suite_of(suite)
-        request = self._request(loaded, {"null": 0, **(settings or {})})
+        request = replace(self._request(loaded, {"null": 0, **(settings or {})}), executor=None)
         return carry_out(self._plan(loaded, model, request), model, request.scoring, null=request.score.null)
 
     def _suite_of(self, suite: str | Path | Suite) -> Suite:
@@ -209,7 +214,8 @@ class Runner:
         if "cache" in scoring:
             scoring["cache"] = cache_folder(scoring["cache"])
         data = options.pop("data", self.data)
-        return _Request(replace(self.score, **scoring), None if data is None else Path(str(data)), options)  # type: ignore[arg-type]
+        score = replace(self.score, **scoring)  # type: ignore[arg-type]
+        return _Request(score, None if data is None else Path(str(data)), options, self.executor)
 
     def _restarts(self, suite: Suite, model: ModelSpec | Model, request: _Request) -> tuple[int | None, _Request]:
         """Return the number of restarts, ``None`` where nothing is repeated, and the request without ``seeds``.

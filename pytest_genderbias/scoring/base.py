@@ -14,12 +14,34 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import ClassProbabilities, Query, TextVectors
 
+HALVED = "batches halved {} times: out of memory"  #: a remark of whatever runs batches
+
 
 class Progress(Protocol):
     """Shows the progress of scoring, or of a training."""
 
     def __call__(self, label: str, total: int, done: int) -> AbstractContextManager[Callable[[int], object]]:
         """Show ``total`` cases, ``done`` of them complete. The context yields a function that adds to the complete cases."""
+
+
+class CountNote(str):
+    """A remark with a count, such as ``3 texts cut``. Those of several workers can be added.
+
+    ``text`` has ``{}`` in the place of ``number``.
+    """
+
+    number: int
+    text: str
+
+    def __new__(cls, number: int, text: str) -> CountNote:
+        """Make the remark."""
+        note = super().__new__(cls, text.format(number))
+        note.number, note.text = number, text
+        return note
+
+    def __getnewargs__(self) -> tuple[int, str]:  # type: ignore[override]  # pickle makes it anew from these
+        """Return the arguments with which a copy is made."""
+        return self.number, self.text
 
 
 class Scorer(Protocol):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -20,9 +20,19 @@ from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import is_network
 from pytest_genderbias.models.vectors import WordVectors
-from pytest_genderbias.scoring.base import Progress, Scorer, answer_width
+from pytest_genderbias.scoring.base import Progress, answer_width
+from pytest_genderbias.scoring.executor import (
+    Executor,
+    InProcess,
+    Scored,
+    Task,
+    Window,
+    in_order,
+    joined_notes,
+    windows,
+)
 from pytest_genderbias.scoring.generation import sampled_texts
-from pytest_genderbias.scoring.scorers import make_scorer, vocabulary_texts
+from pytest_genderbias.scoring.scorers import vocabulary_texts
 from pytest_genderbias.scoring.store import ScoreStore, distrusted
 from pytest_genderbias.scoring.unknown_words import unread_words
 from pytest_genderbias.suites.cases import Answer, Cases, IntArray, Question
@@ -54,7 +64,7 @@ class ScoreSettings:
 
     ``limit``: maximum number of cases, in whole units, at least one unit (``None``: all). ``seed``: seed of the random order.
     ``batch_tokens``: tokens in a batch (``None``: found automatically). ``cache``: folder of the cache, or ``None``. ``progress``: shows the
-    progress, or ``None``.
+    progress, or ``None``. ``executor``: where cases are scored (``None``: in this process); it changes no score.
     """
 
     limit: int | None = None
@@ -62,6 +72,7 @@ class ScoreSettings:
     batch_tokens: int | None = None
     cache: Path | None = None
     progress: Progress | None = None
+    executor: Executor | None = None
 
     def __post_init__(self) -> None:
         """Reject invalid numbers."""
@@ -135,17 +146,17 @@ def score_suite(
         settings.cache if model.fingerprint else None, _key(cases, query, model, digest, settings), _about(label, model, cases)
     )  # fmt: skip
     with store.locked():
+        cache = None if settings.cache is None or distrusted(settings.cache) else settings.cache
         run = _Run(
-            cases,
+            Task(cases, query, model, settings.batch_tokens, cache, settings.progress),
             units,
             values,
             store,
             _window(query, model) // cases.cases_per_unit or 1,
             store.read(values, partial(_plausible, query, model)),
+            label,
         )
-        cache = None if settings.cache is None or distrusted(settings.cache) else settings.cache
-        make = partial(make_scorer, cases, query, model, settings.batch_tokens, cache, settings.progress)
-        stop = run.score(make, partial(_show, settings, label, n, cases), enough)
+        stop = run.score(settings.executor or InProcess(), partial(_show, settings, label, n, cases), enough)
     scored = Answer(cases, units[:stop], values[:stop], stopped=stop < n)
     vocabulary = vocabulary_texts(model, map(int, np.unique(scored.values))) if isinstance(query, TopFills) else {}
     content = (
@@ -196,64 +207,90 @@ def _about(label: str, model: Model, cases: Cases) -> dict[str, object]:
 
 
 def _show(
-    settings: ScoreSettings, label: str, n: int, cases: Cases, done: int
+    settings: ScoreSettings, label: str, n: int, cases: Cases, state: str, done: int
 ) -> AbstractContextManager[Callable[[int], object]]:
+    """Show the progress; ``state`` says who scores."""
     if settings.progress is None:
         return nullcontext(lambda count: None)
-    return settings.progress(label, n * cases.cases_per_unit, done * cases.cases_per_unit)
+    return settings.progress(
+        f"{label}, {state}" if state else label, n * cases.cases_per_unit, done * cases.cases_per_unit
+    )
 
 
 @dataclass
 class _Run:
-    """The scoring of the units of one question, of which ``done`` are complete."""
+    """The scoring of the units of one question, of which ``done`` are complete: the front, which alone is stored and asked whether it is enough."""
 
-    cases: Cases
+    task: Task
     units: IntArray
     values: NDArray[np.generic]
     store: ScoreStore
     window: int
     done: int
+    label: str
     notes: Sequence[str] = ()
 
     def score(
         self,
-        make: Callable[[], Scorer],
-        show: Callable[[int], AbstractContextManager[Callable[[int], object]]],
+        executor: Executor,
+        show: Callable[[str, int], AbstractContextManager[Callable[[int], object]]],
         enough: Enough | None,
     ) -> int:
         """Score until it is enough, and return the number of units. Scores are stored every few seconds and at the end."""
-        with ExitStack() as display:
-            scorer: Scorer | None = None
-            stored = self.done
-            since = (
-                -math.inf
-            )  # the first window is stored at once, so that a run that is killed repeatedly makes progress
+        n, each = len(self.units), self.task.cases.cases_per_unit
+        ends = list(looks(n, each)) if enough else [n]
+        stored = self.done
+        since = -math.inf  # the first window is stored at once, so that a run that is killed repeatedly makes progress
+        with closing(self._scored(executor, ends, show)) as scored:
             try:
-                for look in looks(len(self.units), self.cases.cases_per_unit) if enough else (len(self.units),):
+                for look in ends:
                     while self.done < look:
-                        if scorer is None:
-                            scorer = make()
-                            advance = display.enter_context(show(self.done))
-                        advance(self._score_window(scorer, look))
+                        next(scored)
                         if time.monotonic() - since > _KEEP_EVERY:
                             self.store.write(stored, self.values[stored : self.done])
                             stored, since = self.done, time.monotonic()
                     if enough is not None and enough(
-                        Answer(self.cases, self.units[:look], self.values[:look], stopped=look < len(self.units))
+                        Answer(self.task.cases, self.units[:look], self.values[:look], stopped=look < n)
                     ):
                         return look
-                return len(self.units)
+                return n
             finally:
                 self.store.write(stored, self.values[stored : self.done])
-                self.notes = scorer.notes if scorer else ()
 
-    def _score_window(self, scorer: Scorer, look: int) -> int:
-        """Score a window and return its number of cases. It ends at a fixed place, so that a resumed run has the same batches."""
-        stop = min(look, (self.done // self.window + 1) * self.window)
-        scores = scorer.score(self.cases.cases_of(self.units[self.done : stop]))
-        self.values[self.done : stop] = scores.reshape(self.values[self.done : stop].shape)
-        scored, self.done = (stop - self.done) * self.cases.cases_per_unit, stop
-        return scored
+    def _scored(
+        self,
+        executor: Executor,
+        ends: Sequence[int],
+        show: Callable[[str, int], AbstractContextManager[Callable[[int], object]]],
+    ) -> Generator[None, None, None]:
+        """Score the windows, and yield whenever the front has moved by one."""
+        by_worker: dict[str, Sequence[str]] = {}
+        with executor.open(self.task) as pool, ExitStack() as display:
+            state, advance = pool.state, display.enter_context(show(pool.state, self.done))
+            todo = windows(self.done, ends, self.window)
+            for scored in in_order(pool, todo, lambda window: self.units[slice(*window)], self._named):
+                self._take(scored)
+                by_worker[scored.worker] = scored.notes
+                self.notes = [*joined_notes(by_worker.values()), *pool.notes]
+                if pool.state != state:
+                    display.close()
+                    state, advance = pool.state, display.enter_context(show(pool.state, self.done))
+                else:
+                    advance((scored.window.stop - scored.window.start) * self.task.cases.cases_per_unit)
+                yield
+
+    def _take(self, scored: Scored) -> None:
+        """Add a window to the front, or raise its error."""
+        if scored.error is not None:
+            raise scored.error
+        assert scored.values is not None
+        start, stop = scored.window
+        self.values[start:stop] = scored.values.reshape(self.values[start:stop].shape)
+        self.done = stop
+
+    def _named(self, window: Window) -> str:
+        each = self.task.cases.cases_per_unit
+        return f"{self.label}, cases {window.start * each + 1:,} to {window.stop * each:,} of its random order"
 
 
 def _key(cases: Cases, query: Query, model: Model, digest: str, settings: ScoreSettings) -> dict[str, object]:

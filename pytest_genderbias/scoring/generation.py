@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.scoring.base import Scorer, check_finite
+from pytest_genderbias.scoring.base import HALVED, CountNote, Scorer, check_finite
 from pytest_genderbias.scoring.network import Batches
 from pytest_genderbias.scoring.tokens import first_token
 from pytest_genderbias.suites.cases import Cases, IntArray
@@ -61,7 +61,7 @@ class Sampler:
         slid = f"texts go on from their last {self._window()} tokens where the {self._longest} are full"
         return [
             *([slid] if self._slid else []),
-            *([f"batches halved {self._halvings} times: out of memory"] if self._halvings else []),
+            *([CountNote(self._halvings, HALVED)] if self._halvings else []),
         ]
 
     def score(self, cases: IntArray) -> NDArray[np.int32]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.models.number_format import is_quantised
+from pytest_genderbias.scoring.base import HALVED, CountNote
 from pytest_genderbias.scoring.batches import length_batches
 from pytest_genderbias.scoring.reads import Inputs
 from pytest_genderbias.scoring.tokens import IdArray
@@ -48,7 +49,7 @@ class Batches:
     @property
     def note(self) -> str | None:
         """Remark that batches were halved, or ``None``."""
-        return f"batches halved {self.halvings} times: out of memory" if self.halvings else None
+        return CountNote(self.halvings, HALVED) if self.halvings else None
 
     def run(
         self, lengths: NDArray[np.int64], step: Callable[[NDArray[np.int64]], None], most_rows: int = 1 << 30

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ModelError
+from pytest_genderbias.scoring.base import CountNote
 from pytest_genderbias.suites.cases import Cases
 from pytest_genderbias.suites.space import TEMPLATE, CaseSpace, Template
 from pytest_genderbias.text.template import piece_texts
@@ -131,7 +132,11 @@ class CuttingTokenizer:
     @property
     def note(self) -> str | None:
         """Remark that texts were cut, or ``None``."""
-        return f"{self.cut} texts cut to the {self._longest} tokens that the model reads" if self.cut else None
+        return (
+            CountNote(self.cut, f"{{}} texts cut to the {self._longest} tokens that the model reads")
+            if self.cut
+            else None
+        )
 
     def __call__(self, *columns: list[str]) -> BatchEncoding:
         """Return the tokenizer's output for texts, or for the first and second segments of pairs."""
