@@ -34,14 +34,14 @@ class RunModels:
         self.lock = RLock()
         #: Results that hold copies of the model in memory. They are dropped together with it.
         self.kept_with_model: dict[str, object] = {}
-        self._sources: dict[tuple[str, str], ModelSource] = {}
+        self._sources: dict[ModelSpec, ModelSource] = {}
         self._refused: dict[ModelSpec, str | None] = {}  # the error, until it has been reported in full
         self._loaded: tuple[ModelSpec, Model] | None = None
 
     def source(self, spec: ModelSpec) -> ModelSource:
         """Locate a model and read its role, without loading its weights."""
         with self.lock:
-            files = spec.kind, spec.target  # another model may share them under another name
+            files = replace(spec, name="", spec="")  # another model may share them under another name
             if files not in self._sources:
                 self._sources[files] = self.refused_once(spec, lambda: inspect(spec, self.settings))
             return replace(self._sources[files], spec=spec)

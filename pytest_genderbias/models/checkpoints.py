@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import ModelError
@@ -41,24 +41,43 @@ def load_checkpoint(source: ModelSource, settings: LoadSettings) -> Model:
     Raises:
         ModelError: a part is missing or damaged, a weight is NaN or infinite, a masked LM has no mask token, or the device cannot be used.
     """
+    tokenizer = load_tokenizer(source.spec, settings)
+    network, missing = read_network(source, settings)
+    refuse_missing(network, missing, source.spec.name)
+    return checked_checkpoint(source, network, tokenizer, source.spec, settings.device)
+
+
+def checked_checkpoint(
+    source: ModelSource, network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, files: ModelSpec, device: str
+) -> Model:
+    """Make a :class:`Model` of a network that was read, on its device and checked.
+
+    Args:
+        source: the located model, with its name and role.
+        network: its network, which is moved and put into evaluation mode.
+        tokenizer: its tokenizer.
+        files: the checkpoint that has the files beside the weights: pooling, and projections of hidden layers.
+        device: a torch device, or ``auto``.
+
+    Raises:
+        ModelError: as :func:`load_checkpoint`.
+    """
     import torch
 
-    spec = source.spec
-    tokenizer = load_tokenizer(spec, settings)
-    network = _load_network(source, settings)
-    device = _pick_device(settings.device)
+    name = source.spec.name
+    device = _pick_device(device)
     try:
         network.to(torch.device(device)).eval()  # type: ignore[arg-type]  # a wrapper without types
     except (RuntimeError, AssertionError) as error:
         raise ModelError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from None
     _copy_unaligned(network)
-    with reading_errors(spec, "projection of hidden layers"):
-        path = checkpoint_file(spec, PROJECTION_FILE) if projected_layers(network.config) else None
-        restore_projections(network, path, spec.name)
-    with reading_errors(spec, "tokenizer"):
-        check_parts(network, tokenizer, source.role, spec.name)
+    with reading_errors(files, "projection of hidden layers"):
+        path = checkpoint_file(files, PROJECTION_FILE) if projected_layers(network.config) else None
+        restore_projections(network, path, name)
+    with reading_errors(files, "tokenizer"):
+        check_parts(network, tokenizer, source.role, name)
         tokenizer_print = fingerprint_tokenizer(tokenizer)
-    sentences = read_sentence_files(spec)
+    sentences = read_sentence_files(files)
     details = {
         "architecture": type(network).__name__,
         "tokenizer": tokenizer_print[:16],
@@ -70,7 +89,7 @@ def load_checkpoint(source: ModelSource, settings: LoadSettings) -> Model:
     longest = longest_row(network.config, tokenizer, sentences.longest)
     checkpoint = Checkpoint(network, tokenizer, device, longest, sentences.pooling)
     fingerprint = fingerprint_network(network, tokenizer_print, sentences.facts)
-    return Model(spec.name, spec.spec, source.role, fingerprint, details, checkpoint)
+    return Model(name, source.spec.spec, source.role, fingerprint, details, checkpoint)
 
 
 def check_parts(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, role: Role, name: str) -> None:
@@ -159,7 +178,15 @@ def load_tokenizer(spec: ModelSpec, settings: LoadSettings) -> PreTrainedTokeniz
     return tokenizer
 
 
-def _load_network(source: ModelSource, settings: LoadSettings) -> PreTrainedModel:
+def read_network(source: ModelSource, settings: LoadSettings) -> tuple[PreTrainedModel, list[str]]:
+    """Read the weights of a checkpoint into a network of the class of its role.
+
+    Returns:
+        The network, and the names of the weights that the checkpoint lacks, which are random; a missing pooler of an encoder is zero instead.
+
+    Raises:
+        ModelError: the weights cannot be read, or entries belong to layers that do not read them.
+    """
     import torch
     import transformers
 
@@ -184,13 +211,21 @@ def _load_network(source: ModelSource, settings: LoadSettings) -> PreTrainedMode
     if source.role.kind == ENCODER:
         missing = _without_pooler(network, missing)
     _refuse_unread(network, info["unexpected_keys"], source.spec.name)
+    return network, missing
+
+
+def refuse_missing(network: PreTrainedModel, missing: Sequence[str], name: str) -> None:
+    """Refuse a network with random weights.
+
+    Raises:
+        ModelError: ``missing`` names some.
+    """
     if missing:
         raise ModelError(
-            f"{source.spec.name} lacks weights that its architecture {type(network).__name__} scores with: "
+            f"{name} lacks weights that its architecture {type(network).__name__} scores with: "
             f"{', '.join(missing[:4])}{' ...' if len(missing) > 4 else ''} ({len(missing)} in all); they would be random, so nothing is "
             "measured: save the checkpoint with its trained head"
         )
-    return network
 
 
 def _refuse_unread(network: PreTrainedModel, unexpected: Iterable[str], name: str) -> None:

@@ -13,6 +13,7 @@ from pytest_genderbias.models.checkpoints import load_checkpoint
 from pytest_genderbias.models.exported import load_exported
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import inspect_object, wrap
+from pytest_genderbias.models.peft_adapters import inspect_adapter, load_adapted, locate_adapter
 from pytest_genderbias.models.source import LoadSettings, ModelSource, inspect_checkpoint
 from pytest_genderbias.models.spec import ModelSpec, check_name, parse_spec, path_spec
 
@@ -37,7 +38,7 @@ def load_model(
     Args:
         model: one of
 
-            - a spec ``[NAME=]SPEC`` or a path: a checkpoint's directory, a hub id, an alias such as ``bert-base``, ``demo-mlm``, ``demo-lm``,
+            - a spec ``[NAME=]SPEC`` or a path: a checkpoint's directory, that of an adapter (``adapter:DIR@BASE``), a hub id, an alias such as ``bert-base``, ``demo-mlm``, ``demo-lm``,
               ``demo-nli``, a ``.gguf`` file, an exported graph (``.onnx``, OpenVINO's ``.xml``, or a folder with one), a file of vectors or predictions, ``text:FILE``, or ``module:callable``;
             - a transformers network (any ``PreTrainedModel``), with its ``tokenizer``;
             - a table of predictions: a pandas DataFrame, or a list of dicts, with the columns of a predictions file;
@@ -82,7 +83,8 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
         return inspect_object(spec)
     if spec.kind in files.KINDS:
         return ModelSource(spec, files.role_of_file(spec))
-    return inspect_checkpoint(spec, settings)
+    adapter = locate_adapter(spec)
+    return inspect_checkpoint(spec, settings) if adapter is None else inspect_adapter(spec, adapter, settings)
 
 
 def load(source: ModelSource, settings: LoadSettings) -> Model:
@@ -91,4 +93,6 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
         return replace(source.target, name=source.spec.name, spec=source.spec.spec)
     if source.spec.kind in files.KINDS:
         return files.load_file(source.spec, source.role)
+    if source.adapter is not None:
+        return load_adapted(source, source.adapter, settings)
     return load_exported(source, settings) if source.spec.kind in graphs.KINDS else load_checkpoint(source, settings)

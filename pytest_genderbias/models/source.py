@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -19,7 +19,7 @@ from pytest_genderbias.models import graphs, networks
 from pytest_genderbias.models.config import role_of_config, role_of_gguf, settled_role
 from pytest_genderbias.models.config_entries import entry
 from pytest_genderbias.models.roles import Role
-from pytest_genderbias.models.spec import ADAPTER, ADAPTER_ADVICE, ModelSpec
+from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.text.printable import brief
 
@@ -46,17 +46,30 @@ class LoadSettings:
 
 
 @dataclass(frozen=True)
+class AdapterFiles:
+    """Where an adapter of the peft library is, and what it says of itself.
+
+    ``place``: the folder or hub repository of the adapter. ``base``: the checkpoint whose weights it changes. ``entries``: the content of adapter_config.json.
+    """
+
+    place: ModelSpec
+    base: ModelSpec
+    entries: Mapping[str, object]
+
+
+@dataclass(frozen=True)
 class ModelSource:
     """A located model with a known role, before its weights are loaded.
 
     ``config``: the config of a checkpoint. ``target``: the :class:`~pytest_genderbias.models.model.Model` that a
-    ``module:callable`` returned.
+    ``module:callable`` returned. ``adapter``: the files of an adapter, whose base has the weights.
     """
 
     spec: ModelSpec
     role: Role
     config: PreTrainedConfig | None = None
     target: object = None
+    adapter: AdapterFiles | None = None
 
 
 class ReadArguments(TypedDict, total=False):
@@ -79,11 +92,9 @@ def inspect_checkpoint(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
         _require_gguf(spec)
     if spec.kind in graphs.KINDS:
         graphs.require_runtime(spec.kind, spec.name, Path(spec.target))
-    if checkpoint_file(spec, ADAPTER) is not None:
-        raise ModelError(f"{spec.name} {ADAPTER_ADVICE}")
-    config = _read_config(spec, settings)
+    config = read_config(spec, settings)
     with reading_errors(spec, "config's entries"):  # of a wrong type
-        _refuse_size(config, spec.name)
+        refuse_size(config, spec.name)
         role = role_of_gguf(config, spec.name) if is_gguf else role_of_config(config)
         return ModelSource(spec, settled_role(role, config, spec.name, settings.labels), config)
 
@@ -193,7 +204,7 @@ def refuse_outside(spec: ModelSpec) -> None:
             )
 
 
-def _refuse_size(config: PreTrainedConfig, name: str) -> None:
+def refuse_size(config: PreTrainedConfig, name: str) -> None:
     """Refuse a config with so many layers that building the network would not end."""
     for key in _LAYERS:
         layers = entry(config, key)
@@ -203,7 +214,12 @@ def _refuse_size(config: PreTrainedConfig, name: str) -> None:
             )
 
 
-def _read_config(spec: ModelSpec, settings: LoadSettings) -> PreTrainedConfig:
+def read_config(spec: ModelSpec, settings: LoadSettings) -> PreTrainedConfig:
+    """Read the config of a checkpoint.
+
+    Raises:
+        ModelError: it cannot be read.
+    """
     from transformers import AutoConfig, PreTrainedConfig
 
     _register_network(spec)
@@ -218,7 +234,7 @@ def _register_network(spec: ModelSpec) -> None:
     path = checkpoint_file(spec, "config.json")
     with suppress(
         OSError, ValueError, AttributeError, TypeError, RecursionError
-    ):  # _read_config reports an unreadable config
+    ):  # read_config reports an unreadable config
         if path is not None:
             networks.register(json.loads(path.read_text(encoding="utf-8")).get("model_type"))
 

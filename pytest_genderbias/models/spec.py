@@ -52,11 +52,13 @@ _DEVICES = frozenset(("CON", "PRN", "AUX", "NUL", *(f"{port}{i}" for port in ("C
 SEED = "{seed}"  #: placeholder in a spec for the number of a restart
 
 
-ADAPTER = "adapter_config.json"  #: a file of the peft library: what to add to the weights of another checkpoint
-ADAPTER_ADVICE = (
-    f"has an adapter ({ADAPTER}), which is not applied here: the network without it would be measured; merge it with peft "
-    "(merge_and_unload()), save the result with save_pretrained(), and give that folder"
+ADAPTER = (
+    "adapter_config.json"  #: a file of the peft library: how to change the weights of another checkpoint, its base
 )
+_ADAPTER_PREFIX = "adapter:"
+#: What a hub id may look like.
+HUB_ID = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
+_WHOLE_WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", "pytorch_model*.bin")
 
 
 def check_name(name: str) -> str:
@@ -106,7 +108,13 @@ def portable_spec(spec: str) -> str:
 
     >>> portable_spec("/home/me/runs/bert"), portable_spec("text:/data/a.txt"), portable_spec("runs/bert"), portable_spec("C:\\\\a\\\\b")
     ('bert', 'text:a.txt', 'runs/bert', 'b')
+    >>> portable_spec("adapter:/home/me/lora@/models/bert"), portable_spec("adapter:runs/lora")
+    ('adapter:lora@bert', 'adapter:runs/lora')
     """
+    if spec.startswith(_ADAPTER_PREFIX):
+        return _ADAPTER_PREFIX + "@".join(
+            map(portable_spec, filter(None, _split_adapter(spec.removeprefix(_ADAPTER_PREFIX))))
+        )
     kind, path = ("text:", spec.removeprefix("text:")) if spec.startswith("text:") else ("", spec)
     absolute = path.startswith(("/", "~")) or PureWindowsPath(path).is_absolute()
     return kind + PureWindowsPath(path).name if absolute else spec
@@ -116,14 +124,15 @@ def portable_spec(spec: str) -> str:
 class ModelSpec:
     """A model's name (for tables and baselines), and where it comes from.
 
-    ``kind`` is ``directory``, ``hub``, ``gguf``, ``onnx``, ``openvino``, ``object``, ``vectors``, ``predictions`` or ``text``; ``target`` is the path
-    (of a folder with an exported graph: of the graph), the hub id or ``module:callable``.
+    ``kind`` is ``directory``, ``hub``, ``adapter``, ``gguf``, ``onnx``, ``openvino``, ``object``, ``vectors``, ``predictions`` or ``text``; ``target`` is the path
+    (of a folder with an exported graph: of the graph), the hub id or ``module:callable``. ``base``: what an adapter changes, where the spec says so; ``None`` for other kinds, and where the adapter's own file names it.
     """
 
     name: str
     spec: str
     kind: str
     target: str
+    base: ModelSpec | None = None
 
     @property
     def seeded(self) -> bool:
@@ -143,7 +152,7 @@ def parse_spec(text: str) -> ModelSpec:
     """Parse one ``[NAME=]SPEC``. Files are looked up, the hub is not.
 
     >>> parse_spec("candidate=bert-base")
-    ModelSpec(name='candidate', spec='bert-base', kind='hub', target='google-bert/bert-base-uncased')
+    ModelSpec(name='candidate', spec='bert-base', kind='hub', target='google-bert/bert-base-uncased', base=None)
 
     Raises:
         ModelError: the directory is missing, empty or without a checkpoint, the file is of an unknown kind, its first row cannot be read, or
@@ -178,8 +187,13 @@ def _parse(name: str, spec: str) -> ModelSpec:
     if SEED in spec:  # the first restart determines the kind
         first = _parse("", spec.replace(SEED, "0"))
         return replace(first, name=name or _safe(Path(spec).name.replace(SEED, "")), spec=spec)
+    if spec.startswith(_ADAPTER_PREFIX):
+        return _parse_adapter(name, spec)
     path = Path(spec).expanduser()
     if path.is_dir():
+        if (path / ADAPTER).is_file():
+            _check_adapter_alone(path)
+            return ModelSpec(name or _safe(path.resolve().name), spec, "adapter", str(path.resolve()))
         _check_directory(path)
         if graph := graph_in(path):
             return ModelSpec(name or _safe(path.resolve().name), spec, ENDINGS[graph.suffix], str(graph.resolve()))
@@ -188,9 +202,9 @@ def _parse(name: str, spec: str) -> ModelSpec:
         return ModelSpec(name or _safe(path.name.partition(".")[0]), spec, _kind_of_file(path), str(path.resolve()))
     if _OBJECT.fullmatch(spec):
         return ModelSpec(name or _safe(spec.rpartition(":")[2]), spec, "object", spec)
-    if spec.startswith((".", "/", "~")) or spec.count("/") > 1 or not re.fullmatch(r"[\w.-]+(?:/[\w.-]+)?", spec):
+    if spec.startswith((".", "/", "~")) or spec.count("/") > 1 or not HUB_ID.fullmatch(spec):
         raise ModelError(
-            f"no directory {spec if len(spec) < _LONG else brief(spec)}; expected a checkpoint's directory, a file of vectors or predictions, text:FILE, a hub id, module:callable, or one of {_known()}"
+            f"no directory {spec if len(spec) < _LONG else brief(spec)}; expected a checkpoint's directory, adapter:DIR@BASE, a file of vectors or predictions, text:FILE, a hub id, module:callable, or one of {_known()}"
         )
     return ModelSpec(name or _safe(spec.rpartition("/")[2]), spec, "hub", spec)
 
@@ -212,14 +226,59 @@ def parse_specs(texts: Iterable[str]) -> list[ModelSpec]:
 
 
 def _check_directory(path: Path) -> None:
-    if (path / ADAPTER).is_file():
-        raise ModelError(f"{path} {ADAPTER_ADVICE}")
     if not any(path.iterdir()):
         raise ModelError(
             f"{path} is empty; expected a checkpoint: config.json, weights (model.safetensors) and a tokenizer"
         )
     if not (path / "config.json").is_file():
         raise ModelError(f"{path} has no config.json; expected a checkpoint as save_pretrained() writes it")
+
+
+def _parse_adapter(name: str, spec: str) -> ModelSpec:
+    """Parse ``adapter:DIR[@BASE]``. DIR may be a hub id, too."""
+    where, base = _split_adapter(spec.removeprefix(_ADAPTER_PREFIX))
+    path = Path(where).expanduser()
+    of_base = _parse_base(base) if base else None
+    if where and path.is_dir():
+        if not (path / ADAPTER).is_file():
+            raise ModelError(
+                f"{path} has no {ADAPTER}; expected the folder of an adapter as peft's save_pretrained() writes it"
+            )
+        if of_base is None:
+            _check_adapter_alone(path)
+        return ModelSpec(name or _safe(path.resolve().name), spec, "adapter", str(path.resolve()), of_base)
+    if not HUB_ID.fullmatch(where):
+        raise ModelError(
+            f"no directory {brief(where)}; expected adapter:DIR or adapter:DIR@BASE, with DIR the folder of an adapter"
+        )
+    return ModelSpec(name or _safe(where.rpartition("/")[2]), spec, "adapter", where, of_base)
+
+
+def _split_adapter(text: str) -> tuple[str, str]:
+    """Return DIR and BASE of ``DIR[@BASE]``; BASE is empty without one. A folder may have ``@`` in its name."""
+    ends = [*(place for place, character in enumerate(text) if character == "@"), len(text)]
+    known = [end for end in ends if Path(text[:end]).expanduser().is_dir()]
+    end = known[-1] if known else ends[0]
+    return text[:end], text[end + 1 :]
+
+
+def _parse_base(base: str) -> ModelSpec:
+    spec = _parse("", base)
+    if spec.kind not in ("directory", "hub"):
+        raise ModelError(
+            f"the base {brief(base)} of an adapter should be a checkpoint's directory or a hub id, got {spec.kind}"
+        )
+    return spec
+
+
+def _check_adapter_alone(path: Path) -> None:
+    """Refuse a folder with an adapter beside whole weights: they may be its base, or the adapter may be merged into them already."""
+    weights = next((file.name for pattern in _WHOLE_WEIGHTS for file in sorted(path.glob(pattern))), None)
+    if weights is not None:
+        raise ModelError(
+            f"{path} has an adapter ({ADAPTER}) beside weights of its own ({weights}); either give the base that the adapter is applied to, "
+            f"--bias-model=adapter:{path}@BASE, or move {ADAPTER} away to measure the weights without it"
+        )
 
 
 def _parse_text(name: str, spec: str) -> ModelSpec:

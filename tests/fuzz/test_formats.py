@@ -47,7 +47,7 @@ def test_a_mutated_file_is_refused_or_read(
     count_files: Callable[[str, Counter[str]], None],
 ) -> None:
     if name not in known:
-        pytest.skip("needs pyarrow")
+        pytest.skip("needs pyarrow, or peft")
     known_format, counts = known[name], Counter[str]()
     folder = _folder_of(known_format, tmp_path_factory.mktemp(name))
     files = min(_SHARD, EXAMPLES - shard * _SHARD)
@@ -82,7 +82,7 @@ def test_a_mutated_file_is_refused_or_read(
 @pytest.mark.parametrize("name", NAMES)
 def test_another_style_keeps_the_meaning(name: str, known: dict[str, Format], tmp_path: Path) -> None:
     if name not in known:
-        pytest.skip("needs pyarrow")
+        pytest.skip("needs pyarrow, or peft")
     folder = _folder_of(known[name], tmp_path)
     for file, valid in known[name].files:
         (folder / file).write_bytes(valid)

@@ -203,7 +203,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "index with an absolute path": (with_index("/etc/passwd"), "names the file '/etc/passwd' for a weight"),
     "index of a number": (with_index(5), "names the file 5 for a weight"),
     "broken index": (write("model.safetensors.index.json", '{"weight_map": []}'), "the index of the weights"),
-    "adapter": (write("adapter_config.json", '{"peft_type": "LORA"}'), "merge it with peft"),
+    "adapter": (write("adapter_config.json", '{"peft_type": "LORA"}'), "beside weights of its own (model.safetensors)"),
     "pooling outside": (
         write("modules.json", '[{"type": "sentence_transformers.models.Pooling", "path": "../1_Pooling"}]'), "outside the encoder"
     ),
@@ -220,10 +220,10 @@ def test_a_broken_checkpoint_is_refused_in_one_line(checkpoint: Any, tmp_path: P
     assert said in refused(folder, device="cpu")
 
 
-def test_an_adapter_without_its_base_is_named(tmp_path: Path) -> None:
+def test_an_adapter_without_content_is_named(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text("{}")
-    with pytest.raises(ModelError, match=r"has an adapter .* merge it with peft"):
-        parse_spec(str(tmp_path))
+    with pytest.raises(ModelError, match=r"adapter_config\.json names no peft_type"):
+        load_model(tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")

@@ -485,6 +485,28 @@ def _checkpoint_formats(folder: Path) -> list[Format]:
     ]
 
 
+def _adapter_formats(folder: Path) -> list[Format]:
+    """Return the formats of an adapter of one of the demo models; none where peft is not installed."""
+    if importlib.util.find_spec("peft") is None:
+        return []
+    import peft
+
+    network = load_model("demo-mlm", device="cpu").backend.network
+    wrapped = peft.get_peft_model(network, peft.LoraConfig(r=2, target_modules=["query"], init_lora_weights=False))
+    wrapped.save_pretrained(folder)
+    files = {name: (folder / name).read_bytes() for name in ("adapter_config.json", "adapter_model.safetensors")}
+    (config, content), weights = files.items()
+    return [
+        Format("adapter-config", ((config, content),), _adapter_meaning, JSON, files, (_spaces,)),
+        Format("adapter-weights", (weights,), _adapter_meaning, beside=files),
+    ]
+
+
+def _adapter_meaning(path: Path) -> object:
+    model = load_model(f"adapter:{path.parent}@demo-mlm", device="cpu")
+    return model.role, measure("disco-terms", model, limit=2, cache=None).values
+
+
 def _checkpoint_meaning(path: Path) -> object:
     """Return labels and figures of a checkpoint."""
     model = load_model(str(path.parent), device="cpu")
@@ -584,6 +606,7 @@ def formats(folder: Path) -> dict[str, Format]:
         ),
         *_data_formats(),
         *_checkpoint_formats(folder / "checkpoint"),
+        *_adapter_formats(folder / "adapter"),
         Format("predictions-csv", (("run.csv", _joined(",", _PREDICTED)),), _predictions_meaning, CSV, styles=_WITH_BOM),
         Format("predictions-tsv", (("run.tsv", _joined("\t", _PREDICTED)),), _predictions_meaning, TSV, styles=_WITH_BOM),
         Format(
@@ -615,7 +638,7 @@ NAMES = (
     "hub-biographies", "crows-pairs", "bec-pro", "stereoset", "own-pairs", "conll", "coreference-output", "corpus", "corpus-documents",
     "gzip", "predictions-csv", "predictions-tsv", "predictions-jsonl", "predictions-parquet", "vectors-text", "vectors-npz", "vectors-npy",
     "vectors-safetensors", "measurement", "report", "history", "model-card", "baseline", "baseline-items", "scores", "cache-description", "checkpoint-json", "checkpoint-weights",
-    "checkpoint-projection",
+    "checkpoint-projection", "adapter-config", "adapter-weights",
 )  # fmt: skip
 #: Files of each format: a small number, or as many as ``FUZZ_FILES`` says.
 EXAMPLES = int(os.environ.get("FUZZ_FILES", "12"))
