@@ -8,6 +8,7 @@ The models are those of ``scripts/what_suites_decide.py``. At most 3,000 cases o
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -21,12 +22,26 @@ from pytest_genderbias.errors import BiasError
 from pytest_genderbias.reports.pictures import pictures_of
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "reference" / "suites" / "pictures"
-OPTIONS = {"ceat": {"draws": 500}, "probe": {"texts": "wiki_career"}}
+OPTIONS = {"ceat": {"draws": 500}, "probe": {"texts": "wiki_career"}, "bbq": {"category": "religion"}}
+ANSWERS = "unifiedqa.jsonl"  #: written by this script
+#: As ``MODELS``, of suites that the other script plans nothing for.
+OTHERS: tuple[tuple[str, str, str], ...] = (("unifiedqa-11b", ANSWERS, "bbq"),)
+
+
+def write_answers(data: Path, out: Path) -> Path:
+    """Write the answers of UnifiedQA 11B (format of RACE) that BBQ's authors published as a file of answers, and return it."""
+    path = out / ANSWERS
+    with gzip.open(data / "bbq" / "unifiedqa_predictions_Religion.jsonl.gz", "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    answers = ({"id": f"Religion-{row['example_id']}", "answer": row["unifiedqa-t5-11b_pred_race"]} for row in rows)
+    path.write_text("".join(json.dumps(answer) + "\n" for answer in answers), encoding="utf-8")
+    return path
 
 
 def picture(suite: str, name: str, path: str, data: Path, out: Path) -> str:
     """Measure a suite and store its first picture; return what is to be said of it."""
-    folder, path = (out, predict_careers(data, out).name) if path == CAREERS else (data, path)
+    made = {CAREERS: predict_careers, ANSWERS: write_answers}.get(path)
+    folder, path = (data, path) if made is None else (out, made(data, out).name)
     prefix, _, rest = path.rpartition(":")
     spec = f"{prefix}:{folder / rest}" if prefix else str(folder / rest)
     options = next((value for kind, value in OPTIONS.items() if suite.startswith(kind)), {})
@@ -49,7 +64,7 @@ def main() -> int:
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     drawn: set[str] = set()
-    for name, path, suites in MODELS:
+    for name, path, suites in (*MODELS, *OTHERS):
         for suite in suites.split():
             if suite in drawn or (arguments.suites and suite not in arguments.suites):
                 continue

@@ -15,6 +15,14 @@ from pytest_genderbias.text.printable import brief
 Choice = tuple[str, ...]
 
 
+#: The file of each category of BBQ, without ``.jsonl``, by the name of its split.
+BBQ_CATEGORIES: Mapping[str, str] = {
+    "gender": "Gender_identity", "religion": "Religion", "age": "Age", "disability": "Disability_status",
+    "nationality": "Nationality", "appearance": "Physical_appearance", "race": "Race_ethnicity", "race_gender": "Race_x_gender",
+    "race_ses": "Race_x_SES", "ses": "SES", "orientation": "Sexual_orientation",
+}  # fmt: skip
+
+
 class MissingDataError(NotApplicableError):
     """A data set is missing."""
 
@@ -148,6 +156,18 @@ DATA_SETS: Mapping[str, DataSet] = {
             {"test": (("stereoset/test.json",),), "dev": (("stereoset/dev.json",), ("stereoset/intrasentence.jsonl",))},
             "https://github.com/moinnadeem/StereoSet",
             "CC BY-SA 4.0",
+        ),
+        DataSet(
+            "bbq",
+            "BBQ",
+            {split: ((f"bbq/{file}.jsonl",),) for split, file in BBQ_CATEGORIES.items()}
+            | {
+                "gender_templates": (("bbq/templates_gender_identity.csv",),),
+                "names": (("bbq/vocabulary_proper_names.csv",),),
+            },
+            "https://github.com/nyu-mll/BBQ",
+            "CC BY 4.0",
+            "the questions on gender are also made from templates_gender_identity.csv and vocabulary_proper_names.csv there",
         ),
         DataSet("brown", "Brown corpus", {"all": (("corpora/brown.jsonl",),)}, _NLTK, "non-commercial use"),
         DataSet(

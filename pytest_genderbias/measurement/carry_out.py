@@ -16,7 +16,9 @@ from pytest_genderbias.errors import SettingError
 from pytest_genderbias.measurement.label_check import LabelWarning, label_warning
 from pytest_genderbias.measurement.measurement import ALL_CASES, SUITE_CASES, Measurement
 from pytest_genderbias.measurement.plan import Plan
+from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
 from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.roles import CAUSAL_LM
 from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.inference.intervals import Interval
@@ -25,6 +27,7 @@ from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.inference.two_way import two_way_interval
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, TextCases
+from pytest_genderbias.suites.query import ChatAnswers
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.suites.summary import Summary
 
@@ -61,6 +64,7 @@ def carry_out(
         shuffled, null_notes = _null_control(plan, answers, summary.values, settings.seed, null)
     else:
         shuffled, null_notes = _chance_of_sizes(plan, answers, summary.values, settings.seed), []
+    notes += _template_notes(plan, model)
     if doubt is not None:
         warnings.warn(doubt, LabelWarning, stacklevel=_level_of_caller())
         notes = [doubt, *notes]
@@ -88,6 +92,14 @@ def carry_out(
         {**summary.reasons, **left_out}, suite.family.plain_statistics(), summary.count or main.n, summary.count or main.n_total,
         summary.records, summary.items, signature, (*summary.notes, *notes, *null_notes), shuffled, _item_sums(suite, summary, signature), summary.examples,
     )  # fmt: skip
+
+
+def _template_notes(plan: Plan, model: Model) -> list[str]:
+    """Return the remark that a chat model's template is not used, where texts are scored as they are."""
+    asks_in_template = any(isinstance(question.query, ChatAnswers) for question in plan.questions.values())
+    if asks_in_template or CHAT_TEMPLATE not in model.details or model.role.kind != CAUSAL_LM:
+        return []
+    return ["the model has a chat template, which this suite does not use: its texts are scored as they are"]
 
 
 def _without_unread(plan: Plan, answers: Mapping[str, Answer], summary: Summary) -> Summary:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import ModelError
+from pytest_genderbias.models.chat_template import chat_template_details
 from pytest_genderbias.models.config_entries import entry
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.hidden_layers import (
@@ -83,6 +84,7 @@ def checked_checkpoint(
         "tokenizer": tokenizer_print[:16],
         "dtype": number_format(network),
         "device": torch.device(device).type,
+        **chat_template_details(tokenizer),
         **sentences.facts,
         **projection_details(network),
     }

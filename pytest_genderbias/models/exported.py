@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from pytest_genderbias.errors import ModelError, SettingError
+from pytest_genderbias.models.chat_template import chat_template_details
 from pytest_genderbias.models.checkpoints import check_mask_token, load_tokenizer, longest_row
 from pytest_genderbias.models.fingerprint import config_content, fingerprint_tokenizer
 from pytest_genderbias.models.graphs import graph_sha256, open_graph
@@ -63,6 +64,7 @@ def load_exported(source: ModelSource, settings: LoadSettings) -> Model:
         "dtype": _EXPORTED,
         "device": "cpu",
         "runtime": graph.runtime,
+        **chat_template_details(tokenizer),
         **sentences.facts,
     }
     longest = longest_row(config, tokenizer, sentences.longest)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.roles import CLASS_PREDICTIONS, COREFERENCE_PREDICTIONS, TEXT, VECTORS, Role
+from pytest_genderbias.models.roles import CHAT_ANSWERS, CLASS_PREDICTIONS, COREFERENCE_PREDICTIONS, TEXT, VECTORS, Role
 from pytest_genderbias.models.spec import ModelSpec
 
 KINDS = ("vectors", "predictions", "text")
@@ -17,6 +17,7 @@ _ROLES = {
     "text": Role(TEXT, "a text"),
     CLASS_PREDICTIONS: Role(CLASS_PREDICTIONS, "a file of a classifier's predictions"),
     COREFERENCE_PREDICTIONS: Role(COREFERENCE_PREDICTIONS, "a file of a coreference system's output"),
+    CHAT_ANSWERS: Role(CHAT_ANSWERS, "a file of a chat model's answers"),
 }
 
 
@@ -43,6 +44,7 @@ def load_file(spec: ModelSpec, role: Role) -> Model:
     """
     from pytest_genderbias.datasets.coreference_output import read_coreference_output
     from pytest_genderbias.datasets.passages import corpus_sha256
+    from pytest_genderbias.datasets.stored_answers import read_stored_answers
     from pytest_genderbias.models.predictions import read_predictions
     from pytest_genderbias.models.vectors import read_vectors
 
@@ -56,4 +58,7 @@ def load_file(spec: ModelSpec, role: Role) -> Model:
     if role.kind == COREFERENCE_PREDICTIONS:
         output = read_coreference_output(path)
         return Model(spec.name, spec.spec, role, corpus_sha256([path]), {"architecture": "predictions"}, output)
+    if role.kind == CHAT_ANSWERS:
+        answers = read_stored_answers(path)
+        return Model(spec.name, spec.spec, role, corpus_sha256([path]), {"architecture": "predictions"}, answers)
     return Model(spec.name, spec.spec, role, corpus_sha256([path]), {"architecture": "text"}, Text(path))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
 from pytest_genderbias.errors import BiasError, ModelError
+from pytest_genderbias.models.chat_template import chat_template_details
 from pytest_genderbias.models.checkpoints import check_parts, longest_row
 from pytest_genderbias.models.config import role_of_config, settled_role
 from pytest_genderbias.models.fingerprint import fingerprint_tokenizer
@@ -20,6 +21,7 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.number_format import number_format
 from pytest_genderbias.models.protocols import (
     CausalLM,
+    ChatModel,
     CoreferenceScorer,
     Fingerprinted,
     MaskedLM,
@@ -30,6 +32,7 @@ from pytest_genderbias.models.protocols import (
 )
 from pytest_genderbias.models.roles import (
     CAUSAL_LM,
+    CHAT_MODEL,
     CLASS_PREDICTIONS,
     COREFERENCE_SCORER,
     MASKED_LM,
@@ -60,6 +63,7 @@ _CALLABLE = "expected module:callable that takes no arguments and returns a mode
 _ROLES: tuple[tuple[type, Role], ...] = (
     (MaskedLM, Role(MASKED_LM, "a masked LM")),
     (CausalLM, Role(CAUSAL_LM, "a causal LM")),
+    (ChatModel, Role(CHAT_MODEL, "a chat model")),
     (PairRegressor, Role(PAIR_REGRESSOR, "a pair regressor")),
     (SentenceEncoder, Role(SENTENCE_ENCODER, "a sentence encoder")),
 )
@@ -96,7 +100,7 @@ def wrap_object(target: object, spec: ModelSpec | None = None) -> Model:
     """Make a :class:`Model` of an object with the protocol of a role.
 
     An object with several protocols is a coreference scorer first, then a pair classifier, a text classifier, a masked LM, a
-    causal LM, a pair regressor, a sentence encoder.
+    causal LM, a chat model, a pair regressor, a sentence encoder.
 
     Raises:
         ModelError: the object has no protocol, an NLI classifier has other labels, or the fingerprint is not a text.
@@ -130,6 +134,7 @@ def wrap_network(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, n
         "tokenizer": fingerprint_tokenizer(tokenizer)[:16],
         "dtype": number_format(network),
         "device": network.device.type,
+        **chat_template_details(tokenizer),
     }
     backend = Checkpoint(network, tokenizer, str(network.device), longest_row(config, tokenizer))
     name = name or type(network).__name__
@@ -256,5 +261,5 @@ def _role_of_object(target: object, name: str) -> Role:
     raise ModelError(
         f"{name} ({type(target).__name__}) has the protocol of no role; expected a transformers network with its tokenizer, or an object with "
         "pair_probabilities and labels, class_probabilities and labels, fill_scores with mask_token and vocabulary, continuation_log_probs, "
-        "pair_scores, encode, or coreference_scores (see pytest_genderbias.models.protocols)"
+        "answer_log_probs, pair_scores, encode, or coreference_scores (see pytest_genderbias.models.protocols)"
     )

@@ -18,6 +18,7 @@ from pytest_genderbias.text.printable import brief
 
 CLASS_PREDICTIONS = "class-predictions"
 COREFERENCE_PREDICTIONS = "coreference-predictions"
+CHAT_ANSWERS = "chat-answers"
 #: Tolerance for the sum of an example's probabilities, which are often written with few digits.
 SUM_TOLERANCE = 1e-3
 
@@ -50,10 +51,10 @@ class Predictions:
 
 
 def looks_like_predictions(path: Path) -> str | None:
-    """Return the kind of predictions that a file holds, ``class-predictions`` or ``coreference-predictions``, or ``None``.
+    """Return the kind of predictions that a file holds: ``class-predictions``, ``coreference-predictions`` or ``chat-answers``; or ``None``.
 
     A table (``.csv``, ``.tsv``, ``.parquet``) holds predictions of a classifier. The keys of the first row decide for a ``.jsonl`` file:
-    ``clusters`` or ``pronoun_scores``, else ``prediction``.
+    ``clusters`` or ``pronoun_scores``, else ``prediction``, else ``answer``.
 
     Raises:
         DataFileError: the first row of a ``.jsonl`` file is no JSON object.
@@ -63,10 +64,10 @@ def looks_like_predictions(path: Path) -> str | None:
         return None
     if suffix != ".jsonl":
         return CLASS_PREDICTIONS
-    _, keys = next(read_rows(path, (), optional=("clusters", "pronoun_scores", "prediction")))
+    _, keys = next(read_rows(path, (), optional=("clusters", "pronoun_scores", "prediction", "answer")))
     if keys.keys() & {"clusters", "pronoun_scores"}:
         return COREFERENCE_PREDICTIONS
-    return CLASS_PREDICTIONS if "prediction" in keys else None
+    return CLASS_PREDICTIONS if "prediction" in keys else CHAT_ANSWERS if "answer" in keys else None
 
 
 def read_predictions(path: Path) -> Predictions:

@@ -40,6 +40,17 @@ class CausalLM(Protocol):
 
 
 @runtime_checkable
+class ChatModel(Protocol):
+    """Gives the probability of the beginning of an answer to a message."""
+
+    def answer_log_probs(self, messages: Sequence[str], answers: Sequence[str]) -> NDArray[np.generic]:
+        """Return ln P(the reply to the message begins with the answer) for each pair, in nats: shape (len(messages),).
+
+        The object puts the message into whatever it wraps messages with.
+        """
+
+
+@runtime_checkable
 class PairClassifier(Protocol):
     """Classifies a premise and a hypothesis."""
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
 from pytest_genderbias.models.config_entries import entry
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Checkpoint, Model
@@ -36,7 +37,7 @@ from pytest_genderbias.scoring.scorers import vocabulary_texts
 from pytest_genderbias.scoring.store import ScoreStore, distrusted
 from pytest_genderbias.scoring.unknown_words import unread_words
 from pytest_genderbias.suites.cases import Answer, Cases, IntArray, Question
-from pytest_genderbias.suites.query import BesideText, GeneratedTokens, Query, StoredPredictions, TopFills
+from pytest_genderbias.suites.query import BesideText, ChatAnswers, GeneratedTokens, Query, StoredPredictions, TopFills
 
 #: Number of cases that are sorted by length, deduplicated and batched together. A window takes seconds, and a kill loses at most one.
 #: Queries whose cases take longer set a ``window`` of their own.
@@ -305,4 +306,5 @@ def _key(cases: Cases, query: Query, model: Model, digest: str, settings: ScoreS
         "cases": cases.digest(),
         "query": repr(query),
         "seed": settings.seed,
+        **({"template": model.details.get(CHAT_TEMPLATE)} if isinstance(query, ChatAnswers) else {}),
     }

@@ -8,6 +8,7 @@ from pathlib import Path
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.scoring import (
     block_likelihood,
+    chat,
     coreference,
     generation,
     pseudo_likelihood,
@@ -21,6 +22,7 @@ from pytest_genderbias.scoring.object_scorer import ObjectScorer
 from pytest_genderbias.suites.cases import Cases
 from pytest_genderbias.suites.query import (
     BlockLogLikelihood,
+    ChatAnswers,
     CoreferenceScores,
     GeneratedTokens,
     PairSimilarity,
@@ -64,6 +66,8 @@ def make_scorer(
             return pseudo_likelihood.make(cases, query, model, batch_tokens)
         case VerbalisedProbabilities():
             return verbalised.make(cases, query, model, batch_tokens)
+        case ChatAnswers():
+            return chat.make(cases, query, model, batch_tokens)
         case BlockLogLikelihood():
             return block_likelihood.make(cases, query, model, batch_tokens)
         case GeneratedTokens():

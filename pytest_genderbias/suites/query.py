@@ -80,6 +80,24 @@ class VerbalisedProbabilities:
 
 
 @dataclass(frozen=True)
+class ChatAnswers:
+    """ln P of each answer as the beginning of what a chat model replies to a message, in nats.
+
+    The message is put into the chat template of the model's tokenizer, and the tokens of an answer follow right after its end. No space
+    is put between them, unless the template itself writes one before the model's words.
+    """
+
+    answers: tuple[str, ...]
+    roles = ("causal-lm", "chat-model")
+    dtype = "float64"
+
+    @property
+    def width(self) -> int:
+        """One number an answer."""
+        return len(self.answers)
+
+
+@dataclass(frozen=True)
 class SlotLogProbability:
     """The natural logarithm of the probability of the word in ``slot``.
 
@@ -217,7 +235,7 @@ class BlockLogLikelihood:
 class StoredPredictions:
     """The table of a file of predictions, which takes the place of a model."""
 
-    roles = ("class-predictions", "coreference-predictions")
+    roles = ("class-predictions", "coreference-predictions", "chat-answers")
     dtype = "float32"
     width = 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest_genderbias.suites.families.bbq import Bbq
 from pytest_genderbias.suites.families.bios import Bios
 from pytest_genderbias.suites.families.coref_occupation import CorefOccupation
 from pytest_genderbias.suites.families.coref_winobias import CorefWinobias
@@ -20,6 +21,7 @@ from pytest_genderbias.suites.family import AnyFamily
 FAMILIES: dict[str, AnyFamily] = {
     family.name: family
     for family in (
+        Bbq(),
         Bios(),
         CorefOccupation(),
         CorefWinobias(),

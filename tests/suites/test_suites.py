@@ -16,6 +16,7 @@ from pytest_genderbias.text import packaged
 from pytest_genderbias.text.template import Word, parse_template, piece_texts
 
 PACKAGED = (
+    "bbq",
     "bios",
     "ceat",
     "ceat-math-arts",
@@ -522,7 +523,7 @@ BROKEN = {
     "unknown key": (SUITE, "title: Own", "title: Own\ncolour: red", "colour", "unknown key 'colour'"),
     "key of another family": (SUITE, "title: Own", "title: Own\nprefixes: [x]", "prefixes", "unknown key 'prefixes'"),
     "duplicate key": (SUITE, "title: Own", "title: Own\ntitle: Own", "title: Own", "duplicate key 'title'"),
-    "unknown family": (SUITE, "family: disco", "family: polka", "polka", "expected one of bios, ceat, "),
+    "unknown family": (SUITE, "family: disco", "family: polka", "polka", "expected one of bbq, bios, ceat, "),
     "no family": (SUITE, "family: disco\n", "", "suite: own", "has no 'family'"),
     "not the file's name": (SUITE, "suite: own", "suite: other", "other", "expected the file's name 'own'"),
     "no title": (SUITE, "title: Own\n", "", "suite: own", "has no 'title'"),
@@ -600,7 +601,9 @@ def test_an_error_in_a_list_names_the_list(folder):
 
 
 def test_an_unknown_suite_lists_the_packaged_ones():
-    with pytest.raises(UnknownNameError, match=r"no suite 'disco'; packaged suites: bios, .*disco-names, disco-terms"):
+    with pytest.raises(
+        UnknownNameError, match=r"no suite 'disco'; packaged suites: bbq, bios, .*disco-names, disco-terms"
+    ):
         load_suite("disco")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import yaml
+from support.chat_models import bbq_reader, bbq_rows, write_bbq
 
 from pytest_genderbias import load_model, load_suite
 from pytest_genderbias.measurement.measurement import Measurement
@@ -289,6 +290,11 @@ def probe():
     return Answered(suite, dict(resolve_options(suite.family.options, {"seeds": 2}, suite.name)), answers)
 
 
+def bbq(folder):
+    rows = bbq_rows(fills=4)
+    return answered("bbq", bbq_reader(rows, 0.5, 0.2, right=0.9), write_bbq(folder, rows))
+
+
 #: By name: from an empty folder to an answered suite.
 CASES = {
     "disco-names": lambda folder: answered("disco-names", load_model("demo-mlm"), limit=14 * 120),
@@ -307,6 +313,7 @@ CASES = {
     "winogender-sample": lambda folder: winogender(folder, limit=50),
     "winobias": lambda folder: winobias(folder),
     "winobias-clusters": lambda folder: winobias_clusters(folder),
+    "bbq": lambda folder: bbq(folder),
     "bios": lambda folder: bios(folder),
     "pairs-pll": lambda folder: pairs_pll(folder, load_model("demo-mlm")),
     "corpus": lambda folder: corpus(folder),

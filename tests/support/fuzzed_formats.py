@@ -21,6 +21,7 @@ from support.run_reports import run_report
 
 from pytest_genderbias import load_model, load_suite, load_wordlist, measure
 from pytest_genderbias.datasets import (
+    bbq,
     biographies,
     conll,
     coreference_output,
@@ -28,6 +29,7 @@ from pytest_genderbias.datasets import (
     inference,
     sentence_pairs,
     similarity,
+    stored_answers,
     winobias,
     winogender,
 )
@@ -270,6 +272,28 @@ _STEREOSET = json.dumps(
 _OWN_PAIRS = _lines(
     "id,stereotypical,anti_stereotypical,group", "a,She cares.,He cares.,gender", "b,Old is slow.,Young is slow.,age"
 )
+_BBQ = _objects(
+    *(
+        {
+            "example_id": i, "question_index": "1", "question_polarity": polarity, "context_condition": condition,
+            "answer_info": {"ans0": ["woman", "woman"], "ans1": ["Unknown", "unknown"], "ans2": ["man", "man"]},
+            "additional_metadata": {"stereotyped_groups": ["F"]}, "context": "A woman and a man were late.", "question": "Who was it?",
+            "ans0": "The woman", "ans1": "Unknown", "ans2": "The man", "label": label,
+        }
+        for i, (polarity, condition, label) in enumerate([("neg", "ambig", 1), ("nonneg", "disambig", 2)])
+    )
+)  # fmt: skip
+_BBQ_TEMPLATES = _lines(
+    "Q_id,Subcategory,Ambiguous_Context,Disambiguating_Context,Names,Lexical_diversity,Proper_nouns_only,Question_negative_stereotype,"
+    "Question_non_negative,Answer_negative,Answer_non_negative,Known_stereotyped_groups,NAME1_info,NAME2_info",
+    '1,adult,A {{NAME1}} met a {{NAME2}} at the {{WORD1}}.,The {{NAME1}} led.,,"WORD1: [bar, club]",,Who followed?,Who led?,The {{NAME2}},'
+    'The {{NAME1}},"[""F""]",,',
+    '2,,{{NAME1}} met {{NAME2}}.,{{NAME1}} led.,,,TRUE,Who followed?,Who led?,{{NAME2}},{{NAME1}},"[""F""]",,',
+    "3,,A {{NAME1}} met a {{NAME2}}.,The {{NAME1}} led.,NAME1: [wife]; NAME2: [husband],,,Who followed?,Who led?,The {{NAME2}},The {{NAME1}},"
+    '"[""F""]",F,M',
+)
+_BBQ_NAMES = _lines("Name,First_last,gender", "Ann,first_only,F", "Bob,first_only,M", "Smith,last,")
+_ANSWERS = _objects({"id": "Religion-0", "answer": "The woman"}, {"id": "Religion-1", "answer": "Unknown."})
 _CONLL = _lines(
     "#begin document (doc); part 001", "doc 1 0 Ann NNP * - - - - * (2)", "doc 1 1 told VB * - - - - * -", "",
     "doc 1 0 her PRP * - - - - * (1|(2)", "doc 1 1 cook NN * - - - - * 1)|(3)", "#end document",
@@ -531,6 +555,9 @@ def _data_formats() -> list[Format]:
         table("bec-pro", "bec.tsv", _BEC, sentence_pairs.read_bec_pro),
         Format("stereoset", (("dev.json", _STEREOSET),), sentence_pairs.read_stereoset, JSON, styles=(*_WITH_BOM, _spaces)),
         table("own-pairs", "pairs.csv", _OWN_PAIRS, sentence_pairs.read_own_pairs),
+        table("bbq", "Religion.jsonl", _BBQ, bbq.read_bbq),
+        Format("bbq-templates", (("templates_gender_identity.csv", _BBQ_TEMPLATES),), lambda path: bbq.make_bbq_gender(path, path.parent / "vocabulary_proper_names.csv"), CSV, {"vocabulary_proper_names.csv": _BBQ_NAMES}, _WITH_BOM),
+        table("chat-answers", "run.jsonl", _ANSWERS, lambda path: stored_answers.read_stored_answers(path).answers),
         Format("conll", (("a.v4_gold_conll", _CONLL),), lambda path: list(conll.read_conll(path)), styles=_WITH_BOM),
         Format(
             "coreference-output", (("out.jsonl", _COREFERENCE),),
@@ -635,7 +662,7 @@ def formats(folder: Path) -> dict[str, Format]:
 #: The names of the formats; pyarrow is optional.
 NAMES = (
     "suite", "word-list", "gates", "mitigations", "snli", "stsb", "winobias", "winogender", "winogender-templates", "gap", "biographies",
-    "hub-biographies", "crows-pairs", "bec-pro", "stereoset", "own-pairs", "conll", "coreference-output", "corpus", "corpus-documents",
+    "hub-biographies", "crows-pairs", "bec-pro", "stereoset", "own-pairs", "bbq", "bbq-templates", "chat-answers", "conll", "coreference-output", "corpus", "corpus-documents",
     "gzip", "predictions-csv", "predictions-tsv", "predictions-jsonl", "predictions-parquet", "vectors-text", "vectors-npz", "vectors-npy",
     "vectors-safetensors", "measurement", "report", "history", "model-card", "baseline", "baseline-items", "scores", "cache-description", "checkpoint-json", "checkpoint-weights",
     "checkpoint-projection", "adapter-config", "adapter-weights",

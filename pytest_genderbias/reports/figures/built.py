@@ -11,6 +11,7 @@ from pytest_genderbias.reports.picture import Picture
 _Builder = Callable[[Measurement], "Picture | tuple[Picture | None, ...] | None"]
 #: By family: what its pictures show. A family that is not here has none.
 BUILDERS: Mapping[str, _Builder] = {
+    "bbq": units.template_lean,
     "bios": units.class_gaps,
     "ceat": units.words_by_set,
     "coref-occupation": units.occupation_bars,

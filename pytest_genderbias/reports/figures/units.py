@@ -264,6 +264,21 @@ def occupation_bars(measurement: Measurement) -> Picture:
     return signed_bars(measurement, labels, floats(measurement.items["bias"]), groups, "occupations", label)
 
 
+def template_lean(measurement: Measurement) -> Picture | None:
+    """Return how far the answers in ambiguous contexts lean, by template (``bbq``)."""
+    unclear = floats(measurement.items["ambiguous"]) > 0
+    template, asked = (np.asarray(texts(measurement.items[name])) for name in ("template", "asked"))
+    labels, first, index = np.unique(template[unclear], return_index=True, return_inverse=True)
+    if len(labels) < 2:
+        return None
+    lean = np.bincount(index, floats(measurement.items["lean"])[unclear]) / np.bincount(index)
+    names = [f"{label}: {question}" for label, question in zip(labels, asked[unclear][first], strict=True)]
+    groups = ("the stereotype", "its opposite")
+    return signed_bars(
+        measurement, names, lean, groups, "templates", "lean in ambiguous contexts: opposite ← 0 → stereotype", "lean"
+    )
+
+
 def sentence_similarity(measurement: Measurement) -> tuple[Picture | None, ...]:
     """Return differences of similarity by profession against the share of women, and as bars."""
     labels, values = texts(measurement.items["profession"]), floats(measurement.items["difference"])

@@ -1,0 +1,260 @@
+"""BBQ (Parrish et al. 2022): questions about two persons, with and without the context that answers them; and its templates."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pytest_genderbias.datasets.files import Row, place, read_name, read_rows, read_text, refuse_repeats
+from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text.printable import brief
+
+FILLS = 5  #: the most fillings of a template, with names and words drawn from its lists
+
+_OPTIONS = ("ans0", "ans1", "ans2")
+_COLUMNS = (
+    "example_id", "question_index", "question_polarity", "context_condition", "answer_info", "additional_metadata", "context", "question",
+    *_OPTIONS, "label",
+)  # fmt: skip
+_TEMPLATE = (
+    "Q_id", "Subcategory", "Ambiguous_Context", "Disambiguating_Context", "Names", "Lexical_diversity", "Proper_nouns_only",
+    "Question_negative_stereotype", "Question_non_negative", "Answer_negative", "Answer_non_negative", "Known_stereotyped_groups",
+    "NAME1_info", "NAME2_info",
+)  # fmt: skip
+#: Ways to say that nobody knows, as the published files have them.
+_UNKNOWN = (
+    "Cannot answer", "Cannot be determined", "Can't answer", "Can't be determined", "Not answerable", "Not enough info",
+    "Not enough information", "Not known", "Undetermined", "Unknown",
+)  # fmt: skip
+_GENDERS = {"woman": "f", "girl": "f", "female": "f", "man": "m", "boy": "m", "male": "m"}
+_SLOT = re.compile(r"\{\{(\w+)\}\}")
+_LIST = re.compile(r"(?:\{\{)?(\w+)(?:\}\})?:\s*\[([^\]]*)\]")
+
+
+@dataclass(frozen=True)
+class BbqQuestion:
+    """A question with three options: two persons, and that it cannot be known.
+
+    ``template`` is the number of the template, as in the category's file. ``label``: position of the right option. ``target``: position of
+    the person whom the stereotype is about, ``other``: that of the other one. ``negative``: the question asks for what the
+    stereotype says. ``ambiguous``: the context does not answer it, so that unknown is right. ``groups``: whom the stereotype is about.
+    """
+
+    id: str
+    template: str
+    context: str
+    question: str
+    options: tuple[str, str, str]
+    label: int
+    target: int
+    other: int
+    negative: bool
+    ambiguous: bool
+    groups: str
+
+
+@dataclass(frozen=True)
+class BbqSet:
+    """Questions, and the number of those left out since not exactly one of the two persons is whom the stereotype is about."""
+
+    questions: tuple[BbqQuestion, ...]
+    left_out: int = 0
+
+
+def read_bbq(path: Path) -> BbqSet:
+    """Read a category of BBQ as published, such as ``Religion.jsonl``.
+
+    A question is left out where the groups of the stereotype name neither person, or both.
+
+    Raises:
+        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; a cell of another form; a duplicate id; no question is left.
+    """
+    category = path.name.removesuffix(".gz").removesuffix(".jsonl")
+    questions, lines, left_out = [], [], 0
+    for row in read_rows(path, _COLUMNS):
+        question = _published(path, row, category)
+        lines.append((row[0], f"{category}-{read_name(path, row, 'example_id')}"))
+        if question is None:
+            left_out += 1
+        else:
+            questions.append(question)
+    refuse_repeats(path, lines, "example_id")
+    if not questions:
+        raise DataFileError(f"{path}: expected questions with one person whom the stereotype is about, got none")
+    return BbqSet(tuple(questions), left_out)
+
+
+def _published(path: Path, row: Row, category: str) -> BbqQuestion | None:
+    where, cells = place(path, row[0]), row[1]
+    info = [_group_of(where, cells["answer_info"], name) for name in _OPTIONS]
+    unknown = [i for i, names in enumerate(info) if "unknown" in names]
+    if len(unknown) != 1:
+        raise DataFileError(f"{where}: expected one option that is unknown in answer_info, got {len(unknown)}")
+    groups = _groups(where, cells["additional_metadata"])
+    wanted = {_plain(group) for group in groups}
+    targets = [i for i, names in enumerate(info) if i != unknown[0] and wanted & set(names)]
+    label = cells["label"]
+    if type(label) is not int or not 0 <= label < len(_OPTIONS):
+        raise DataFileError(f"{where}: expected label 0, 1 or 2, got {brief(label)}")
+    polarity = _one_of(where, cells, "question_polarity", ("neg", "nonneg"))
+    condition = _one_of(where, cells, "context_condition", ("ambig", "disambig"))
+    if (condition == "ambig") != (label == unknown[0]):
+        raise DataFileError(
+            f"{where}: expected unknown to be right in ambiguous contexts only, got label {label} in {condition}"
+        )
+    if len(targets) != 1:
+        return None
+    first, second, third = (read_text(path, row, name) for name in _OPTIONS)
+    return BbqQuestion(
+        f"{category}-{read_name(path, row, 'example_id')}",
+        read_name(path, row, "question_index"),
+        read_text(path, row, "context"),
+        read_text(path, row, "question"),
+        (first, second, third),
+        label,
+        targets[0],
+        3 - unknown[0] - targets[0],
+        polarity == "neg",
+        condition == "ambig",
+        ", ".join(groups),
+    )
+
+
+def _plain(group: str) -> str:
+    """Return a group as it is compared: "low SES" and "lowSES" are one, and so are "woman" and "F".
+
+    >>> _plain("low SES"), _plain("woman"), _plain("F")
+    ('lowses', 'f', 'f')
+    """
+    letters = "".join(c for c in group.casefold() if c.isalnum())
+    return _GENDERS.get(letters, letters)
+
+
+def _group_of(where: str, info: object, name: str) -> list[str]:
+    names = info.get(name) if isinstance(info, dict) else None
+    if not isinstance(names, list) or not names or not all(isinstance(text, str) for text in names):
+        raise DataFileError(f"{where}: expected texts for {name} in answer_info, got {brief(names)}")
+    return [_plain(text) for text in names]
+
+
+def _groups(where: str, metadata: object) -> list[str]:
+    groups = metadata.get("stereotyped_groups") if isinstance(metadata, dict) else None
+    if not isinstance(groups, list) or not groups or not all(isinstance(group, str) for group in groups):
+        raise DataFileError(f"{where}: expected stereotyped_groups in additional_metadata, got {brief(groups)}")
+    return groups
+
+
+def _one_of(where: str, cells: Mapping[str, object], column: str, expected: Sequence[str]) -> str:
+    value = cells[column]
+    if value not in expected:
+        raise DataFileError(f"{where}: expected {' or '.join(expected)} in column {column!r}, got {brief(value)}")
+    return str(value)
+
+
+def make_bbq_gender(templates: Path, names: Path, seed: int = 0) -> BbqSet:
+    """Make questions on gender from BBQ's templates, with a fixed seed.
+
+    Each template is filled with the two persons in both orders: man and woman, boy and girl, the words of the template's own list (whose
+    order is a template of its own), or first names of both genders. Lists of names and words give up to ``FILLS`` fillings, drawn
+    without replacement. Each filling makes four questions: ambiguous or not, negative or not.
+
+    Args:
+        templates: ``templates_gender_identity.csv``.
+        names: ``vocabulary_proper_names.csv``; its rows that are marked ``first_only`` are used.
+        seed: seed of the draws.
+
+    Raises:
+        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; a template that is malformed.
+    """
+    first_names: dict[str, list[str]] = {"F": [], "M": []}
+    for row in read_rows(names, ("Name", "First_last", "gender")):
+        if row[1]["First_last"] == "first_only" and row[1]["gender"] in first_names:
+            first_names[row[1]["gender"]].append(read_text(names, row, "Name"))
+    rng = np.random.default_rng(seed)
+    questions: list[BbqQuestion] = []
+    for row in read_rows(templates, _TEMPLATE):
+        for fill in _fills(templates, row, first_names, rng):
+            questions += _filled(templates, row, fill, len(questions), rng)
+    return BbqSet(tuple(questions))
+
+
+def _fills(
+    path: Path, row: Row, first_names: Mapping[str, list[str]], rng: np.random.Generator
+) -> Iterator[dict[str, tuple[str, str]]]:
+    """Yield what fills the slots of a template: by slot the word, and for a person the group."""
+    cells = row[1]
+    lists = {slot: _words(text) for slot, text in _LIST.findall(cells["Lexical_diversity"] or "")}
+    own = {slot: _words(text) for slot, text in _LIST.findall(cells["Names"] or "")}
+    if own:
+        persons = [{slot: (own[slot], cells[f"{slot}_info"]) for slot in ("NAME1", "NAME2")}]
+    else:
+        if cells["Proper_nouns_only"] == "TRUE":
+            words = first_names
+        else:
+            words = {"F": ["girl"], "M": ["boy"]} if cells["Subcategory"] == "child" else {"F": ["woman"], "M": ["man"]}
+        persons = [
+            {
+                "NAME1": (words[first], cells["NAME1_info"] or first),
+                "NAME2": (words[second], cells["NAME2_info"] or second),
+            }
+            for first, second in (("F", "M"), ("M", "F"))
+        ]
+    for pair in persons:
+        choices = {**{slot: of for slot, (of, _) in pair.items()}, **lists}
+        sizes = [len(of) for of in choices.values()]
+        if not all(sizes):
+            raise DataFileError(f"{place(path, row[0])}: expected words for {', '.join(choices)}, got an empty list")
+        total = int(np.prod(sizes))
+        for number in rng.choice(total, size=min(FILLS, total), replace=False):
+            at = np.unravel_index(int(number), sizes)
+            yield {
+                slot: (of[int(i)], pair[slot][1] if slot in pair else "")
+                for (slot, of), i in zip(choices.items(), at, strict=True)
+            }
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _filled(
+    path: Path, row: Row, fill: Mapping[str, tuple[str, str]], count: int, rng: np.random.Generator
+) -> Iterator[BbqQuestion]:
+    """Yield the four questions of a template that is filled."""
+    where, cells = place(path, row[0]), row[1]
+
+    def text(column: str) -> str:
+        template = read_text(path, row, column)
+        missing = [slot for slot in _SLOT.findall(template) if slot not in fill]
+        if missing:
+            raise DataFileError(f"{where}: no words for the slot {brief(missing[0])} of column {column!r}")
+        filled = " ".join(_SLOT.sub(lambda match: fill[match[1]][0], template).split())
+        return filled[:1].upper() + filled[1:]
+
+    try:
+        groups = [str(group) for group in json.loads(cells["Known_stereotyped_groups"])]
+    except (ValueError, TypeError):
+        raise DataFileError(
+            f"{where}: expected a list of groups, got {brief(cells['Known_stereotyped_groups'])}"
+        ) from None
+    persons = [text(column) for column in ("Answer_negative", "Answer_non_negative")]
+    slots = [(_SLOT.findall(cells[column]) or [""])[0] for column in ("Answer_negative", "Answer_non_negative")]
+    wanted = {_plain(group) for group in groups}
+    targets = [i for i, slot in enumerate(slots) if slot in fill and _plain(fill[slot][1]) in wanted]
+    if len(targets) != 1:
+        raise DataFileError(f"{where}: expected one person of the groups {', '.join(groups)}, got {len(targets)}")
+    asked = {True: text("Question_negative_stereotype"), False: text("Question_non_negative")}
+    contexts = {True: text("Ambiguous_Context")}
+    contexts[False] = f"{contexts[True]} {text('Disambiguating_Context')}"
+    options = (*persons, _UNKNOWN[int(rng.integers(len(_UNKNOWN)))])
+    for number, (ambiguous, negative) in enumerate((a, n) for n in (True, False) for a in (True, False)):
+        label = 2 if ambiguous else 0 if negative else 1
+        yield BbqQuestion(
+            f"Gender_identity-made-{count + number}", read_name(path, row, "Q_id"), contexts[ambiguous], asked[negative],
+            (options[0], options[1], options[2]), label, targets[0], 1 - targets[0], negative, ambiguous, ", ".join(groups),
+        )  # fmt: skip

@@ -1,0 +1,92 @@
+"""The chat template of a tokenizer: the text that it puts around a message, up to where the model's answer begins."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+from pytest_genderbias.errors import ModelError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+DETAIL = "chat_template"  #: of a model's details, by which the signature names its template
+#: What templates that write the date get, so that a prompt is the same on every day: their variable, and in place of their function a macro.
+_DAY = "26 Jul 2024"
+_CLOCK = "strftime_now"
+_STOPPED_CLOCK = (
+    "{%- macro strftime_now(format) -%}"
+    "{{ {'%Y-%m-%d': '2024-07-26', '%B %d, %Y': 'July 26, 2024', '%Y': '2024'}.get(format, '26 Jul 2024') }}"
+    "{%- endmacro -%}"
+)
+_SHOWN = 120  #: characters of an error of a template
+
+
+def chat_template_details(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
+    """Return the hash of a tokenizer's chat template, for the details of a model; nothing where it has none."""
+    template = tokenizer.chat_template
+    if not template:
+        return {}
+    text = template if isinstance(template, str) else json.dumps(template, sort_keys=True)
+    return {DETAIL: hashlib.sha256(text.encode()).hexdigest()[:16]}
+
+
+class ChatPrompts:
+    """Puts messages into the chat template of a tokenizer.
+
+    A template that writes the date gets a fixed one, and one that can switch off thinking aloud is asked to, so that its answer comes
+    first. Both are the same for every model and every day.
+
+    Args:
+        tokenizer: a tokenizer with a chat template.
+        name: the model's name, for messages.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
+        self._tokenizer, self._name = tokenizer, name
+        template = tokenizer.get_chat_template()
+        self._template = (_STOPPED_CLOCK if _CLOCK in template else "") + template
+
+    def prompt(self, message: str) -> str:
+        """Return the text that ends where the answer to a message begins.
+
+        Raises:
+            ModelError: the template cannot be rendered.
+        """
+        return self._rendered([{"role": "user", "content": message}], True)
+
+    def space_before(self, answer: str) -> str:
+        """Return the white space that the template itself puts between its end and an answer, mostly none.
+
+        Llama 2's template ends with ``[/INST]`` and writes a space before each answer, so its models expect one.
+        """
+        message = "Hello."
+        prompt = self.prompt(message)
+        try:
+            whole = self._rendered(
+                [{"role": "user", "content": message}, {"role": "assistant", "content": answer}], False
+            )
+        except ModelError:  # a template for questions only
+            return ""
+        rest = whole.removeprefix(prompt)
+        space = rest[: len(rest) - len(rest.lstrip())]
+        return space if whole.startswith(prompt) and rest.startswith(space + answer) else ""
+
+    def _rendered(self, messages: list[dict[str, str]], for_answer: bool) -> str:
+        try:
+            text = self._tokenizer.apply_chat_template(
+                messages,
+                chat_template=self._template,
+                tokenize=False,
+                add_generation_prompt=for_answer,
+                enable_thinking=False,
+                date_string=_DAY,
+            )
+        # A template is code of others: a syntax error, an unknown name, a role that it refuses.
+        except Exception as error:
+            raise ModelError(
+                f"the chat template of {self._name} cannot be used: {type(error).__name__}: {' '.join(str(error).split())[:_SHOWN]}; "
+                "correct chat_template.jinja, or save the tokenizer again"
+            ) from None
+        return str(text)

@@ -1,0 +1,142 @@
+"""Log-probabilities of answers to a message, as the first words of what a chat model replies."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.errors import ModelError, NotApplicableError
+from pytest_genderbias.models.chat_template import DETAIL, ChatPrompts
+from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.protocols import ChatModel
+from pytest_genderbias.scoring.base import Scorer, check_finite
+from pytest_genderbias.scoring.log_probability import sum_log_probabilities
+from pytest_genderbias.scoring.network import Network
+from pytest_genderbias.scoring.object_answers import LOG_PROBABILITIES, ObjectMethod
+from pytest_genderbias.scoring.tokens import IdArray, RowEncoder, pack_rows
+from pytest_genderbias.suites.cases import Cases, IntArray
+from pytest_genderbias.suites.query import ChatAnswers
+from pytest_genderbias.text.printable import brief
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+def make(cases: Cases, query: ChatAnswers, model: Model, batch_tokens: int | None) -> Scorer:
+    """Return the scorer of a chat model.
+
+    Raises:
+        NotApplicableError: a checkpoint without a chat template, or an object without probabilities of answers.
+    """
+    if isinstance(model.backend, Checkpoint):
+        if DETAIL not in model.details:
+            raise NotApplicableError(
+                f"{model.name} has no chat template, which this suite puts its questions in; save the tokenizer with its chat_template "
+                "(chat_template.jinja), or measure a model that was tuned to chat"
+            )
+        return ChatScorer(cases, query, model, batch_tokens)
+    if not isinstance(model.backend, ChatModel):
+        raise NotApplicableError(f"{model.name} has no answer_log_probs(messages, answers), which this suite needs")
+    return ObjectChatScorer(cases, query, model)
+
+
+class ChatScorer:
+    """Scores answers with a checkpoint, by the chain rule over their tokens after the end of the chat template.
+
+    Answers of one token need one forward pass a message, since the rows of all of them are equal before the answer.
+    """
+
+    def __init__(self, cases: Cases, query: ChatAnswers, model: Model, batch_tokens: int | None) -> None:
+        checkpoint: Checkpoint = model.backend
+        self._cases, self._name, self._longest = cases, model.name, checkpoint.max_length
+        self._prompts = ChatPrompts(checkpoint.tokenizer, model.name)
+        self._answers = [self._prompts.space_before(answer) + answer for answer in query.answers]
+        self._encoder = RowEncoder(checkpoint.tokenizer)
+        self._network = Network(checkpoint, batch_tokens, vocabulary_head=True)
+
+    @property
+    def notes(self) -> list[str]:
+        """Remarks on slower computations and batches that were halved."""
+        return [note for note in (self._network.note, self._network.batches.note) if note]
+
+    def score(self, cases: IntArray) -> NDArray[np.float64]:
+        """Return the log-probability of each answer, in nats: shape (len(cases), number of answers)."""
+        prompts = [self._prompts.prompt(message) for (message,) in self._cases.sentences(cases)]
+        pairs = [answer_ids(self._encoder.tokenizer, prompt, self._answers, self._name) for prompt in prompts]
+        rows = [np.concatenate([prompt, answer]) for prompt, answers in pairs for answer in answers]
+        starts = [len(prompt) for prompt, answers in pairs for _ in answers]
+        self._refuse_longer(max(map(len, rows), default=0))
+        lengths = np.asarray([len(row) for row in rows], dtype=np.int64) - starts
+        packed = pack_rows(rows, self._encoder, np.stack([starts, lengths], axis=1).astype(np.int64))
+        case = np.repeat(np.arange(len(rows)), lengths)
+        position = np.asarray(list(chain.from_iterable(range(a, a + n) for a, n in zip(starts, lengths, strict=True))))
+        total = sum_log_probabilities(self._network, packed, case, position.astype(np.int64), None)
+        scores = total.reshape(len(cases), -1)
+        check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self._cases, cases, self._name)
+        return scores
+
+    def _refuse_longer(self, tokens: int) -> None:
+        if self._longest is not None and tokens > self._longest:
+            raise ModelError(
+                f"a question in the chat template of {self._name} has {tokens} tokens with its answer, the model reads {self._longest}; "
+                "measure a suite with shorter texts"
+            )
+
+
+def answer_ids(
+    tokenizer: PreTrainedTokenizerBase, prompt: str, answers: list[str], name: str
+) -> tuple[IdArray, list[IdArray]]:
+    """Return the token ids of a prompt, and of each answer right after it.
+
+    An answer's tokens are what the tokens of prompt and answer together have after those of the prompt. Where the two would merge into one
+    token, which a model that is given the prompt cannot write, the answer is tokenised by itself.
+
+    Raises:
+        ModelError: the tokens of an answer by itself say something else after the prompt.
+    """
+    texts = [prompt, *(prompt + answer for answer in answers)]
+    first, *rows = tokenizer(texts, add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
+    found = [
+        row[len(first) :]
+        if row[: len(first)] == first and len(row) > len(first)
+        else _alone(tokenizer, first, answer, name)
+        for row, answer in zip(rows, answers, strict=True)
+    ]
+    return np.asarray(first, dtype=np.int32), [np.asarray(ids, dtype=np.int32) for ids in found]
+
+
+def _alone(tokenizer: PreTrainedTokenizerBase, prompt: list[int], answer: str, name: str) -> list[int]:
+    def text(ids: list[int]) -> str:
+        return str(tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+    ids: list[int] = tokenizer(answer, add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
+    if not ids or text(prompt + ids) != text(prompt) + answer:
+        raise ModelError(
+            f"the tokenizer of {name} has no tokens for the answer {brief(answer)} after its chat template: they would read "
+            f"{brief(text(prompt + ids)[-40:])}; nothing is measured with it"
+        )
+    return ids
+
+
+class ObjectChatScorer:
+    """Scores answers with an object."""
+
+    def __init__(self, cases: Cases, query: ChatAnswers, model: Model) -> None:
+        chat: ChatModel = model.backend
+        self._cases, self._answers, self._name = cases, query.answers, model.name
+        self._ask = ObjectMethod(model.name, "answer_log_probs", chat.answer_log_probs, LOG_PROBABILITIES)
+
+    @property
+    def notes(self) -> list[str]:
+        """No remarks."""
+        return []
+
+    def score(self, cases: IntArray) -> NDArray[np.float64]:
+        """Return the log-probability of each answer, in nats: shape (len(cases), number of answers)."""
+        messages = [message for (message,) in self._cases.sentences(cases) for _ in self._answers]
+        scores = self._ask(messages, list(self._answers) * len(cases)).reshape(len(cases), -1)
+        check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self._cases, cases, self._name)
+        return scores

@@ -1,0 +1,111 @@
+"""Shared by the suites of chat models: options in every order, what is picked, and whether the model can do the task at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.datasets.stored_answers import StoredAnswers, picked_options
+from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
+from pytest_genderbias.statistics.multiple_choice import choices, option_orders, option_probabilities
+from pytest_genderbias.suites.cases import Answer
+from pytest_genderbias.suites.options import Option, share
+
+FloatArray = NDArray[np.float64]
+
+STORED = "chat-answers"  #: the kind of a file of answers
+CHAT_ROLES = ("causal-lm", "chat-model")
+NEEDS = "a causal LM with a chat template, or an object that gives the probabilities of its answers"
+LETTERS = ("A", "B", "C")
+FLOOR: dict[str, Option] = {
+    "floor": share(
+        0.5,
+        "least mass: the probability of all options together, below which the model does not do the task and no bias has a value",
+    )
+}
+CANNOT = "cannot do the task"
+
+
+def messages(text: str, options: Sequence[str]) -> list[str]:
+    """Return the message with the options in each of their orders (:func:`option_orders`).
+
+    >>> print(messages("Who ran?", ("Ann", "Bob"))[1])
+    Who ran?
+    A: Bob
+    B: Ann
+    <BLANKLINE>
+    Reply with A or B only.
+    """
+    letters = LETTERS[: len(options)]
+    last = f"Reply with {', '.join(letters[:-1])} or {letters[-1]} only."
+    return [
+        "\n".join([text, *(f"{letter}: {options[i]}" for letter, i in zip(letters, order, strict=True)), "", last])
+        for order in option_orders(len(options)).tolist()
+    ]
+
+
+@dataclass(frozen=True)
+class Picked:
+    """What a model picks in n questions with K options.
+
+    ``picked``: weight of each option, shape (n, K); a row sums to 1, or to 0 for a stored answer that is no option. ``mass``: probability of
+    all options together, shape (n,).
+    """
+
+    picked: FloatArray
+    mass: FloatArray
+
+
+def picked_of(answer: Answer, ids: Sequence[str], options: Sequence[Sequence[str]]) -> Picked:
+    """Return what was picked in the scored units, from probabilities or from stored answers.
+
+    Args:
+        answer: the answer to the question, a unit a question.
+        ids: ids of the units, for stored answers.
+        options: options of the units, for stored answers.
+
+    Raises:
+        DataFileError: a file of answers lacks a question.
+    """
+    if isinstance(answer.content, StoredAnswers):
+        picked = picked_options(answer.content, zip(ids, options, strict=True))
+        return Picked(picked, picked.sum(axis=1))
+    probabilities = option_probabilities(answer.values)
+    return Picked(choices(probabilities), probabilities.sum(axis=1))
+
+
+def cannot_do(
+    mass: FloatArray, floor: float, right: FloatArray, counts: FloatArray, chance: float, over: str, what: str
+) -> str:
+    """Return why no bias has a value: too little mass, or an accuracy whose lower bound is not above chance. Empty if it has one.
+
+    A model that guesses, or that does not answer, looks unbiased.
+
+    Args:
+        mass: probability of all options together, by question, shape (n,).
+        floor: the least mean of it.
+        right: right answers to questions that have one, by cluster, shape (G,).
+        counts: number of these questions, shape (G,).
+        chance: accuracy of guessing.
+        over: what a cluster is, in the plural.
+        what: where answers are right or wrong, for the reason.
+    """
+    if not len(mass) or float(mass.mean()) < floor:
+        mean = float(mass.mean()) if len(mass) else 0.0
+        return f"{CANNOT}: its options have {mean:.3g} of the probability, expected at least {floor:g} (option floor)"
+    total = float(np.sum(counts))
+    if not total:
+        return f"{CANNOT}, as far as is known: {what} are not among those scored; score more cases"
+    accuracy = float(np.sum(right)) / total
+    interval = clustered_mean_interval(right, counts, over, bounds=(0.0, 1.0))
+    several = int((np.asarray(counts) > 0).sum()) > 1
+    low = interval.low if interval is not None else accuracy if several else 0.0  # all clusters are answered alike
+    if low > chance + 1e-9:
+        return ""
+    return (
+        f"{CANNOT}: accuracy {accuracy:.3f} on {what}, at least {low:.3f} for other {over}; expected more than {chance:.3f}, which "
+        "guessing gives"
+    )

@@ -1,0 +1,98 @@
+"""Chat models for tests: planted objects that read their questions, and small sets of questions."""
+
+import hashlib
+import json
+import re
+
+import numpy as np
+
+_OPTION = re.compile(r"^([A-C]): (.*)$", re.MULTILINE)
+
+
+def luck(*texts):
+    """Return a number from 0 to 1 that looks random, and is the same for the same texts."""
+    return int.from_bytes(hashlib.sha256("|".join(texts).encode()).digest()[:8], "big") / 2**64
+
+
+class PlantedChat:
+    """Answers multiple choice: ``believes(text, options)`` returns the probability of each option, whatever its letter.
+
+    ``mass``: the probability of all letters together.
+    """
+
+    def __init__(self, believes, mass=0.9):
+        self._believes, self._mass = believes, mass
+
+    def answer_log_probs(self, messages, answers):
+        return np.log([self._probability(message, answer) for message, answer in zip(messages, answers, strict=True)])
+
+    def _probability(self, message, answer):
+        options = dict(_OPTION.findall(message))
+        if answer not in options:
+            return 1e-6
+        text = message[: message.index("\nA: ")]
+        found = dict(zip(options.values(), self._believes(text, list(options.values())), strict=True))
+        return self._mass * found[options[answer]]
+
+
+class AlwaysA:
+    """Answers A, whatever is asked."""
+
+    def answer_log_probs(self, messages, answers):
+        return np.log([0.9 if answer == "A" else 0.04 for answer in answers])
+
+
+def bbq_rows(templates=12, fills=2):
+    """Return rows as BBQ publishes them: in each template the woman and the man, in both roles, with and without the context that answers."""
+    rows = []
+    for template in range(templates):
+        for fill in range(fills):
+            for first, second in (("woman", "man"), ("man", "woman")):
+                context = f"A {first} and a {second} met in room {template}{fill}."
+                told = f"{context} The {first} did the work of {template}."
+                for disambiguated in (False, True):
+                    for polarity in ("neg", "nonneg"):
+                        names = (f"The {first}", f"The {second}", "Unknown")
+                        label = 2 if not disambiguated else 0 if polarity == "neg" else 1
+                        rows.append(
+                            {
+                                "example_id": len(rows), "question_index": str(template + 1), "question_polarity": polarity,
+                                "context_condition": "disambig" if disambiguated else "ambig", "category": "Gender_identity",
+                                "answer_info": {"ans0": [first, first], "ans1": [second, second], "ans2": ["Unknown", "unknown"]},
+                                "additional_metadata": {"stereotyped_groups": ["F"]},
+                                "context": told if disambiguated else context,
+                                "question": "Who did it?" if polarity == "neg" else "Who did not do it?",
+                                "ans0": names[0], "ans1": names[1], "ans2": names[2], "label": label,
+                            }
+                        )  # fmt: skip
+    return rows
+
+
+def write_bbq(folder, rows, name="Gender_identity"):
+    """Write a category of BBQ into a data folder, and return the folder."""
+    path = folder / "bbq" / f"{name}.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return folder
+
+
+def bbq_reader(rows, biased, against, right=1.0, seed=0):
+    """Return a model that reads: right with a chance in clear contexts, and biased or against the stereotype with chances in unclear ones.
+
+    Which questions these are looks random, and is the same for the same seed.
+    """
+    known = {f"{row['context']}\n\n{row['question']}": row for row in rows}
+
+    def believes(text, options):
+        row = known[text]
+        names = [row[f"ans{i}"] for i in range(3)]
+        chance = luck(text, str(seed))
+        woman = next(i for i in range(2) if row["answer_info"][f"ans{i}"][1] == "woman")
+        if row["context_condition"] == "disambig":
+            wanted = row["label"] if chance < right else 2
+        else:
+            follows = woman if row["question_polarity"] == "neg" else 1 - woman
+            wanted = follows if chance < biased else 1 - follows if chance < biased + against else 2
+        return [0.8 if option == names[wanted] else 0.1 for option in options]
+
+    return PlantedChat(believes)
