@@ -57,7 +57,8 @@ def plan_measurement(
     resolved = resolve_options(suite.family.options, {**suite.defaults, **(options or {})}, suite.name)
     if role.kind not in suite.family.roles:
         raise NotApplicableError(f"{suite.name} needs {suite.family.needs}; {name} is {role.text}")
-    context = Context(role.kind, role.labels, DataFolder(None if data is None else Path(data)), suite.path.parent, seed)
+    folder = DataFolder(None if data is None else Path(data))
+    context = Context(role.kind, role.labels, folder, suite.path.parent, seed, role.scores)
     try:
         return Plan(suite, resolved, suite.family.questions(suite.body, resolved, context))
     except NotApplicableError as error:

@@ -10,11 +10,11 @@ from pytest_genderbias.models import networks
 from pytest_genderbias.models.config_entries import entry, labels_of
 from pytest_genderbias.models.roles import (
     CAUSAL_LM,
-    COREFERENCE_SCORER,
     OTHER,
     TEXT_CLASSIFIER,
     Role,
     classifier_role,
+    coreference_role,
     role_of,
 )
 
@@ -31,8 +31,8 @@ def role_of_config(config: PreTrainedConfig) -> Role:
     from transformers.models.auto import modeling_auto as auto
 
     architectures = config.architectures or []
-    if networks.ARCHITECTURES["coreference"] & set(architectures):
-        return Role(COREFERENCE_SCORER, "a coreference scorer")
+    if scorers := networks.ARCHITECTURES["coreference"] & set(architectures):
+        return coreference_role(min(scorers))
     names = {
         "masked": frozenset(auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES.values()),
         "causal": frozenset(auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()) | networks.ARCHITECTURES["causal"],

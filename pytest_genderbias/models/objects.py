@@ -34,7 +34,6 @@ from pytest_genderbias.models.roles import (
     CAUSAL_LM,
     CHAT_MODEL,
     CLASS_PREDICTIONS,
-    COREFERENCE_SCORER,
     MASKED_LM,
     NLI_CLASSIFIER,
     PAIR_REGRESSOR,
@@ -42,6 +41,7 @@ from pytest_genderbias.models.roles import (
     TEXT_CLASSIFIER,
     Role,
     classifier_role,
+    coreference_role,
 )
 from pytest_genderbias.models.source import ModelSource
 from pytest_genderbias.models.spec import ModelSpec, check_name
@@ -243,7 +243,7 @@ def _wrap_table(target: object, name: str) -> Model:
 
 def _role_of_object(target: object, name: str) -> Role:
     if isinstance(target, CoreferenceScorer):  # first, since its other methods are likely those that it scores with
-        return Role(COREFERENCE_SCORER, "a coreference scorer")
+        return coreference_role()
     if isinstance(target, PairClassifier):
         role = classifier_role(target.labels)
         if role.kind != NLI_CLASSIFIER:

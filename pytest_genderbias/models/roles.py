@@ -21,6 +21,7 @@ CHAT_ANSWERS = "chat-answers"
 TEXT = "text"
 OTHER = "other"
 NLI_LABELS = ("entailment", "neutral", "contradiction")
+PROBABILITY = "probability"
 
 #: Pre-training classes that carry a masked-LM head (ELECTRA's does not).
 _PRETRAINING = {"BertForPreTraining", "AlbertForPreTraining", "MobileBertForPreTraining", "MegatronBertForPreTraining",
@@ -29,11 +30,16 @@ _PRETRAINING = {"BertForPreTraining", "AlbertForPreTraining", "MobileBertForPreT
 
 @dataclass(frozen=True)
 class Role:
-    """The kind of task that a model does. ``text`` completes "this model is ..."; ``labels`` are those of a classifier, in order."""
+    """The kind of task that a model does.
+
+    ``text`` completes "this model is ...". ``labels`` are those of a classifier, in order. ``scores`` is ``probability`` for a coreference
+    scorer that gives each pair of mentions the probability that they corefer, and empty for other models.
+    """
 
     kind: str
     text: str
     labels: tuple[str, ...] = ()
+    scores: str = ""
 
     @property
     def label_order(self) -> tuple[int, ...]:
@@ -62,6 +68,15 @@ def role_of(
     if classes & names["encoder"]:
         return Role(ENCODER, "an encoder without a head")
     return Role(OTHER, f"none of these (architectures: {', '.join(architectures) or 'none named'})")
+
+
+def coreference_role(architecture: str = "") -> Role:
+    """Return the role of a coreference scorer by the class of its network, or of an object without one.
+
+    The scores of an edge-probing head are probabilities, those of a span scorer log-odds, and those of an object unknown.
+    """
+    scores = PROBABILITY if architecture == "EdgeProbingModel" else ""
+    return Role(COREFERENCE_SCORER, "a coreference scorer", scores=scores)
 
 
 def classifier_role(labels: Sequence[str]) -> Role:

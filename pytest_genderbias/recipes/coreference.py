@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,18 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.folder import DataFolder, own_path
-from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError, SettingError
-from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
-from pytest_genderbias.models.hidden_layers import copy_projections
+from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, Role
+from pytest_genderbias.models.roles import CAUSAL_LM
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
 from pytest_genderbias.recipes.coreference_rows import CoreferenceRows, read_coreference_rows
 from pytest_genderbias.recipes.examples import order_by_length
 from pytest_genderbias.recipes.freezing import check_freeze, frozen_parameters, with_freeze
-from pytest_genderbias.recipes.heads import no_checkpoint, refuse_hooks, seeded
+from pytest_genderbias.recipes.heads import as_scorer, no_checkpoint, on_encoder, refuse_hooks, seeded
 from pytest_genderbias.recipes.recipe import (
     ADDED_LATER,
     ENCODER,
@@ -38,7 +34,7 @@ from pytest_genderbias.recipes.recipe import (
     Training,
     identifying_settings,
 )
-from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer
+from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer, tuning_arguments
 from pytest_genderbias.scoring.span_coreference import DocumentReader, DocumentTokens, batch_of, pair_scores
 from pytest_genderbias.statistics.coreference_scores import antecedent_clusters, document_counts, f1_of_sums
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
@@ -49,11 +45,6 @@ if TYPE_CHECKING:
 
     from pytest_genderbias.models.networks.span_coreference import SpanCoreferenceModel
 
-#: Learning rates by the minimum hidden size, and the rate for a head on a frozen encoder.
-LEARNING_RATES = ((768, 3e-5), (256, 1e-4), (0, 3e-4))
-HEAD_LEARNING_RATE = 1e-3
-_WARM_UP = 0.06  #: share of all steps
-_SAVED_EVERY = 200  #: steps
 _MENTIONS = "mentions"
 
 
@@ -143,12 +134,7 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
             )
         network = copied(model.backend.network) if _has_scorer(model) else self._scorer(model, seed)
         frozen_parameters(network, self.freeze)
-        backend = replace(model.backend, network=network, pooling=None)
-        details = {key: value for key, value in model.details.items() if key not in ("pooling", "max_length")}
-        details = {**details, "architecture": type(network).__name__}
-        fingerprint = fingerprint_network(network, fingerprint_tokenizer(backend.tokenizer), {})
-        role = Role(COREFERENCE_SCORER, "a coreference scorer")
-        return replace(model, role=role, fingerprint=fingerprint, details=details, backend=backend)
+        return as_scorer(model, network)
 
     def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
         """Train a copy of a model that :meth:`start` returned, or of a trained one, and return ``folder/model``.
@@ -174,7 +160,7 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
             seeded(seed, network.renew_head)
         network.config.head = {"documents": len(examples), "data": Path(self.training).name}
         training = with_freeze(training, self.freeze)
-        arguments = self._arguments(model, training)
+        arguments = tuning_arguments(self, model, training)
         batch = int(arguments["per_device_train_batch_size"])
         examples.order = order_by_length(examples.lengths, batch, float(arguments["num_train_epochs"]), seed)
         arguments |= {"train_sampling_strategy": "sequential", "num_train_epochs": 1, "remove_unused_columns": False}
@@ -211,16 +197,6 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
     def _longest(self, model: Model) -> int:
         return min(self.max_length, model.backend.max_length or self.max_length)
 
-    def _arguments(self, model: Model, training: Training) -> dict[str, Any]:
-        """Return the arguments of the Trainer: the settings, which ``arguments`` overrides."""
-        by_size = next(rate for least, rate in LEARNING_RATES if model.width >= least)
-        rate = self.learning_rate or (HEAD_LEARNING_RATE if training.freeze == ENCODER else by_size)
-        return {
-            "num_train_epochs": self.epochs, "per_device_train_batch_size": self.batch_size, "learning_rate": rate,
-            "lr_scheduler_type": "linear", "warmup_steps": _WARM_UP, "save_strategy": "steps", "save_steps": _SAVED_EVERY,
-            **self.arguments,
-        }  # fmt: skip
-
     def _scorer(self, model: Model, seed: int) -> SpanCoreferenceModel:
         """Return the encoder of a network with a span scorer that is initialised from the seed."""
         from pytest_genderbias.models.networks.span_coreference import (
@@ -230,20 +206,8 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
         )
 
         register()
-        body = model.backend.network.base_model
-        config = SpanCoreferenceConfig(encoder=deepcopy(body.config), head_size=self.head_size, dropout=self.dropout)
-        with quiet_transformers():
-            network: Any = seeded(seed, lambda: SpanCoreferenceModel(config))
-        keys = network.encoder.load_state_dict(body.state_dict(), strict=False)
-        different = [name for name in (*keys.missing_keys, *keys.unexpected_keys) if not name.startswith("pooler.")]
-        if different:
-            raise ModelError(
-                f"the encoder of {model.name} differs from what transformers makes of its config: {different[0]} is in one of them only"
-            )
-        network.config.architectures = [type(network).__name__]
-        scorer: SpanCoreferenceModel = network.to(device=body.device, dtype=body.dtype).eval()
-        copy_projections(model.backend.network, scorer)
-        return scorer
+        settings: dict[str, Any] = {"head_size": self.head_size, "dropout": self.dropout}
+        return on_encoder(model, seed, lambda encoder: SpanCoreferenceModel(SpanCoreferenceConfig(encoder, **settings)))
 
     @cached_property
     def _parts(self) -> CoreferenceRows:

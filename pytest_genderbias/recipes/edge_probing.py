@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.folder import DataFolder, own_path
-from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError, SettingError
-from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
-from pytest_genderbias.models.hidden_layers import copy_projections
+from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.roles import COREFERENCE_SCORER, Role
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
-from pytest_genderbias.recipes.heads import no_checkpoint, refuse_hooks, seeded
+from pytest_genderbias.recipes.heads import as_scorer, no_checkpoint, on_encoder, refuse_hooks, seeded
 from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, FrozenEncoderRecipe, Performance, Recipe, Row, Training
 from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer
 from pytest_genderbias.scoring.edge_probe import features_of, head_of
@@ -107,12 +102,7 @@ class EdgeProbing(Recipe, FrozenEncoderRecipe):
         if model.backend.network.config.is_encoder_decoder:
             raise NotApplicableError(f"{model.name} has an encoder and a decoder; a head is trained on an encoder")
         network = copied(model.backend.network) if _has_head(model) else _probing(model, seed)
-        backend = replace(model.backend, network=network, pooling=None)
-        details = {key: value for key, value in model.details.items() if key not in ("pooling", "max_length")}
-        details = {**details, "architecture": type(network).__name__}
-        fingerprint = fingerprint_network(network, fingerprint_tokenizer(backend.tokenizer), {})
-        role = Role(COREFERENCE_SCORER, "a coreference scorer")
-        return replace(model, role=role, fingerprint=fingerprint, details=details, backend=backend)
+        return as_scorer(model, network)
 
     def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
         """Train the head of a model that :meth:`start` returned, and return ``folder/model``. The encoder is frozen for any ``freeze``.
@@ -254,16 +244,4 @@ def _probing(model: Model, seed: int) -> EdgeProbingModel:
     from pytest_genderbias.models.networks.edge_probing import EdgeProbingConfig, EdgeProbingModel, register
 
     register()
-    body = model.backend.network.base_model
-    with quiet_transformers():
-        network: Any = seeded(seed, lambda: EdgeProbingModel(EdgeProbingConfig(encoder=deepcopy(body.config))))
-    keys = network.encoder.load_state_dict(body.state_dict(), strict=False)
-    different = [name for name in (*keys.missing_keys, *keys.unexpected_keys) if not name.startswith("pooler.")]
-    if different:
-        raise ModelError(
-            f"the encoder of {model.name} differs from what transformers makes of its config: {different[0]} is in one of them only"
-        )
-    network.config.architectures = [type(network).__name__]
-    probe: EdgeProbingModel = network.to(device=body.device, dtype=body.dtype).eval()
-    copy_projections(model.backend.network, probe)
-    return probe
+    return on_encoder(model, seed, lambda encoder: EdgeProbingModel(EdgeProbingConfig(encoder)))

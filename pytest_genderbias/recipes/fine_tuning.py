@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ from pytest_genderbias.recipes.recipe import (
     Training,
     identifying_settings,
 )
-from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer
+from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer, tuning_arguments
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.correlation import pearson, product_sums
 from pytest_genderbias.statistics.inference.blocks import blocks_of
@@ -60,11 +60,6 @@ from pytest_genderbias.suites.suite import Suite
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-#: Learning rates by the minimum hidden size, and the rate for a head on a frozen encoder (orgad2022, appendix).
-LEARNING_RATES = ((768, 3e-5), (256, 1e-4), (0, 3e-4))
-HEAD_LEARNING_RATE = 1e-3
-_WARM_UP = 0.06  #: share of all steps
-_SAVED_EVERY = 200  #: steps
 _BY_LENGTH = "group_by_length"  #: done here (:func:`order_by_length`), so that an interrupted training can be resumed
 
 
@@ -158,7 +153,7 @@ class FineTuning(Recipe):
         longest = min(self.max_length, model.backend.max_length or self.max_length)
         columns = [[str(row[name]) for row in rows] for name in self.columns]
         examples = TokenisedRows(tokenizer, columns, self._targets(network, rows), longest)
-        arguments = self._arguments(model, training)
+        arguments = tuning_arguments(self, model, training)
         if self.arguments.get("train_sampling_strategy", _BY_LENGTH) == _BY_LENGTH:
             batch = arguments["per_device_train_batch_size"]
             examples.order = order_by_length(examples.lengths, batch, arguments["num_train_epochs"], seed)
@@ -193,15 +188,6 @@ class FineTuning(Recipe):
             outputs = ", ".join(labels_of(network.config))
             raise SettingError(f"no output of the network is called {unknown[0]!r}; there are {outputs}")
         return [number[name.casefold()] for name in named]
-
-    def _arguments(self, model: Model, training: Training) -> dict[str, Any]:
-        """Return the arguments of the Trainer: the settings, which ``arguments`` overrides."""
-        rate = self.learning_rate or _learning_rate(model.width, training.freeze == ENCODER)
-        return {
-            "num_train_epochs": self.epochs, "per_device_train_batch_size": self.batch_size, "learning_rate": rate,
-            "lr_scheduler_type": "linear", "warmup_steps": _WARM_UP, "save_strategy": "steps", "save_steps": _SAVED_EVERY,
-            **self.arguments,
-        }  # fmt: skip
 
     @cached_property
     def _digests(self) -> dict[str, list[str]]:
@@ -479,10 +465,6 @@ def _training_pooler(
             parameter.requires_grad_(True)
     with around(network) as entered:
         yield entered
-
-
-def _learning_rate(width: int, frozen: bool) -> float:
-    return HEAD_LEARNING_RATE if frozen else next(rate for least, rate in LEARNING_RATES if width >= least)
 
 
 def _inference_rows(paths: Sequence[Path], most: int | None) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Sequence classifiers made of a network and a head that is initialised from a seed."""
+"""Networks with a head that is initialised from a seed: sequence classifiers, and scorers of coreference."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from pytest_genderbias.models.config_entries import labels_of
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.hidden_layers import copy_projections, has_unsaved_hooks
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.roles import classifier_role
+from pytest_genderbias.models.roles import Role, classifier_role, coreference_role
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 Made = TypeVar("Made")
+Network = TypeVar("Network", bound="PreTrainedModel")
 
 REGRESSION: Final = "regression"
 CLASSIFICATION: Final = "single_label_classification"
@@ -46,12 +47,48 @@ def with_head(model: Model | None, labels: Sequence[str], seed: int) -> Model:
     tokenizer = _padding(model)
     network = copied(model.backend.network) if has_labels(model, labels) else _classifier(model, labels, seed)
     network.config.pad_token_id = tokenizer.pad_token_id
-    names = labels_of(network.config)
+    return _as(model, network, tokenizer, classifier_role(labels_of(network.config)))
+
+
+def as_scorer(model: Model, network: PreTrainedModel) -> Model:
+    """Return a model with a network that scores coreference in place of its own; the network is not copied."""
+    return _as(model, network, model.backend.tokenizer, coreference_role(type(network).__name__))
+
+
+def on_encoder(model: Model, seed: int, make: Callable[[PreTrainedConfig], Network]) -> Network:
+    """Return a network with a copy of a model's encoder, whose projections it keeps, and a head that is initialised from the seed.
+
+    Args:
+        model: a checkpoint.
+        seed: seed of the head's weights.
+        make: returns the network for a copy of the encoder's config; its ``encoder`` has that architecture.
+
+    Raises:
+        ModelError: the encoder differs from what transformers makes of its config.
+    """
+    body = model.backend.network.base_model
+    with quiet_transformers():
+        network = seeded(seed, lambda: make(deepcopy(body.config)))
+    keys = network.base_model.load_state_dict(body.state_dict(), strict=False)
+    different = [name for name in (*keys.missing_keys, *keys.unexpected_keys) if not name.startswith("pooler.")]
+    if different:
+        raise ModelError(
+            f"the encoder of {model.name} differs from what transformers makes of its config: {different[0]} is in one of them only"
+        )
+    network.config.architectures = [type(network).__name__]
+    module: Any = network  # the methods of transformers' networks have no types
+    module.to(device=body.device, dtype=body.dtype).eval()
+    copy_projections(model.backend.network, network)
+    return network
+
+
+def _as(model: Model, network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, role: Role) -> Model:
+    """Return a model with another network and its role; its pooling and length are those of the network."""
     backend = replace(model.backend, network=network, tokenizer=tokenizer, pooling=None)
     details = {key: value for key, value in model.details.items() if key not in ("pooling", "max_length")}
     details = {**details, "architecture": type(network).__name__}
     fingerprint = fingerprint_network(network, fingerprint_tokenizer(tokenizer), {})
-    return replace(model, role=classifier_role(names), fingerprint=fingerprint, details=details, backend=backend)
+    return replace(model, role=role, fingerprint=fingerprint, details=details, backend=backend)
 
 
 def no_checkpoint(model: Model | None) -> str:

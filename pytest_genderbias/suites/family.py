@@ -31,6 +31,7 @@ class Context:
         data: the user's data sets.
         beside: folder of the suite file, which relative paths in the file start from.
         seed: seed of the run.
+        scores: ``probability`` for a coreference scorer whose scores are probabilities, otherwise empty.
     """
 
     role: str
@@ -38,6 +39,7 @@ class Context:
     data: DataFolder = field(default_factory=DataFolder)
     beside: Path = field(default_factory=Path)
     seed: int = 0
+    scores: str = ""
 
 
 class Family(ABC, Generic[BodyT, OptionsT]):

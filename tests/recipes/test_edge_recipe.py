@@ -18,6 +18,7 @@ from pytest_genderbias.models.saving import save_model
 from pytest_genderbias.recipes.edge_probing import EdgeProbing, _cases, _row
 from pytest_genderbias.recipes.recipe import Training
 from pytest_genderbias.scoring.edge_probe import features_of, head_of
+from pytest_genderbias.suites.cases import TextCases
 
 
 @pytest.fixture(scope="module")
@@ -212,3 +213,27 @@ def test_settings_say_what_was_read_and_not_where(recipe, data):
     told = recipe.settings()
     assert data not in str(told)
     assert told == make_recipe("edge-probe", data=data).settings() != EdgeProbing(data=data, max_rows=7).settings()
+
+
+def test_probabilities_of_a_stored_head_are_likelihoods_and_no_scores_to_take_the_softmax_of(trained, tmp_path):
+    """The mean probability by occupation, from the head's own output on Winogender's vectors; a softmax of two probabilities lies in .27 to .73."""
+    folder = tmp_path / "winogender"
+    folder.mkdir()
+    sentences = [
+        f"{occupation}.customer.{answer}.{gender}.txt\tThe {occupation} told the customer that {pronoun} could pay."
+        for occupation in ("technician", "nurse", "engineer")
+        for answer in (0, 1)
+        for gender, pronoun in (("female", "she"), ("male", "he"))
+    ]
+    (folder / "all_sentences.tsv").write_text("\n".join(["sentid\tsentence", *sentences]) + "\n")
+    found = measure("coref-winogender", trained, data=str(tmp_path))
+    assert "likelihood: score" in found.notes and "scorer: own: the object's scores" in found.notes
+    by_occupation = {r["value"]: r["likelihood_female"] for r in found.records if r["slice"] == "occupation"}
+    assert by_occupation.keys() == {"technician", "nurse", "engineer"}
+    for occupation, likelihood in by_occupation.items():
+        text = f"The {occupation} told the customer that she could pay."
+        spans = [(0, 4 + len(occupation)), (text.index("she"), text.index("she") + 3)]
+        _, features = features_of(trained, TextCases([(text,)], [tuple(spans)]))
+        with torch.no_grad():
+            log_odds = trained.backend.network(pairs=torch.as_tensor(features)).logits
+        assert likelihood == pytest.approx(float(torch.sigmoid(log_odds.double())), abs=1e-5)

@@ -8,20 +8,19 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
-from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel, initialization
+from transformers import AutoConfig, AutoModel, PreTrainedConfig, initialization
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
-from pytest_genderbias.models.config_entries import encoder_width, entry
+from pytest_genderbias.models.config_entries import encoder_width
+from pytest_genderbias.models.networks.encoder_with_head import EncoderWithHead, EncoderWithHeadConfig
 
 _RANGE = 0.02  #: of the first weights of the head
 
 
-class EdgeProbingConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
+class EdgeProbingConfig(EncoderWithHeadConfig):  # type: ignore[no-untyped-call]
     """The ``encoder``'s config, the units of the head (``head_size``) and its ``dropout``, and ``head``: a description of its training data."""
 
     model_type = "edge-probing"
-    sub_configs = {"encoder": AutoConfig}  # noqa: RUF012 - as transformers has it
-    has_no_defaults_at_init = True
 
     def __init__(
         self,
@@ -32,25 +31,17 @@ class EdgeProbingConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
         **kwargs: Any,
     ) -> None:
         """Keep the settings."""
-        if isinstance(encoder, dict):
-            entries = dict(encoder)
-            encoder = AutoConfig.for_model(entries.pop("model_type"), **entries)
-        self.encoder, self.head_size, self.dropout, self.head = encoder, head_size, dropout, dict(head or {})
-        super().__init__(**kwargs)
-        self.tie_word_embeddings = False
-        inner = encoder.get_text_config() if encoder is not None else None
-        for name in ("vocab_size", "max_position_embeddings"):  # entries that every network needs
-            setattr(self, name, None if inner is None else entry(inner, name))
+        self.head_size, self.dropout = head_size, dropout
+        super().__init__(encoder, head, **kwargs)
 
 
-class EdgeProbingModel(PreTrainedModel):  # type: ignore[no-untyped-call]
+class EdgeProbingModel(EncoderWithHead):
     """The encoder, and sigmoid(output . relu(hidden x)) of the vectors x of two spans, one after the other.
 
     x is standardised by ``mean`` and ``scale``, which are 0 and 1 until :meth:`standardise`.
     """
 
     config_class = EdgeProbingConfig
-    base_model_prefix = "encoder"
     mean: Tensor
     scale: Tensor
 
@@ -65,19 +56,6 @@ class EdgeProbingModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         self.dropout = nn.Dropout(config.dropout)
         self.output = nn.Linear(config.head_size, 1)
         self.post_init()  # type: ignore[no-untyped-call]
-
-    def get_input_embeddings(self) -> nn.Module:
-        """Return the input embeddings of the encoder."""
-        embeddings: nn.Module = self.encoder.get_input_embeddings()
-        return embeddings
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the input embeddings of the encoder."""
-        self.encoder.set_input_embeddings(value)
-
-    def get_output_embeddings(self) -> None:
-        """Return ``None``, since there is no output layer over the vocabulary."""
-        return None
 
     def forward(
         self,

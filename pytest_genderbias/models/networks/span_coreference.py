@@ -6,17 +6,18 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel, initialization
+from transformers import AutoConfig, AutoModel, PreTrainedConfig, initialization
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
-from pytest_genderbias.models.config_entries import encoder_width, entry
+from pytest_genderbias.models.config_entries import encoder_width
+from pytest_genderbias.models.networks.encoder_with_head import EncoderWithHead, EncoderWithHeadConfig
 
 BUCKETS = 10  #: of widths and distances: 0, 1, 2, 3, 4, 5 to 7, 8 to 15, 16 to 31, 32 to 63, 64 and more
 _RANGE = 0.02  #: of the first weights of the head
 _IMPOSSIBLE = -1e9  #: score of an antecedent that is not there; finite, so that its gradient is 0
 
 
-class SpanCoreferenceConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
+class SpanCoreferenceConfig(EncoderWithHeadConfig):  # type: ignore[no-untyped-call]
     """The ``encoder``'s config and the sizes of the head.
 
     ``head_size``: units of its hidden layers. ``feature_size``: dimensions of the vectors of widths and distances. ``dropout``: in the
@@ -25,8 +26,6 @@ class SpanCoreferenceConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
     """
 
     model_type = "span-coreference"
-    sub_configs = {"encoder": AutoConfig}  # noqa: RUF012 - as transformers has it
-    has_no_defaults_at_init = True
 
     def __init__(
         self,
@@ -39,19 +38,16 @@ class SpanCoreferenceConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
         **kwargs: Any,
     ) -> None:
         """Keep the settings."""
-        if isinstance(encoder, dict):
-            entries = dict(encoder)
-            encoder = AutoConfig.for_model(entries.pop("model_type"), **entries)
-        self.encoder, self.head_size, self.feature_size = encoder, head_size, feature_size
-        self.dropout, self.antecedents, self.head = dropout, antecedents, dict(head or {})
-        super().__init__(**kwargs)
-        self.tie_word_embeddings = False
-        inner = encoder.get_text_config() if encoder is not None else None
-        for name in ("vocab_size", "max_position_embeddings"):  # entries that every network needs
-            setattr(self, name, None if inner is None else entry(inner, name))
+        self.head_size, self.feature_size, self.dropout, self.antecedents = (
+            head_size,
+            feature_size,
+            dropout,
+            antecedents,
+        )
+        super().__init__(encoder, head, **kwargs)
 
 
-class SpanCoreferenceModel(PreTrainedModel):  # type: ignore[no-untyped-call]
+class SpanCoreferenceModel(EncoderWithHead):
     """The encoder, and s(i, j) = s_m(i) + s_m(j) + s_a(i, j) of a mention i and an earlier mention j.
 
     The vector g of a mention joins the hidden states of its first and its last token, their mean over the mention's tokens with learned
@@ -63,7 +59,6 @@ class SpanCoreferenceModel(PreTrainedModel):  # type: ignore[no-untyped-call]
     """
 
     config_class = SpanCoreferenceConfig
-    base_model_prefix = "encoder"
     accepts_loss_kwargs = False  # the loss is a mean over the mentions of a batch
 
     def __init__(self, config: SpanCoreferenceConfig) -> None:
@@ -79,19 +74,6 @@ class SpanCoreferenceModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         self.antecedent = _scorer(3 * mention + config.feature_size, config)
         self.dropout = nn.Dropout(config.dropout)
         self.post_init()  # type: ignore[no-untyped-call]
-
-    def get_input_embeddings(self) -> nn.Module:
-        """Return the input embeddings of the encoder."""
-        embeddings: nn.Module = self.encoder.get_input_embeddings()
-        return embeddings
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the input embeddings of the encoder."""
-        self.encoder.set_input_embeddings(value)
-
-    def get_output_embeddings(self) -> None:
-        """Return ``None``, since there is no output layer over the vocabulary."""
-        return None
 
     def forward(
         self,

@@ -33,6 +33,7 @@ from pytest_genderbias.suites.families.shared.coreference_verdicts import (
     NEEDS,
     OPTIONS,
     PREDICTIONS,
+    PROBABILITY,
     SCORING_ROLES,
     CoreferenceOptions,
     Verdicts,
@@ -84,8 +85,8 @@ class WinogenderOptions(CoreferenceOptions):
 class CorefWinogender(Family[None, WinogenderOptions]):
     """Likelihood that the pronoun refers to the occupation, by occupation and gender of the pronoun.
 
-    The likelihood is the probability of edge-probe, or the softmax of the two scores of other scorers; the option
-    ``likelihood`` changes it for log-odds and probabilities. For a system with clusters only, it is 1 if only the occupation is
+    The likelihood is the probability of edge-probe, also that of a checkpoint with its head, or the softmax of the two scores of other
+    scorers; the option ``likelihood`` changes it for log-odds and probabilities. For a system with clusters only, it is 1 if only the occupation is
     linked, one half if both are, otherwise 0.
     """
 
@@ -152,7 +153,7 @@ class CorefWinogender(Family[None, WinogenderOptions]):
             "score",
             meaning=(
                 "likelihood from scores: softmax over both candidates, logistic of log-odds, or the score itself; auto: the "
-                "score of edge-probe, softmax for others"
+                "probability of edge-probe, also from a checkpoint with its head, softmax for others"
             ),
         ),
     }
@@ -169,7 +170,7 @@ class CorefWinogender(Family[None, WinogenderOptions]):
         sentences = read_winogender(_path(context))
         stored = context.role == PREDICTIONS
         query = StoredPredictions() if stored else coreference_query(options, context, 2)
-        return {"cases": Question(_cases(sentences, query), query)}
+        return {"cases": Question(_cases(sentences, query, context.scores), query)}
 
     def summarise(self, body: None, options: WinogenderOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
         """Correlate the likelihood by occupation with the share of women; intervals over occupations."""
@@ -234,7 +235,7 @@ def _facts(answer: Answer) -> Facts:
 
 def _how(options: WinogenderOptions, cases: TextCases) -> str:
     """Return the conversion of scores to likelihoods."""
-    auto = "score" if cases.facts["scorer"][0] == "edge-probe" else "softmax"
+    auto = "score" if cases.facts["scorer"][0] == "edge-probe" or "scores" in cases.facts else "softmax"
     return auto if options["likelihood"] == "auto" else str(options["likelihood"])
 
 
@@ -371,7 +372,11 @@ def _path(context: Context) -> Path:
             raise missing from None
 
 
-def _cases(sentences: tuple[WinogenderSentence, ...], query: CoreferenceScores | StoredPredictions) -> TextCases:
+def _cases(
+    sentences: tuple[WinogenderSentence, ...], query: CoreferenceScores | StoredPredictions, scores: str
+) -> TextCases:
+    """Return the sentences with their facts. ``scores``: of the model, a fact where they are probabilities."""
+    probabilities = {"scores": np.full(len(sentences), scores)} if scores == PROBABILITY else {}
     return TextCases(
         [(s.text,) for s in sentences],
         [(s.occupation, s.participant, s.pronoun) for s in sentences],
@@ -386,5 +391,6 @@ def _cases(sentences: tuple[WinogenderSentence, ...], query: CoreferenceScores |
                 [s.text for s in sentences], [s.pronoun for s in sentences], [(*s.names, s.answer) for s in sentences]
             ),
             **scorer_facts(query, len(sentences)),
+            **probabilities,
         },
     )

@@ -28,6 +28,7 @@ from pytest_genderbias.text.wordlist import load_wordlist
 
 SCORER = "coreference-scorer"
 PREDICTIONS = "coreference-predictions"
+PROBABILITY = "probability"
 SCORING_ROLES = (*NETWORKS, SCORER)
 NEEDS = "a masked or causal LM, a network with hidden states, or an object that scores coreference"
 
