@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ def make_runs(
 ) -> list[str]:
     """Make the named runs that have no result of their settings, and return the names of those that failed.
 
+    A run that fails, by whatever error, leaves the others as they are.
+
     Args:
         paper: the paper.
         names: of its runs.
@@ -58,6 +61,10 @@ def make_runs(
         except BiasError as error:
             failed.append(name)
             tell(f"{name}: {type(error).__name__}: {error}")
+            continue
+        except Exception:  # a defect in one run should not cost the others their results
+            failed.append(name)
+            tell(f"{name}: failed by a defect, which the lines below show\n{traceback.format_exc().rstrip()}")
             continue
         write_run(stored, results)
         tell(f"{name}: made in {stored.seconds:.0f} s")

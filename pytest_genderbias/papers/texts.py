@@ -1,11 +1,11 @@
-"""Files that runs read and that are made of other data: they are written once, beside the trainings."""
+"""Files that runs read and that are made of other data. They lie beside the trainings, and are written anew where their data changed."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pytest_genderbias.errors import SettingError
@@ -21,9 +21,6 @@ def bold_sentences(data: Path, folder: Path) -> Path:
     Raises:
         SettingError: the folder of data sets has no ``bold/gender_wiki.json.gz`` or ``bold/profession_wiki.json.gz``.
     """
-    path = folder / "bold.txt"
-    if path.exists():
-        return path
     lines: list[str] = []
     for part in ("gender", "profession"):
         source = data / "bold" / f"{part}_wiki.json.gz"
@@ -33,9 +30,7 @@ def bold_sentences(data: Path, folder: Path) -> Path:
             groups = json.load(file).values()
         lines += [line.strip() for group in groups for sentences in group.values() for line in sentences]
     random.Random(0).shuffle(lines)  # noqa: S311
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(path, ("\n".join(lines) + "\n").encode())
-    return path
+    return _written(folder / "bold.txt", lines)
 
 
 def piece_vectors(data: Path, folder: Path) -> Path:
@@ -46,16 +41,20 @@ def piece_vectors(data: Path, folder: Path) -> Path:
     Raises:
         ModelError: the folder of data sets has no ``models/bert-tiny-mlm``.
     """
-    path = folder / "tiny-vectors.txt"
-    if path.exists():
-        return path
     model = Runner().open(str(data / "models" / "bert-tiny-mlm"))
     assert isinstance(model.backend, Checkpoint)  # its role says so
     vectors = input_embeddings(model.backend.network)
     rows = sorted((piece, row) for piece, row in model.backend.tokenizer.get_vocab().items() if piece.isalpha())
     lines = [f"{piece} {' '.join(f'{value:.5f}' for value in vectors[row])}" for piece, row in rows]
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(path, ("\n".join(lines) + "\n").encode())
+    return _written(folder / "tiny-vectors.txt", lines)
+
+
+def _written(path: Path, lines: Sequence[str]) -> Path:
+    """Write lines to a file, unless it holds them already, and return its path."""
+    content = ("\n".join(lines) + "\n").encode()
+    if not path.is_file() or path.read_bytes() != content:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, content)
     return path
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+
 import numpy as np
 import pytest
 import torch
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.papers.config import RunConfig
+from pytest_genderbias.papers.config import PaperConfig, RunConfig
 from pytest_genderbias.papers.kinds import kind_named
+from pytest_genderbias.papers.kinds.outcome import Outcome
 from pytest_genderbias.papers.kinds.resilience import _figures_at
-from pytest_genderbias.papers.making import check_run, make_run
+from pytest_genderbias.papers.making import check_run, make_run, make_runs
 from pytest_genderbias.papers.places import Places, placed
-from pytest_genderbias.papers.stored import read_run, read_runs, write_run
+from pytest_genderbias.papers.stored import StoredFigure, read_run, read_runs, write_run
+from pytest_genderbias.papers.texts import bold_sentences
 
 MODEL, SUITE = "demo-mlm", {"suite": "lm-occupation", "limit": 64}
 BIAS = "lm-occupation/aggregate_bias"
@@ -248,3 +253,46 @@ def test_a_subspace_of_pairs_is_the_decomposition_of_their_differences(places, t
     he, she = (vectors[word] / np.linalg.norm(vectors[word]) for word in ("he", "she"))
     cosine = abs((he - she) @ directions[:, -1]) / np.linalg.norm(he - she)
     assert figures["before/paired/cosine"].mean == pytest.approx(cosine)
+
+
+def _write_bold(data, sentences):
+    (data / "bold").mkdir(exist_ok=True)
+    for part in ("gender", "profession"):
+        with gzip.open(data / "bold" / f"{part}_wiki.json.gz", "wt", encoding="utf-8") as file:
+            json.dump({"group": {"person": sentences}}, file)
+
+
+def test_a_text_made_of_data_is_written_anew_where_the_data_changed(tmp_path):
+    _write_bold(tmp_path, ["One. ", "Two."])
+    path = bold_sentences(tmp_path, tmp_path / "runs")
+    assert sorted(path.read_text().splitlines()) == ["One.", "One.", "Two.", "Two."]
+    written = path.stat().st_mtime_ns
+    assert bold_sentences(tmp_path, tmp_path / "runs") == path and path.stat().st_mtime_ns == written
+    _write_bold(tmp_path, ["Three."])
+    assert bold_sentences(tmp_path, tmp_path / "runs").read_text() == "Three.\nThree.\n"
+
+
+def test_a_defect_in_one_run_leaves_the_others_their_results(tmp_path, monkeypatch):
+    def broken(settings, places):
+        if settings["seeds"] == 0:
+            raise RuntimeError("no such kernel")
+        return Outcome({"before/s/x": StoredFigure([1.0])})
+
+    monkeypatch.setattr("pytest_genderbias.papers.making.kind_named", lambda name: broken)
+    runs = {name: RunConfig(name, "", "broken", {"small": {"seeds": seeds}}) for name, seeds in (("a", 0), ("b", 1))}
+    told = []
+    failed = make_runs(PaperConfig("p", "", {}, runs), ["a", "b"], "small", Places({}, tmp_path), tmp_path, told.append)
+    assert failed == ["a"] and read_runs(tmp_path).keys() == {"b"}
+    assert any("RuntimeError: no such kernel" in line for line in told)
+
+
+def test_a_method_in_a_list_shares_the_training_of_the_bare_one(places, pretraining):
+    """Both are one training: the second run finds the model of the first."""
+    settings = {"model": MODEL, "recipe": {**pretraining, "steps": 1}, "controls": 0, "measure": [SUITE]}
+    count = len(list(places.trainings.glob("masked-lm-*")))
+    runs = [
+        make_run(RunConfig("a", "", "mitigation", {"small": {**settings, "method": method}}), "small", places)
+        for method in ([{"name": "cda", "sides": "one"}], {"name": "cda", "sides": "one"})
+    ]
+    assert len(list(places.trainings.glob("masked-lm-*"))) == count + 1
+    assert runs[0].figures == runs[1].figures

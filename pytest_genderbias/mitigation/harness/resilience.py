@@ -182,13 +182,7 @@ def resilience(
         ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`.
     """
     sides = _sides(models, seed)
-    task = recipe if recipe is not None or not isinstance(models, MitigationRun) else models.recipe
-    if not isinstance(task, Recipe) or not sides:
-        raise SettingError("resilience needs models and a recipe to tune them with; give recipe=...")
-    if task.settings().get("freeze", NOTHING) != NOTHING:
-        raise SettingError(
-            "resilience freezes parts itself (frozen=...); give it a recipe whose own setting freeze is nothing"
-        )
+    task = _task(models, recipe)
     if any(type(step) is not int or step < 0 for step in steps):
         raise SettingError(f"steps should be whole numbers from 0, got {tuple(steps)!r}")
     suite = suite if isinstance(suite, Suite) else load_suite(suite)
@@ -206,6 +200,22 @@ def resilience(
     by_step = {side: _by_step(of_side, 0 in steps, bool(tuning.steps)) for side, of_side in histories.items()}
     by_frozen = {side: {part: of_side[part][-1] for part in parts} for side, of_side in histories.items()}
     return Resilience(suite.name, suite.family.plain_statistics(), by_step, by_frozen, tuning.what(settings))
+
+
+def _task(models: MitigationRun | Mapping[str, str | Model], recipe: Recipe | None) -> Recipe:
+    """Return the recipe to tune models with: the given one, or that of the run.
+
+    Raises:
+        SettingError: there is no model or recipe, or the recipe freezes a part itself.
+    """
+    task = recipe if recipe is not None or not isinstance(models, MitigationRun) else models.recipe
+    if not isinstance(task, Recipe) or not models:
+        raise SettingError("resilience needs models and a recipe to tune them with; give recipe=...")
+    if task.settings().get("freeze", NOTHING) != NOTHING:
+        raise SettingError(
+            "resilience freezes parts itself (frozen=...); give it a recipe whose own setting freeze is nothing"
+        )
+    return task
 
 
 def _by_step(

@@ -234,18 +234,13 @@ def removed_words(
     >>> found.iterations[0].accuracies, [entry.word for entry in found.iterations[0].words["F"]], found.final
     ({0: 1.0, 1: 1.0}, ['keen'], {0: 0.5, 1: 0.5})
     """
-    if len(groups) != len(texts) or any(len(column) != len(texts) for column in (classes, names) if column is not None):
-        raise SettingError(
-            f"expected one group for each of the {len(texts)} texts, and as many classes and names if given"
-        )
     if not seeds:
         raise SettingError("there is no seed; give at least one")
-    rows = list(range(len(texts))) if profession is None else _rows_of(classes or (), profession)
-    selected = [texts[row] for row in rows]
+    rows = _rows_to_scrub(texts, groups, classes, names, profession)
+    selected, of_rows = [texts[row] for row in rows], [groups[row] for row in rows]
     if scrub_first:
         own = ["" if names is None else names[row] for row in rows]
         selected = [_scrubbed_first(text, name) for text, name in zip(selected, own, strict=True)]
-    of_rows = [groups[row] for row in rows]
     by_seed = {
         seed: iterative_scrub(
             selected, of_rows, rounds=rounds, words_per_group=words_per_group, min_texts=min_texts,
@@ -260,6 +255,25 @@ def removed_words(
         {seed: result.majority for seed, result in by_seed.items()},
         dict(sorted(Counter(of_rows).items(), key=str)), scrub_first, profession,
     )  # fmt: skip
+
+
+def _rows_to_scrub(
+    texts: Sequence[Texts],
+    groups: Sequence[Hashable],
+    classes: Sequence[Hashable] | None,
+    names: Sequence[str] | None,
+    profession: Hashable,
+) -> list[int]:
+    """Return the rows of a class, or all.
+
+    Raises:
+        SettingError: the columns have different numbers of rows, or no row has the class.
+    """
+    if any(len(column) != len(texts) for column in (groups, classes, names) if column is not None):
+        raise SettingError(
+            f"expected one group for each of the {len(texts)} texts, and as many classes and names if given"
+        )
+    return list(range(len(texts))) if profession is None else _rows_of(classes or (), profession)
 
 
 def _iteration(by_seed: Mapping[int, Rounds], number: int) -> ScrubbingIteration:

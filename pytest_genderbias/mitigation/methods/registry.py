@@ -195,13 +195,18 @@ def resolve_method(
 
     >>> resolve_method({"name": "cda", "sides": "one"}).settings()["sides"]
     'one'
+    >>> resolve_method(["cda"]) == resolve_method("cda")
+    True
     """
     if isinstance(method, Method):
         return method
     if isinstance(method, (list, tuple)):
         if not method:
             raise SettingError("a list of methods is empty; name at least one method")
-        return Together(tuple(map(resolve_method, method)))
+        methods = tuple(map(resolve_method, method))
+        return (
+            methods[0] if len(methods) == 1 else Together(methods)
+        )  # one method has one name, and one key of its trainings
     name, settings = _name_and_settings(method, "method")
     return make_method(name, **settings)
 
