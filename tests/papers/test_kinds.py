@@ -62,7 +62,8 @@ def test_a_model_that_is_measured_as_it_is(places):
     with pytest.raises(SettingError, match="lm-occupation has no 'wizard' among its occupations"):
         kind_named("mitigation")({"model": MODEL, "measure": [{**SUITE, "units": {"signed_bias": ["wizard"]}}]}, places)
     interval = expected.intervals["aggregate_bias"]
-    assert figure.interval == (interval.low, interval.high)
+    # Beside a cache, other cases share a batch, and the last digits of scores depend on that.
+    assert figure.interval == pytest.approx((interval.low, interval.high), rel=0.01)
 
 
 def test_sides_of_a_mitigation(mitigated):
