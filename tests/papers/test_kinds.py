@@ -289,7 +289,7 @@ def test_a_defect_in_one_run_leaves_the_others_their_results(tmp_path, monkeypat
 
 def test_a_method_in_a_list_shares_the_training_of_the_bare_one(places, pretraining):
     """Both are one training: the second run finds the model of the first."""
-    settings = {"model": MODEL, "recipe": {**pretraining, "steps": 1}, "controls": 0, "measure": [SUITE]}
+    settings = {"model": MODEL, "recipe": {**pretraining, "steps": 1}, "seeds": 1, "controls": 0, "measure": [SUITE]}
     count = len(list(places.trainings.glob("masked-lm-*")))
     runs = [
         make_run(RunConfig("a", "", "mitigation", {"small": {**settings, "method": method}}), "small", places)
