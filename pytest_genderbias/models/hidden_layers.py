@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from pytest_genderbias.errors import ModelError, SettingError
@@ -245,7 +246,8 @@ def _checked(network: PreTrainedModel, bases: Mapping[int, ArrayLike]) -> dict[i
         raise ModelError(
             f"the config of {type(network).__name__} has no hidden size, so its hidden layers cannot be projected"
         )
-    return {layer: check_basis(basis, width) for layer, basis in bases.items()}
+    # In the order of rows, as a file of safetensors has them: another order changes the last digits of a product.
+    return {layer: np.ascontiguousarray(check_basis(basis, width)) for layer, basis in bases.items()}
 
 
 def _body_of(network: PreTrainedModel) -> PreTrainedModel:

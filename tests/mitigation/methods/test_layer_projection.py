@@ -78,6 +78,16 @@ def test_a_checkpoint_keeps_its_projection_bit_for_bit(kind, tiny_model, tmp_pat
     assert not torch.allclose(logits[0], logits[2])
 
 
+def test_a_subspace_of_several_dimensions_is_saved_in_its_own_order(tiny_model, tmp_path):
+    """np.linalg.svd and .T give arrays whose memory runs down the columns."""
+    base = tiny_model("bert")
+    basis = np.asfortranarray(random_bases(16, 2, 1, seed=5)[0])
+    projected = project_layers(base, {1: basis})
+    loaded = load_model(str(save_model(projected, tmp_path / "out")), device="cpu")
+    np.testing.assert_array_equal(outputs(loaded.backend.network)[0][1], outputs(projected.backend.network)[0][1])
+    assert loaded.fingerprint == projected.fingerprint
+
+
 def test_what_is_read_again_is_projected_where_it_should_be_and_nowhere_else(tiny_model, tmp_path):
     base = tiny_model("bert")
     basis = random_bases(16, 2, 1, seed=3)[0]
