@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import stat
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -43,6 +44,25 @@ def _home() -> Path:
         return Path.home()
     except RuntimeError:
         return Path(os.devnull, "no-home")
+
+
+def distrusted(folder: Path) -> str | None:
+    """Return why a folder of the cache is not used: another user owns it, or every user can write to it. ``None`` if it is, or is not there.
+
+    Who writes there decides what gates see, as who writes to ``~/.ssh`` decides who logs in. A group that can write is trusted, since many
+    systems give each user one.
+    """
+    if sys.platform == "win32":
+        return None
+    try:
+        about = folder.stat()
+    except OSError:
+        return None
+    if about.st_uid not in (os.getuid(), 0):
+        return f"{folder} belongs to another user (number {about.st_uid}); give a folder of your own (--bias-cache=DIR), or take it over (chown)"
+    if about.st_mode & stat.S_IWOTH:
+        return f"every user can write to {folder}; run: chmod o-w {folder}"
+    return None
 
 
 # Writing.

@@ -56,7 +56,7 @@ def carry_out(
     if type(null) is not int or null < 0:
         raise SettingError(f"null should be a number of shuffles, 0 for none, got {null!r}")
     suite = plan.suite
-    doubt = label_warning(model)
+    doubt = label_warning(model, settings.cache)
     answers, notes = _answers(plan, model, settings, until)
     summary = _without_unread(plan, answers, suite.family.summarise(suite.body, plan.options, answers, settings.seed))
     summary = _with_templates(suite, summary, plan.options)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from pytest_genderbias.errors import BiasWarning
-from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import NLI_CLASSIFIER
-from pytest_genderbias.scoring.scorers import make_scorer
+from pytest_genderbias.scoring.engine import ScoreSettings, score_suite
 from pytest_genderbias.suites.query import PairProbabilities
 from pytest_genderbias.suites.space import Axis, CaseSpace, Template
 from pytest_genderbias.text.template import Word, parse_template
@@ -22,17 +24,21 @@ _SENTENCES = ("A man is sleeping.", "The dog runs in the park.", "Two children p
          "The woman ate an apple.", "The doctor visited a friend.")  # fmt: skip
 
 
-def label_warning(model: Model) -> str | None:
+def label_warning(model: Model, cache: Path | None = None) -> str | None:
     """Score pairs of a sentence and itself, and return a warning if entailment is not the most likely label.
 
-    ``None`` for models that are not NLI classifiers.
+    ``None`` for models that are not NLI classifiers. ``cache``: the score cache, which keeps the scores of a checkpoint like those of a suite;
+    an object in memory is asked each time.
     """
     if model.role.kind != NLI_CLASSIFIER:
         return None
     pieces = parse_template("{sentence}")
     words = {"sentence": tuple(Word.of(text) for text in _SENTENCES)}
     space = CaseSpace((Template((pieces, pieces)),), words, (Axis.whole("sentence", len(_SENTENCES)),), 1)
-    probabilities = make_scorer(space, PairProbabilities(), model, None).score(np.arange(len(_SENTENCES))).mean(axis=0)
+    label = f"label check on {model.name}"
+    settings = ScoreSettings(cache=cache if isinstance(model.backend, Checkpoint) else None)
+    answer, _ = score_suite(space, PairProbabilities(), model, space.digest(), settings, label)
+    probabilities = answer.values[np.argsort(answer.units), 0].mean(axis=0)
     entailment, neutral, contradiction = map(float, probabilities)
     if entailment >= max(neutral, contradiction):
         return None

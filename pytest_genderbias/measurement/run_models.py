@@ -7,10 +7,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from threading import RLock
 from typing import TypeVar
 
 from pytest_genderbias.errors import BiasError, ModelError
+from pytest_genderbias.models.known import KnownModels
 from pytest_genderbias.models.loading import inspect, load
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.source import LoadSettings, ModelSource
@@ -25,11 +28,13 @@ class RunModels:
     Args:
         settings: how models are loaded.
         threads: threads that torch may use; its own default if ``None``.
+        cache: folder of the score cache. A model that it knows by its files is loaded only when scores are missing.
     """
 
-    def __init__(self, settings: LoadSettings, threads: int | None = None) -> None:
+    def __init__(self, settings: LoadSettings, threads: int | None = None, cache: Path | None = None) -> None:
         """Keep the settings; nothing is loaded yet."""
         self.settings, self.threads = settings, threads
+        self._known = KnownModels(cache, settings)
         #: Held while the model in memory is used, so that no other thread replaces it.
         self.lock = RLock()
         #: Results that hold copies of the model in memory. They are dropped together with it.
@@ -43,7 +48,9 @@ class RunModels:
         with self.lock:
             files = replace(spec, name="", spec="")  # another model may share them under another name
             if files not in self._sources:
-                self._sources[files] = self.refused_once(spec, lambda: inspect(spec, self.settings))
+                self._sources[files] = self.refused_once(
+                    spec, lambda: self._known.source(spec) or inspect(spec, self.settings)
+                )
             return replace(self._sources[files], spec=spec)
 
     def model(self, spec: ModelSpec) -> Model:
@@ -51,9 +58,19 @@ class RunModels:
         with self.lock:
             if self._loaded is None or self._loaded[0] != spec:
                 self.release()
-                self._loaded = spec, self.refused_once(spec, lambda: load(self.source(spec), self.settings))
+                source = self.source(spec)
+                known = self._known.model(spec, partial(self._checked, spec))
+                self._loaded = spec, known or self._checked(spec, source)
             self._limit_threads()
             return self._loaded[1]
+
+    def _checked(self, spec: ModelSpec, source: ModelSource | None = None) -> Model:
+        """Load a model with all checks, and let the next run know it by its files."""
+        with self.lock:
+            model = self.refused_once(spec, lambda: load(source or inspect(spec, self.settings), self.settings))
+            self._known.remember(spec, model)
+            self._limit_threads()
+            return model
 
     def _limit_threads(self) -> None:
         """Let torch use ``threads`` threads, if it is loaded: an object of the user may need none, and it takes seconds to load."""

@@ -107,8 +107,8 @@ class Runner:
         #: Loads each suite of the run once.
         self.suites = LoadedSuites()
         #: Loads the models of the run, and keeps one in memory.
-        self.models = RunModels(load or LoadSettings(), threads)
         self.score = score or RunSettings()
+        self.models = RunModels(load or LoadSettings(), threads, self.score.cache)
         self.data = None if data is None else Path(data)
         self.seeds, self.options = seeds, tuple(options)
         self.executor = executor

@@ -66,7 +66,7 @@ def checked_checkpoint(
     import torch
 
     name = source.spec.name
-    device = _pick_device(device)
+    device = pick_device(device)
     try:
         network.to(torch.device(device)).eval()  # type: ignore[arg-type]  # a wrapper without types
     except (RuntimeError, AssertionError) as error:
@@ -157,7 +157,8 @@ def _copy_unaligned(network: PreTrainedModel) -> None:
             tensor.data = tensor.data.clone()
 
 
-def _pick_device(device: str) -> str:
+def pick_device(device: str) -> str:
+    """Return a torch device; for ``auto`` a GPU if there is one."""
     import torch
 
     if device == "auto":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
+from pytest_genderbias.models.bare_tokenizer import BareTokenizer
 from pytest_genderbias.models.config_entries import SIZES, hidden_size
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.models.vectors import WordVectors
@@ -15,6 +17,22 @@ if TYPE_CHECKING:
 
 #: Pooling of a hub model whose pooling files are not in the cache while the hub cannot be reached.
 UNKNOWN_POOLING = "unknown"
+
+
+@dataclass(frozen=True)
+class CheckpointFacts:
+    """What a run whose scores are all stored asks of a checkpoint, so that such a run needs no network.
+
+    ``reading``: :func:`~pytest_genderbias.models.fingerprint.fingerprint_reading`. ``vocabulary_size``: number of token ids. ``width``,
+    ``input_width``: as of :class:`Model`; ``None`` where the network says it. ``tokenizer``: the tokenizer without transformers; ``None``
+    if there is none that is the same.
+    """
+
+    reading: str
+    vocabulary_size: int
+    width: int | None
+    input_width: int | None
+    tokenizer: BareTokenizer | None
 
 
 @dataclass(frozen=True)
@@ -35,10 +53,67 @@ class Checkpoint:
     runtime: str | None = None
 
     @property
+    def facts(self) -> CheckpointFacts | None:
+        """What is known without the network; ``None`` where the network is in memory from the start."""
+        return None
+
+    @property
+    def in_memory(self) -> PreTrainedModel | None:
+        """The network, if it is loaded."""
+        return self.network
+
+    @property
+    def word_tokenizer(self) -> PreTrainedTokenizerBase | BareTokenizer:
+        """The tokenizer for single words and tokens: without transformers, if it is known that way."""
+        bare = None if self.facts is None else self.facts.tokenizer
+        return self.tokenizer if bare is None else bare
+
+    @property
     def body(self) -> PreTrainedModel:
         """The network without its head; of an encoder-decoder, the encoder."""
         body = cast("PreTrainedModel", self.network.base_model)
         return cast("PreTrainedModel", body.get_encoder()) if body.config.is_encoder_decoder else body
+
+
+class DeferredCheckpoint(Checkpoint):
+    """A checkpoint whose facts are known from an earlier run; its network and tokenizer are loaded when they are first asked for.
+
+    A copy with other parts (``dataclasses.replace``) is an ordinary checkpoint: nothing is known of it.
+    """
+
+    @classmethod
+    def of(
+        cls,
+        facts: CheckpointFacts,
+        load: Callable[[], Checkpoint],
+        device: str,
+        max_length: int | None,
+        pooling: str | None,
+    ) -> DeferredCheckpoint:
+        """Return a checkpoint that calls ``load`` when its network or tokenizer is needed."""
+        checkpoint = object.__new__(cls)
+        vars(checkpoint).update(
+            device=device, max_length=max_length, pooling=pooling, runtime=None, _facts=facts, _load=load
+        )
+        return checkpoint
+
+    @property
+    def facts(self) -> CheckpointFacts | None:
+        """What is known without the network."""
+        return vars(self).get("_facts")
+
+    @property
+    def in_memory(self) -> PreTrainedModel | None:
+        """The network, if it is loaded."""
+        return vars(self).get("network")
+
+    def __getattr__(self, name: str) -> Any:  # of what is not there yet
+        """Load network and tokenizer."""
+        if name not in ("network", "tokenizer"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        loaded: Checkpoint = vars(self)["_load"]()
+        vars(self).update(network=loaded.network, tokenizer=loaded.tokenizer)
+        return vars(self)[name]
 
 
 @dataclass(frozen=True)
@@ -68,6 +143,8 @@ class Model:
             ModelError: the config has no hidden size.
         """
         if isinstance(self.backend, Checkpoint):
+            if self.backend.facts is not None and self.backend.facts.width is not None:
+                return self.backend.facts.width
             config = self.backend.network.config
             size = hidden_size(config)
             if size is None:
@@ -83,5 +160,7 @@ class Model:
     def input_width(self) -> int:
         """Size of the input embeddings; smaller than ``width`` in ALBERT, some ELECTRAs and MobileBERT."""
         if isinstance(self.backend, Checkpoint):
+            if self.backend.facts is not None and self.backend.facts.input_width is not None:
+                return self.backend.facts.input_width
             return int(self.backend.network.get_input_embeddings().get_parameter("weight").shape[1])
         return self.width

@@ -154,10 +154,10 @@ def is_network(target: object) -> TypeGuard[PreTrainedModel]:
 def evaluation_mode(target: object) -> Iterator[None]:
     """Put the network of a model into evaluation mode inside a ``with`` block, then give each module its mode back.
 
-    ``target``: a network or a :class:`Model`; anything else is left alone.
+    ``target``: a network or a :class:`Model`; anything else is left alone, also a network that is loaded later, in evaluation mode.
     """
     backend = target.backend if isinstance(target, Model) else None
-    network = backend.network if isinstance(backend, Checkpoint) else target
+    network = backend.in_memory if isinstance(backend, Checkpoint) else target
     modes = {module: module.training for module in network.modules()} if is_network(network) else {}
     for module in modes:
         module.training = False

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.folders import distrusted
 from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
-from pytest_genderbias.models.config_entries import entry
+from pytest_genderbias.models.facts import vocabulary_size
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.objects import is_network
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.scoring.base import Progress, answer_width
 from pytest_genderbias.scoring.executor import (
@@ -34,7 +34,7 @@ from pytest_genderbias.scoring.executor import (
 )
 from pytest_genderbias.scoring.generation import sampled_texts
 from pytest_genderbias.scoring.scorers import vocabulary_texts
-from pytest_genderbias.scoring.store import ScoreStore, distrusted
+from pytest_genderbias.scoring.store import ScoreStore
 from pytest_genderbias.scoring.unknown_words import unread_words
 from pytest_genderbias.suites.cases import Answer, Cases, IntArray, Question
 from pytest_genderbias.suites.query import BesideText, ChatAnswers, GeneratedTokens, Query, StoredPredictions, TopFills
@@ -184,9 +184,7 @@ def _plausible(query: Query, model: Model, values: NDArray[np.generic]) -> bool:
 def _vocabulary_size(model: Model) -> int:
     if not isinstance(model.backend, Checkpoint):
         return len(model.backend.vocabulary)
-    network = model.backend.network
-    size = entry(network.config.get_text_config(), "vocab_size") if is_network(network) else None
-    return size if isinstance(size, int) else 1 << 31
+    return vocabulary_size(model.backend)
 
 
 def _window(query: Query, model: Model) -> int:

@@ -1,7 +1,8 @@
 """Entries of the score cache: list them, clear them, and bound their size by removing the least recently used.
 
 An entry is a folder of :class:`~pytest_genderbias.scoring.store.ScoreStore` (named with 32 hexadecimal digits, it holds only scores,
-``about.json``, a lock and the unfinished files of killed writers), or a trained head in ``heads``. Other files in the cache folder are
+``about.json``, a lock and the unfinished files of killed writers), a trained head in ``heads``, or what is known of a model in ``models``.
+Other files in the cache folder are
 neither counted nor changed. No entry is removed while a process holds its lock.
 """
 
@@ -15,12 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_genderbias.folders import is_on_disk
+from pytest_genderbias.models.known import RECORDS
 
 ABOUT, LOCK = "about.json", ".lock"
 _FOLDER = re.compile(r"[0-9a-f]{32}")
 SCORES = re.compile(r"(\d{10,})-(\d{10,})\.npy")
 _LEFTOVER = re.compile(r"\.(\d{10,}-\d{10,}\.npy|about\.json)-\w+")
 _HEAD = re.compile(r"[0-9a-f]{32}\.safetensors")
+_RECORD = re.compile(r"[0-9a-f]{32}\.json")
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,8 @@ class Removal:
 def list_entries(root: Path) -> list[CacheEntry]:
     """Return the entries of a cache, least recently used first; empty if there is no folder."""
     entries = [_score_entry(path) for path in _paths(root) if _FOLDER.fullmatch(path.name)]
-    entries += [_head_entry(path) for path in _paths(root / "heads") if _HEAD.fullmatch(path.name)]
+    entries += [_file_entry(path, "trained head") for path in _paths(root / "heads") if _HEAD.fullmatch(path.name)]
+    entries += [_file_entry(path, "known model") for path in _paths(root / RECORDS) if _RECORD.fullmatch(path.name)]
     return sorted((entry for entry in entries if entry is not None), key=lambda entry: (entry.used, entry.path))
 
 
@@ -156,12 +160,12 @@ def _score_entry(folder: Path) -> CacheEntry | None:
     )
 
 
-def _head_entry(path: Path) -> CacheEntry | None:
+def _file_entry(path: Path, what: str) -> CacheEntry | None:
     try:
         stat = path.lstat()
     except OSError:
         return None
-    return CacheEntry(path, stat.st_size, stat.st_mtime, "trained head") if path.is_file() else None
+    return CacheEntry(path, stat.st_size, stat.st_mtime, what) if path.is_file() else None
 
 
 def _stored(spans: Sequence[re.Match[str]]) -> int:

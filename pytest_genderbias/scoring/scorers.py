@@ -82,5 +82,5 @@ def vocabulary_texts(model: Model, ids: Iterable[int]) -> dict[int, str]:
     """Return the texts of vocabulary items by their ids."""
     if not isinstance(model.backend, Checkpoint):
         return {i: str(model.backend.vocabulary[i]) for i in ids}
-    tokenizer = model.backend.tokenizer
+    tokenizer = model.backend.word_tokenizer
     return {i: str(tokenizer.decode([i])).strip() or str(tokenizer.convert_ids_to_tokens(i)) for i in ids}

@@ -10,8 +10,6 @@ import hashlib
 import io
 import json
 import os
-import stat
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.folders import acquire, write_whole
+from pytest_genderbias.folders import acquire, distrusted, write_whole
 from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.entries import ABOUT, LOCK, SCORES, sweep
 
@@ -125,25 +123,6 @@ class ScoreStore:
         """Store nothing more, and note the reason."""
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         self.note = f"scores not cached: {reason} ({self.folder})"
-
-
-def distrusted(folder: Path) -> str | None:
-    """Return why a folder of the cache is not used: another user owns it, or every user can write to it. ``None`` if it is, or is not there.
-
-    Who writes there decides what gates see, as who writes to ``~/.ssh`` decides who logs in. A group that can write is trusted, since many
-    systems give each user one.
-    """
-    if sys.platform == "win32":
-        return None
-    try:
-        about = folder.stat()
-    except OSError:
-        return None
-    if about.st_uid not in (os.getuid(), 0):
-        return f"{folder} belongs to another user (number {about.st_uid}); give a folder of your own (--bias-cache=DIR), or take it over (chown)"
-    if about.st_mode & stat.S_IWOTH:
-        return f"every user can write to {folder}; run: chmod o-w {folder}"
-    return None
 
 
 def _read_checked(path: Path, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> NDArray[np.generic] | None:

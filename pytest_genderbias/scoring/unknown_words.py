@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pytest_genderbias.models.bare_tokenizer import BareTokenizer
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.space import TEMPLATE, CaseSpace
@@ -115,7 +116,7 @@ def unread_words(cases: Cases, units: IntArray, model: Model) -> tuple[str, list
     """
     if not isinstance(model.backend, Checkpoint) or not len(units):
         return "", []
-    reader = _Reader(model.backend.tokenizer)
+    reader = _Reader(model.backend.word_tokenizer)
     places = list(_of_space(cases, units, reader) if isinstance(cases, CaseSpace) else _of_texts(cases, units, reader))
     reasons = [reason for place in places if (reason := place.lost()) is not None]
     notes = [note for place in places if (note := place.note()) is not None]
@@ -130,7 +131,7 @@ def unread_words(cases: Cases, units: IntArray, model: Model) -> tuple[str, list
 class _Reader:
     """A tokenizer without its special tokens, and the ids of its unknown tokens."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase | BareTokenizer) -> None:
         self._tokenizer = tokenizer
         self._ids, self._literal = _unknown_tokens(tokenizer)
         self._tokens_of: dict[str, list[Token]] = {}
@@ -188,9 +189,7 @@ class _Reader:
 
     def _tokens(self, texts: Sequence[str]) -> list[list[Token]]:
         """Return the tokens of each text with their characters: for a slow tokenizer, those of its word."""
-        from transformers import PreTrainedTokenizerFast
-
-        if isinstance(self._tokenizer, PreTrainedTokenizerFast):
+        if isinstance(self._tokenizer, BareTokenizer) or self._tokenizer.is_fast:
             with _without_limits(self._tokenizer.backend_tokenizer) as backend:
                 encodings = backend.encode_batch(list(texts), add_special_tokens=False)
             return [
@@ -226,7 +225,7 @@ def _words_in(text: str, low: int, high: int) -> Iterator[Range]:
     return (match.span() for match in _WORD.finditer(text, low, high))
 
 
-def _unknown_tokens(tokenizer: PreTrainedTokenizerBase) -> tuple[frozenset[int], frozenset[str]]:
+def _unknown_tokens(tokenizer: PreTrainedTokenizerBase | BareTokenizer) -> tuple[frozenset[int], frozenset[str]]:
     """Return the ids and the texts of the unknown token, as transformers and as the tokenizers library name it."""
     names = {tokenizer.unk_token}
     if tokenizer.is_fast:

@@ -88,16 +88,19 @@ def digest(items: dict) -> dict:
 
 
 def kill_in_a_write() -> None:
-    """Be killed when the third file of scores lies there as a temporary one."""
+    """Be killed when the second file of the suite's scores lies there as a temporary one.
+
+    Before it are two files of the check of the labels, the description of the suite's entry, and its first scores.
+    """
     fsync, calls = os.fsync, []
 
-    def third_time_unlucky(handle: int) -> None:
+    def fifth_time_unlucky(handle: int) -> None:
         fsync(handle)
         calls.append(handle)
-        if len(calls) == 3:
+        if len(calls) == 5:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    os.fsync = third_time_unlucky
+    os.fsync = fifth_time_unlucky
 
 
 def kill_ten_times(folder: Path) -> dict:
@@ -120,7 +123,7 @@ def two_at_once(folder: Path) -> list[dict]:
 def killed_beside_another(folder: Path) -> list[dict]:
     """One process works, another waits for it, the first is killed."""
     first = Run(folder)
-    while not any(folder.glob("*/*.npy")):
+    while not any(folder.glob(f"*/*-{CHUNK:010d}.npy")):  # of the suite, not of the check of the labels
         time.sleep(0.01)
     second = Run(folder)
     time.sleep(0.2)

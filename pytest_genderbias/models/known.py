@@ -1,0 +1,280 @@
+"""Models that an earlier run loaded and checked, recognised by the content of their files, so that no network is built to name them.
+
+A record in the score cache holds what a run with stored scores asks of a model: fingerprint, role, details, and its tokenizer. The name of
+a record is a hash over the bytes of all files of the checkpoint, the settings of loading, the versions of the packages that load it, and the
+code of this package that does. So a model with another weight, or one that only earlier code has checked, has no record, and is loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pytest_genderbias.errors import ModelError
+from pytest_genderbias.folders import distrusted, write_whole
+from pytest_genderbias.models.bare_tokenizer import BareTokenizer
+from pytest_genderbias.models.checkpoints import pick_device
+from pytest_genderbias.models.facts import facts_of
+from pytest_genderbias.models.model import Checkpoint, CheckpointFacts, DeferredCheckpoint, Model
+from pytest_genderbias.models.roles import Role
+from pytest_genderbias.models.source import LoadSettings, ModelSource
+from pytest_genderbias.models.spec import ModelSpec
+
+#: Folder of the records inside the score cache.
+RECORDS = "models"
+#: Packages that decide what the files of a checkpoint mean.
+_PACKAGES = ("pytest-genderbias", "torch", "transformers", "tokenizers", "safetensors", "numpy")
+#: Files of a training, which no loading reads.
+_UNREAD = ("optimizer.pt", "optimizer.bin", "scheduler.pt", "scaler.pt", "training_args.bin")
+_MOST_FILES = 1_000  #: in the folder of one checkpoint
+_MOST_BYTES = 1 << 28  #: of a record
+_BLOCK = 1 << 22  #: bytes that are hashed at a time
+
+_State = tuple[tuple[str, int, int, int], ...]  #: path, size, time of the last change and number of each file
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The files of a checkpoint: the name of their record, and their state before they were hashed."""
+
+    name: str
+    state: _State
+
+
+class KnownModels:
+    """The models whose files earlier runs loaded with the same settings.
+
+    Args:
+        cache: folder of the score cache; with ``None`` no model is known.
+        settings: how models are loaded.
+    """
+
+    def __init__(self, cache: Path | None, settings: LoadSettings) -> None:
+        """Keep the settings; nothing is read yet."""
+        self._folder = None if cache is None or distrusted(cache) or distrusted(cache / RECORDS) else cache / RECORDS
+        self._settings = settings
+        self._files: dict[str, _Files] = {}
+        self._records: dict[str, dict[str, Any]] = {}
+
+    def source(self, spec: ModelSpec) -> ModelSource | None:
+        """Return a located model with its role, from the record of its files; ``None`` if there is none."""
+        for kept in (self._files, self._records):
+            kept.pop(spec.target, None)
+        if self._folder is None or spec.kind != "directory" or self._settings.trust_remote_code:
+            return None
+        files = _files_of(Path(spec.target), self._settings)
+        if files is None:
+            return None
+        self._files[spec.target] = files
+        record = _read(self._folder / files.name)
+        if record is None:
+            return None
+        self._records[spec.target] = record
+        return ModelSource(spec, _role_of(record))
+
+    def model(self, spec: ModelSpec, load: Callable[[], Model]) -> Model | None:
+        """Return the model of the record that :meth:`source` found, or ``None`` if it found none.
+
+        Args:
+            spec: the model.
+            load: loads it with all checks. It is called when the network is first needed, as for scores that are not stored.
+        """
+        record = self._records.get(spec.target)
+        if record is None or spec.kind != "directory":
+            return None
+
+        def loaded() -> Checkpoint:
+            model = load()
+            self._refuse_another(spec, str(record["fingerprint"]), model)
+            backend: Checkpoint = model.backend
+            return backend
+
+        backend = DeferredCheckpoint.of(
+            _facts_of(record), loaded, record["device"], record["max_length"], record["pooling"]
+        )
+        return Model(spec.name, spec.spec, _role_of(record), record["fingerprint"], dict(record["details"]), backend)
+
+    def remember(self, spec: ModelSpec, model: Model) -> None:
+        """Write the record of a model that was loaded and checked just now, unless its files changed since they were hashed.
+
+        A cache that cannot be written is no error: the model is loaded in the next run, too.
+        """
+        files = self._files.get(spec.target)
+        if files is None or self._folder is None or spec.kind != "directory" or model.fingerprint is None:
+            return
+        content = _sealed(_record_of(model))
+        with suppress(OSError):
+            if _state_of(Path(spec.target)) == files.state:
+                write_whole(self._folder / files.name, content)
+
+    def _refuse_another(self, spec: ModelSpec, fingerprint: str, model: Model) -> None:
+        """Refuse a model that is not the one of its record, and remove the record.
+
+        Raises:
+            ModelError: its files changed after they were hashed.
+        """
+        if model.fingerprint == fingerprint:
+            return
+        if self._folder is not None and spec.target in self._files:
+            with suppress(OSError):
+                (self._folder / self._files[spec.target].name).unlink()
+        raise ModelError(
+            f"{spec.name} changed while it was measured: the weights in {spec.target} are others than when the run began; run again when "
+            "nothing writes there"
+        )
+
+
+# Files.
+
+
+def _files_of(folder: Path, settings: LoadSettings) -> _Files | None:
+    """Hash the files of a checkpoint with all that decides what they mean; ``None`` where that is not known."""
+    device = _device(settings)
+    state = None if device is None else _state_of(folder)
+    if device is None or state is None:
+        return None
+    try:
+        hashes = {name: _sha256(folder / name) for name, *_ in state}
+    except OSError:
+        return None
+    loading = {"device": device, "dtype": settings.dtype, "labels": settings.labels, "versions": _versions()}
+    text = json.dumps({"files": hashes, "loading": loading, "code": _code()}, sort_keys=True)
+    return _Files(f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json", state)
+
+
+def _state_of(folder: Path) -> _State | None:
+    """Return the state of all files in a checkpoint's folder, sorted; ``None`` if it is no folder of plain files.
+
+    Folders of other checkpoints inside (``checkpoint-500``), hidden files and the state of a training are left out: no loading reads them.
+    """
+    state: list[tuple[str, int, int, int]] = []
+    try:
+        for path in _paths(folder):
+            about = path.stat()
+            if not stat.S_ISREG(about.st_mode) or len(state) == _MOST_FILES:
+                return None
+            state.append((path.relative_to(folder).as_posix(), about.st_size, about.st_mtime_ns, about.st_ino))
+    except OSError:
+        return None
+    return tuple(sorted(state))
+
+
+def _paths(folder: Path) -> Iterator[Path]:
+    """Yield everything in a folder and below that is no folder. A link to a folder is yielded as it is."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if not entry.name.startswith((".", "checkpoint-")):
+                    yield from _paths(Path(entry.path))
+            elif not entry.name.startswith((".", "rng_state")) and entry.name not in _UNREAD:
+                yield Path(entry.path)
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb", buffering=0) as stream:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _device(settings: LoadSettings) -> str | None:
+    """Return the device that a checkpoint is loaded to, ``None`` for one that only loading can check.
+
+    Builds of torch for the CPU alone have no other, and say so in their version; it takes a second to ask others.
+    """
+    if settings.device == "cpu" or (settings.device == "auto" and _torch_is_for_cpu()):
+        return "cpu"
+    return pick_device("auto") if settings.device == "auto" else None
+
+
+def _torch_is_for_cpu() -> bool:
+    return sys.platform == "darwin" or _versions().get("torch", "").endswith("+cpu")
+
+
+@cache
+def _versions() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    versions = {}
+    for package in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    return versions
+
+
+@cache
+def _code() -> str:
+    """Return a hash over the code that loads and checks models: a record holds only for the checks that its model passed."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(f"{path.name} {_sha256(path)}".encode())
+    return digest.hexdigest()
+
+
+# Records.
+
+
+def _record_of(model: Model) -> dict[str, Any]:
+    checkpoint: Checkpoint = model.backend
+    facts = facts_of(checkpoint)
+    bare = facts.tokenizer
+    return {
+        "name": model.name,
+        "fingerprint": model.fingerprint,
+        "role": [model.role.kind, model.role.text, list(model.role.labels)],
+        "details": model.details,
+        "device": checkpoint.device,
+        "max_length": checkpoint.max_length,
+        "pooling": checkpoint.pooling,
+        "reading": facts.reading,
+        "vocabulary_size": facts.vocabulary_size,
+        "width": facts.width,
+        "input_width": facts.input_width,
+        "tokenizer": None if bare is None else bare.backend_tokenizer.to_str(),
+        "unk_token": None if bare is None else bare.unk_token,
+    }
+
+
+def _role_of(record: dict[str, Any]) -> Role:
+    kind, text, labels = record["role"]
+    return Role(kind, text, tuple(labels))
+
+
+def _facts_of(record: dict[str, Any]) -> CheckpointFacts:
+    content = record["tokenizer"]
+    bare = None if content is None else BareTokenizer.of_text(content, record["unk_token"])
+    return CheckpointFacts(
+        record["reading"], record["vocabulary_size"], record["width"], record["input_width"], bare
+    )  # fmt: skip
+
+
+def _sealed(record: dict[str, Any]) -> bytes:
+    """Return the content of a record's file: a hash over the record, and the record."""
+    text = json.dumps(record, sort_keys=True)
+    return f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}\n".encode()
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """Return a record and mark it as used; ``None`` if there is none, or its file is damaged."""
+    try:
+        if path.is_symlink() or path.stat().st_size > _MOST_BYTES:
+            return None
+        digest, _, text = path.read_bytes().partition(b"\n")
+    except OSError:
+        return None
+    if hashlib.sha256(text.removesuffix(b"\n")).hexdigest().encode() != digest:
+        return None
+    with suppress(OSError):
+        os.utime(path)
+    record: dict[str, Any] = json.loads(text)
+    return record

@@ -1,0 +1,284 @@
+"""Runs whose scores are all stored: they build no network, measure the same, and notice every change of a checkpoint's files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import safetensors.numpy
+from support.tiny_checkpoints import tokenizer
+
+from pytest_genderbias.errors import ModelError
+from pytest_genderbias.measurement import run_models
+from pytest_genderbias.measurement.label_check import LabelWarning
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.runner import Runner, RunSettings
+from pytest_genderbias.models import known
+from pytest_genderbias.models.bare_tokenizer import BareTokenizer, bare_content
+from pytest_genderbias.models.source import LoadSettings
+from pytest_genderbias.models.spec import parse_spec
+from pytest_genderbias.scoring.entries import clear, list_entries
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest_genderbias.measurement.label_check.LabelWarning")
+CPU = LoadSettings(device="cpu")
+KINDS = {"bert": "disco-terms", "albert": "lm-occupation", "gpt2": "lm-occupation", "roberta-nli": "nli-occupation"}
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of models whose networks are built."""
+    names: list[str] = []
+    real = run_models.load
+    monkeypatch.setattr(run_models, "load", lambda source, how: names.append(source.spec.name) or real(source, how))
+    return names
+
+
+@pytest.fixture
+def copy(checkpoint: Callable[[str], Path], tmp_path: Path) -> Callable[[str], Path]:
+    """Return a function from a kind of checkpoint to a copy that may be changed."""
+    return lambda kind: Path(shutil.copytree(checkpoint(kind), tmp_path / kind))
+
+
+def run(
+    model: Path, cache: Path | None, suite: str, limit: int = 40, load: LoadSettings = CPU, null: int = 0
+) -> Measurement:
+    """Measure as a new process would: with another runner."""
+    return Runner(load, RunSettings(limit, cache=cache, null=null)).measure(suite, str(model))
+
+
+def records(cache: Path) -> list[Path]:
+    return sorted((cache / known.RECORDS).glob("*"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_from_the_cache_builds_no_network_and_measures_the_same(
+    kind: str, checkpoint: Callable[[str], Path], tmp_path: Path, loads: list[str]
+) -> None:
+    folder, cache = checkpoint(kind), tmp_path / "cache"
+    uncached = run(folder, None, KINDS[kind], null=20).to_dict()
+    first = run(folder, cache, KINDS[kind], null=20).to_dict()
+    assert loads == [kind, kind]
+    assert run(folder, cache, KINDS[kind], null=20).to_dict() == first == uncached
+    assert loads == [kind, kind]
+
+
+@pytest.mark.parametrize("settings", [{"where": "input"}, {}], ids=["input", "default"])
+def test_the_sizes_of_vectors_are_known(
+    settings: dict[str, str], checkpoint: Callable[[str], Path], tmp_path: Path, loads: list[str]
+) -> None:
+    first, second = (
+        Runner(CPU, RunSettings(cache=tmp_path)).measure("weat", str(checkpoint("albert")), settings).to_dict()
+        for _ in range(2)
+    )
+    assert first == second
+    assert loads == ["albert"]
+
+
+def test_the_network_is_loaded_for_scores_that_are_missing(
+    checkpoint: Callable[[str], Path], tmp_path: Path, loads: list[str]
+) -> None:
+    run(checkpoint("gpt2"), tmp_path, "lm-occupation", 40)
+    longer = run(checkpoint("gpt2"), tmp_path, "lm-occupation", 600)
+    assert loads == ["gpt2", "gpt2"]
+    assert longer.to_dict() == run(checkpoint("gpt2"), None, "lm-occupation", 600).to_dict()
+
+
+def test_a_known_model_can_be_used_like_a_loaded_one(
+    checkpoint: Callable[[str], Path], tmp_path: Path, loads: list[str]
+) -> None:
+    spec = parse_spec(str(checkpoint("bert")))
+    runner = Runner(CPU, RunSettings(40, cache=tmp_path))
+    loaded = runner.model(spec)
+    deferred = Runner(CPU, RunSettings(40, cache=tmp_path)).model(spec)
+    assert loads == ["bert"]
+    assert replace(deferred, backend=None) == replace(loaded, backend=None)
+    assert (deferred.width, deferred.input_width) == (loaded.width, loaded.input_width)
+    assert deferred.backend.facts is not None
+    assert loads == ["bert"]
+    changed = replace(deferred.backend, network=loaded.backend.network)
+    assert changed.network is loaded.backend.network
+    assert changed.facts is None, "nothing is known of other parts"
+    assert changed.tokenizer.get_vocab() == loaded.backend.tokenizer.get_vocab()
+    assert loads == ["bert", "bert"]
+    with pytest.raises(AttributeError):
+        _ = deferred.backend.weights
+
+
+def other_weight(folder: Path) -> None:
+    """Change one weight, and neither the size of the file nor its time."""
+    path = folder / "model.safetensors"
+    before = path.stat()
+    weights = safetensors.numpy.load_file(path)
+    name = next(name for name in weights if name.endswith("query.weight"))
+    weights[name][0, 0] += 1
+    safetensors.numpy.save_file(weights, path, {"format": "pt"})
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+
+
+def other_config(folder: Path) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "layer_norm_eps": 0.5}))
+
+
+def other_tokenizer(folder: Path) -> None:
+    path = folder / "tokenizer.json"
+    content = json.loads(path.read_text())
+    vocabulary = content["model"]["vocab"]
+    names = list(vocabulary)[-2:]
+    vocabulary[names[0]], vocabulary[names[1]] = vocabulary[names[1]], vocabulary[names[0]]
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("change", [other_weight, other_config, other_tokenizer])
+def test_a_change_of_any_file_is_another_model(
+    change: Callable[[Path], None], copy: Callable[[str], Path], tmp_path: Path, loads: list[str]
+) -> None:
+    folder, cache = copy("bert"), tmp_path / "cache"
+    before = run(folder, cache, "disco-terms")
+    change(folder)
+    after = run(folder, cache, "disco-terms")
+    assert loads == ["bert", "bert"]
+    assert before.signature["model"]["fingerprint"] != after.signature["model"]["fingerprint"]
+    assert after.to_dict() == run(folder, None, "disco-terms").to_dict()
+    assert len(records(cache)) == 2
+
+
+def test_what_no_loading_reads_changes_nothing(copy: Callable[[str], Path], tmp_path: Path, loads: list[str]) -> None:
+    folder, cache = copy("bert"), tmp_path / "cache"
+    first = run(folder, cache, "disco-terms")
+    shutil.copytree(folder, folder / "checkpoint-10")
+    (folder / "optimizer.pt").write_bytes(b"state")
+    assert run(folder, cache, "disco-terms").to_dict() == first.to_dict()
+    assert loads == ["bert"]
+
+
+@pytest.mark.parametrize(
+    "settings", [LoadSettings(device="cpu", dtype="float64"), LoadSettings("cpu", labels=("neutral", "entailment", "contradiction"))]
+)  # fmt: skip
+def test_other_settings_of_loading_have_records_of_their_own(
+    settings: LoadSettings, checkpoint: Callable[[str], Path], tmp_path: Path, loads: list[str]
+) -> None:
+    run(checkpoint("bert-nli"), tmp_path, "nli-occupation")
+    other = run(checkpoint("bert-nli"), tmp_path, "nli-occupation", load=settings)
+    assert len(loads) == 2
+    assert other.to_dict() == run(checkpoint("bert-nli"), None, "nli-occupation", load=settings).to_dict()
+
+
+def test_a_model_that_earlier_code_has_checked_is_checked_again(
+    checkpoint: Callable[[str], Path], tmp_path: Path, loads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(checkpoint("bert"), tmp_path, "disco-terms")
+    monkeypatch.setattr(known, "_code", lambda: "with one check more")
+    run(checkpoint("bert"), tmp_path, "disco-terms")
+    assert loads == ["bert", "bert"]
+
+
+def test_a_refused_model_is_refused_in_every_run(copy: Callable[[str], Path], tmp_path: Path) -> None:
+    folder, cache = copy("bert"), tmp_path / "cache"
+    run(folder, cache, "disco-terms")
+    path = folder / "model.safetensors"
+    weights = safetensors.numpy.load_file(path)
+    headless = {name: weight for name, weight in weights.items() if not name.startswith("cls.")}
+    safetensors.numpy.save_file(headless, path, {"format": "pt"})
+    for _ in range(2):
+        with pytest.raises(ModelError, match="lacks weights"):
+            run(folder, cache, "disco-terms")
+    assert len(records(cache)) == 1
+
+
+def test_a_doubt_about_labels_is_raised_in_every_run(checkpoint: Callable[[str], Path], tmp_path: Path) -> None:
+    texts = []
+    for _ in range(2):
+        with pytest.warns(LabelWarning, match="labels in the right order") as warnings:
+            measured = run(checkpoint("roberta-nli"), tmp_path, "nli-occupation")
+        texts.append([*map(str, measured.notes), str(warnings[0].message)])
+    assert texts[0] == texts[1]
+
+
+def test_a_model_that_changes_during_a_run_is_refused(copy: Callable[[str], Path], tmp_path: Path) -> None:
+    folder, cache = copy("bert"), tmp_path / "cache"
+    run(folder, cache, "disco-terms", 40)
+    runner = Runner(CPU, RunSettings(600, cache=cache))
+    runner.model(parse_spec(str(folder)))
+    other_weight(folder)
+    with pytest.raises(ModelError, match="bert changed while it was measured"):
+        runner.measure("disco-terms", str(folder))
+    assert not records(cache)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda content: content[:-20], lambda content: content.replace(b"masked", b"causal")],
+    ids=["cut", "changed"],
+)
+def test_a_damaged_record_is_not_used(
+    damage: Callable[[bytes], bytes], checkpoint: Callable[[str], Path], tmp_path: Path, loads: list[str]
+) -> None:
+    first = run(checkpoint("bert"), tmp_path, "disco-terms")
+    (path,) = records(tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    assert path.read_bytes() != whole
+    assert run(checkpoint("bert"), tmp_path, "disco-terms").to_dict() == first.to_dict()
+    assert loads == ["bert", "bert"]
+    assert path.read_bytes() == whole, "it is written anew"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="rights of POSIX")
+def test_records_that_every_user_can_write_are_not_used(
+    checkpoint: Callable[[str], Path], tmp_path: Path, loads: list[str]
+) -> None:
+    run(checkpoint("bert"), tmp_path, "disco-terms")
+    (tmp_path / known.RECORDS).chmod(0o777)
+    run(checkpoint("bert"), tmp_path, "disco-terms")
+    assert loads == ["bert", "bert"]
+
+
+def test_records_are_entries_of_the_cache(checkpoint: Callable[[str], Path], tmp_path: Path) -> None:
+    run(checkpoint("bert"), tmp_path, "disco-terms")
+    assert sorted(str(entry.suite) for entry in list_entries(tmp_path)) == ["disco-terms", "known model"]
+    assert clear(tmp_path).removed == 2
+    assert not records(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "gpt2", "xlm-roberta", "albert", "deberta-v2", "llama", "mpnet"])
+def test_a_tokenizer_without_transformers_gives_the_same_texts(kind: str) -> None:
+    whole = tokenizer(kind)
+    content = bare_content(whole)
+    assert content is not None
+    bare = BareTokenizer.of_text(content, whole.unk_token)
+    for i in range(len(whole)):
+        assert bare.decode([i]).strip() == whole.decode([i]).strip()
+        assert bare.convert_ids_to_tokens(i) == whole.convert_ids_to_tokens(i)
+        assert bare.convert_tokens_to_ids(str(whole.convert_ids_to_tokens(i))) == i
+
+
+def test_a_process_with_stored_scores_imports_neither_torch_nor_transformers(
+    checkpoint: Callable[[str], Path], tmp_path: Path
+) -> None:
+    script = f"""
+import json, sys, pytest
+class Loaded:
+    def pytest_sessionfinish(self):
+        print("loaded", sorted({{"torch", "transformers", "sklearn", "pandas"}} & set(sys.modules)))
+sys.exit(pytest.main({["-p", "no:cacheprovider", "-s", "--bias-device=cpu", "--bias-suite=nli-occupation", "--bias-limit=40"]!r} + [
+    "--bias-model={checkpoint("bert-nli")}", "--bias-cache={tmp_path / "cache"}", "--bias-json=" + sys.argv[1]], [Loaded()]))
+"""
+    figures = []
+    for part in ("first", "second"):
+        path = tmp_path / f"{part}.json"
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(path)], cwd=tmp_path, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert f"loaded {[] if part == 'second' else ['torch', 'transformers']}" in done.stdout
+        figures.append(json.loads(path.read_text())["measurements"])
+    assert figures[0] == figures[1]
