@@ -14,6 +14,7 @@ from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.models.number_format import is_quantised
 from pytest_genderbias.scoring.base import HALVED, CountNote
 from pytest_genderbias.scoring.batches import length_batches
+from pytest_genderbias.scoring.packed_layers import PackedLayers
 from pytest_genderbias.scoring.reads import Inputs
 from pytest_genderbias.scoring.tokens import IdArray
 
@@ -39,9 +40,13 @@ class _ModelOutput(Protocol):
 
 
 class Batches:
-    """Runs a step over batches of rows of similar length. A batch that does not fit in memory is halved; ``halvings`` counts this."""
+    """Runs a step over batches of rows of similar length. A batch that does not fit in memory is halved; ``halvings`` counts this.
 
-    def __init__(self, device: str, batch_tokens: int | None) -> None:
+    ``packed``: layers of the network that the step calls, which multiply with packed weights in the meantime.
+    """
+
+    def __init__(self, device: str, batch_tokens: int | None, packed: PackedLayers | None = None) -> None:
+        self._packed = packed or PackedLayers(None)
         self._on_cpu = str(device).startswith("cpu")
         self.batch_tokens = batch_tokens or (_CPU_BATCH_TOKENS if self._on_cpu else _GPU_BATCH_TOKENS)
         self.halvings = 0
@@ -58,7 +63,7 @@ class Batches:
         import torch
 
         pending = list(length_batches(lengths, self.batch_tokens, most_rows))
-        with torch.inference_mode():
+        with torch.inference_mode(), self._packed.in_use(int(lengths.sum())):
             while pending:
                 rows = pending.pop(0)
                 try:
@@ -111,7 +116,7 @@ class Network:
         self._candidates = _candidates(checkpoint.network, vocabulary_head)
         self._probed = False
         self.note: str | None = None
-        self.batches = Batches(checkpoint.device, batch_tokens)
+        self.batches = Batches(checkpoint.device, batch_tokens, PackedLayers(checkpoint.network))
 
     def run(self, inputs: Inputs, use: Callable[[NDArray[np.int64], Tensor], None]) -> None:
         """Call ``use(rows, logits)`` for every batch. Logits have the shape (rows, read positions, vocabulary) or (rows, labels).

@@ -41,7 +41,7 @@ class NetworkCosines:
 
     def __init__(self, cases: Cases, query: PairSimilarity, model: Model, batch_tokens: int | None) -> None:
         self._cases, self._model, self._pooling = cases, model, query.pooling
-        self._states = HiddenStates(model.backend, batch_tokens)
+        self._states = HiddenStates(model.backend, batch_tokens, packed=True)
 
     @property
     def notes(self) -> list[str]:

@@ -13,6 +13,7 @@ from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.scoring.base import check_finite
 from pytest_genderbias.scoring.network import Batches
+from pytest_genderbias.scoring.packed_layers import PackedLayers
 from pytest_genderbias.suites.cases import IntArray, TextCases
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class SpanScores:
         self._cases, self._model = cases, model
         self._checkpoint: Checkpoint = model.backend
         self._reader = DocumentReader(self._checkpoint.tokenizer, self._checkpoint.max_length)
-        self._batches = Batches(self._checkpoint.device, batch_tokens)
+        self._batches = Batches(self._checkpoint.device, batch_tokens, PackedLayers(self._checkpoint.network))
 
     @property
     def notes(self) -> list[str]:

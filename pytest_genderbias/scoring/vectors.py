@@ -13,6 +13,7 @@ from pytest_genderbias.models.model import UNKNOWN_POOLING, Checkpoint, Model
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.network import Batches
+from pytest_genderbias.scoring.packed_layers import PackedLayers
 from pytest_genderbias.scoring.tokens import CuttingTokenizer
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.query import TextVectors
@@ -71,7 +72,7 @@ class NetworkVectors:
         self._masked_spans = cases.spans if query.mask_others and isinstance(cases, TextCases) else None
         if query.mask_others and checkpoint.tokenizer.mask_token_id is None:
             raise NotApplicableError(f"{model.name} has no mask token, and this suite masks words")
-        self._states = HiddenStates(checkpoint, batch_tokens, query.where, query.random_seed)
+        self._states = HiddenStates(checkpoint, batch_tokens, query.where, query.random_seed, packed=True)
 
     @property
     def notes(self) -> list[str]:
@@ -98,7 +99,8 @@ class HiddenStates:
     """Hidden states of texts, in batches of similar length. Equal texts with equal spans are passed once.
 
     ``where`` and ``random_seed`` are those of :class:`~pytest_genderbias.suites.query.TextVectors`. Texts that are too long are cut, which
-    ``notes`` reports.
+    ``notes`` reports. ``packed``: whether the network may multiply with packed weights, as scorers do; what trains on the states does not,
+    since a training can turn rounding into another result.
 
     Raises:
         NotApplicableError: the tokenizer is not a fast one.
@@ -110,6 +112,7 @@ class HiddenStates:
         batch_tokens: int | None,
         where: str | int = "last",
         random_seed: int | None = None,
+        packed: bool = False,
     ) -> None:
         self._checkpoint, self._where = checkpoint, where
         if not checkpoint.tokenizer.is_fast:
@@ -119,7 +122,7 @@ class HiddenStates:
         _refuse_graph(checkpoint, where, random_seed)
         network = checkpoint.body
         self._network = network if random_seed is None else untrained(network, random_seed, checkpoint.device)
-        self._batches = Batches(checkpoint.device, batch_tokens)
+        self._batches = Batches(checkpoint.device, batch_tokens, PackedLayers(self._network) if packed else None)
         self._tokenize = CuttingTokenizer(checkpoint.tokenizer, checkpoint.max_length)
 
     @property
