@@ -8,11 +8,15 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from pytest_genderbias.datasets.folder import DataFolder
+from pytest_genderbias.datasets.inference import read_inference
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.models.saving import input_embeddings
+
+_UNSEEN = 2_000  #: pairs of SNLI's dev part that the tuned MiniLM has not seen
 
 
 def bold_sentences(data: Path, folder: Path) -> Path:
@@ -58,8 +62,25 @@ def _written(path: Path, lines: Sequence[str]) -> Path:
     return path
 
 
-#: Files by the name that settings have for them.
+def first_snli_pairs(data: Path, folder: Path) -> Path:
+    """Write the first 2,000 labelled pairs of SNLI's dev part as a folder of data sets, ``folder/snli-start``, and return its path.
+
+    ``models/minilm-snli`` was tuned on the pairs after them.
+
+    Raises:
+        MissingDataError: the folder of data sets has no dev part of SNLI.
+    """
+    pairs = read_inference(DataFolder(data).find("snli", "dev"))
+    columns = zip(pairs.premises, pairs.hypotheses, pairs.labels, strict=True)
+    rows = [{"premise": first, "hypothesis": second, "label": label} for first, second, label in columns]
+    home = folder / "snli-start"
+    _written(home / "snli" / "dev.jsonl", [json.dumps(row) for row in rows[:_UNSEEN]])
+    return home
+
+
+#: Files, or folders of them, by the name that settings have for them.
 TEXTS: Mapping[str, Callable[[Path, Path], Path]] = {
     "bold": bold_sentences,
+    "snli_start": first_snli_pairs,
     "tiny_vectors": piece_vectors,
 }

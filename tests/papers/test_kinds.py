@@ -10,6 +10,8 @@ import pytest
 import torch
 
 from pytest_genderbias import load_model, measure
+from pytest_genderbias.datasets.folder import DataFolder
+from pytest_genderbias.datasets.inference import read_inference
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.papers.config import PaperConfig, RunConfig
 from pytest_genderbias.papers.kinds import kind_named
@@ -18,7 +20,7 @@ from pytest_genderbias.papers.kinds.resilience import _figures_at
 from pytest_genderbias.papers.making import check_run, make_run, make_runs
 from pytest_genderbias.papers.places import Places, placed
 from pytest_genderbias.papers.stored import StoredFigure, read_run, read_runs, write_run
-from pytest_genderbias.papers.texts import bold_sentences
+from pytest_genderbias.papers.texts import bold_sentences, first_snli_pairs
 
 MODEL, SUITE = "demo-mlm", {"suite": "lm-occupation", "limit": 64}
 BIAS = "lm-occupation/aggregate_bias"
@@ -297,3 +299,12 @@ def test_a_method_in_a_list_shares_the_training_of_the_bare_one(places, pretrain
     ]
     assert len(list(places.trainings.glob("masked-lm-*"))) == count + 1
     assert runs[0].figures == runs[1].figures
+
+
+def test_the_pairs_of_snli_that_the_tuned_network_did_not_see(tmp_path):
+    (tmp_path / "snli").mkdir()
+    rows = [f'{{"premise": "P {i}", "hypothesis": "H {i}", "label": "neutral"}}\n' for i in range(2_003)]
+    (tmp_path / "snli" / "dev.jsonl").write_text("".join(rows))
+    folder = first_snli_pairs(tmp_path, tmp_path / "runs")
+    pairs = read_inference(DataFolder(folder).find("snli"))
+    assert pairs.premises == tuple(f"P {i}" for i in range(2_000)) and pairs.hypotheses[7] == "H 7"

@@ -23,7 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "evidence" / "papers"
 PLACES = Places(
     dict.fromkeys(
-        ("data", "glove", "glove300", "bold", "runs", "encoder", "ptb", "cnn", "ontonotes", "wikipedia"), "."
+        ("data", "glove", "glove300", "bold", "snli_start", "runs", "encoder", "ptb", "cnn", "ontonotes", "wikipedia"),
+        ".",
     ),
     Path(),
 )

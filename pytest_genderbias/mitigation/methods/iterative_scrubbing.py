@@ -248,12 +248,19 @@ def removed_words(
         ).rounds[None]
         for seed in seeds
     }  # fmt: skip
+    return _removed(by_seed, of_rows, scrub_first, profession)
+
+
+def _removed(
+    by_seed: Mapping[int, Rounds], groups: Sequence[Hashable], scrubbed_first: bool, profession: Hashable
+) -> RemovedWords:
+    """Return the words and accuracies of all seeds, iteration by iteration."""
     longest = max(len(result.words) for result in by_seed.values())
     return RemovedWords(
         tuple(_iteration(by_seed, number) for number in range(longest)),
         {seed: result.accuracies[-1] for seed, result in by_seed.items()},
         {seed: result.majority for seed, result in by_seed.items()},
-        dict(sorted(Counter(of_rows).items(), key=str)), scrub_first, profession,
+        dict(sorted(Counter(groups).items(), key=str)), scrubbed_first, profession,
     )  # fmt: skip
 
 
