@@ -239,8 +239,7 @@ def removed_words(
     rows = _rows_to_scrub(texts, groups, classes, names, profession)
     selected, of_rows = [texts[row] for row in rows], [groups[row] for row in rows]
     if scrub_first:
-        own = ["" if names is None else names[row] for row in rows]
-        selected = [_scrubbed_first(text, name) for text, name in zip(selected, own, strict=True)]
+        selected = [_scrubbed_first(texts[row], "" if names is None else names[row]) for row in rows]
     by_seed = {
         seed: iterative_scrub(
             selected, of_rows, rounds=rounds, words_per_group=words_per_group, min_texts=min_texts,
