@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         assert_at_most,
         assert_no_regression,
         assert_no_worse,
+        assert_same,
         assert_within,
     )
     from pytest_genderbias.gates.baseline import Baseline
@@ -37,6 +38,7 @@ _HOMES = {
     "assert_at_most": "gates.assertions",
     "assert_no_regression": "gates.assertions",
     "assert_no_worse": "gates.assertions",
+    "assert_same": "gates.assertions",
     "assert_within": "gates.assertions",
     "Limit": "gates.limits",
     "decided_by": "gates.limits",
@@ -66,6 +68,7 @@ __all__ = [
     "assert_at_most",
     "assert_no_regression",
     "assert_no_worse",
+    "assert_same",
     "assert_within",
     "decided_by",
     "from_sklearn",

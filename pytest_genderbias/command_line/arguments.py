@@ -30,7 +30,13 @@ USAGE_ERROR = int(pytest.ExitCode.USAGE_ERROR)
 WRONG = 1  #: exit status of a check that found something, and of files that cannot be written
 _MODEL = "[NAME=]SPEC of a model, as --bias-model takes it: candidate=./checkpoint, bert-base, demo-lm"
 _INFORM = ("models", "selection", "list_suites", "show_suites", "cache_info")  #: flags that commands stand for
-_RUNS = ("plan", "plan_with", "compare", "no_worse_than")  #: flags that belong to some of the commands that run pytest
+_RUNS = (
+    "plan",
+    "plan_with",
+    "compare",
+    "no_worse_than",
+    "same_as",
+)  #: flags that belong to some of the commands that run pytest
 _READ = ("options", "labels", "trust_remote_code", "data", "seeds")  #: flags that decide whether a suite fits
 
 
@@ -136,7 +142,7 @@ def _add_runs(commands: _Commands) -> None:
         commands, "plan", "MODEL... [--suite SUITE,...] [--gates FILE] [settings] [-- pytest's arguments]", "plan gates on baselines: the least tolerance that chance keeps, and what is found then",
         "Without --suite and --gates, the gates of the project are planned, as pytest collects them.",
     )  # fmt: skip
-    runs = ((measure, ("no_worse_than",)), (compare, ()), (plan, ("plan_with",)))
+    runs = ((measure, ("no_worse_than", "same_as")), (compare, ()), (plan, ("plan_with",)))
     for parser, own in runs:
         parser.add_argument("specs", metavar="MODEL", nargs="+", help=_MODEL)
         _add_suites(parser)

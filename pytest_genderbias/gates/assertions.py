@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pytest_genderbias.errors import BiasWarning, GateFailure
 from pytest_genderbias.gates.account import in_lines
 from pytest_genderbias.gates.baseline import Baseline
-from pytest_genderbias.gates.comparison import judge_no_worse
+from pytest_genderbias.gates.comparison import judge_no_worse, judge_same
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.gates.policy import active_referee
@@ -117,6 +117,28 @@ def assert_no_worse(
     _require_measurement(reference, "assert_no_worse")
     correction = active_referee().policy.correction(comparisons, "comparisons of models")
     return settle(judge_no_worse(measurement, reference, tolerance, statistic, correction, planned=planned))
+
+
+def assert_same(
+    measurement: Measurement,
+    reference: Measurement,
+    tolerance: float | str | Tolerance | None = None,
+    statistic: str | None = None,
+    comparisons: int = 1,
+) -> Judgement:
+    """Assert that a statistic is the same on two models, item by item: a compressed copy should be neither worse nor better.
+
+    Arguments as :func:`~pytest_genderbias.gates.comparison.judge_same`; ``comparisons`` as :func:`assert_no_worse`, for ``different``.
+
+    Raises:
+        GateFailure: the change lies beyond the tolerance, its bounds do not decide, or it has no value.
+        GateError: the tolerance is missing, wrong or ``"auto"``.
+    """
+    __tracebackhide__ = True
+    _require_measurement(measurement, "assert_same")
+    _require_measurement(reference, "assert_same")
+    correction = active_referee().policy.correction(comparisons, "comparisons of models")
+    return settle(judge_same(measurement, reference, tolerance, statistic, correction))
 
 
 def settle(judgement: Judgement) -> Judgement:

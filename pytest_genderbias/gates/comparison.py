@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from pytest_genderbias.errors import GateError
 from pytest_genderbias.gates.agreement import (
     FLOAT_NOISE,
@@ -20,7 +22,8 @@ from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE, Finding, Judge
 from pytest_genderbias.gates.plan import missing_margin
 from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.regression import Reference, find_regression, item_difference
-from pytest_genderbias.gates.tolerance import PlannedMargin, Tolerance, read_tolerance
+from pytest_genderbias.gates.sameness import straight_distance
+from pytest_genderbias.gates.tolerance import PlannedMargin, Tolerance, read_tolerance, read_tolerance_of_sameness
 from pytest_genderbias.gates.verdicts import NO_VALUE, NOT_COMPARABLE, PASS, STALE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_schema
@@ -57,27 +60,77 @@ def judge_no_worse(
         GateError: the tolerance is missing or wrong, no gate takes the statistic, or scoring of one of them stopped when other gates were
             decided.
     """
+    finding, name = _find(measurement, reference, read_tolerance(tolerance), statistic, correction, planned)
+    if finding.verdict == STALE:  # a better model makes nothing out of date
+        finding = replace(finding, verdict=PASS)
+    return make_judgement(measurement, name, finding, label)
+
+
+def judge_same(
+    measurement: Measurement,
+    reference: Measurement,
+    tolerance: float | str | Tolerance | None = None,
+    statistic: str | None = None,
+    correction: Correction = Correction(),  # noqa: B008 - frozen
+    label: str | None = None,
+) -> Judgement:
+    """Judge whether a statistic is the same on two models, item by item: neither worse nor better by more than the tolerance.
+
+    Two one-sided tests (Schuirmann 1987): ``same`` if both bounds of the change, each at 97.5 %, lie within the tolerance. A change through neutral
+    counts whole: from 0.2 to -0.2 is 0.4.
+
+    Args:
+        measurement: of the model that should be the same, as a compressed copy.
+        reference: of the other, with the same suite, settings and sample.
+        tolerance: the change that is accepted to either side: a number in units of the statistic, or a share of the other model's distance from neutral
+            (``"20%"``). It has no default, and no plan (``"auto"``).
+        statistic: the main one by default.
+        correction: the comparisons that ``different`` is corrected for; none by default.
+        label: name of the gate, to tell it from others on the same statistic.
+
+    Raises:
+        GateError: the tolerance is missing or wrong, no gate takes the statistic, or scoring of one of them stopped when other gates were
+            decided.
+    """
+    finding, name = _find(
+        measurement, reference, read_tolerance_of_sameness(tolerance), statistic, correction, None, same=True
+    )
+    return make_judgement(measurement, name, finding, label)
+
+
+def _find(
+    measurement: Measurement,
+    reference: Measurement,
+    tolerance: Tolerance,
+    statistic: str | None,
+    correction: Correction,
+    planned: PlannedMargin | None,
+    same: bool = False,
+) -> tuple[Finding, str]:
+    """Compare a statistic with that of another model. Return the finding and the statistic; errors as :func:`judge_no_worse`."""
     if measurement.stopped or reference.stopped:
         raise GateError(
             f"{measurement.suite} was scored only until other gates were decided; compare measurements without until="
         )
-    name, written = measurement.statistic(statistic), read_tolerance(tolerance)
+    name = measurement.statistic(statistic)
     measurement.statistics[name].check_gateable(name)
     if reason := _why_not_comparable(measurement, reference, name):
-        finding = Finding(NOT_COMPARABLE, f"no worse than {reference.model}", reason)
-        return make_judgement(measurement, name, finding, label)
+        bound = f"{'the same as' if same else 'no worse than'} {reference.model}"
+        return Finding(NOT_COMPARABLE, bound, reason), name
     old = reference.values.get(name)
-    margin = written.resolve(distance_from_neutral(measurement, name, old), planned)
+    margin = tolerance.resolve(distance_from_neutral(measurement, name, old), planned)
     if margin is None:
-        finding = missing_margin(name, "", f"no baseline has a plan for {name}", planned)
-        return make_judgement(measurement, name, finding, label)
+        return missing_margin(name, "", f"no baseline has a plan for {name}", planned), name
+    worse = worsening(measurement, name, old)
+    if same and worse is not None and old is not None:
+        straight = straight_distance(measurement.statistics[name], old)
+        then, now = straight(np.array([old, measurement.values[name]])).tolist()
+        worse = now - then
+    weights = reference.signature["model"].get("fingerprint") if same else None
     other = Reference(
-        reference.model, old, worsening(measurement, name, old), reference, correction=correction
+        reference.model, old, worse, reference, correction=correction, fingerprint=weights, same=same
     )  # fmt: skip
-    finding = find_regression(measurement, name, other, margin.amount, margin.written)
-    if finding.verdict == STALE:  # a better model makes nothing out of date
-        finding = replace(finding, verdict=PASS)
-    return make_judgement(measurement, name, finding, label)
+    return find_regression(measurement, name, other, margin.amount, margin.written), name
 
 
 def _why_not_comparable(measurement: Measurement, reference: Measurement, statistic: str) -> str:

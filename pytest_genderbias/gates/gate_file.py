@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from pytest_genderbias.errors import BiasError, DataFileError, GateError
 from pytest_genderbias.gates.limits import Limit
-from pytest_genderbias.gates.tolerance import Tolerance, read_tolerance
+from pytest_genderbias.gates.tolerance import Tolerance, read_tolerance, read_tolerance_of_sameness
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, YamlValue, refuse_unknown, take
 from pytest_genderbias.text.plain_files import expand, is_regular
@@ -21,8 +21,8 @@ from pytest_genderbias.text.plain_files import expand, is_regular
 LoadSuite = Callable[[str], Suite]  #: loads a suite by its name or path
 NO_MODEL = "no-model"  #: stands for the model in the name of a gate that judges no model of the run
 GATE_KEYS = (
-    "suite", "statistic", "at_most", "at_least", "within", "range", "generalise", "baseline", "no_worse_than", "tolerance", "settings",
-    "name", "models", "optional",
+    "suite", "statistic", "at_most", "at_least", "within", "range", "generalise", "baseline", "no_worse_than", "same_as", "tolerance",
+    "settings", "name", "models", "optional",
 )  # fmt: skip
 _LIMITS = ("at_most", "at_least", "within")
 _RUN_SETTINGS = ("limit", "seed", "batch_tokens", "seeds")
@@ -61,6 +61,7 @@ class Gate:
         limit: ``None`` without a limit; ``generalise``: judge it for other items of the same kind.
         baseline: whether to compare with the stored baseline.
         against: name of the model to compare with, or ``None``.
+        same: whether it should be the same as that model, and not only no worse.
         tolerance: of the comparison with the baseline or with the other model; without effect where there is neither.
         label: the name that the file gives to the gate, or ``None``.
         models: names of the models to judge; ``None`` for all.
@@ -76,6 +77,7 @@ class Gate:
     generalise: bool
     baseline: bool
     against: str | None
+    same: bool
     tolerance: Tolerance
     label: str | None
     models: Sequence[str] | None
@@ -276,14 +278,14 @@ def _read_gate(entry: LocatedMap, load: LoadSuite) -> Gate:
     except GateError as error:
         raise error_at(entry, "statistic", f"{suite.name}: {error}") from None
     baseline = take(entry, "baseline", bool, "the gate", default=False)
-    against = take(entry, "no_worse_than", str, "the gate", default=None)
+    against, same = _read_other_model(entry)
     compares = baseline or against is not None
     limit = _read_limit(entry, suite, statistic, required=not compares)
     label = take(entry, "name", str, "the gate", default=None)
     models = take(entry, "models", LocatedList, "the gate", default=None)
     kinds = [key for key in _LIMITS if entry.get(key) is not None]
     kinds += ["baseline"] if baseline else []
-    kinds += [f"no_worse_than_{against}"] if against else []
+    kinds += [f"{'same_as' if same else 'no_worse_than'}_{against}"] if against else []
     return Gate(
         name=".".join([label or suite.name, statistic, *kinds]),
         suite=suite,
@@ -293,12 +295,22 @@ def _read_gate(entry: LocatedMap, load: LoadSuite) -> Gate:
         generalise=_read_generalise(entry, limit),
         baseline=baseline,
         against=against,
-        tolerance=_read_tolerance(entry, compares),
+        same=same,
+        tolerance=_read_tolerance(entry, compares, same),
         label=label,
         models=None if models is None else tuple(map(str, models)),
         optional=take(entry, "optional", bool, "the gate", default=False),
         line=entry.line,
     )
+
+
+def _read_other_model(entry: LocatedMap) -> tuple[str | None, bool]:
+    """Return the name of the model to compare with, and whether the gate asks for the same figure."""
+    no_worse = take(entry, "no_worse_than", str, "the gate", default=None)
+    same = take(entry, "same_as", str, "the gate", default=None)
+    if no_worse is not None and same is not None:
+        raise error_at(entry, "same_as", "'same_as' and 'no_worse_than' are two gates: give each an entry of its own")
+    return (no_worse, False) if same is None else (same, True)
 
 
 def _read_limit(entry: LocatedMap, suite: Suite, statistic: str, required: bool) -> Limit | None:
@@ -325,14 +337,14 @@ def _read_generalise(entry: LocatedMap, limit: Limit | None) -> bool:
     return generalise
 
 
-def _read_tolerance(entry: LocatedMap, compares: bool) -> Tolerance:
+def _read_tolerance(entry: LocatedMap, compares: bool, same: bool) -> Tolerance:
     tolerance = take(entry, "tolerance", (int, float, str), "the gate", default=None)
     if not compares:
         if "tolerance" in entry:
-            raise error_at(entry, "tolerance", "'tolerance' goes with 'baseline: true' or 'no_worse_than'")
+            raise error_at(entry, "tolerance", "'tolerance' goes with 'baseline: true', 'no_worse_than' or 'same_as'")
         return Tolerance()
     try:
-        return read_tolerance(tolerance)
+        return read_tolerance_of_sameness(tolerance) if same else read_tolerance(tolerance)
     except GateError as error:
         raise error_at(entry, "tolerance", str(error)) from None
 

@@ -17,7 +17,23 @@ from pytest_genderbias.gates.chance import why_chance_moved
 from pytest_genderbias.gates.judgement import LEVEL, ONE_SIDED, WHOLE_SUITE, Finding
 from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.restarts import RestartPair, compare_over_restarts
-from pytest_genderbias.gates.verdicts import INCONCLUSIVE, NO_VALUE, NOT_COMPARABLE, PASS, REGRESSED, STALE, UNCHANGED
+from pytest_genderbias.gates.sameness import (
+    items_to_decide_sameness,
+    mirrored,
+    straight_distance,
+    verdict_of_sameness,
+)
+from pytest_genderbias.gates.verdicts import (
+    DIFFERENT,
+    INCONCLUSIVE,
+    NO_VALUE,
+    NOT_COMPARABLE,
+    PASS,
+    REGRESSED,
+    SAME,
+    STALE,
+    UNCHANGED,
+)
 from pytest_genderbias.gates.wording import age_in_words, approximate, format_number, round_up
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays
@@ -75,6 +91,8 @@ class Reference:
         fingerprint: fingerprint of the weights, where it is known.
         lost: why there are no ``items`` although they are not too large; empty if there are, or they are too large.
         date: when the values were accepted, in ISO format; empty if it is not known.
+        same: whether the statistic should be the same, so that a better value counts as a worse one does. ``worsening`` is
+            then that of :func:`~pytest_genderbias.gates.sameness.straight_distance`.
     """
 
     name: str
@@ -87,6 +105,7 @@ class Reference:
     fingerprint: object = None
     lost: str = ""
     date: str = ""
+    same: bool = False
 
     @property
     def in_words(self) -> str:
@@ -110,7 +129,8 @@ def find_regression(
     the tolerance itself was written.
     """
     new = measurement.values[statistic]
-    side = {"higher": "+", "lower": "-", "away": "±"}[measurement.statistics[statistic].direction]
+    direction = "away" if reference.same else measurement.statistics[statistic].direction
+    side = {"higher": "+", "lower": "-", "away": "±"}[direction]
     bound = f"{reference.name} {format_number(reference.value)} {side} {tolerance:g}"
     if reference.worsening is None:
         return Finding(NO_VALUE, bound, _without_value(statistic, new, reference))
@@ -133,6 +153,8 @@ def find_regression(
         return replace(finding, bound=bound, text=moved + finding.text, account=account)
     tests = reference.correction.tests
     verdict = verdict_on(difference, tolerance, tests)
+    if reference.same:
+        verdict = verdict_of_sameness(difference, tolerance, _largest_p(tests))
     restarts = RestartPair.of(measurement, statistic, reference.items, reference.value)
     line_of_moved, movement, names = _moved_most(difference)
     lines = [
@@ -141,14 +163,17 @@ def find_regression(
         *_out_of_reach(difference, reference), *_carried_by_few(difference), *line_of_moved,
     ]  # fmt: skip
     if verdict == INCONCLUSIVE and is_rounding(measurement, reference, difference.value):
-        verdict, lines = PASS, [*lines, "  the same model, by its fingerprint: so small a difference is rounding"]
+        verdict, lines = (
+            SAME if reference.same else PASS,
+            [*lines, "  the same model, by its fingerprint: so small a difference is rounding"],
+        )
     settled = _settled_by(difference, tolerance, reference, restarts) if verdict == INCONCLUSIVE else ""
     shown = _example(measurement, reference, names[:_MOVED_MOST])
     if restarts is not None:
         shown = (Paragraph("restarts", restarts.in_brief(reference.name)),)
     finding = Finding(
-        verdict, bound, moved + _advice(verdict, reference), difference.low, difference.high, difference.over, settled, difference.p,
-        tests, difference.value, lines, moved=tuple(names) if verdict in (REGRESSED, INCONCLUSIVE) else (),
+        verdict, bound, moved + _advice(verdict, reference), difference.low, difference.high, difference.over, settled, _p_of(difference, reference),
+        tests, difference.value, lines, moved=tuple(names) if verdict in (REGRESSED, DIFFERENT, INCONCLUSIVE) else (),
     )  # fmt: skip
     headline = _headline(statistic, new, reference, difference, allowed)
     return replace(finding, account=_account(reference, finding, headline, shown, movement))
@@ -218,7 +243,7 @@ def _account(
 ) -> Account:
     """Return what a failing test shows of a comparison: of an undecided one what would settle it, before what would accept it."""
     scored_as, command = f", those of {reference.in_words}", ""
-    advice = "mend the model, or allow more (tolerance)"
+    advice = f"{'make the model more alike' if reference.same else 'mend the model'}, or allow more (tolerance)"
     if reference.accept:
         advice, command = "mend the model, or accept what is measured now:", f'{reference.accept} --bias-reason="why"'
     if finding.verdict == STALE:
@@ -298,7 +323,10 @@ def _difference_from(
         if not measurement.restarts:
             _defined(units.now)  # a statistic that is not made of items says so itself
         raise UndefinedError(reference.lost or "the statistics of its items take more than 512 KiB and were not stored")
-    return _paired_difference(measurement, statistic, reference.items, tolerance, units, reference.value)
+    about, distance = measurement.statistics[statistic], None
+    if reference.same and reference.value is not None:
+        distance = straight_distance(about, reference.value)
+    return _paired_difference(measurement, statistic, reference.items, tolerance, units, reference.value, distance)
 
 
 def _of_other(measurement: Measurement, reference: Reference, statistic: str) -> Difference:
@@ -325,9 +353,10 @@ def item_difference(
 
 
 def _paired_difference(
-    measurement: Measurement, statistic: str, then: ItemSource, tolerance: float, units: _Units, before: float | None
-) -> Difference:
-    distance = _vectorised(measurement.statistics[statistic].distance)
+    measurement: Measurement, statistic: str, then: ItemSource, tolerance: float, units: _Units, before: float | None,
+    distance: Distance | None = None,
+) -> Difference:  # fmt: skip
+    distance = distance or _vectorised(measurement.statistics[statistic].distance)
     restarts = RestartPair.of(measurement, statistic, then, before)
     if restarts is not None:
         return compare_over_restarts(restarts, measurement, statistic, then, distance, tolerance)
@@ -405,6 +434,8 @@ def _compare_values(
         text = f"; {why}, so that the difference has no bounds for other items"
         return Finding(INCONCLUSIVE, "", text, over="other items", settled_by=advice, difference=worse)
     verdict = REGRESSED if worse > tolerance + FLOAT_NOISE else STALE if worse < -tolerance - FLOAT_NOISE else PASS
+    if reference.same:
+        verdict = SAME if verdict == PASS else DIFFERENT
     part = f"{n:,} of {n_total:,}" if n < n_total else "all of them"
     lines = [f"  compared as they are, on the suite's own cases, {part}, and no other items: {why}"]
     over = f"{WHOLE_SUITE}, {part}" if n < n_total else measurement.of_all_cases(statistic)
@@ -422,11 +453,18 @@ def _advice(verdict: str, reference: Reference) -> str:
 def _bounds_in_words(difference: Difference, reference: Reference) -> str:
     tests, largest = reference.correction.tests, _largest_p(reference.correction.tests)
     corrected = f"{largest:.2g} or less" + (f", 0.05 for {tests} {reference.correction.what}" if tests > 1 else "")
+    change, verdict = ("change", DIFFERENT) if reference.same else ("worsening", REGRESSED)
+    p = _p_of(difference, reference)
     return (
-        f"  worsening {difference.value:.4g}, 95 % bounds {difference.low:.4g} and {difference.high:.4g} over {difference.over} "
-        f"({_count_in_words(difference)}; {difference.method}); p {'<=' if difference.p <= difference.least_p * (1 + 1e-9) else '='} {difference.p:.2g} against a worsening "
-        f"within the tolerance, regressed at {corrected}"
+        f"  {change} {difference.value:.4g}, 95 % bounds {difference.low:.4g} and {difference.high:.4g} over {difference.over} "
+        f"({_count_in_words(difference)}; {difference.method}); p {'<=' if p <= difference.least_p * (1 + 1e-9) else '='} {p:.2g} against a {change} "
+        f"within the tolerance, {verdict} at {corrected}"
     )
+
+
+def _p_of(difference: Difference, reference: Reference) -> float:
+    """Return the p value of "within the tolerance": where either side counts, that of the side on which the change lies."""
+    return difference.p_better if reference.same and difference.value < 0 else difference.p
 
 
 def _count_in_words(difference: Difference) -> str:
@@ -470,7 +508,7 @@ def _out_of_reach(difference: Difference, reference: Reference) -> list[str]:
         return []
     most = int((1 - LEVEL) / difference.least_p + 1e-9)
     return [
-        f"  no p of this method is small enough for 'regressed' with {tests} {reference.correction.what}: it is "
+        f"  no p of this method is small enough for '{DIFFERENT if reference.same else REGRESSED}' with {tests} {reference.correction.what}: it is "
         f"{difference.least_p:.2g} at least, and has to be {largest:.2g}; correct for at most {most} "
         "(--bias-correct-for=module, none, or a number)"
     ]
@@ -480,14 +518,18 @@ def _settled_by(
     difference: Difference, tolerance: float, reference: Reference, restarts: RestartPair | None = None
 ) -> str:
     """Return what would decide if the difference stays where it is."""
-    wider = f"a tolerance of {round_up(difference.high):g}"
-    if difference.low > tolerance:  # only the correction keeps it from being regressed
+    if reference.same and difference.value < 0:
+        difference = mirrored(difference)
+    most = max(difference.high, -difference.low) if reference.same else difference.high
+    wider = f"a tolerance of {round_up(most):g}"
+    if difference.low > tolerance:  # only the correction keeps it from being regressed, or different
         correction = reference.correction
         fewer = f"fewer comparisons (--bias-correct-for: now {correction.tests} {correction.what})"
         return f"more {difference.over}, {fewer}, or {wider}"
     if restarts is not None:
         return f"{restarts.settled_by(difference, tolerance)}, if the difference stays where it is; or {wider}"
-    needed = items_to_decide(difference, tolerance)
+    decide = items_to_decide_sameness if reference.same else items_to_decide
+    needed = decide(difference, tolerance)
     what = difference.over
     if difference.templates and needed is not None:  # both have to grow
         what += f" ({math.ceil(difference.templates * needed / difference.items)} templates)"

@@ -123,3 +123,20 @@ def read_tolerance(written: object) -> Tolerance:
         if (match := _SHARE.fullmatch(written)) and math.isfinite(share := float(match[1]) / 100):
             return Tolerance(share=share)
     raise GateError(f"a tolerance should be {FORMS}; got {written!r:.80}")
+
+
+def read_tolerance_of_sameness(written: object) -> Tolerance:
+    """Return the tolerance of a model that should be the same as another; forms and errors as :func:`read_tolerance`, without ``auto``.
+
+    Raises:
+        GateError: it is ``None`` or ``auto``, or has another form.
+
+    >>> read_tolerance_of_sameness(0.02)
+    Tolerance(amount=0.02, share=None)
+    """
+    if written is not None and not (tolerance := read_tolerance(written)).is_auto:
+        return tolerance
+    raise GateError(
+        f"'the same as' needs a tolerance of its own, a number in units of the statistic or a share of the distance from neutral ('20%'); got {written!s:.80}. "
+        "What is planned as 'auto' is how much worse equal models may look, not how much a copy may change"
+    )

@@ -10,6 +10,8 @@ OVER_LIMIT = "over the limit"
 UNCHANGED, REGRESSED, STALE, MISSING, UPDATED, REFUSED = (
     "unchanged", "regressed", "stale", "missing", "updated", "refused",
 )  # fmt: skip
+#: Verdicts on a model that should be the same as another, to either side; ``unchanged`` is one, too.
+SAME, DIFFERENT = "same", "different"
 #: Verdict on a gate that is planned and not judged (``--bias-plan``).
 PLANNED = "planned"
 #: Verdicts on a mitigation, besides ``inconclusive``, ``no value`` and ``not comparable``.
@@ -17,7 +19,7 @@ REDUCED, NOT_REDUCED, OVER_CORRECTED, ACCURACY_LOST, SUPERFICIAL = (
     "reduced", "not reduced", "over-corrected", "accuracy lost", "superficial",
 )  # fmt: skip
 #: Verdicts that pass a test whatever the policy is. Of the others, a policy decides on ``inconclusive`` and ``stale``; the rest fail.
-ALWAYS_PASS = frozenset({PASS, UNCHANGED, UPDATED, PLANNED, REDUCED})
+ALWAYS_PASS = frozenset({PASS, UNCHANGED, SAME, UPDATED, PLANNED, REDUCED})
 #: Verdicts with which a test can pass under some policy.
 CAN_PASS = ALWAYS_PASS | {INCONCLUSIVE, STALE}
 #: Outcomes of a judgement to which a policy was applied.

@@ -151,10 +151,15 @@ class Settings:
         "make every suite of --bias-suite a gate: no model may be worse than the model NAME, item by item, by more than "
         "--bias-tolerance",
     )  # fmt: skip
+    same_as: str | None = value(
+        "--bias-same-as", "NAME", parse.as_is,
+        "make every suite of --bias-suite a gate: each model should be the same as the model NAME, item by item, neither worse nor better by more "
+        "than --bias-tolerance (a number or a share), as a compressed copy should be",
+    )  # fmt: skip
     tolerance: Tolerance = value(
         "--bias-tolerance", "X|X%|auto", parse.tolerance,
-        "how much worse a suite of --bias-suite may be than its baseline, or than the model of --bias-no-worse-than: X in units of the "
-        "statistic, X percent of the distance from neutral then, or (auto) what --bias-plan stored in the baseline", default="auto",
+        "how much worse a suite of --bias-suite may be than its baseline, or than the model of --bias-no-worse-than, or how different from that of "
+        "--bias-same-as: X in units of the statistic, X percent of the distance from neutral then, or (auto) what --bias-plan stored in the baseline", default="auto",
     )  # fmt: skip
     runs: Path | None = value(
         "--bias-runs", "DIR", parse.writable_folder,
@@ -229,6 +234,11 @@ class Settings:
         return self.selection.names
 
     @property
+    def compared_with(self) -> str | None:
+        """The name of the model that all others are compared with by gates of the flags; ``None`` without such gates."""
+        return self.no_worse_than if self.same_as is None else self.same_as
+
+    @property
     def update(self) -> str:
         """What is written to the baselines: ``"all"``, ``"new"`` entries, or ``"no"`` entries."""
         return "all" if self.update_all else "new" if self.update_new else "no"
@@ -264,7 +274,7 @@ def read_settings(config: pytest.Config) -> Settings:
     _check_update(settings)
     _check_plan(settings)
     _check_compare(settings)
-    _check_no_worse_than(settings, config)
+    _check_compared_with(settings, config)
     _check_model_card(settings)
     if FLAGS["null_repeats"].is_typed(config) and not settings.null_control:
         raise pytest.UsageError("--bias-null-repeats: goes with --bias-null, which shows the null controls")
@@ -313,7 +323,7 @@ def _check_compare(settings: Settings) -> None:
 
 def _check_model_card(settings: Settings) -> None:
     """Reject a card of several models before they are measured; those that others are compared with do not count."""
-    references = {settings.no_worse_than, settings.plan_with}
+    references = {settings.compared_with, settings.plan_with}
     names = [spec.name for spec in settings.models if spec.name not in references]
     if settings.model_card is not None and len(names) > 1:
         raise pytest.UsageError(
@@ -321,21 +331,31 @@ def _check_model_card(settings: Settings) -> None:
         )
 
 
-def _check_no_worse_than(settings: Settings, config: pytest.Config) -> None:
+def _check_compared_with(settings: Settings, config: pytest.Config) -> None:
     """Reject a reference that would leave the gates without effect."""
-    name, names = settings.no_worse_than, [spec.name for spec in settings.models]
+    name, names = settings.compared_with, [spec.name for spec in settings.models]
     if name is None:
         return
+    flag = "--bias-no-worse-than" if settings.same_as is None else "--bias-same-as"
+    if settings.same_as is not None and settings.no_worse_than is not None:
+        raise pytest.UsageError(
+            "--bias-same-as and --bias-no-worse-than exclude each other; a gate file (*.bias.yaml) may have gates of both kinds"
+        )
     if name not in names:
         raise pytest.UsageError(
-            f"--bias-no-worse-than: no model {name!r}; the run has {', '.join(names) or 'none'}. Give it with --bias-model={name}=SPEC"
+            f"{flag}: no model {name!r}; the run has {', '.join(names) or 'none'}. Give it with --bias-model={name}=SPEC"
         )
     if len(names) < 2:
         raise pytest.UsageError(
-            f"--bias-no-worse-than: {name} is the only model; name another to compare with it: --bias-model=[NAME=]SPEC"
+            f"{flag}: {name} is the only model; name another to compare with it: --bias-model=[NAME=]SPEC"
         )
-    if not settings.suites and FLAGS["no_worse_than"].is_typed(config):
-        raise pytest.UsageError("--bias-no-worse-than: is for the suites of --bias-suite, and none is named")
+    if not settings.suites and FLAGS["no_worse_than" if settings.same_as is None else "same_as"].is_typed(config):
+        raise pytest.UsageError(f"{flag}: is for the suites of --bias-suite, and none is named")
+    if settings.same_as is not None and settings.tolerance.is_auto:
+        raise pytest.UsageError(
+            "--bias-same-as: needs --bias-tolerance=X, how much a figure may change to either side, in units of the statistic, or X% of the "
+            "distance from neutral; nothing is planned for it"
+        )
 
 
 def taken_for_test_path(config: pytest.Config) -> str | None:

@@ -48,6 +48,7 @@ def run_info(config: pytest.Config, exit_status: int, seconds: float) -> RunInfo
             "device": settings.device,
             "limit": settings.limit,
             "no_worse_than": settings.no_worse_than,
+            "same_as": settings.same_as,
             "plan_with": settings.plan_with,
         },
         versions={"python": platform.python_version(), **{package: version(package) for package in _PACKAGES}},

@@ -21,7 +21,7 @@ def update_command(item: pytest.Item) -> str:
     with_value = ["--bias-reason", *(output.flag for output in OUTPUTS)]
     without_value = {"--bias-update", "--bias-update-new", "--bias-github"}
     if not _is_packaged(item):  # this test alone, without the suites of flags
-        with_value += ["--bias-suite", "--bias-no-worse-than"]
+        with_value += ["--bias-suite", "--bias-no-worse-than", "--bias-same-as"]
         without_value.update(config.option.file_or_dir or ())
     remaining = [
         argument

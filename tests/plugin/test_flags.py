@@ -60,6 +60,7 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "compare": ("true", True),
     "variance": ("true", True),
     "no_worse_than": ("m", "m"),
+    "same_as": ("m", "m"),
     "tolerance": ("20%", Tolerance(share=0.2)),
     "runs": ("trained", Path("trained")),
     "null_control": ("true", True),
@@ -79,7 +80,7 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "strict": ("true", True),
 }
 #: Flags that exclude each other: a run has all flags but these.
-APART = ({"no_cache", "update_new"}, {"cache_info", "cache_clear", "update_all", "reason"})
+APART = ({"no_cache", "update_new", "same_as"}, {"cache_info", "cache_clear", "update_all", "reason", "no_worse_than"})
 
 
 def settings_of(pytester: pytest.Pytester, *arguments: str) -> Settings:

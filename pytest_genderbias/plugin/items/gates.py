@@ -85,7 +85,7 @@ class GateItem(ComparedItem):
 
     @property
     def reference(self) -> ModelSpec | None:
-        """The model that this one may not be worse than; ``None`` if the run does not have it."""
+        """The model that this one is compared with; ``None`` if the run does not have it."""
         return next((spec for spec in self.config.stash[SETTINGS].models if spec.name == self.gate.against), None)
 
     def measure_reference(self, reference: ModelSpec) -> Measurement:
@@ -103,17 +103,21 @@ class GateItem(ComparedItem):
         return settings
 
     def _compare(self, measurement: Measurement, against: str) -> Judgement:
-        from pytest_genderbias.gates.comparison import judge_no_worse
+        from pytest_genderbias.gates.comparison import judge_no_worse, judge_same
         from pytest_genderbias.gates.policy import active_referee
 
         if self.reference is None:
             cannot_judge(self, f"no model {against!r} to compare with: give it with --bias-model={against}=SPEC")
+        gate, other = self.gate, measured_reference(self, self.reference)
+        correction = active_referee().policy.correction(self.plan.comparisons, "comparisons of models")
+        if gate.same:
+            return judge_same(measurement, other, gate.tolerance, gate.statistic, correction, gate.label)
         return judge_no_worse(
             measurement,
-            measured_reference(self, self.reference),
-            self.gate.tolerance,
-            self.gate.statistic,
-            active_referee().policy.correction(self.plan.comparisons, "comparisons of models"),
-            self.gate.label,
+            other,
+            gate.tolerance,
+            gate.statistic,
+            correction,
+            gate.label,
             planned_margin(self, (measurement.model, against), self.gate.entry, self.gate.statistic),
         )

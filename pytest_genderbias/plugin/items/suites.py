@@ -35,13 +35,13 @@ class SuiteCollector(pytest.Collector):
         """Return a test for each suite and model, model by model, beginning with the reference of the others."""
         settings = self.config.stash[SETTINGS]
         models: tuple[ModelSpec | None, ...] = settings.models or (None,)
-        for spec in sorted(models, key=lambda spec: spec is not None and spec.name != settings.no_worse_than):
+        for spec in sorted(models, key=lambda spec: spec is not None and spec.name != settings.compared_with):
             for suite in settings.suites:
                 yield SuiteItem.from_parent(self, suite=suite, spec=spec)
 
 
 class SuiteItem(ComparedItem):
-    """One suite on one model, compared with a stored baseline, and with the model of ``--bias-no-worse-than``."""
+    """One suite on one model, compared with a stored baseline, and with the model of ``--bias-no-worse-than`` or ``--bias-same-as``."""
 
     def __init__(self, *, suite: str, spec: ModelSpec | None, parent: SuiteCollector) -> None:
         stem = suite.replace("\\", "/").rpartition("/")[2].removesuffix(".yaml")
@@ -53,18 +53,20 @@ class SuiteItem(ComparedItem):
         """Whether the test is skipped if the suite does not apply.
 
         It fails if a stored baseline makes it a gate. So does a suite that is named, which ``all`` is not, with ``--bias-strict``, or if
-        ``--bias-no-worse-than`` makes it a gate.
+        ``--bias-no-worse-than`` or ``--bias-same-as`` makes it a gate.
         """
         settings = self.config.stash[SETTINGS]
         stands_for_all = settings.selection.includes_all and self.suite in packaged.names("fixtures")
-        must_apply = settings.strict or settings.no_worse_than is not None
+        must_apply = settings.strict or settings.compared_with is not None
         return not self._is_stored and (stands_for_all or not must_apply)
 
     @property
     def why_required(self) -> str:
         """Why the test fails, and what to do."""
-        if self.config.stash[SETTINGS].no_worse_than is not None:
-            return "--bias-no-worse-than makes every suite that is named a gate; leave this one out, or name 'all'"
+        settings = self.config.stash[SETTINGS]
+        if settings.compared_with is not None:
+            flag = "--bias-no-worse-than" if settings.same_as is None else "--bias-same-as"
+            return f"{flag} makes every suite that is named a gate; leave this one out, or name 'all'"
         if not self._is_stored:
             return "--bias-strict fails a suite that is named and does not apply"
         return "its stored baseline makes it a gate; if it should not be one, remove its entry from the baseline file"
@@ -98,15 +100,15 @@ class SuiteItem(ComparedItem):
             judgements.append(baseline.judge(measurement, self.config.stash[SETTINGS].tolerance))
         try:
             if self.reference is not None and baseline.planning is None:
-                judgements.append(self._judge_no_worse(measurement, self.reference))
+                judgements.append(self._compare(measurement, self.reference))
         finally:  # a reference that cannot be measured does not hide a regression from the baseline
             settle_all(judgements)
 
     @property
     def reference(self) -> ModelSpec | None:
-        """The model that this one may not be worse than; ``None`` for the reference itself."""
+        """The model that this one is compared with; ``None`` for the reference itself."""
         settings = self.config.stash[SETTINGS]
-        reference = next((spec for spec in settings.models if spec.name == settings.no_worse_than), None)
+        reference = next((spec for spec in settings.models if spec.name == settings.compared_with), None)
         return None if reference == self.spec else reference
 
     def measure_reference(self, reference: ModelSpec) -> Measurement:
@@ -121,18 +123,19 @@ class SuiteItem(ComparedItem):
         size = outcomes.stored_sample_size(self, self.spec, [self._loaded().name])
         return {} if size is None else {"limit": size}
 
-    def _judge_no_worse(self, measurement: Measurement, reference: ModelSpec) -> Judgement:
+    def _compare(self, measurement: Measurement, reference: ModelSpec) -> Judgement:
         """Compare with the reference. The comparisons are those that the flags name, whichever of them run."""
-        from pytest_genderbias.gates.comparison import judge_no_worse
+        from pytest_genderbias.gates.comparison import judge_no_worse, judge_same
         from pytest_genderbias.gates.policy import active_referee
 
         settings = self.config.stash[SETTINGS]
         comparisons = len(settings.suites) * (len(settings.models) - 1)
         correction = active_referee().policy.correction(comparisons, "comparisons of models")
+        other = measured_reference(self, reference)
+        if settings.same_as is not None:
+            return judge_same(measurement, other, settings.tolerance, None, correction)
         planned = planned_margin(self, (measurement.model, reference.name), measurement.suite, measurement.main)
-        return judge_no_worse(
-            measurement, measured_reference(self, reference), settings.tolerance, None, correction, planned=planned
-        )
+        return judge_no_worse(measurement, other, settings.tolerance, None, correction, planned=planned)
 
 
 def suite_items(session: pytest.Session) -> list[pytest.Item]:

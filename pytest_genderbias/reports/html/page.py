@@ -16,6 +16,7 @@ from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.verdicts import (
     ACCURACY_LOST,
+    DIFFERENT,
     FAILED,
     INCONCLUSIVE,
     MISSING,
@@ -29,6 +30,7 @@ from pytest_genderbias.gates.verdicts import (
     REDUCED,
     REFUSED,
     REGRESSED,
+    SAME,
     STALE,
     SUPERFICIAL,
     UNCHANGED,
@@ -65,6 +67,8 @@ _WORDS = {
     UNCHANGED: "Every item is as it was in the baseline.",
     OVER_LIMIT: "The bounds of the figure lie beyond the limit.",
     REGRESSED: "The figure is worse than before by more than the tolerance, and chance does not explain it.",
+    SAME: "The bounds of the change lie within the tolerance, on either side.",
+    DIFFERENT: "The figure differs from that of the other model by more than the tolerance, to whichever side.",
     INCONCLUSIVE: "The bounds contain the limit or the tolerance: more cases would decide.",
     STALE: "The model is better than its baseline by more than the tolerance: the baseline should be refreshed.",
     MISSING: "There is no baseline entry, or no planned tolerance, to judge by.",
