@@ -16,6 +16,7 @@ from pytest_genderbias.models.checkpoints import checked_checkpoint, load_tokeni
 from pytest_genderbias.models.config import role_of_config, settled_role
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.plain_tensors import entry_bytes, parts
+from pytest_genderbias.models.quantised import require_library
 from pytest_genderbias.models.source import (
     AdapterFiles,
     LoadSettings,
@@ -96,6 +97,7 @@ def inspect_adapter(spec: ModelSpec, adapter: AdapterFiles, settings: LoadSettin
         config = own
     with reading_errors(adapter.place, "config's entries"):
         refuse_size(config, spec.name)
+        require_library(config, f"the base of {spec.name}")
         config.architectures = _architectures(config, adapter.entries, spec.name)
         if adapter.entries.get("task_type") == "SEQ_CLS" and (labels := _labels_of_head(adapter.place)):
             config.num_labels = labels

@@ -18,6 +18,7 @@ from pytest_genderbias.errors import BiasError, ModelError
 from pytest_genderbias.models import graphs, networks
 from pytest_genderbias.models.config import role_of_config, role_of_gguf, settled_role
 from pytest_genderbias.models.config_entries import entry
+from pytest_genderbias.models.quantised import QUANTISED, require_library
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.models.transformers_logging import quiet_transformers
@@ -95,6 +96,8 @@ def inspect_checkpoint(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
     config = read_config(spec, settings)
     with reading_errors(spec, "config's entries"):  # of a wrong type
         refuse_size(config, spec.name)
+        if spec.kind in ("directory", "hub"):
+            require_library(config, spec.name)
         role = role_of_gguf(config, spec.name) if is_gguf else role_of_config(config)
         return ModelSource(spec, settled_role(role, config, spec.name, settings.labels), config)
 
@@ -146,6 +149,11 @@ def loading_error(error: BaseException, spec: ModelSpec, part: str = "config") -
     if "weights_only" in text or "Weights only" in text or "torch.load" in text:
         return ModelError(
             f"{spec.name}: its weights are a pickle that cannot be read safely; save them with save_pretrained() as safetensors ({text:.160})"
+        )
+    if part.startswith(QUANTISED):
+        return ModelError(
+            f"the {part} of {spec.name} ({spec.target}) cannot be read here ({type(error).__name__}: {text:.300}); its library says why: it may need a "
+            "GPU or another version, or the checkpoint is damaged"
         )
     if isinstance(error, ImportError):
         return ModelError(

@@ -58,6 +58,12 @@ ADAPTER = (
 _ADAPTER_PREFIX = "adapter:"
 #: What a hub id may look like.
 HUB_ID = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
+_TORCH_WEIGHTS = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
 _WHOLE_WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", "pytorch_model*.bin")
 
 
@@ -230,6 +236,10 @@ def _check_directory(path: Path) -> None:
         raise ModelError(
             f"{path} is empty; expected a checkpoint: config.json, weights (model.safetensors) and a tokenizer"
         )
+    in_gguf = sorted(path.glob("*.gguf"))
+    if in_gguf and not any((path / name).is_file() for name in _TORCH_WEIGHTS):
+        names = ", ".join(file.name for file in in_gguf[:4])
+        raise ModelError(f"{path} has its weights in GGUF ({names}); give the file as SPEC: {in_gguf[0]}")
     if not (path / "config.json").is_file():
         raise ModelError(f"{path} has no config.json; expected a checkpoint as save_pretrained() writes it")
 

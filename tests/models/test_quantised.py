@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,9 @@ from support.tiny_checkpoints import make_network, save_checkpoint, tokenizer
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import ModelError
+from pytest_genderbias.models import quantised
 from pytest_genderbias.models.fingerprint import fingerprint_network
+from pytest_genderbias.models.objects import wrap_network
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
 Tensors = dict[str, torch.Tensor]
@@ -119,15 +120,70 @@ def test_packed_weights_tell_networks_apart() -> None:
     assert made(1.0) != made(1.5)
 
 
-def test_a_package_that_the_weights_need_is_named(tmp_path: Path) -> None:
-    if find_spec("gptqmodel"):
-        pytest.skip("gptqmodel is installed here")
-    folder = save_checkpoint("bert-nli", tmp_path / "model")
+def with_method(folder: Path, settings: object) -> Path:
+    """Write a checkpoint whose config says how its weights were quantised."""
+    save_checkpoint("bert-nli", folder)
     config = json.loads((folder / "config.json").read_text())
-    config["quantization_config"] = {"quant_method": "gptq", "bits": 4}
-    (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ModelError, match=r"(?i)weights of model cannot be read without a package .*GPTQ"):
+    (folder / "config.json").write_text(json.dumps({**config, "quantization_config": settings}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("settings", "packages"),
+    [
+        ({"quant_method": "gptq", "bits": 4}, "gptqmodel optimum"),
+        ({"quant_method": "awq", "bits": 4}, "gptqmodel"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "bitsandbytes accelerate"),
+        ({"load_in_8bit": True}, "bitsandbytes accelerate"),
+        ({"quant_method": "torchao", "quant_type": "int8_weight_only"}, "torchao"),
+        ({"quant_method": "quanto", "weights": "int8"}, "optimum-quanto"),
+        ({"quant_method": "aqlm"}, r"'aqlm\[cpu,gpu\]'"),
+    ],
+)
+def test_the_library_that_the_weights_need_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object], packages: str
+) -> None:
+    monkeypatch.setattr(quantised, "find_spec", lambda name: None)
+    folder = with_method(tmp_path / "model", settings)
+    with pytest.raises(
+        ModelError,
+        match=rf"^model has weights that were quantised by '\w+' .* not installed here: pip install {packages}$",
+    ):
         load_model(folder, device="cpu")
+
+
+def test_a_method_that_would_be_ignored_is_refused(tmp_path: Path) -> None:
+    for settings in ({"quant_method": "mine"}, {"bits": 4}):
+        with pytest.raises(
+            ModelError, match="which this transformers does not know, so that their numbers would be taken as they are"
+        ):
+            load_model(with_method(tmp_path / "model", settings), device="cpu")
+    with pytest.raises(ModelError, match="the config of model"):
+        load_model(with_method(tmp_path / "model", [1]), device="cpu")
+
+
+def test_what_a_library_refuses_is_no_damaged_copy(tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("SpQR runs on this GPU")
+    with pytest.raises(
+        ModelError,
+        match=r"the weights quantised by spqr of model .* its library says why: it may need a GPU or another version",
+    ):
+        load_model(with_method(tmp_path / "model", {"quant_method": "spqr"}), device="cpu")
+
+
+def test_a_folder_of_gguf_files_names_them(tmp_path: Path) -> None:
+    (tmp_path / "model-q4.gguf").write_bytes(b"GGUF")
+    with pytest.raises(
+        ModelError, match=r"has its weights in GGUF \(model-q4\.gguf\); give the file as SPEC: .*/model-q4\.gguf"
+    ):
+        load_model(tmp_path)
+
+
+def test_an_int8_network_in_memory_says_int8() -> None:
+    quantisation = pytest.importorskip("torch.ao.quantization", reason="this torch has no quantisation of its own")
+    network = quantisation.quantize_dynamic(make_network("bert-nli"), {torch.nn.Linear}, dtype=torch.qint8)
+    assert wrap_network(network, tokenizer("bert")).details["dtype"] == "qint8 and float32"
 
 
 def test_a_kernel_that_refuses_is_one_error_of_the_package() -> None:
