@@ -15,6 +15,7 @@ from timing import machine
 
 BENCHMARKS = (
     "plugin_load",
+    "startup",
     "token_ids",
     "memory",
     "nli",

@@ -25,6 +25,7 @@ from pytest_genderbias.models.bare_tokenizer import BareTokenizer
 from pytest_genderbias.models.checkpoints import pick_device
 from pytest_genderbias.models.facts import facts_of
 from pytest_genderbias.models.model import Checkpoint, CheckpointFacts, DeferredCheckpoint, Model
+from pytest_genderbias.models.quantised import quantisation_method
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.models.source import LoadSettings, ModelSource
 from pytest_genderbias.models.spec import ModelSpec
@@ -106,10 +107,13 @@ class KnownModels:
     def remember(self, spec: ModelSpec, model: Model) -> None:
         """Write the record of a model that was loaded and checked just now, unless its files changed since they were hashed.
 
-        A cache that cannot be written is no error: the model is loaded in the next run, too.
+        Quantised weights have none, since further libraries decide what they mean. A cache that cannot be written is no error: the model is
+        loaded in the next run, too.
         """
         files = self._files.get(spec.target)
         if files is None or self._folder is None or spec.kind != "directory" or model.fingerprint is None:
+            return
+        if quantisation_method(model.backend.network.config) is not None:
             return
         content = _sealed(_record_of(model))
         with suppress(OSError):

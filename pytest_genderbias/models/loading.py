@@ -11,6 +11,7 @@ from pytest_genderbias.errors import SettingError
 from pytest_genderbias.models import files, graphs
 from pytest_genderbias.models.checkpoints import load_checkpoint
 from pytest_genderbias.models.exported import load_exported
+from pytest_genderbias.models.first_import import uncollected_imports
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import inspect_object, wrap
 from pytest_genderbias.models.peft_adapters import inspect_adapter, load_adapted, locate_adapter
@@ -83,8 +84,9 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
         return inspect_object(spec)
     if spec.kind in files.KINDS:
         return ModelSource(spec, files.role_of_file(spec))
-    adapter = locate_adapter(spec)
-    return inspect_checkpoint(spec, settings) if adapter is None else inspect_adapter(spec, adapter, settings)
+    with uncollected_imports():
+        adapter = locate_adapter(spec)
+        return inspect_checkpoint(spec, settings) if adapter is None else inspect_adapter(spec, adapter, settings)
 
 
 def load(source: ModelSource, settings: LoadSettings) -> Model:
@@ -93,6 +95,9 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
         return replace(source.target, name=source.spec.name, spec=source.spec.spec)
     if source.spec.kind in files.KINDS:
         return files.load_file(source.spec, source.role)
-    if source.adapter is not None:
-        return load_adapted(source, source.adapter, settings)
-    return load_exported(source, settings) if source.spec.kind in graphs.KINDS else load_checkpoint(source, settings)
+    with uncollected_imports():
+        if source.adapter is not None:
+            return load_adapted(source, source.adapter, settings)
+        if source.spec.kind in graphs.KINDS:
+            return load_exported(source, settings)
+        return load_checkpoint(source, settings)

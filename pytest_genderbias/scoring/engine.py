@@ -32,7 +32,6 @@ from pytest_genderbias.scoring.executor import (
     joined_notes,
     windows,
 )
-from pytest_genderbias.scoring.generation import sampled_texts
 from pytest_genderbias.scoring.scorers import vocabulary_texts
 from pytest_genderbias.scoring.store import ScoreStore
 from pytest_genderbias.scoring.unknown_words import unread_words
@@ -160,14 +159,16 @@ def score_suite(
         stop = run.score(settings.executor or InProcess(), partial(_show, settings, label, n, cases), enough)
     scored = Answer(cases, units[:stop], values[:stop], stopped=stop < n)
     vocabulary = vocabulary_texts(model, map(int, np.unique(scored.values))) if isinstance(query, TopFills) else {}
-    content = (
-        sampled_texts(model, scored.values[:, 0].astype(np.int32, copy=False))
-        if isinstance(query, GeneratedTokens)
-        else None
-    )
+    content = _sampled(model, scored) if isinstance(query, GeneratedTokens) else None
     unread, unknown = unread_words(cases, scored.units, model)
     notes = [note for note in (*unknown, *run.notes, store.note) if note]
     return replace(scored, vocabulary=vocabulary, content=content, unread=unread), notes
+
+
+def _sampled(model: Model, answer: Answer) -> object:
+    from pytest_genderbias.scoring.generation import sampled_texts
+
+    return sampled_texts(model, answer.values[:, 0].astype(np.int32, copy=False))
 
 
 def _plausible(query: Query, model: Model, values: NDArray[np.generic]) -> bool:

@@ -6,19 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.scoring import (
-    block_likelihood,
-    chat,
-    coreference,
-    generation,
-    pseudo_likelihood,
-    similarity,
-    vectors,
-    verbalised,
-)
 from pytest_genderbias.scoring.base import Progress, Scorer
-from pytest_genderbias.scoring.checkpoint_scorer import CheckpointScorer
-from pytest_genderbias.scoring.object_scorer import ObjectScorer
 from pytest_genderbias.suites.cases import Cases
 from pytest_genderbias.suites.query import (
     BlockLogLikelihood,
@@ -42,7 +30,7 @@ def make_scorer(
     cache: Path | None = None,
     progress: Progress | None = None,
 ) -> Scorer:
-    """Return the scorer that answers a query with a model.
+    """Return the scorer that answers a query with a model. Its module is imported here: a run needs one or two of them.
 
     Args:
         cases: what is scored.
@@ -57,24 +45,44 @@ def make_scorer(
     """
     match query:
         case TextVectors():
+            from pytest_genderbias.scoring import vectors
+
             return vectors.make(cases, query, model, batch_tokens)
         case PairSimilarity():
+            from pytest_genderbias.scoring import similarity
+
             return similarity.make(cases, query, model, batch_tokens)
         case CoreferenceScores():
+            from pytest_genderbias.scoring import coreference
+
             return coreference.make(cases, query, model, batch_tokens, cache, progress)
         case PseudoLogLikelihood() | SharedLogLikelihood():
+            from pytest_genderbias.scoring import pseudo_likelihood
+
             return pseudo_likelihood.make(cases, query, model, batch_tokens)
         case VerbalisedProbabilities():
+            from pytest_genderbias.scoring import verbalised
+
             return verbalised.make(cases, query, model, batch_tokens)
         case ChatAnswers():
+            from pytest_genderbias.scoring import chat
+
             return chat.make(cases, query, model, batch_tokens)
         case BlockLogLikelihood():
+            from pytest_genderbias.scoring import block_likelihood
+
             return block_likelihood.make(cases, query, model, batch_tokens)
         case GeneratedTokens():
+            from pytest_genderbias.scoring import generation
+
             return generation.make(cases, query, model, batch_tokens)
         case _ if isinstance(model.backend, Checkpoint):
+            from pytest_genderbias.scoring.checkpoint_scorer import CheckpointScorer
+
             return CheckpointScorer(cases, query, model, batch_tokens)
         case _:
+            from pytest_genderbias.scoring.object_scorer import ObjectScorer
+
             return ObjectScorer(cases, query, model)
 
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from pytest_genderbias.statistics.correlation import pearson, pearson_of_sums, product_sums, slope, slope_of_sums
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.student import t_quantile
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -204,8 +205,6 @@ def _stretched(
     estimate: float, resampled: FloatArray, level: float, units: int, over: str, fisher: bool = False
 ) -> Interval | None:
     """Return estimate ± t / z times half the range between percentiles of the resamples, on Fisher's z if ``fisher``."""
-    from scipy import stats
-
     known = resampled[np.isfinite(resampled)]
     if len(known) < (1 - _MOST_UNDEFINED) * len(resampled):
         return None
@@ -213,7 +212,7 @@ def _stretched(
         known = np.arctanh(np.clip(known, -_LARGEST_R, _LARGEST_R))
         estimate = float(np.arctanh(np.clip(estimate, -_LARGEST_R, _LARGEST_R)))
     low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
-    factor = float(stats.t.ppf((1 + level) / 2, units - 1)) / NormalDist().inv_cdf((1 + level) / 2)
+    factor = t_quantile((1 + level) / 2, units - 1) / NormalDist().inv_cdf((1 + level) / 2)
     half = factor * float(high - low) / 2
     bounds = [estimate - half, estimate + half]
     if fisher:

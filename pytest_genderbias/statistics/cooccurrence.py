@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from pytest_genderbias.statistics.inference.blocks import HASHED_BLOCKS
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.student import t_quantile
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -222,8 +223,6 @@ def bias_slope_interval(
     Raises:
         UndefinedError: as :func:`bias_slope`.
     """
-    from scipy import stats  # takes half a second
-
     x, y = _kept(training, generated, outliers)
     centred = _centred(x)
     n, spread = len(x), centred @ centred
@@ -233,7 +232,7 @@ def bias_slope_interval(
     slope = float(centred @ (y - y.mean()) / spread)
     residuals = (y - y.mean() - slope * centred) / (1 - leverage)
     error = float(np.sqrt(np.square(centred * residuals).sum()) / spread)
-    wide = float(stats.t.ppf((1 + level) / 2, n - 2)) * error
+    wide = t_quantile((1 + level) / 2, n - 2) * error
     return Interval(slope - wide, slope + wide, level, "words", "HC3 standard error, Student's t")
 
 

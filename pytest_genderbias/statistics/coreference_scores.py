@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.score_bias import exchanged
+from pytest_genderbias.statistics.student import t_quantile
 
 FloatArray = NDArray[np.float64]
 Clusters = Sequence[Collection[Hashable]]
@@ -315,14 +316,12 @@ def f1_gap_interval(pro: ArrayLike, anti: ArrayLike, over: str, level: float = 0
         UndefinedError: fewer than 60 pairs, too few pairs that differ for a finite bound, or a denominator is 0 (also that of precision,
             whose error is not known there).
     """
-    from scipy import stats
-
     counts = np.stack([np.asarray(pro), np.asarray(anti)], axis=1).astype(np.float64)
     estimate = _bootstrap_t(counts, np.array([1.0, -1.0]), over, level)
     if estimate is None:
         return None
     value, error, low, high = estimate
-    reach = float(stats.t.ppf((1 + level) / 2, len(counts) - 1)) * error
+    reach = t_quantile((1 + level) / 2, len(counts) - 1) * error
     low, high = max(min(low, value - reach), -1.0), min(max(high, value + reach), 1.0)
     return Interval(low, high, level, over, "the wider of bootstrap-t and Student's t", len(counts))
 

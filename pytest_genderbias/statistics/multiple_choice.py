@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.student import t_quantile
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -89,8 +90,6 @@ def rate_difference_interval(hits: ArrayLike, trials: ArrayLike, over: str, leve
         >>> round(found.low, 3), found.high
         (-0.742, 1.0)
     """
-    from scipy import stats
-
     y, n = np.asarray(hits, dtype=np.float64), np.asarray(trials, dtype=np.float64)
     y, n = y[n.any(axis=1)], n[n.any(axis=1)]
     total = n.sum(axis=0)
@@ -101,7 +100,7 @@ def rate_difference_interval(hits: ArrayLike, trials: ArrayLike, over: str, leve
     error = float(np.sqrt(len(n) / (len(n) - 1) * np.square(z).sum()))
     if error <= 1e-12:
         return None
-    half = float(stats.t.ppf((1 + level) / 2, len(n) - 1)) * error
+    half = t_quantile((1 + level) / 2, len(n) - 1) * error
     middle = float(rates[0] - rates[1])
     return Interval(
         max(-1.0, middle - half), min(1.0, middle + half), level, over, "t, linearised over clusters", len(n)

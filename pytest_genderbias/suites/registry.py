@@ -2,39 +2,60 @@
 
 from __future__ import annotations
 
-from pytest_genderbias.suites.families.bbq import Bbq
-from pytest_genderbias.suites.families.bios import Bios
-from pytest_genderbias.suites.families.coref_occupation import CorefOccupation
-from pytest_genderbias.suites.families.coref_winobias import CorefWinobias
-from pytest_genderbias.suites.families.coref_winogender import CorefWinogender
-from pytest_genderbias.suites.families.corpus import Corpus
-from pytest_genderbias.suites.families.disco import DisCo
-from pytest_genderbias.suites.families.lm_occupation import LmOccupation
-from pytest_genderbias.suites.families.nli import Nli
-from pytest_genderbias.suites.families.pairs_pll import PairsPll
-from pytest_genderbias.suites.families.probe import Probe
-from pytest_genderbias.suites.families.sts import Sts
-from pytest_genderbias.suites.families.subspace import Subspace
-from pytest_genderbias.suites.families.weat import Ceat, Weat
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+
 from pytest_genderbias.suites.family import AnyFamily
 
-FAMILIES: dict[str, AnyFamily] = {
-    family.name: family
-    for family in (
-        Bbq(),
-        Bios(),
-        CorefOccupation(),
-        CorefWinobias(),
-        CorefWinogender(),
-        Corpus(),
-        DisCo(),
-        Nli(),
-        LmOccupation(),
-        PairsPll(),
-        Probe(),
-        Sts(),
-        Subspace(),
-        Weat(),
-        Ceat(),
-    )
+#: Module and class of each family, by its name.
+_HOMES = {
+    "bbq": ("bbq", "Bbq"),
+    "bios": ("bios", "Bios"),
+    "coref-occupation": ("coref_occupation", "CorefOccupation"),
+    "coref-winobias": ("coref_winobias", "CorefWinobias"),
+    "coref-winogender": ("coref_winogender", "CorefWinogender"),
+    "corpus": ("corpus", "Corpus"),
+    "disco": ("disco", "DisCo"),
+    "nli": ("nli", "Nli"),
+    "lm-occupation": ("lm_occupation", "LmOccupation"),
+    "pairs-pll": ("pairs_pll", "PairsPll"),
+    "probe": ("probe", "Probe"),
+    "sts": ("sts", "Sts"),
+    "subspace": ("subspace", "Subspace"),
+    "weat": ("weat", "Weat"),
+    "ceat": ("weat", "Ceat"),
 }
+
+
+class Families(Mapping[str, AnyFamily]):
+    """The families by name. A family is imported when it is first looked up: a run of one suite needs no other."""
+
+    def __getitem__(self, name: str) -> AnyFamily:
+        """Return the family of a name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return _family(*_HOMES[name])
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(_HOMES)
+
+    def __len__(self) -> int:
+        """Return the number of families."""
+        return len(_HOMES)
+
+    def __contains__(self, name: object) -> bool:
+        """Tell whether there is a family of a name, without importing it."""
+        return name in _HOMES
+
+
+@cache
+def _family(module: str, kind: str) -> AnyFamily:
+    family: AnyFamily = vars(import_module(f"pytest_genderbias.suites.families.{module}"))[kind]()
+    return family
+
+
+FAMILIES = Families()

@@ -15,6 +15,7 @@ import pytest
 import safetensors.numpy
 from support.tiny_checkpoints import tokenizer
 
+from pytest_genderbias import load_model
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.measurement import run_models
 from pytest_genderbias.measurement.label_check import LabelWarning
@@ -240,6 +241,18 @@ def test_records_that_every_user_can_write_are_not_used(
     (tmp_path / known.RECORDS).chmod(0o777)
     run(checkpoint("bert"), tmp_path, "disco-terms")
     assert loads == ["bert", "bert"]
+
+
+def test_quantised_weights_have_no_record(checkpoint: Callable[[str], Path], tmp_path: Path) -> None:
+    spec, models = parse_spec(str(checkpoint("bert"))), known.KnownModels(tmp_path, CPU)
+    assert models.source(spec) is None
+    model = load_model(spec.target, device="cpu")
+    model.backend.network.config.quantization_config = {"quant_method": "torchao"}
+    models.remember(spec, model)
+    assert not records(tmp_path)
+    del model.backend.network.config.quantization_config
+    models.remember(spec, model)
+    assert len(records(tmp_path)) == 1
 
 
 def test_records_are_entries_of_the_cache(checkpoint: Callable[[str], Path], tmp_path: Path) -> None:

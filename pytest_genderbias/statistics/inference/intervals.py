@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pytest_genderbias.statistics.student import t_quantile
+
 _RESAMPLES = 1999  #: so that the 50th and the 1950th of the sorted resamples bound 95 %
 _SEED = 1999  #: the interval of a measurement is always the same
 _BLOCK = 2_000_000  #: resampled clusters held at a time
@@ -139,10 +141,8 @@ def restart_interval(values: ArrayLike, over: str = "restarts", level: float = 0
         >>> round(found.low, 3), round(found.high, 3)
         (-0.484, 4.484)
     """
-    from scipy import stats
-
     x = np.asarray(values, dtype=np.float64)
     if len(x) < 3 or float(np.ptp(x)) == 0.0:
         return None
-    half = float(stats.t.ppf((1 + level) / 2, len(x) - 1)) * float(x.std(ddof=1)) / float(np.sqrt(len(x)))
+    half = t_quantile((1 + level) / 2, len(x) - 1) * float(x.std(ddof=1)) / float(np.sqrt(len(x)))
     return Interval(float(x.mean()) - half, float(x.mean()) + half, level, over, "t over restarts", len(x))

@@ -31,6 +31,7 @@ from pytest_genderbias.statistics.inference.two_way import (
     with_fixed,
 )
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.student import t_above, t_quantile
 
 Distance = Callable[[FloatArray], FloatArray]
 Bounds = tuple[float, float, float, float]  #: low, high, p, p_better of a worsening
@@ -419,9 +420,9 @@ def _about_its_mean(chance: FloatArray) -> FloatArray:
 
 def _few_templates(templates: int, level: float) -> float:
     """Return by how much resamples of few templates spread too little: n / (n - 1) in variance, and Student's t for the normal quantile."""
-    from scipy import stats
+    from scipy.special import ndtri
 
-    return float((templates / (templates - 1)) ** 0.5 * stats.t.ppf(level, templates - 1) / stats.norm.ppf(level))
+    return float((templates / (templates - 1)) ** 0.5 * t_quantile(level, templates - 1) / ndtri(level))
 
 
 def _repeats(pair: _Pair) -> int:
@@ -724,10 +725,8 @@ def _one_sided(values: FloatArray, distance: Distance, level: float) -> tuple[Fl
     The mean of what is returned is the distance of the mean; the mean of the distances themselves is larger where restarts lie on
     both sides.
     """
-    from scipy import stats
-
     middle, n = float(values.mean()), len(values)
-    reach = float(stats.t.ppf((1 + level) / 2, n - 1)) * float(values.std(ddof=1)) / n**0.5
+    reach = t_quantile((1 + level) / 2, n - 1) * float(values.std(ddof=1)) / n**0.5
     reach = max(reach, 1e-9 * max(1.0, abs(middle)))
     low, at, high = distance(middle + reach * np.array([-1.0, 0.0, 1.0]))
     slope = 1.0 if high >= low else -1.0
@@ -736,15 +735,13 @@ def _one_sided(values: FloatArray, distance: Distance, level: float) -> tuple[Fl
 
 def _welch(before: FloatArray, after: FloatArray, tolerance: float, level: float) -> Bounds:
     """Return bounds and p values of the difference of two means, of which one at least has an error."""
-    from scipy import stats
-
     value = float(after.mean() - before.mean())
     squares = np.array([x.var(ddof=1) / len(x) for x in (before, after)])
     error = float(np.sqrt(squares.sum()))
     freedom = squares.sum() ** 2 / sum(v**2 / (len(x) - 1) for v, x in zip(squares, (before, after), strict=True))
-    reach = float(stats.t.ppf(level, freedom)) * error
-    p = float(stats.t.sf((value - tolerance) / error, freedom))
-    return value - reach, value + reach, p, float(stats.t.cdf((value + tolerance) / error, freedom))
+    reach = t_quantile(level, freedom) * error
+    p = t_above((value - tolerance) / error, freedom)
+    return value - reach, value + reach, p, t_above(-(value + tolerance) / error, freedom)
 
 
 def _student(before: FloatArray, after: FloatArray, tolerance: float, level: float) -> Bounds:
@@ -753,8 +750,6 @@ def _student(before: FloatArray, after: FloatArray, tolerance: float, level: flo
     Where all of them are the same (counts of few steps) there is no error to divide by: p is that of the sign test, and the bounds are
     the difference itself, if there are so many that chance would hardly move all of them the same way.
     """
-    from scipy import stats
-
     own = after - before
     n, value = len(own), float(own.mean())
     error = float(own.std(ddof=1)) / n**0.5
@@ -767,9 +762,9 @@ def _student(before: FloatArray, after: FloatArray, tolerance: float, level: flo
             )
         chance = 0.5**n
         return value, value, chance if value > tolerance else 1.0, chance if value < -tolerance else 1.0
-    reach = float(stats.t.ppf(level, n - 1)) * error
-    p = float(stats.t.sf((value - tolerance) / error, n - 1))
-    return value - reach, value + reach, p, float(stats.t.cdf((value + tolerance) / error, n - 1))
+    reach = t_quantile(level, n - 1) * error
+    p = t_above((value - tolerance) / error, n - 1)
+    return value - reach, value + reach, p, t_above(-(value + tolerance) / error, n - 1)
 
 
 def _restarts_without_spread(

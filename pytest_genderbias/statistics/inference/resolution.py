@@ -184,11 +184,11 @@ def _quantile(values: FloatArray, share: float, freedom: float) -> float:
     """Return a quantile; one with few draws beyond it is extrapolated from the median and the 95 % quantile."""
     if (1 - share) * len(values) >= _FEWEST_BEYOND or share <= SHARE:
         return float(np.quantile(values, share, method="inverted_cdf"))
-    from scipy import stats
+    from scipy.special import ndtri, stdtrit
 
     middle, at = (float(x) for x in np.quantile(values, [0.5, SHARE], method="inverted_cdf"))
-    tail = stats.norm if np.isinf(freedom) else stats.t(freedom)
-    return middle + (at - middle) * float(tail.ppf(share) / tail.ppf(SHARE))
+    beyond, known = ndtri([share, SHARE]) if np.isinf(freedom) else stdtrit(freedom, [share, SHARE])
+    return middle + (at - middle) * float(beyond / known)
 
 
 def _bounds_from(judged: FloatArray, freedom: float) -> SimulatedBounds:
@@ -365,9 +365,9 @@ def _as_it_is(value: FloatArray) -> FloatArray:
 
 def _student_scores(freedom: float, draws: int) -> FloatArray:
     """Return as many quantiles of Student's t, evenly spaced: draws without chance."""
-    from scipy import stats
+    from scipy.special import stdtrit
 
-    return np.asarray(stats.t.ppf((np.arange(draws) + 0.5) / draws, freedom), dtype=np.float64)
+    return np.asarray(stdtrit(freedom, (np.arange(draws) + 0.5) / draws), dtype=np.float64)
 
 
 class RestartSimulation:

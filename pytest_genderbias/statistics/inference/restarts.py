@@ -141,10 +141,10 @@ def restarts_to_decide(restarts: ArrayLike, worsening: float, tolerance: float, 
         >>> restarts_to_decide([1.0, 2.0, 3.0], 0.0, 1.5) is None
         True
     """
-    from scipy import stats
+    from scipy.special import stdtrit
 
     k = np.arange(2, 1001)
-    reach = stats.t.ppf(level, k - 1) * np.std(np.asarray(restarts, dtype=np.float64), ddof=1) * np.sqrt(1 + 1 / k)
+    reach = stdtrit(k - 1, level) * np.std(np.asarray(restarts, dtype=np.float64), ddof=1) * np.sqrt(1 + 1 / k)
     enough = k[reach <= abs(tolerance - worsening)]
     return int(enough[0]) if len(enough) else None
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from pytest_genderbias.statistics.combiners import find_combiner
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+from pytest_genderbias.statistics.student import t_above, t_quantile
 
 FEWEST_TEMPLATES = 4  #: of fewer, the bounds would say next to nothing; the templates count as fixed
 _STEP = 1e-3  #: of a standard deviation (or of the mean, where nothing varies), to find derivatives
@@ -230,9 +231,7 @@ def two_way_bounds(value: float, error: TwoWayError, level: float) -> tuple[floa
         >>> round(low, 3), round(high, 3)
         (2.647, 7.353)
     """
-    from scipy import stats
-
-    reach = float(stats.t.ppf(level, error.freedom)) * error.error
+    reach = t_quantile(level, error.freedom) * error.error
     return value - reach, value + reach
 
 
@@ -242,9 +241,7 @@ def two_way_p(excess: float, error: TwoWayError) -> float:
     >>> round(two_way_p(2.353, TwoWayError(0.0, 1.0, 0.0, 30, 4)), 3)
     0.05
     """
-    from scipy import stats
-
-    return float(stats.t.sf(excess / error.error, error.freedom)) if error.error > 0 else float(excess <= 0)
+    return t_above(excess / error.error, error.freedom) if error.error > 0 else float(excess <= 0)
 
 
 def two_way_interval(

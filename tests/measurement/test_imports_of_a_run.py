@@ -1,0 +1,65 @@
+"""What a run imports: the family and the scorer that it needs, and not those of other suites."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+
+import pytest
+
+from pytest_genderbias.models import first_import
+from pytest_genderbias.models.first_import import uncollected_imports
+from pytest_genderbias.suites.registry import FAMILIES
+
+_RUN = """
+import sys
+from pytest_genderbias import load_suite, measure
+
+class Writer:
+    fingerprint = None
+    def continuation_log_probs(self, prefixes, continuations):
+        return [-1.0 - 0.1 * len(text) for text in continuations]
+
+assert measure("lm-occupation", Writer(), cache=None).values["aggregate_bias"] is not None
+start = "pytest_genderbias.suites.families."
+families = [name.removeprefix(start) for name in sys.modules if name.startswith(start) and "shared" not in name]
+assert families == ["lm_occupation"], families
+unused = {"torch", "transformers", "scipy.stats", "scipy.optimize", "pandas", "pytest_genderbias.scoring.coreference"} & set(sys.modules)
+assert not unused, unused
+"""
+
+
+def test_a_run_imports_its_own_family_and_neither_torch_nor_the_distributions_of_scipy() -> None:
+    done = subprocess.run([sys.executable, "-c", _RUN], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_families_are_found_by_their_names() -> None:
+    assert [family.name for family in FAMILIES.values()] == list(FAMILIES)
+    assert "nli" in FAMILIES
+    assert "nil" not in FAMILIES
+    assert FAMILIES["nli"] is FAMILIES["nli"]
+    with pytest.raises(KeyError):
+        _ = FAMILIES["nil"]
+
+
+def test_the_collector_pauses_for_the_first_import_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_import, "_LAST", "a module that nobody imports")
+    assert gc.isenabled()
+    with uncollected_imports():
+        assert not gc.isenabled()
+    with pytest.raises(KeyError), uncollected_imports():
+        _ = FAMILIES["nil"]
+    assert gc.isenabled()
+    monkeypatch.setattr(first_import, "_LAST", "sys")
+    with uncollected_imports():
+        assert gc.isenabled()
+    monkeypatch.setattr(first_import, "_LAST", "a module that nobody imports")
+    gc.disable()
+    try:
+        with uncollected_imports():
+            pass
+        assert not gc.isenabled(), "what the user switched off stays off"
+    finally:
+        gc.enable()
