@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from cases import sentences
 from checkpoints import Shape, random_model
+from forward_passes import batches_of, forward_all, forward_packed, unpacked
 from rows import Row, ratio
 from timing import medians
 
 from pytest_genderbias import load_suite, measure
 from pytest_genderbias.measurement.label_check import LabelWarning
+from pytest_genderbias.scoring.packed_layers import PackedLayers
 
 _SHAPE = Shape(4, 256, 4)
 _BATCH, _PADDED = 64, 128
@@ -24,12 +25,14 @@ def run(quick: bool) -> list[Row]:
     model, suite = random_model(_SHAPE, classifier=True), load_suite("nli-occupation")
     network, tokenizer = model.backend.network, model.backend.tokenizer
     limit, padded, alone = (1000, 64, 32) if quick else (4096, 256, 256)
-    batches = _batches_of(network, lambda: _measure(suite, model, limit))
+    batches, packed = batches_of(network, lambda: _measure(suite, model, limit)), PackedLayers(network)
     pairs = sentences(suite, padded)
     times = medians(
         {
             "ours": lambda: _measure(suite, model, limit),
-            "bare": lambda: _forward_all(network, batches),
+            "before": lambda: unpacked(lambda: _measure(suite, model, limit)),
+            "packed": lambda: forward_packed(network, packed, batches),
+            "bare": lambda: forward_all(network, batches),
             "padded": lambda: _padded(network, tokenizer, pairs),
             "one": lambda: _one_a_call(network, tokenizer, pairs[:alone]),
         },
@@ -37,7 +40,9 @@ def run(quick: bool) -> list[Row]:
     )
     name, unit, ours = f"NLI, {_SHAPE}", "pairs/s", limit / times["ours"]
     return [
+        ratio(name, ours, limit / times["packed"], "bare forward passes, packed layers, the same batches", unit, 0.9),
         ratio(name, ours, limit / times["bare"], "bare forward passes, the same batches", unit, 0.9),
+        ratio(name, ours, limit / times["before"], "ours without packed layers", unit),
         ratio(name, ours, padded / times["padded"], f"padded to {_PADDED}, batches of {_BATCH}", unit),
         ratio(name, ours, alone / times["one"], "one per call", unit),
     ]
@@ -47,25 +52,6 @@ def _measure(suite: Any, model: Any, limit: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelWarning)  # the labels of random weights mean nothing
         measure(suite, model, limit=limit, cache=None)
-
-
-def _batches_of(network: Any, call: Callable[[], None]) -> list[dict[str, Any]]:
-    """Return the inputs of the network during a call, including a few rows for the label check and the layout check."""
-    inputs: list[dict[str, Any]] = []
-    handle = network.register_forward_pre_hook(
-        lambda module, args, kwargs: inputs.append(dict(kwargs)), with_kwargs=True
-    )
-    try:
-        call()
-    finally:
-        handle.remove()
-    return inputs
-
-
-@torch.inference_mode()
-def _forward_all(network: Any, batches: list[dict[str, Any]]) -> None:
-    for inputs in batches:
-        network(**inputs)
 
 
 @torch.inference_mode()

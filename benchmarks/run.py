@@ -11,7 +11,7 @@ from pathlib import Path
 
 from checkpoints import NoTokenizerError
 from rows import Row, Skipped, plain, table
-from timing import machine
+from timing import count_processor_time, machine
 
 BENCHMARKS = (
     "plugin_load",
@@ -42,7 +42,14 @@ def main() -> int:
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write the figures and the facts about the machine to FILE"
     )
+    parser.add_argument(
+        "--processor-time",
+        action="store_true",
+        help="count the processor's time of this process, with one thread: for a machine that does other things as well",
+    )
     arguments = parser.parse_args()
+    if arguments.processor_time:
+        count_processor_time()
     facts = machine()
     rows = [row for name in BENCHMARKS if name in arguments.only for row in _run(name, arguments.quick)]
     print("; ".join(f"{name} {value}" for name, value in facts.items()), table(rows), sep="\n\n")

@@ -7,15 +7,27 @@ import platform
 import time
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from statistics import median
 from typing import Any
+
+#: The clock in use: one entry.
+_CLOCKS = [time.perf_counter]
+
+
+def count_processor_time() -> None:
+    """Time calls by the processor's time of this process, with one thread, which other processes do not affect much."""
+    import torch
+
+    _CLOCKS[0] = time.process_time
+    torch.set_num_threads(1)
 
 
 def seconds(call: Callable[[], Any]) -> float:
     """Return the time of one call in seconds."""
-    start = time.perf_counter()
+    start = _CLOCKS[0]()
     call()
-    return time.perf_counter() - start
+    return _CLOCKS[0]() - start
 
 
 def turns(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
@@ -46,6 +58,8 @@ def machine() -> dict[str, str]:
         "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
         "torch threads": str(torch.get_num_threads()),
         "device": "cpu",
+        "processor": _processor(),
+        "clock": "time of the processor" if _CLOCKS[0] is time.process_time else "time",
         "load": "/".join(f"{load:.1f}" for load in os.getloadavg()) if hasattr(os, "getloadavg") else "unknown",
         "TOKENIZERS_PARALLELISM": os.environ.get("TOKENIZERS_PARALLELISM", "default"),
         "python": platform.python_version(),
@@ -56,3 +70,14 @@ def machine() -> dict[str, str]:
         except PackageNotFoundError:
             facts[package] = "not installed"
     return facts
+
+
+def _processor() -> str:
+    """Return vendor, family, model and vector instructions of the processor."""
+    import torch
+
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.is_file() else []
+    facts = {name.strip(): value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
+    named = [facts.get(name, "?") for name in ("vendor_id", "cpu family", "model")]
+    return f"{named[0]} family {named[1]} model {named[2]}, {torch.backends.cpu.get_cpu_capability()}"

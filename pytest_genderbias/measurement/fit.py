@@ -10,12 +10,13 @@ import numpy as np
 
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.errors import BiasError, NotApplicableError, SettingError
+from pytest_genderbias.measurement.cost import Work, work_of
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.models.roles import NLI_CLASSIFIER, NLI_LABELS, Role
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.scoring.scorers import make_scorer
-from pytest_genderbias.suites.cases import Cases
+from pytest_genderbias.suites.cases import Cases, Question
 from pytest_genderbias.suites.suite import Suite
 
 #: Why a suite cannot be measured: it needs another model, data that are missing, or other settings.
@@ -92,15 +93,31 @@ def cases_of(suite: Suite, data: Path | None = None, options: Mapping[str, objec
     Raises:
         DataFileError: a data file is malformed.
     """
+    main = _main_question(suite, data, options)
+    return None if main is None else main.cases
+
+
+def main_work(suite: Suite, data: Path | None = None) -> Work | None:
+    """Return the forward passes of a suite's main question, or ``None`` where they are not known without the model or its data.
+
+    Raises:
+        DataFileError: a data file is malformed.
+    """
+    main = _main_question(suite, data, None)
+    return None if main is None or main.cases is None else work_of(main.cases, main.query)
+
+
+def _main_question(suite: Suite, data: Path | None, options: Mapping[str, object] | None) -> Question | None:
+    """Return the main question to the first kind of model that gives it cases, or ``None``."""
     for kind in suite.family.roles:
         labels = NLI_LABELS if kind == NLI_CLASSIFIER else ()
         try:
             questions = plan_measurement(suite, kind, Role(kind, kind, labels), options or {}, data).questions
         except (NotApplicableError, SettingError):
             continue
-        cases = next(iter(questions.values())).cases
-        if cases is not None:
-            return cases
+        main = next(iter(questions.values()))
+        if main.cases is not None:
+            return main
     return None
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pytest_genderbias.errors import ModelError
+from pytest_genderbias.errors import BiasWarning, ModelError
 from pytest_genderbias.models.chat_template import chat_template_details
 from pytest_genderbias.models.config_entries import entry
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
@@ -16,7 +17,7 @@ from pytest_genderbias.models.hidden_layers import (
     restore_projections,
 )
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.number_format import number_format
+from pytest_genderbias.models.number_format import number_format, slow_format
 from pytest_genderbias.models.plain_tensors import floats_of
 from pytest_genderbias.models.quantised import QUANTISED, quantisation_method
 from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, MASKED_LM, Role
@@ -89,6 +90,8 @@ def checked_checkpoint(
         **sentences.facts,
         **projection_details(network),
     }
+    if slow := slow_format(details["dtype"], device):
+        warnings.warn(f"{name}: {slow}", BiasWarning, stacklevel=2)
     longest = longest_row(network.config, tokenizer, sentences.longest)
     checkpoint = Checkpoint(network, tokenizer, device, longest, sentences.pooling)
     fingerprint = fingerprint_network(network, tokenizer_print, sentences.facts)

@@ -57,12 +57,12 @@ def _suites(settings: Settings) -> str:
 
 
 def _page(name: str, settings: Settings) -> str:
-    from pytest_genderbias.measurement.fit import example_cases
+    from pytest_genderbias.measurement.fit import example_cases, main_work
     from pytest_genderbias.reports.suite_page import show_suite
     from pytest_genderbias.suites.suite import load_suite
 
     suite = load_suite(name)
-    return show_suite(suite, example_cases(suite, settings.data), terminal_width())
+    return show_suite(suite, example_cases(suite, settings.data), terminal_width(), main_work(suite, settings.data))
 
 
 def _print(text: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.measurement.cost import MACHINES, SIZES, Work
 from pytest_genderbias.reports.layout import columns, paragraph, shortened
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite
@@ -17,13 +18,14 @@ _INDENT = "  "
 _LONGEST_CASE = 200  #: characters of a case that are shown
 
 
-def show_suite(suite: Suite, sentences: Sequence[str], width: int) -> str:
+def show_suite(suite: Suite, sentences: Sequence[str], width: int, work: Work | None = None) -> str:
     """Return the page of a suite as plain text.
 
     Args:
         suite: the suite.
         sentences: some of its cases; empty where they come from data that are missing.
         width: columns of the terminal.
+        work: the forward passes of its main question, if they are known.
     """
     head = (
         f"{suite.name}: {suite.title}\nfor {suite.family.needs}; language {suite.language}; family {suite.family.name}"
@@ -49,7 +51,34 @@ def show_suite(suite: Suite, sentences: Sequence[str], width: int) -> str:
         _section(title, text, width)
         for title, text in (("cost", about.cost), ("paper", about.paper), ("licence", suite.licence))
     ]
+    if work is not None:
+        sections.insert(-2, _times(work, width))
     return "\n\n".join(sections)
+
+
+def _times(work: Work, width: int) -> str:
+    """Return the table of the time that scoring all cases takes, by size of the network and machine."""
+    rows = [("", *(machine.name for machine in MACHINES))]
+    for size in SIZES:
+        times = (
+            duration(work.seconds(size, machine)) + ("" if size.name in machine.measured else "*")
+            for machine in MACHINES
+        )
+        rows.append((size.name, *times))
+    head = f"time to score all {work.rows:,} rows of {work.tokens:.0f} tokens in float32, calculated from measured rates (*: from the rate of another machine or size)"
+    return f"{paragraph(head, width)}\n{columns(rows, width, right=range(1, len(MACHINES) + 1))}"
+
+
+def duration(seconds: float) -> str:
+    """Return seconds in a unit that suits them.
+
+    >>> duration(0.02), duration(4.26), duration(90), duration(5400)
+    ('< 0.1 s', '4.3 s', '90 s', '1.5 h')
+    """
+    if seconds < 0.1:
+        return "< 0.1 s"
+    unit, length = ("s", 1) if seconds < 120 else ("min", 60) if seconds < 5400 else ("h", 3600)
+    return f"{seconds / length:.1f} {unit}" if seconds / length < 10 else f"{seconds / length:,.0f} {unit}"
 
 
 def word_lists(suite: Suite) -> list[WordList]:
