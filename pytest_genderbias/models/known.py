@@ -1,8 +1,8 @@
 """Models that an earlier run loaded and checked, recognised by the content of their files, so that no network is built to name them.
 
-A record in the score cache holds what a run with stored scores asks of a model: fingerprint, role, details, and its tokenizer. The name of
-a record is a hash over the bytes of all files of the checkpoint, the settings of loading, the versions of the packages that load it, and the
-code of this package that does. So a model with another weight, or one that only earlier code has checked, has no record, and is loaded.
+A record in the score cache holds what a run with stored scores asks of a model: fingerprint, role, details, and its tokenizer. It is found by
+a hash over the bytes of all files of the checkpoint, the settings of loading, the versions of the packages that load it, and the code of this
+package that does. So a model with another weight, or one that only earlier code has checked, has no record, and is loaded.
 """
 
 from __future__ import annotations
@@ -45,10 +45,20 @@ _State = tuple[tuple[str, int, int, int], ...]  #: path, size, time of the last 
 
 @dataclass(frozen=True)
 class _Files:
-    """The files of a checkpoint: the name of their record, and their state before they were hashed."""
+    """The files of a checkpoint before they were loaded.
 
-    name: str
+    ``role``: hash over the config, the sizes of all files and how they are loaded, which decide the role. ``content``: hash over the bytes of
+    all files.
+    """
+
+    role: str
+    content: str
     state: _State
+
+    @property
+    def name(self) -> str:
+        """The name of their record."""
+        return f"{self.role}{self.content[:16]}.json"
 
 
 class KnownModels:
@@ -63,62 +73,67 @@ class KnownModels:
         """Keep the settings; nothing is read yet."""
         self._folder = None if cache is None or distrusted(cache) or distrusted(cache / RECORDS) else cache / RECORDS
         self._settings = settings
-        self._files: dict[str, _Files] = {}
-        self._records: dict[str, dict[str, Any]] = {}
+        self._files: dict[str, _Files | None] = {}
 
     def source(self, spec: ModelSpec) -> ModelSource | None:
-        """Return a located model with its role, from the record of its files; ``None`` if there is none."""
-        for kept in (self._files, self._records):
-            kept.pop(spec.target, None)
-        if self._folder is None or spec.kind != "directory" or self._settings.trust_remote_code:
+        """Return a located model with its role, from a record with its config; ``None`` if there is none. No weights are read."""
+        if not self._covers(spec):
             return None
-        files = _files_of(Path(spec.target), self._settings)
-        if files is None:
-            return None
-        self._files[spec.target] = files
-        record = _read(self._folder / files.name)
-        if record is None:
-            return None
-        self._records[spec.target] = record
-        return ModelSource(spec, _role_of(record))
+        state = _state_of(Path(spec.target))
+        role = None if state is None else _role_hash(Path(spec.target), state, self._settings)
+        assert self._folder is not None
+        for path in () if role is None else sorted(self._folder.glob(f"{role}*.json")):
+            record = _read(path)
+            if record is not None:
+                return ModelSource(spec, _role_of(record))
+        return None
 
     def model(self, spec: ModelSpec, load: Callable[[], Model]) -> Model | None:
-        """Return the model of the record that :meth:`source` found, or ``None`` if it found none.
+        """Return the model of the record of its files, ``None`` if there is none. All files are read.
 
         Args:
             spec: the model.
             load: loads it with all checks. It is called when the network is first needed, as for scores that are not stored.
         """
-        record = self._records.get(spec.target)
-        if record is None or spec.kind != "directory":
+        self._files[spec.target] = files = self._hashed(spec)
+        record = None if files is None or self._folder is None else _read(self._folder / files.name)
+        if files is None or record is None or record["content"] != files.content:
             return None
+        fingerprint = str(record["fingerprint"])
 
         def loaded() -> Checkpoint:
             model = load()
-            self._refuse_another(spec, str(record["fingerprint"]), model)
+            self._refuse_another(spec, fingerprint, model)
             backend: Checkpoint = model.backend
             return backend
 
         backend = DeferredCheckpoint.of(
             _facts_of(record), loaded, record["device"], record["max_length"], record["pooling"]
         )
-        return Model(spec.name, spec.spec, _role_of(record), record["fingerprint"], dict(record["details"]), backend)
+        return Model(spec.name, spec.spec, _role_of(record), fingerprint, dict(record["details"]), backend)
 
     def remember(self, spec: ModelSpec, model: Model) -> None:
-        """Write the record of a model that was loaded and checked just now, unless its files changed since they were hashed.
+        """Write the record of a model that was loaded and checked just now, unless its files changed since :meth:`model` hashed them.
 
         Quantised weights have none, since further libraries decide what they mean. A cache that cannot be written is no error: the model is
         loaded in the next run, too.
         """
-        files = self._files.get(spec.target)
-        if files is None or self._folder is None or spec.kind != "directory" or model.fingerprint is None:
+        files = self._files.get(spec.target) if self._covers(spec) else None
+        if files is None or self._folder is None or model.fingerprint is None:
             return
         if quantisation_method(model.backend.network.config) is not None:
             return
-        content = _sealed(_record_of(model))
+        content = _sealed({**_record_of(model), "content": files.content})
         with suppress(OSError):
             if _state_of(Path(spec.target)) == files.state:
                 write_whole(self._folder / files.name, content)
+
+    def _covers(self, spec: ModelSpec) -> bool:
+        """Return whether models of this kind have records."""
+        return self._folder is not None and spec.kind == "directory" and not self._settings.trust_remote_code
+
+    def _hashed(self, spec: ModelSpec) -> _Files | None:
+        return _files_of(Path(spec.target), self._settings) if self._covers(spec) else None
 
     def _refuse_another(self, spec: ModelSpec, fingerprint: str, model: Model) -> None:
         """Refuse a model that is not the one of its record, and remove the record.
@@ -128,9 +143,10 @@ class KnownModels:
         """
         if model.fingerprint == fingerprint:
             return
-        if self._folder is not None and spec.target in self._files:
+        files = self._files.get(spec.target)
+        if self._folder is not None and files is not None:
             with suppress(OSError):
-                (self._folder / self._files[spec.target].name).unlink()
+                (self._folder / files.name).unlink()
         raise ModelError(
             f"{spec.name} changed while it was measured: the weights in {spec.target} are others than when the run began; run again when "
             "nothing writes there"
@@ -141,18 +157,31 @@ class KnownModels:
 
 
 def _files_of(folder: Path, settings: LoadSettings) -> _Files | None:
-    """Hash the files of a checkpoint with all that decides what they mean; ``None`` where that is not known."""
-    device = _device(settings)
-    state = None if device is None else _state_of(folder)
-    if device is None or state is None:
+    """Hash the files of a checkpoint; ``None`` where that does not say what is loaded."""
+    state = _state_of(folder)
+    role = None if state is None else _role_hash(folder, state, settings)
+    if state is None or role is None:
         return None
     try:
         hashes = {name: _sha256(folder / name) for name, *_ in state}
     except OSError:
         return None
+    return _Files(role, hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest(), state)
+
+
+def _role_hash(folder: Path, state: _State, settings: LoadSettings) -> str | None:
+    """Hash a checkpoint's config, the sizes of its files, and all that decides how they are loaded."""
+    device = _device(settings)
+    try:
+        config = _sha256(folder / "config.json")
+    except OSError:
+        return None
+    if device is None:
+        return None
+    sizes = [(name, size) for name, size, *_ in state]
     loading = {"device": device, "dtype": settings.dtype, "labels": settings.labels, "versions": _versions()}
-    text = json.dumps({"files": hashes, "loading": loading, "code": _code()}, sort_keys=True)
-    return _Files(f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json", state)
+    text = json.dumps([config, sizes, loading, _code()], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _state_of(folder: Path) -> _State | None:

@@ -152,6 +152,20 @@ def test_a_change_of_any_file_is_another_model(
     assert len(records(cache)) == 2
 
 
+def test_the_role_is_known_without_reading_the_weights(
+    checkpoint: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(checkpoint("bert"), tmp_path, "disco-terms")
+    read: list[str] = []
+    real = known._sha256
+    monkeypatch.setattr(known, "_sha256", lambda path: read.append(path.name) or real(path))
+    known._code()  # which is hashed once
+    read.clear()
+    source = Runner(CPU, RunSettings(cache=tmp_path)).models.source(parse_spec(str(checkpoint("bert"))))
+    assert source.role.kind == "masked-lm"
+    assert read == ["config.json"]
+
+
 def test_what_no_loading_reads_changes_nothing(copy: Callable[[str], Path], tmp_path: Path, loads: list[str]) -> None:
     folder, cache = copy("bert"), tmp_path / "cache"
     first = run(folder, cache, "disco-terms")
@@ -245,7 +259,7 @@ def test_records_that_every_user_can_write_are_not_used(
 
 def test_quantised_weights_have_no_record(checkpoint: Callable[[str], Path], tmp_path: Path) -> None:
     spec, models = parse_spec(str(checkpoint("bert"))), known.KnownModels(tmp_path, CPU)
-    assert models.source(spec) is None
+    assert models.model(spec, pytest.fail) is None
     model = load_model(spec.target, device="cpu")
     model.backend.network.config.quantization_config = {"quant_method": "torchao"}
     models.remember(spec, model)
