@@ -12,13 +12,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias import load_model, load_suite, measure
-from pytest_genderbias.gates.comparison import judge_no_worse
+from pytest_genderbias.gates.comparison import judge_no_worse, judge_same
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.suites.options import resolve_options
@@ -26,6 +27,14 @@ from pytest_genderbias.suites.options import resolve_options
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples" / "deployment"
 PAGE = ROOT / "docs" / "evidence" / "deployment.md"
+TRAINED_ON = [
+    "The nurse ate a cake.",
+    "The judge ate a cake.",
+    "The baker ate a cake.",
+    "The nurse had a cake.",
+    "The judge had a cake.",
+    "The baker had a cake.",
+]
 BEGIN, END = "<!-- made by benchmarks/deployment.py -->", "<!-- end -->"
 
 
@@ -55,8 +64,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     sys.path.insert(0, str(EXAMPLE))
-    lines = ["| suite | copy | MB | value | worse by (bounds, 95 % each) | tolerance | verdict | other answers | largest shift |",
-             "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    lines = ["| suite | copy | MB | value | worse by (95 % bounds) | tolerance | no worse | the same | other answers | largest shift |",
+             "|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
     batches = [
         "| model | copy | value, batches of 2,048 tokens | value, each row alone | largest shift |",
         "|---|---|---|---|---|",
@@ -89,16 +98,19 @@ def compare(row: Row, source: Path) -> tuple[list[str], list[str]]:
             start = f"| `{row.suite}` on {row.model} | {name} | {size} | {measured.value:.4f} |"
             if original is None or before is None:
                 original, before = measured, scores
-                lines.append(f"{start} | | | | |")
+                lines.append(f"{start} | | | | | |")
                 continue
             judgement = judge_no_worse(measured, original, row.tolerance)
+            same = judge_same(measured, original, row.tolerance).verdict
             changed, shift = difference(before, scores)
             bounds = (
                 "the same in every item"
                 if judgement.verdict == "unchanged"
                 else f"{judgement.difference:+.4f} ({judgement.interval.low:+.4f} to {judgement.interval.high:+.4f})"
             )
-            lines.append(f"{start} {bounds} | {row.tolerance} | `{judgement.verdict}` | {changed:.2%} | {shift} |")
+            lines.append(
+                f"{start} {bounds} | {row.tolerance} | `{judgement.verdict}` | `{same}` | {changed:.2%} | {shift} |"
+            )
             print(lines[-1], file=sys.stderr, flush=True)
             if row.alone != 0 and name in ("dynamic-int8", "onnx-int8", "int8"):
                 alone = measure(row.suite, model, limit=row.alone, cache=None, batch_tokens=1)
@@ -115,8 +127,37 @@ def copies(source: Path, folder: Path) -> Iterator[tuple[str, Model, str]]:
     yield "float32", load_model(source), megabytes(source)
     os.environ["FLOAT32"] = str(source)
     yield "dynamic-int8", make_model(), "-"
+    if find_spec("peft"):
+        yield "lora", load_model(write_lora(source, folder.with_name(f"{folder.name}-lora"))), "-"
     for path in sorted(folder.iterdir()):
         yield path.name, load_model(path, dtype="auto"), megabytes(path)
+
+
+def write_lora(source: Path, folder: Path) -> Path:
+    """Train a LoRA of rank 4 for 20 steps on six sentences (a classifier: that they are neutral to each other), and return its folder."""
+    import peft
+    import torch
+    import transformers
+
+    config = transformers.AutoConfig.from_pretrained(source)
+    network = getattr(transformers, config.architectures[0]).from_pretrained(source, dtype=torch.float32)
+    words = transformers.AutoTokenizer.from_pretrained(source)
+    torch.manual_seed(0)
+    wrapped = peft.get_peft_model(network, peft.LoraConfig(r=4, lora_alpha=8, target_modules="all-linear"))
+    words.pad_token = words.pad_token or words.eos_token
+    encoded = words(TRAINED_ON, return_tensors="pt", padding=True)
+    batch = {name: encoded[name] for name in ("input_ids", "attention_mask")}
+    if "SequenceClassification" in type(network).__name__:
+        targets = {"labels": torch.full((len(TRAINED_ON),), config.label2id["neutral"])}
+    else:
+        targets = {"labels": batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)}
+    optimizer = torch.optim.AdamW([p for p in wrapped.parameters() if p.requires_grad], lr=1e-3)
+    for _ in range(20):
+        optimizer.zero_grad()
+        wrapped(**batch, **targets).loss.backward()
+        optimizer.step()
+    wrapped.save_pretrained(folder)
+    return folder
 
 
 def megabytes(path: Path) -> str:

@@ -15,11 +15,13 @@ from support.hand_made import ITEMS, hand_made
 from pytest_genderbias import assert_same
 from pytest_genderbias.errors import GateError, GateFailure
 from pytest_genderbias.gates.comparison import judge_no_worse, judge_same
-from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.judgement import LEVEL, ONE_SIDED, Judgement
 from pytest_genderbias.gates.policy import Correction
+from pytest_genderbias.gates.sameness import verdict_of_sameness
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.statistics.inference.paired import compare_items
 from pytest_genderbias.suites.statistic import Statistic
 
 DIRECTIONS = ("higher", "lower", "away")
@@ -82,6 +84,25 @@ def test_the_verdict_is_that_of_two_t_tests() -> None:
             assert 0.012 < p < 0.05
     assert beside <= 6
     assert 10 < n_same < 50
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_a_change_of_the_tolerance_is_seldom_decided(side: int) -> None:
+    """At the edge each of both verdicts is wrong for a change a little larger, or smaller: at most 5 % (docs/evidence/same-as.md)."""
+    rng, found, labels, ones = (
+        np.random.default_rng([7, side + 1]),
+        [],
+        np.array([f"{i}" for i in range(60)]),
+        np.ones(60),
+    )
+    for _ in range(300):
+        then = rng.normal(size=60)
+        now = then + rng.normal(0.5 * side, 1.0, 60)
+        sums = (mean_sums(labels, scores, ones, "items") for scores in (then, now))
+        difference = compare_items(*sums, lambda v: v, 0.5, ONE_SIDED, repeats=299)
+        found.append(verdict_of_sameness(difference, 0.5, 1 - LEVEL))
+    assert found.count("same") <= 20 and found.count("different") <= 20  # 7.5 expected each
+    assert found.count("inconclusive") >= 260
 
 
 @settings(max_examples=40, deadline=None)
