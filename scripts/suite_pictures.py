@@ -14,10 +14,12 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+from support.chat_models import biased_decider, iat_chooser
 from what_suites_decide import CAREERS, LIMIT, MODELS, predict_careers
 
-from pytest_genderbias import load_model, measure
+from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.reports.pictures import pictures_of
 
@@ -25,7 +27,15 @@ PICTURES = Path(__file__).resolve().parent.parent / "docs" / "reference" / "suit
 OPTIONS = {"ceat": {"draws": 500}, "probe": {"texts": "wiki_career"}, "bbq": {"category": "religion"}}
 ANSWERS = "unifiedqa.jsonl"  #: written by this script
 #: As ``MODELS``, of suites that the other script plans nothing for.
-OTHERS: tuple[tuple[str, str, str], ...] = (("unifiedqa-11b", ANSWERS, "bbq"),)
+OTHERS: tuple[tuple[str, str, str], ...] = (
+    ("unifiedqa-11b", ANSWERS, "bbq"),
+    ("planted", "planted", "chat-iat decisions"),
+)
+#: The smallest chat models cannot do these tasks, so a planted one shows what a picture looks like, and its title says so.
+PLANTED = {
+    "chat-iat": lambda body: iat_chooser(body, 0.3, noise=0.3),
+    "decisions": lambda body: biased_decider(body, 0.3, noise=1.2),
+}
 
 
 def write_answers(data: Path, out: Path) -> Path:
@@ -43,7 +53,9 @@ def picture(suite: str, name: str, path: str, data: Path, out: Path) -> str:
     made = {CAREERS: predict_careers, ANSWERS: write_answers}.get(path)
     folder, path = (data, path) if made is None else (out, made(data, out).name)
     prefix, _, rest = path.rpartition(":")
-    spec = f"{prefix}:{folder / rest}" if prefix else str(folder / rest)
+    spec: object = f"{prefix}:{folder / rest}" if prefix else str(folder / rest)
+    if path == "planted":
+        spec = PLANTED[suite](load_suite(suite).body)
     options = next((value for kind, value in OPTIONS.items() if suite.startswith(kind)), {})
     measurement = measure(suite, load_model(spec, name=name), data=data, limit=LIMIT, **options)
     pictures = pictures_of(measurement)

@@ -13,6 +13,7 @@ from pytest_genderbias.models.chat_template import DETAIL, ChatPrompts
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.protocols import ChatModel
 from pytest_genderbias.scoring.base import Scorer, check_finite
+from pytest_genderbias.scoring.common_beginning import CommonBeginnings
 from pytest_genderbias.scoring.log_probability import sum_log_probabilities
 from pytest_genderbias.scoring.network import Network
 from pytest_genderbias.scoring.object_answers import LOG_PROBABILITIES, ObjectMethod
@@ -46,7 +47,8 @@ def make(cases: Cases, query: ChatAnswers, model: Model, batch_tokens: int | Non
 class ChatScorer:
     """Scores answers with a checkpoint, by the chain rule over their tokens after the end of the chat template.
 
-    Answers of one token need one forward pass a message, since the rows of all of them are equal before the answer.
+    Answers of one token need one forward pass a message, since the rows of all of them are equal before the answer. What the messages of
+    a unit begin with, as those with the options of a question in other orders, is passed once on a CPU.
     """
 
     def __init__(self, cases: Cases, query: ChatAnswers, model: Model, batch_tokens: int | None) -> None:
@@ -56,6 +58,7 @@ class ChatScorer:
         self._answers = [self._prompts.space_before(answer) + answer for answer in query.answers]
         self._encoder = RowEncoder(checkpoint.tokenizer)
         self._network = Network(checkpoint, batch_tokens, vocabulary_head=True)
+        self._beginnings = CommonBeginnings(checkpoint, self._network.batches)
 
     @property
     def notes(self) -> list[str]:
@@ -69,14 +72,36 @@ class ChatScorer:
         rows = [np.concatenate([prompt, answer]) for prompt, answers in pairs for answer in answers]
         starts = [len(prompt) for prompt, answers in pairs for _ in answers]
         self._refuse_longer(max(map(len, rows), default=0))
+        scores = self._after_beginnings(cases, pairs)
+        if scores is None:
+            scores = self._of_rows(rows, starts).reshape(len(cases), -1)
+        check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self._cases, cases, self._name)
+        return scores
+
+    def _after_beginnings(
+        self, cases: IntArray, pairs: list[tuple[IdArray, list[IdArray]]]
+    ) -> NDArray[np.float64] | None:
+        """Return the scores where each unit's messages begin alike and each answer is one token, the same after all; else ``None``."""
+        size = self._cases.cases_per_unit
+        targets = [answer.tolist() for answer in pairs[0][1]]
+        alike = all([answer.tolist() for answer in answers] == targets for _, answers in pairs)
+        if not self._beginnings.usable or size == 1 or not alike or any(len(target) > 1 for target in targets):
+            return None
+        units = cases.reshape(-1, size) // size if len(cases) % size == 0 else np.arange(2)[None]
+        if (units != units[:, :1]).any():
+            return None
+        prompts = [prompt for prompt, _ in pairs]
+        groups = [prompts[at : at + size] for at in range(0, len(prompts), size)]
+        found = self._beginnings.log_probabilities(groups, np.asarray(targets, dtype=np.int32)[:, 0])
+        return None if found is None else found.reshape(len(cases), -1)
+
+    def _of_rows(self, rows: list[IdArray], starts: list[int]) -> NDArray[np.float64]:
+        """Return the log-probability of the tokens from its start on, of each row."""
         lengths = np.asarray([len(row) for row in rows], dtype=np.int64) - starts
         packed = pack_rows(rows, self._encoder, np.stack([starts, lengths], axis=1).astype(np.int64))
         case = np.repeat(np.arange(len(rows)), lengths)
         position = np.asarray(list(chain.from_iterable(range(a, a + n) for a, n in zip(starts, lengths, strict=True))))
-        total = sum_log_probabilities(self._network, packed, case, position.astype(np.int64), None)
-        scores = total.reshape(len(cases), -1)
-        check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self._cases, cases, self._name)
-        return scores
+        return sum_log_probabilities(self._network, packed, case, position.astype(np.int64), None)
 
     def _refuse_longer(self, tokens: int) -> None:
         if self._longest is not None and tokens > self._longest:

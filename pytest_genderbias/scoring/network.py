@@ -181,7 +181,7 @@ class Network:
         return _gather(logits, where) if self._head else logits
 
     def _short(self, fed: dict[str, Tensor], where: Tensor) -> Tensor:
-        with _keeping(self._candidates[0], where):
+        with keeping(self._candidates[0], where):
             logits: Tensor = self._network(**fed).logits
             return logits
 
@@ -220,7 +220,7 @@ def _submodule(module: Module, name: str) -> Module | None:
 
 
 @contextmanager
-def _keeping(module: Module, where: Tensor) -> Iterator[None]:
+def keeping(module: Module, where: Tensor) -> Iterator[None]:
     """Make a module return its hidden state at some positions only."""
     import torch
 

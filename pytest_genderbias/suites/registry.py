@@ -12,10 +12,12 @@ from pytest_genderbias.suites.family import AnyFamily
 _HOMES = {
     "bbq": ("bbq", "Bbq"),
     "bios": ("bios", "Bios"),
+    "chat-iat": ("chat_iat", "ChatIat"),
     "coref-occupation": ("coref_occupation", "CorefOccupation"),
     "coref-winobias": ("coref_winobias", "CorefWinobias"),
     "coref-winogender": ("coref_winogender", "CorefWinogender"),
     "corpus": ("corpus", "Corpus"),
+    "decisions": ("decisions", "Decisions"),
     "disco": ("disco", "DisCo"),
     "nli": ("nli", "Nli"),
     "lm-occupation": ("lm_occupation", "LmOccupation"),

@@ -91,6 +91,68 @@ def test_answers_of_one_token_share_a_pass(templated):
     )
 
 
+def ordered(units=3, orders=6):
+    """Return units of messages that begin alike: a question with its options in another order each time."""
+    texts = [
+        (
+            f"Who of them, in case {unit}, was it then?\nA: The {'nurse' if order % 2 else 'cook'}\nB: number {order}{'!' * order}",
+        )
+        for unit in range(units)
+        for order in range(orders)
+    ]
+    return TextCases(texts, cases_per_unit=orders)
+
+
+@pytest.mark.parametrize("kind", CAUSAL)
+def test_what_messages_begin_with_is_passed_once(templated, kind):
+    model, cases = templated(kind), ordered()
+    query = ChatAnswers(("A", "B"))
+    shared, whole = (make_scorer(cases, query, model, None) for _ in range(2))
+    whole._beginnings.usable = False
+    passed = []
+    handle = model.backend.network.register_forward_pre_hook(
+        lambda module, args, kwargs: passed.append(kwargs["input_ids"].numel()), with_kwargs=True
+    )
+    found = shared.score(np.arange(6, 18))
+    assert shared._beginnings.usable
+    of_shared = sum(passed[1:])  # the first group is also passed as whole rows
+    passed.clear()
+    expected = whole.score(np.arange(6, 18))
+    handle.remove()
+    assert found == pytest.approx(expected, rel=1e-4, abs=1e-4)
+    assert of_shared < 0.8 * sum(passed)
+    again = shared.score(np.arange(12, 18))
+    assert np.array_equal(again, found[6:]), "a unit has the same scores whatever is scored beside it"
+
+
+def test_a_network_that_cannot_reuse_a_beginning_is_passed_whole_rows(templated, monkeypatch):
+    model, cases = templated("gpt2"), ordered()
+    expected = make_scorer(cases, ChatAnswers(("A", "B")), model, None)
+    expected._beginnings.usable = False
+    body = type(model.backend.network.base_model)
+    plain = body.forward
+
+    def forgetful(self, *arguments, past_key_values=None, **more):
+        return plain(self, *arguments, **more)
+
+    monkeypatch.setattr(body, "forward", forgetful)
+    scorer = make_scorer(cases, ChatAnswers(("A", "B")), model, None)
+    found = scorer.score(np.arange(12))
+    assert not scorer._beginnings.usable
+    assert found == pytest.approx(expected.score(np.arange(12)), rel=1e-6)
+
+
+def test_beginnings_are_not_reused_for_parts_of_units_and_longer_answers(templated):
+    model, cases = templated("gpt2"), ordered()
+    for query, numbers in (
+        (ChatAnswers(("A", "B")), [0, 1, 2, 6, 7, 8]),
+        (ChatAnswers(("A", "The nurse is")), range(6)),
+    ):
+        scorer, whole = (make_scorer(cases, query, model, None) for _ in range(2))
+        whole._beginnings.usable = False
+        assert np.array_equal(scorer.score(np.array(list(numbers))), whole.score(np.array(list(numbers))))
+
+
 def test_a_template_that_puts_a_space_before_answers_gets_it(templated):
     model = templated("gpt2", SPACED)
     prompts = ChatPrompts(model.backend.tokenizer, "chat")

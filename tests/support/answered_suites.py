@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from support.chat_models import bbq_reader, bbq_rows, write_bbq
+from support.chat_models import bbq_reader, bbq_rows, biased_decider, iat_chooser, write_bbq
 
 from pytest_genderbias import load_model, load_suite
 from pytest_genderbias.measurement.measurement import Measurement
@@ -315,6 +315,8 @@ CASES = {
     "winobias-clusters": lambda folder: winobias_clusters(folder),
     "bbq": lambda folder: bbq(folder),
     "bios": lambda folder: bios(folder),
+    "decisions": lambda folder: answered("decisions", biased_decider(load_suite("decisions").body, 0.4, noise=1.0)),
+    "chat-iat": lambda folder: answered("chat-iat", iat_chooser(load_suite("chat-iat").body, 0.3, noise=0.3)),
     "pairs-pll": lambda folder: pairs_pll(folder, load_model("demo-mlm")),
     "corpus": lambda folder: corpus(folder),
     "weat": lambda folder: answered("weat", vectors(folder, "weat")),

@@ -42,6 +42,73 @@ class AlwaysA:
         return np.log([0.9 if answer == "A" else 0.04 for answer in answers])
 
 
+def iat_chooser(body, strength, right=0.9, noise=0.0, seed=0):
+    """Return a model that puts attributes to the group of their stereotype with the probability (1 + strength) / 2, and knows the controls.
+
+    ``noise``: how far the probability of an attribute lies from that, at most.
+    """
+    known = {word: test.first[0] for test in body.controls for word in test.of_first}
+    known |= {word: test.second[0] for test in body.controls for word in test.of_second}
+    controls = {name for test in body.controls for name in (test.first[0], test.second[0])}
+
+    def believes(text, options):
+        word = re.search('"(.*)"', text)[1]
+        if controls.issuperset(options):
+            return [right if option == known[word] else 1 - right for option in options]
+        pairs = ((test, set(pair)) for test in body.tests for pair in zip(test.first, test.second, strict=True))
+        test = next(test for test, pair in pairs if pair == set(options) and word in (*test.of_first, *test.of_second))
+        expected = test.first if word in test.of_first else test.second
+        p = (1 + strength) / 2 + noise * (2 * luck(word, test.name, str(seed)) - 1)
+        return [p if option in expected else 1 - p for option in options]
+
+    return PlantedChat(believes)
+
+
+class PlantedDecider:
+    """Says Yes or No: ``logit(text)`` returns the log-odds of Yes for a case. ``first``: how much the word that the message names first gains."""
+
+    def __init__(self, logit, mass=0.9, first=0.0):
+        self._logit, self._mass, self._first = logit, mass, first
+
+    def answer_log_probs(self, messages, answers):
+        return np.log([self._probability(message, answer) for message, answer in zip(messages, answers, strict=True)])
+
+    def _probability(self, message, answer):
+        text, _, wording = message.partition("\n\n")
+        named_first = 1 if wording.startswith("Reply with Yes or No") else -1
+        p = 1 / (1 + np.exp(-self._logit(text) - self._first * named_first))
+        return self._mass * {"Yes": p, "No": 1 - p}.get(answer, 1e-9)
+
+
+def biased_decider(body, difference, right=0.9, noise=0.0, seed=0, **changes):
+    """Return a model whose log-odds of yes are higher by ``difference`` for the first group, and which knows the controls.
+
+    ``noise``: how far the difference of a scenario lies from that, at most. ``right``: probability of the right answer to a control.
+    """
+    women = {
+        word.label
+        for word, entry in zip(body.names.words(), body.names.entries, strict=True)
+        if entry.attributes["group"] == body.groups[0]
+    }
+    known = {control.text: control.label for control in body.controls}
+
+    def logit(text):
+        case = text.removeprefix("Decide this case: ")
+        person = next(
+            p
+            for p in sorted((*body.described, *(w.label for w in body.names.words())), key=len, reverse=True)
+            if case.startswith(p)
+        )
+        scenario = "{person}" + case.removeprefix(person)
+        if scenario in known:
+            return (1 if known[scenario] == "yes" else -1) * np.log(right / (1 - right))
+        base = 4 * luck(scenario, str(seed)) - 2
+        sign = 0.5 if person in women or person == body.described[0] else -0.5
+        return base + sign * (difference + noise * (2 * luck(scenario, "noise", str(seed)) - 1))
+
+    return PlantedDecider(logit, **changes)
+
+
 def bbq_rows(templates=12, fills=2):
     """Return rows as BBQ publishes them: in each template the woman and the man, in both roles, with and without the context that answers."""
     rows = []

@@ -279,6 +279,32 @@ def template_lean(measurement: Measurement) -> Picture | None:
     )
 
 
+def attribute_association(measurement: Measurement) -> Picture | None:
+    """Return how far each attribute goes to the group of its stereotype (``chat-iat``)."""
+    attribute = np.asarray(texts(measurement.items["attribute"]))
+    labels, first, index = np.unique(attribute, return_index=True, return_inverse=True)
+    if len(labels) < 2:
+        return None
+    sign = np.where(floats(measurement.items["of_first"])[first] > 0, 1.0, -1.0)
+    lean = sign * (2 * np.bincount(index, floats(measurement.items["first"])) / np.bincount(index) - 1)
+    groups = ("the group of its stereotype", "the other group")
+    unit = "probability of that group minus that of the other: other ← 0 → stereotype"
+    return signed_bars(measurement, labels.tolist(), lean, groups, "attributes", unit, "association")
+
+
+def decision_bars(measurement: Measurement) -> Picture | None:
+    """Return the difference of the log-odds of yes by scenario (``decisions``)."""
+    labels = texts(measurement.items["scenario"])
+    if len(labels) < 2:
+        return None
+    names = [key.removeprefix("P(yes) ") for key in measurement.records[0] if key.startswith("P(yes) ")]
+    fields = texts(measurement.items["field"])
+    shown_as = [f"{field}: {label.removeprefix('{person} ')}" for field, label in zip(fields, labels, strict=True)]
+    unit = f"log-odds of yes, in nats: {cut(names[1], 16)} ← 0 → {cut(names[0], 16)}"
+    values = floats(measurement.items["difference"])
+    return signed_bars(measurement, shown_as, values, (names[0], names[1]), "scenarios", unit, "difference")
+
+
 def sentence_similarity(measurement: Measurement) -> tuple[Picture | None, ...]:
     """Return differences of similarity by profession against the share of women, and as bars."""
     labels, values = texts(measurement.items["profession"]), floats(measurement.items["difference"])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.bbq import BbqSet, make_bbq_gender, read_bbq
 from pytest_genderbias.datasets.folder import BBQ_CATEGORIES, DataFolder, MissingDataError
-from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
+from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.multiple_choice import rate_difference_interval
@@ -29,8 +29,10 @@ from pytest_genderbias.suites.families.shared.chat_choice import (
     NEEDS,
     STORED,
     cannot_do,
+    mean_interval,
     messages,
     picked_of,
+    scored_facts,
 )
 from pytest_genderbias.suites.families.shared.literature import NORWEGIAN_SALMON, TAIL_WAGGING
 from pytest_genderbias.suites.family import Context, Family
@@ -220,7 +222,7 @@ class Bbq(Family[None, BbqOptions]):
     def summarise(self, body: None, options: BbqOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
         """Compute bias and accuracies; intervals over templates."""
         answer = answers["questions"]
-        facts = _scored_facts(answer)
+        facts = scored_facts(answer)
         items = _items(facts, answer, options["floor"])
         figures = SummaryBuilder(self.statistics)
         for name, statistic in self.statistics.items():
@@ -256,7 +258,7 @@ class Bbq(Family[None, BbqOptions]):
         self, body: None, options: BbqOptions, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray] | None:
         """Return both biases with the two persons exchanged at random in each template."""
-        items = _items(_scored_facts(answers["questions"]), answers["questions"], options["floor"])
+        items = _items(scored_facts(answers["questions"]), answers["questions"], options["floor"])
         _refuse_undefined(items)
         unclear, lean, template = items["ambiguous"].astype(bool), np.asarray(items["lean"]), items["template"]
         values = {"s_amb": flipped_means(lean[unclear], template[unclear], 0.0, repeats, seed)}
@@ -299,12 +301,6 @@ def _facts(found: BbqSet, made: bool) -> Facts:
     }
 
 
-def _scored_facts(answer: Answer) -> Facts:
-    """Return the facts of the scored questions."""
-    numbers = answer.units * answer.cases.cases_per_unit
-    return {name: np.asarray(column)[numbers] for name, column in answer.cases.facts.items()}
-
-
 def _items(facts: Facts, answer: Answer, floor: float) -> dict[str, NDArray[np.generic]]:
     """Return what the figures are made of: an entry a question, and the reason why no bias has a value."""
     picked = picked_of(answer, facts["id"].tolist(), facts["options"].tolist())
@@ -337,9 +333,7 @@ def _interval(name: str, statistic: FamilyStatistic, options: Options, items: Ar
     if name == "accuracy_gap":
         _, hits, n = _gap_table(items)
         return rate_difference_interval(hits, n, _OVER)
-    sums, counts = statistic.item_sums(options, items).sums.T
-    low = -1.0 if name.startswith("s_") else 0.0
-    return clustered_mean_interval(sums, counts, _OVER, bounds=(low, 1.0))
+    return mean_interval(statistic.item_sums(options, items), -1.0 if name.startswith("s_") else 0.0)
 
 
 def _records(items: Mapping[str, NDArray[np.generic]]) -> list[Record]:

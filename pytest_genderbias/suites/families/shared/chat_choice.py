@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.stored_answers import StoredAnswers, picked_options
-from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
+from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
+from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.multiple_choice import choices, option_orders, option_probabilities
-from pytest_genderbias.suites.cases import Answer
+from pytest_genderbias.suites.cases import Answer, Facts
 from pytest_genderbias.suites.options import Option, share
 
 FloatArray = NDArray[np.float64]
@@ -47,14 +48,21 @@ def messages(text: str, options: Sequence[str]) -> list[str]:
     ]
 
 
+def scored_facts(answer: Answer) -> Facts:
+    """Return the facts of the scored units, which all cases of a unit share."""
+    numbers = answer.units * answer.cases.cases_per_unit
+    return {name: np.asarray(column)[numbers] for name, column in answer.cases.facts.items()}
+
+
 @dataclass(frozen=True)
 class Picked:
     """What a model picks in n questions with K options.
 
-    ``picked``: weight of each option, shape (n, K); a row sums to 1, or to 0 for a stored answer that is no option. ``mass``: probability of
-    all options together, shape (n,).
+    ``probabilities``: of each option, averaged over the orders, shape (n, K). ``picked``: weight of each option, shape (n, K); a row sums
+    to 1, or to 0 for a stored answer that is no option. ``mass``: probability of all options together, shape (n,).
     """
 
+    probabilities: FloatArray
     picked: FloatArray
     mass: FloatArray
 
@@ -72,9 +80,15 @@ def picked_of(answer: Answer, ids: Sequence[str], options: Sequence[Sequence[str
     """
     if isinstance(answer.content, StoredAnswers):
         picked = picked_options(answer.content, zip(ids, options, strict=True))
-        return Picked(picked, picked.sum(axis=1))
+        return Picked(picked, picked, picked.sum(axis=1))
     probabilities = option_probabilities(answer.values)
-    return Picked(choices(probabilities), probabilities.sum(axis=1))
+    return Picked(probabilities, choices(probabilities), probabilities.sum(axis=1))
+
+
+def mean_interval(sums: ItemSums, low: float = 0.0) -> Interval | None:
+    """Return the interval of a mean over units, within ``low`` and 1."""
+    totals, counts = np.asarray(sums.sums, dtype=np.float64).T
+    return clustered_mean_interval(totals, counts, sums.over, bounds=(low, 1.0))
 
 
 def cannot_do(
