@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_genderbias.errors import ModelError
+from pytest_genderbias.errors import DataFileError, ModelError
+from pytest_genderbias.text.plain_files import read_whole
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -20,6 +22,13 @@ _STOPPED_CLOCK = (
     "{{ {'%Y-%m-%d': '2024-07-26', '%B %d, %Y': 'July 26, 2024', '%Y': '2024'}.get(format, '26 Jul 2024') }}"
     "{%- endmacro -%}"
 )
+#: Where transformers keeps templates, beside ``tokenizer_config.json``.
+_TEMPLATE_FILES = ("chat_template.jinja", "additional_chat_templates", "chat_template.json")
+NO_TEMPLATE = (
+    "{} has no chat template, which this suite puts its questions in; save the tokenizer with its chat_template (chat_template.jinja), or "
+    "measure a model that was tuned to chat"
+)
+_MOST_BYTES = 1 << 24  #: of tokenizer_config.json
 _SHOWN = 120  #: characters of an error of a template
 
 
@@ -30,6 +39,16 @@ def chat_template_details(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
         return {}
     text = template if isinstance(template, str) else json.dumps(template, sort_keys=True)
     return {DETAIL: hashlib.sha256(text.encode()).hexdigest()[:16]}
+
+
+def lacks_chat_template(folder: Path) -> bool:
+    """Return whether the files of a checkpoint have no chat template; no tokenizer is loaded. False where that cannot be told."""
+    if any((folder / name).exists() for name in _TEMPLATE_FILES):
+        return False
+    try:
+        return f'"{DETAIL}"' not in read_whole(folder / "tokenizer_config.json", _MOST_BYTES)
+    except DataFileError:
+        return False
 
 
 class ChatPrompts:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
-from pytest_genderbias.models.chat_template import DETAIL, ChatPrompts
+from pytest_genderbias.models.chat_template import DETAIL, NO_TEMPLATE, ChatPrompts
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.protocols import ChatModel
 from pytest_genderbias.scoring.base import Scorer, check_finite
@@ -34,10 +34,7 @@ def make(cases: Cases, query: ChatAnswers, model: Model, batch_tokens: int | Non
     """
     if isinstance(model.backend, Checkpoint):
         if DETAIL not in model.details:
-            raise NotApplicableError(
-                f"{model.name} has no chat template, which this suite puts its questions in; save the tokenizer with its chat_template "
-                "(chat_template.jinja), or measure a model that was tuned to chat"
-            )
+            raise NotApplicableError(NO_TEMPLATE.format(model.name))
         return ChatScorer(cases, query, model, batch_tokens)
     if not isinstance(model.backend, ChatModel):
         raise NotApplicableError(f"{model.name} has no answer_log_probs(messages, answers), which this suite needs")

@@ -238,6 +238,29 @@ def test_a_saved_checkpoint_names_its_template_and_other_suites_say_that_they_do
     assert note in chat.notes and note not in plain_model.notes
 
 
+def test_whether_a_suite_fits_is_told_by_the_files(tmp_path):
+    from pytest_genderbias.measurement.fit import fit_of
+    from pytest_genderbias.measurement.runner import Runner
+    from pytest_genderbias.models.spec import parse_spec
+
+    folder = save_checkpoint("gpt2", tmp_path / "model")
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings.pop("chat_template", None)
+    (folder / "chat_template.jinja").unlink(missing_ok=True)
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
+    def fit():
+        runner = Runner()
+        return fit_of(runner, runner.suite("chat-iat"), parse_spec(f"m={folder}"))
+
+    assert (fit().obstacle, fit().reason.partition(",")[0]) == ("other model", "m has no chat template")
+    (folder / "chat_template.jinja").write_text(TURNS)
+    assert (fit().obstacle, fit().cases) == ("", 460)
+    (folder / "chat_template.jinja").unlink()
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings | {"chat_template": TURNS}))
+    assert fit().obstacle == ""
+
+
 def test_an_object_answers_for_itself():
     model = wrap_object(AlwaysA())
     assert model.role.kind == "chat-model"
