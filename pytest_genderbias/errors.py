@@ -51,6 +51,10 @@ class MitigationNotApplicableError(NotApplicableError):
     """
 
 
+class ExecutorError(BiasError, RuntimeError):
+    """Cases cannot be scored where they should be: a cluster or its workers are missing, differ from this process, or end."""
+
+
 class SettingError(BiasError, ValueError):
     """A setting or option has an invalid value."""
 

@@ -35,7 +35,7 @@ ROAD = [
 DATA = {"demo", "fixtures", "wordlists"}  # an installed wheel holds all three, a checkout only the first
 FACADE = PACKAGE / "__init__.py"
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name not in DATA and path != FACADE)
-HEAVY = {"torch", "transformers", "tqdm", "tabulate", "filelock", "matplotlib", "jinja2", "markupsafe"}
+HEAVY = {"torch", "transformers", "tqdm", "tabulate", "filelock", "matplotlib", "jinja2", "markupsafe", "ray"}
 # Networks subclass torch's classes and need torch when they are defined: their modules are imported inside functions.
 NETWORKS = PACKAGE / "models" / "networks"
 

@@ -24,7 +24,7 @@ from pytest_genderbias.folders import distrusted, write_whole
 from pytest_genderbias.models.bare_tokenizer import BareTokenizer
 from pytest_genderbias.models.checkpoints import pick_device
 from pytest_genderbias.models.facts import facts_of
-from pytest_genderbias.models.model import Checkpoint, CheckpointFacts, DeferredCheckpoint, Model
+from pytest_genderbias.models.model import Checkpoint, CheckpointFacts, DeferredCheckpoint, Model, Origin
 from pytest_genderbias.models.quantised import quantisation_method
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.models.source import LoadSettings, ModelSource
@@ -110,7 +110,8 @@ class KnownModels:
         backend = DeferredCheckpoint.of(
             _facts_of(record), loaded, record["device"], record["max_length"], record["pooling"]
         )
-        return Model(spec.name, spec.spec, _role_of(record), fingerprint, dict(record["details"]), backend)
+        details, origin = dict(record["details"]), Origin(spec, self._settings)
+        return Model(spec.name, spec.spec, _role_of(record), fingerprint, details, backend, origin)
 
     def remember(self, spec: ModelSpec, model: Model) -> None:
         """Write the record of a model that was loaded and checked just now, unless its files changed since :meth:`model` hashed them.

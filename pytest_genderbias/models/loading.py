@@ -12,7 +12,7 @@ from pytest_genderbias.models import files, graphs
 from pytest_genderbias.models.checkpoints import load_checkpoint
 from pytest_genderbias.models.exported import load_exported
 from pytest_genderbias.models.first_import import uncollected_imports
-from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.model import Model, Origin
 from pytest_genderbias.models.objects import inspect_object, wrap
 from pytest_genderbias.models.peft_adapters import inspect_adapter, load_adapted, locate_adapter
 from pytest_genderbias.models.source import LoadSettings, ModelSource, inspect_checkpoint
@@ -91,6 +91,10 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
 
 def load(source: ModelSource, settings: LoadSettings) -> Model:
     """Load the weights of a located model and check them."""
+    return replace(_loaded(source, settings), origin=Origin(source.spec, settings))
+
+
+def _loaded(source: ModelSource, settings: LoadSettings) -> Model:
     if isinstance(source.target, Model):
         return replace(source.target, name=source.spec.name, spec=source.spec.spec)
     if source.spec.kind in files.KINDS:

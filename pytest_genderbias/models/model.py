@@ -10,6 +10,8 @@ from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.bare_tokenizer import BareTokenizer
 from pytest_genderbias.models.config_entries import SIZES, hidden_size
 from pytest_genderbias.models.roles import Role
+from pytest_genderbias.models.source import LoadSettings
+from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.models.vectors import WordVectors
 
 if TYPE_CHECKING:
@@ -117,6 +119,14 @@ class DeferredCheckpoint(Checkpoint):
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where a model was loaded from, and how, so that another process can load it."""
+
+    spec: ModelSpec
+    settings: LoadSettings
+
+
+@dataclass(frozen=True)
 class Model:
     """A model under test.
 
@@ -124,7 +134,7 @@ class Model:
     length of a sentence encoder; ``None`` for an object or a network in memory without one, whose scores are never cached.
     ``details``: architecture, tokenizer, dtype and device, and pooling and max_length of a sentence encoder; part of a
     measurement's signature. ``backend``: a :class:`Checkpoint`, the content of a file (word vectors, predictions, a text), or an object with
-    the protocol of the role.
+    the protocol of the role. ``origin``: where it was loaded from; ``None`` for what was made in memory.
     """
 
     name: str
@@ -133,6 +143,7 @@ class Model:
     fingerprint: str | None
     details: dict[str, str]
     backend: Any = field(repr=False)  # the role decides what it is; callers narrow it with isinstance
+    origin: Origin | None = field(default=None, repr=False, compare=False)
 
     @property
     def width(self) -> int:

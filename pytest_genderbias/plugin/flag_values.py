@@ -129,6 +129,32 @@ def choice(*choices: str) -> Callable[[str, Origin], str]:
     return parse
 
 
+def executor(text: str, origin: Origin) -> str:
+    """Parse where cases are scored; ``ray`` has to be installed."""
+    where = choice("process", "ray")(text, origin)
+    if where == "ray" and find_spec("ray") is None:
+        raise origin.error("needs the package ray; install it with: pip install 'pytest-genderbias[ray]'")
+    return where
+
+
+def ray_address(text: str, origin: Origin) -> str:
+    """Parse the address of a Ray cluster."""
+    from pytest_genderbias.scoring.ray_cluster import check_address
+
+    try:
+        return check_address(text)
+    except SettingError as error:
+        raise origin.error(str(error)) from None
+
+
+def workers(text: str, origin: Origin) -> tuple[int, int]:
+    """Parse a number of workers, and of the threads of each, 1 by default: ``4`` or ``4x2``."""
+    match = re.fullmatch(r"([1-9]\d{0,5})(?:x([1-9]\d{0,3}))?", text.strip())
+    if match is None:
+        raise origin.error(f"expected a number of workers, or of workers and threads as 4x2, got {text!r}")
+    return int(match[1]), int(match[2] or 1)
+
+
 def whole_number(least: int) -> Callable[[str, Origin], int]:
     """Return a parser of whole numbers of at least ``least``."""
 

@@ -69,6 +69,19 @@ class Settings:
         "--bias-batch-tokens", "N", parse.whole_number(1),
         "tokens in a batch (default: chosen automatically; halved when memory runs out)",
     )  # fmt: skip
+    executor: str = value(
+        "--bias-executor", "process|ray", parse.executor,
+        "where cases are scored: in the process of the run, or by workers of a Ray cluster; needs the extra [ray]", default="process",
+    )  # fmt: skip
+    ray: str = value(
+        "--bias-ray", "HOST:PORT|local", parse.ray_address,
+        "the cluster of --bias-executor=ray: one that runs, or one of this machine that only its own processes reach and that ends with the run",
+        default="local",
+    )  # fmt: skip
+    workers: tuple[int, int] | None = value(
+        "--bias-workers", "N[xT]", parse.workers,
+        "number of workers of --bias-executor=ray, and threads of each, as 4x2 (default: one of one thread for each CPU, or one for each GPU)",
+    )  # fmt: skip
     labels: tuple[str, ...] | None = value(
         "--bias-labels", "A,B,C", parse.names, "names of a classifier's outputs, in order, if its config does not name them"
     )  # fmt: skip
@@ -271,6 +284,7 @@ def read_settings(config: pytest.Config) -> Settings:
     values = {field: flag.read(config, project) for field, flag in FLAGS.items()}
     settings = Settings(**values)  # type: ignore[arg-type]  # each flag's parser returns the type of its field
     _check_cache(settings)
+    _check_executor(settings, config)
     _check_update(settings)
     _check_plan(settings)
     _check_compare(settings)
@@ -285,6 +299,14 @@ def _check_cache(settings: Settings) -> None:
     for flag, is_set in (("--bias-cache-info", settings.cache_info), ("--bias-cache-clear", settings.cache_clear)):
         if is_set and settings.no_cache:
             raise pytest.UsageError(f"{flag}: there is no score cache with --bias-no-cache; leave one of them out")
+
+
+def _check_executor(settings: Settings, config: pytest.Config) -> None:
+    for field in ("ray", "workers"):
+        if FLAGS[field].is_typed(config) and settings.executor != "ray":
+            raise pytest.UsageError(
+                f"{FLAGS[field].name}: goes with --bias-executor=ray, which scores in a Ray cluster"
+            )
 
 
 def _check_update(settings: Settings) -> None:

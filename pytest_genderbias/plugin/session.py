@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from pytest_genderbias.plugin.executors import make_executor, xdist_workers
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.progress import TerminalProgress
 from pytest_genderbias.plugin.runs import runs_folder
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.models.model import Model
     from pytest_genderbias.models.spec import ModelSpec
     from pytest_genderbias.recipes.recipe import Recipe
+    from pytest_genderbias.scoring.executor import Executor
     from pytest_genderbias.suites.suite import Suite
 
     Limits = tuple[tuple[str, Limit], ...]
@@ -43,7 +45,7 @@ class BiasSession:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         of_cases, self.of_steps = (TerminalProgress(config, unit) for unit in ("cases", "steps"))
-        self.runner = make_runner(config.stash[SETTINGS], of_cases)
+        self.runner = make_runner(config.stash[SETTINGS], of_cases, make_executor(config.stash[SETTINGS], config))
         self._made: dict[int, tuple[Measurement, Measured]] = {}  # by the identity of a measurement, which is kept
 
     def suite(self, name: str | Path) -> Suite:
@@ -96,8 +98,8 @@ def bias_session(config: pytest.Config) -> BiasSession:
     return config.stash[SESSION]
 
 
-def make_runner(run: Settings, progress: TerminalProgress | None) -> Runner:
-    """Return a runner with the settings of a run; nothing is loaded yet."""
+def make_runner(run: Settings, progress: TerminalProgress | None, executor: Executor | None = None) -> Runner:
+    """Return a runner with the settings of a run; nothing is loaded yet. Without an executor it scores in this process."""
     from pytest_genderbias.measurement.runner import Runner, RunSettings
     from pytest_genderbias.models.source import LoadSettings
 
@@ -108,10 +110,11 @@ def make_runner(run: Settings, progress: TerminalProgress | None) -> Runner:
         seeds=run.seeds,
         options=run.options,
         threads=_threads(),
+        executor=executor,
     )
 
 
 def _threads() -> int | None:
     """Return the share of the cores of a worker of xdist; ``None`` without workers."""
-    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    workers = xdist_workers()
     return max(1, (os.cpu_count() or 1) // workers) if workers > 1 else None

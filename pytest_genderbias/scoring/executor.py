@@ -25,8 +25,8 @@ from pytest_genderbias.suites.query import Query
 
 #: Windows that a pool may be ahead of the first incomplete one, for each that it scores at once.
 AHEAD = 2
-#: Workers that may be lost with one window, before it is given up.
-MOST_LOSSES = 3
+#: Workers that may be lost with one window, before it is given up. Machines that are taken away now and then end two or three by chance.
+MOST_LOSSES = 5
 
 
 class Window(NamedTuple):

@@ -39,6 +39,9 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "device": ("cpu", "cpu"),
     "dtype": ("float16", "float16"),
     "batch_tokens": ("7", 7),
+    "executor": ("ray", "ray"),
+    "ray": ("127.0.0.1:6379", "127.0.0.1:6379"),
+    "workers": ("4x2", (4, 2)),
     "labels": ("a,b", ("a", "b")),
     "trust_remote_code": ("true", True),
     "data": (".", Path()),
@@ -81,6 +84,11 @@ EXAMPLES: dict[str, tuple[str, object]] = {
 }
 #: Flags that exclude each other: a run has all flags but these.
 APART = ({"no_cache", "update_new", "same_as"}, {"cache_info", "cache_clear", "update_all", "reason", "no_worse_than"})
+
+
+@pytest.fixture(autouse=True)
+def ray_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flag_values, "find_spec", lambda name: True)
 
 
 def settings_of(pytester: pytest.Pytester, *arguments: str) -> Settings:

@@ -1,0 +1,214 @@
+"""Connect this process to a Ray cluster: one that listens on the loopback interface only and ends with the process, or one that is named.
+
+Whoever reaches a Ray cluster can run code on it, so nothing is joined that was not named, and a local cluster is reached by its own
+processes only: they know the token, which is in their environment and in no file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import secrets
+import shutil
+import socket
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from pytest_genderbias.errors import ExecutorError, SettingError
+
+LOCAL = "local"
+#: Without it Ray takes the address of a network card for its node, and every process listens on all interfaces. This is the one setting of
+#: Ray 2.60 that makes all of them listen on the loopback interface alone; Ray sets it itself on macOS and Windows.
+_ONLY_THIS_MACHINE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+#: No usage statistics, and nothing on the terminal: what Ray says of lost workers, the measurement notes.
+_QUIET: dict[str, str | None] = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
+}
+#: ``None``: not set. Ray then turns authentication on by itself, in this process and in those that it starts. The token is in the environment of the cluster's processes, and in no file.
+_ALONE: dict[str, str | None] = {
+    _ONLY_THIS_MACHINE: "0",
+    "RAY_ADDRESS": None,
+    "RAY_AUTH_MODE": None,
+    "RAY_AUTH_TOKEN_PATH": None,
+    "RAY_raylet_start_wait_time_s": "120",
+    "RAY_worker_niceness": "0",  # workers do what this process would do otherwise
+}
+_PROBE_SECONDS = 5.0
+_OBJECT_STORE = 100 << 20  #: bytes of shared memory: scores of a window take kilobytes
+_LONGEST_FOLDER = 40  #: characters, since the path of a Unix socket below it may have 107
+_ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})")
+_EXPECTED = "expected 'local', or HOST:PORT of a cluster that 'ray start --head' printed"
+
+
+def check_address(address: str) -> str:
+    """Return an address if it names a cluster: ``local``, or ``HOST:PORT``.
+
+    Raises:
+        SettingError: it does not. ``auto``, and no address, would join whatever cluster a file in the temporary folder names.
+    """
+    match = _ADDRESS.fullmatch(address)
+    if address == LOCAL or (match and 0 < int(match["port"]) < 1 << 16):
+        return address
+    if address.startswith("ray://"):
+        raise SettingError(
+            f"{address} is an address for Ray's client, which this does not use; {_EXPECTED}, and run this on a machine of the cluster"
+        )
+    raise SettingError(f"{address!r} does not say which cluster is meant; {_EXPECTED}")
+
+
+def import_ray() -> ModuleType:
+    """Return the module ``ray``.
+
+    Raises:
+        ExecutorError: it is not installed.
+    """
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        raise ExecutorError(
+            f"scoring with Ray needs the package ray, which cannot be imported ({error}); install it with: pip install 'pytest-genderbias[ray]'"
+        ) from None
+
+
+@dataclass
+class Cluster:
+    """The connection of this process to a cluster. There is at most one.
+
+    Attributes:
+        address: ``local`` or ``HOST:PORT``.
+        cpus: CPUs of a local cluster.
+    """
+
+    address: str
+    cpus: int = 1
+    _before: dict[str, str | None] = field(default_factory=dict)
+    _folder: Path | None = None
+    _connected: bool = False
+
+    def connect(self) -> ModuleType:
+        """Start the local cluster, or join the named one, and return the module ``ray``.
+
+        Raises:
+            ExecutorError: Ray is missing, nothing answers at the address, it has another version or wants a token, or the process is already in
+                a cluster.
+        """
+        if self.address != LOCAL:
+            _probe(self.address)
+        self._set(_QUIET if self.address != LOCAL else {**_QUIET, **_ALONE, "RAY_AUTH_TOKEN": _token()})
+        try:
+            ray = import_ray()
+            if ray.is_initialized():
+                raise ExecutorError(
+                    "this process is already connected to a Ray cluster that something else started; call ray.shutdown() before the run"
+                )
+            if self.address == LOCAL:
+                self._start(ray)
+            else:
+                self._join(ray)
+        except BaseException:
+            self.close()
+            raise
+        return ray
+
+    def close(self) -> None:
+        """Leave the cluster. A local one ends, and with it all its processes and files."""
+        if self._connected:
+            self._connected = False
+            import_ray().shutdown()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+        self._set(dict(self._before))
+        self._before = {}
+
+    def _start(self, ray: ModuleType) -> None:
+        """Start a cluster of this machine, and refuse it if it could be reached from another one."""
+        self._folder = _private_folder()
+        self._connected = True
+        # Ray reads the variable when it is imported, which may have been before.
+        vars(importlib.import_module("ray._private.ray_constants"))["ENABLE_RAY_CLUSTER"] = False
+        folder = self._folder / "ray"  # Ray lets everyone write into it, so it lies in one that nobody else can enter
+        try:
+            ray.init(
+                address="local", num_cpus=self.cpus, include_dashboard=False, log_to_driver=False, logging_level="error",
+                object_store_memory=_OBJECT_STORE, _temp_dir=str(folder),
+            )  # fmt: skip
+        except Exception as error:  # Ray raises errors of many kinds
+            raise ExecutorError(
+                f"a local Ray cluster cannot be started ({_in_short(error)}); score without --bias-executor, or name a cluster with --bias-ray=HOST:PORT"
+            ) from None
+        host = ray.util.get_node_ip_address()
+        if host not in ("127.0.0.1", "::1"):
+            raise ExecutorError(
+                f"the local Ray cluster would listen on {host}, where others could run code on it, and was stopped; "
+                f"set {_ONLY_THIS_MACHINE}=0 in the environment before the run, or use another version of ray ({ray.__version__})"
+            )
+
+    def _join(self, ray: ModuleType) -> None:
+        self._connected = True
+        try:
+            ray.init(address=self.address, log_to_driver=False, logging_level="error")
+        except Exception as error:
+            raise ExecutorError(_not_joined(self.address, error)) from None
+
+    def _set(self, variables: dict[str, str | None]) -> None:
+        """Set variables of the environment, and remember what they were."""
+        for name, value in variables.items():
+            self._before.setdefault(name, os.environ.get(name))
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@cache
+def _token() -> str:
+    """Return a token that nobody can guess; one for this process, since Ray keeps the first that it sees."""
+    return secrets.token_hex(32)
+
+
+def _private_folder() -> Path:
+    """Make a folder that only this user can enter, with a path that is short enough for sockets."""
+    usual = Path(tempfile.gettempdir())
+    place = usual if len(str(usual)) <= _LONGEST_FOLDER - len("/gb-ray-12345678") else Path("/tmp")  # noqa: S108 - mkdtemp makes a name that is free
+    return Path(tempfile.mkdtemp(prefix="gb-ray-", dir=place))
+
+
+def _probe(address: str) -> None:
+    """Raise unless something listens at an address; Ray itself would try for a minute."""
+    match = _ADDRESS.fullmatch(address)
+    assert match is not None
+    try:
+        socket.create_connection((match["host"].strip("[]"), int(match["port"])), timeout=_PROBE_SECONDS).close()
+    except OSError as error:
+        raise ExecutorError(
+            f"no Ray cluster answers at {address} ({error.strerror or error}); it may have ended, or its address is an old one: 'ray status' on its head "
+            "node shows a cluster that runs, 'ray start --head' starts one"
+        ) from None
+
+
+def _not_joined(address: str, error: Exception) -> str:
+    """Return why a cluster that answers cannot be joined, and what to do."""
+    text = " ".join(str(error).split())
+    if type(error).__name__ == "AuthenticationError" or "auth" in text.lower():
+        return (
+            f"the Ray cluster at {address} asks for a token, and this process has none or a wrong one; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH=FILE "
+            "to the file with the cluster's token, which only you should be able to read"
+        )
+    if "ersion mismatch" in text:
+        return f"the Ray cluster at {address} has other versions than this process: {text:.300}; install the same ones here and on every node"
+    return (
+        f"the Ray cluster at {address} cannot be joined ({type(error).__name__}: {text:.300}); run this on a machine of the cluster ('ray start "
+        f"--address={address}' makes it one), with the cluster's version of ray ({sys.modules['ray'].__version__} here)"
+    )
+
+
+def _in_short(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split()):.300}"

@@ -1,0 +1,229 @@
+"""What runs in a worker of a Ray cluster: it loads the model of the run, makes sure that it is the same, and scores windows."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import os
+import pickle
+import platform
+import re
+import socket
+import traceback
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.errors import BiasError, ExecutorError
+from pytest_genderbias.models.loading import inspect, load
+from pytest_genderbias.models.model import Model, Origin
+from pytest_genderbias.models.roles import Role
+from pytest_genderbias.scoring.base import Scorer
+from pytest_genderbias.scoring.scorers import make_scorer
+
+if TYPE_CHECKING:
+    from pytest_genderbias.suites.cases import Cases, IntArray
+    from pytest_genderbias.suites.query import Query
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")
+
+
+@dataclass(frozen=True)
+class WantedModel:
+    """The model of the run, and what must be the same in every worker.
+
+    Attributes:
+        origin: where it comes from and how it is loaded. The path is absolute.
+        name: its name in messages.
+        role: its role in the run, with the order of its labels.
+        fingerprint: hash over its weights, config and tokenizer.
+        dtype, device: number format and device, as ``float32`` and ``cpu``; ``None`` where a model has none.
+        versions: versions of the libraries, and the code of this package.
+    """
+
+    origin: Origin
+    name: str
+    role: Role
+    fingerprint: str
+    dtype: str | None
+    device: str | None
+    versions: dict[str, str]
+
+    @classmethod
+    def of(cls, model: Model) -> WantedModel:
+        """Return what workers need to load a model. It has an origin and a fingerprint."""
+        assert model.origin is not None
+        assert model.fingerprint is not None
+        return cls(
+            model.origin, model.name, model.role, model.fingerprint,
+            model.details.get("dtype"), model.details.get("device"), versions_here(),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A worker that has the model: its process, its node, and the model of its processor with its instructions (``AVX512``)."""
+
+    pid: int
+    node: str
+    processor: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error in a worker: as it was, if it can travel, and its traceback."""
+
+    error: Exception
+    traceback: str
+
+
+class RayWorker:
+    """The actor: one process with one model."""
+
+    def __init__(self, threads: int) -> None:
+        """Let torch use ``threads`` threads."""
+        import torch
+
+        torch.set_num_threads(threads)
+        self._wanted: WantedModel | None = None
+        self._model: Model | None = None
+        self._cases: Cases | None = None
+        self._scorer: Scorer | None = None
+
+    def load(self, wanted: WantedModel) -> Loaded | Failure:
+        """Load a model, unless it is the one in memory, and compare it with that of the run."""
+        try:
+            if wanted != self._wanted:
+                self._wanted = self._model = self._scorer = self._cases = None
+                gc.collect()
+                self._model = _load(wanted)
+                self._wanted = wanted
+            return Loaded(os.getpid(), _node(), _processor())
+        except Exception as error:
+            return _failure(error)
+
+    def ask(self, question: bytes) -> Failure | None:
+        """Take a question: pickled cases, query and tokens in a batch."""
+        try:
+            assert self._model is not None
+            self._scorer = None
+            cases, query, batch_tokens = _question(question)
+            self._cases, self._scorer = cases, make_scorer(cases, query, self._model, batch_tokens)
+        except Exception as error:
+            return _failure(error)
+        return None
+
+    def score(self, units: IntArray) -> tuple[NDArray[np.generic], list[str]] | Failure:
+        """Return the scores of units of the question, and the remarks of the scorer."""
+        try:
+            assert self._scorer is not None
+            assert self._cases is not None
+            return self._scorer.score(self._cases.cases_of(units)), self._scorer.notes
+        except Exception as error:
+            return _failure(error)
+
+
+def _question(question: bytes) -> tuple[Cases, Query, int | None]:
+    """Unpickle a question, which the process of the run made; Ray sends code to its workers in the same way."""
+    content: tuple[Cases, Query, int | None] = pickle.loads(question)  # noqa: S301
+    return content
+
+
+def _load(wanted: WantedModel) -> Model:
+    """Load the model of the run.
+
+    Raises:
+        ExecutorError: this node has other versions, no such files, other weights, or another device.
+        ModelError: the model cannot be loaded.
+    """
+    where, spec = f"on the node {_node()}", wanted.origin.spec
+    here = versions_here()
+    if here != wanted.versions:
+        other = [
+            f"{name} {here.get(name)} and not {theirs}"
+            for name, theirs in wanted.versions.items()
+            if here.get(name) != theirs
+        ]
+        raise ExecutorError(
+            f"a worker {where} has {', '.join(other)}; install the same versions on every node, and start the run again"
+        )
+    if spec.kind not in ("hub", "object") and not Path(spec.target).exists():
+        raise ExecutorError(
+            f"{wanted.name}: there is no {spec.target} {where}; workers load a model by its path or hub id, so put it into a folder that every node "
+            "sees under the same path"
+        )
+    try:
+        model = load(inspect(spec, wanted.origin.settings), wanted.origin.settings)
+    except BiasError as error:
+        raise type(error)(f"{error} ({where})") if _takes_text(error) else error from None
+    details = model.details
+    if (details.get("device"), details.get("dtype")) != (wanted.device, wanted.dtype):
+        raise ExecutorError(
+            f"{wanted.name} is on {details.get('device')} in {details.get('dtype')} {where}, and on {wanted.device} in {wanted.dtype} where the run was started; "
+            "their scores differ, so name a device that every node has: --bias-device=cpu"
+        )
+    if model.fingerprint != wanted.fingerprint or model.role != wanted.role:
+        raise ExecutorError(
+            f"{wanted.name} is another model {where}: the fingerprint of {spec.target} is {str(model.fingerprint)[:12]} there and {wanted.fingerprint[:12]} "
+            "where the run was started; copy the same checkpoint to every node (and leave it as it is while a run goes on)"
+        )
+    return replace(model, name=wanted.name)
+
+
+def _takes_text(error: BiasError) -> bool:
+    return len(error.args) == 1 and isinstance(error.args[0], str)
+
+
+def _failure(error: Exception) -> Failure:
+    """Return an error so that it can travel; one that cannot becomes a RuntimeError with its text."""
+    text = traceback.format_exc()
+    try:
+        again = pickle.loads(pickle.dumps(error))  # noqa: S301 - made in this line
+        error = (
+            again
+            if type(again) is type(error) and str(again) == str(error)
+            else RuntimeError(f"{type(error).__name__}: {error}")
+        )
+    except Exception:
+        error = RuntimeError(f"{type(error).__name__}: {error}")
+    return Failure(error, text)
+
+
+def _node() -> str:
+    """Return the name of this machine."""
+    return socket.gethostname()
+
+
+def _processor() -> str:
+    """Return the model of the processor, and the instructions that torch uses of it, which decide how scores are rounded."""
+    import torch
+
+    facts = Path("/proc/cpuinfo")
+    names = re.search(
+        r"^model name\s*:\s*(.+)$", facts.read_text(errors="replace") if facts.is_file() else "", re.MULTILINE
+    )
+    return f"{names[1].strip() if names else platform.processor() or platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"
+
+
+def versions_here() -> dict[str, str]:
+    """Return what scores depend on beside the model: versions of libraries, and a hash of the code of this package."""
+    versions = {}
+    for library in _LIBRARIES:
+        try:
+            versions[library] = version(library)
+        except PackageNotFoundError:
+            versions[library] = "none"
+    return {**versions, "pytest-genderbias with code": _code()}
+
+
+def _code() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        digest.update(path.relative_to(_PACKAGE).as_posix().encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]

@@ -1,0 +1,80 @@
+"""``--bias-executor``, ``--bias-ray`` and ``--bias-workers``: where cases are scored."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+
+import pytest
+
+from pytest_genderbias.plugin import flag_values
+
+RUN = ("--bias-model=m=demo-nli", "--bias-suite=nli-occupation", "--bias-limit=256", "--bias-no-cache")
+
+
+def test_the_process_is_the_default(project: pytest.Pytester) -> None:
+    project.runpytest(*RUN, "--bias-executor=process", "--bias-json=r.json").assert_outcomes(passed=1)
+    (measurement,) = json.loads(project.path.joinpath("r.json").read_text())["measurements"]
+    assert not any("Ray" in note for note in measurement["notes"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--bias-executor=dask"], "--bias-executor: expected one of process, ray, got 'dask'"),
+        (
+            ["--bias-ray=auto"],
+            "--bias-ray: 'auto' does not say which cluster is meant; expected 'local', or HOST:PORT *",
+        ),
+        (["--bias-ray=local"], "--bias-ray: goes with --bias-executor=ray, *"),
+        (["--bias-workers=2"], "--bias-workers: goes with --bias-executor=ray, *"),
+        (
+            ["--bias-workers=0"],
+            "--bias-workers: expected a number of workers, or of workers and threads as 4x2, got '0'",
+        ),
+        (["--bias-workers=2x0"], "--bias-workers: expected * got '2x0'"),
+    ],
+)
+def test_a_wrong_flag_is_a_usage_error_of_one_line(
+    project: pytest.Pytester, arguments: list[str], message: str
+) -> None:
+    result = project.runpytest(*RUN, *arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {message}"])
+
+
+def test_ray_that_is_missing_is_a_usage_error_that_names_the_extra(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flag_values, "find_spec", lambda name: None)
+    result = project.runpytest(*RUN, "--bias-executor=ray")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --bias-executor: needs the package ray; *'pytest-genderbias?ray?'"])
+
+
+def test_an_old_address_fails_the_test_in_one_line(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flag_values, "find_spec", lambda name: True)
+    result = project.runpytest(*RUN, "--bias-executor=ray", "--bias-ray=127.0.0.1:1")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["ExecutorError: no Ray cluster answers at 127.0.0.1:1 *"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra [ray]")
+@pytest.mark.parametrize("processes", [(), ("-n", "2", "-p", "xdist")], ids=["one process", "xdist"])
+def test_workers_of_ray_give_the_figures_of_the_process(project: pytest.Pytester, processes: tuple[str, ...]) -> None:
+    """Also in two processes of pytest-xdist that want the same CPUs: each takes its part of them."""
+    suites = "--bias-suite=nli-occupation,nli-demonym"
+    project.runpytest_subprocess(*RUN, suites, "--bias-json=here.json").assert_outcomes(passed=2)
+    ray = project.runpytest_subprocess(*RUN, suites, "--bias-executor=ray", "--bias-json=there.json", *processes)
+    ray.assert_outcomes(passed=2)
+    ray.stdout.no_fnmatch_line("*raylet*")
+    ray.stderr.no_fnmatch_line("*raylet*")
+    here, there = (
+        {m["suite"]: m for m in json.loads(project.path.joinpath(f"{name}.json").read_text())["measurements"]}
+        for name in ("here", "there")
+    )
+    for suite, measurement in here.items():
+        assert there[suite]["values"] == measurement["values"]
+        assert any(note.startswith("scored by Ray: ") for note in there[suite]["notes"])

@@ -1,0 +1,308 @@
+"""Scoring in a Ray cluster of this machine, for real: ``python -m pytest -m slow tests/scoring/test_ray.py``, with the extra [ray]."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import nullcontext, suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.listening import descendants, listening, marked
+
+from pytest_genderbias import load_model
+from pytest_genderbias.errors import ExecutorError, ScoreError
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.runner import Runner, RunSettings
+from pytest_genderbias.models.spec import DEMO_FOLDER
+from pytest_genderbias.scoring import engine
+from pytest_genderbias.scoring.ray_executor import RayExecutor
+
+pytest.importorskip("ray", reason="needs the extra [ray]")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="looks at processes and sockets in /proc"),
+]
+NLI = "nli-occupation"
+RAY_PROCESSES = ("gcs_server", "raylet")
+SUPPORT = Path(__file__).parents[1] / "support"
+
+
+@pytest.fixture(scope="module")
+def sockets() -> dict[str, set[tuple[str, int]]]:
+    """Where this process and those below it listen: before, during and after the cluster of this module."""
+    return {"before": listening({os.getpid(), *descendants(os.getpid())})}
+
+
+@pytest.fixture(scope="module")
+def executor(sockets: dict[str, set[tuple[str, int]]]) -> Iterator[RayExecutor]:
+    with RayExecutor(workers=2) as executor:
+        yield executor
+
+
+@pytest.fixture(autouse=True)
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "WINDOW", 64)
+
+
+def measure(model: object, executor: RayExecutor | None = None, limit: int = 1024, **settings: object) -> Measurement:
+    """Measure without a cache, with a runner of its own."""
+    return Runner(score=RunSettings(limit=limit, cache=None), executor=executor).measure(NLI, model, **settings)
+
+
+def same_bits(one: Measurement, other: Measurement) -> bool:
+    return one.values == other.values and all(
+        np.asarray(v).tobytes() == np.asarray(other.items[k]).tobytes() for k, v in one.items.items()
+    )
+
+
+def test_the_bits_and_the_stop_are_those_of_one_process(executor: RayExecutor) -> None:
+    here, there = measure("demo-nli"), measure("demo-nli", executor)
+    assert same_bits(here, there)
+    assert there.notes == (*here.notes, "scored by Ray: 2 workers of 1 thread")
+    until = {"net_neutral": lambda low, high: low > 0.5}
+    here, there = (measure("demo-nli", one, until=until) for one in (None, executor))
+    assert here.stopped
+    assert here.n == there.n < 1024
+    assert same_bits(here, there)
+
+
+def test_all_sockets_are_on_the_loopback_interface(
+    executor: RayExecutor, sockets: dict[str, set[tuple[str, int]]]
+) -> None:
+    measure("demo-nli", executor, limit=64)
+    below = descendants(os.getpid())
+    names = {Path(f"/proc/{pid}/comm").read_text().strip() for pid in below}
+    assert set(RAY_PROCESSES) <= names
+    during = listening({os.getpid(), *below}) - sockets["before"]
+    assert len(during) >= 5  # gcs, raylet, agents and workers
+    assert {host for host, _ in during} <= {"127.0.0.1", "::1"}
+    assert listening({os.getpid(), *below}) > sockets["before"]
+
+
+def test_the_token_is_in_no_file_and_the_folder_is_private(executor: RayExecutor) -> None:
+    measure("demo-nli", executor, limit=64)
+    token = os.environ["RAY_AUTH_TOKEN"]
+    assert len(token) == 64
+    folder = executor._cluster._folder  # type: ignore[union-attr]
+    assert folder is not None
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert len(files) > 10
+    assert [path for path in files if token.encode() in path.read_bytes()] == []
+    default = Path.home() / ".ray" / "auth_token"
+    assert not default.exists() or token not in default.read_text()
+
+
+def test_a_process_without_the_token_is_turned_away(executor: RayExecutor) -> None:
+    measure("demo-nli", executor, limit=64)
+    import ray
+
+    address = ray.get_runtime_context().gcs_address
+    code = f"import ray; ray.init(address={address!r}, log_to_driver=False); print('joined')"
+    for token, mode in (("0" * 64, "token"), (None, "disabled")):
+        environment = {k: v for k, v in os.environ.items() if k != "RAY_AUTH_TOKEN"} | {"RAY_AUTH_MODE": mode}
+        environment |= {"RAY_AUTH_TOKEN": token} if token else {}
+        other = subprocess.Popen(
+            [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        with suppress(subprocess.TimeoutExpired):  # Ray may try again and again
+            other.wait(timeout=20)
+        other.kill()
+        assert "joined" not in other.communicate()[0]
+        assert other.returncode != 0
+
+
+def test_a_killed_worker_costs_one_window_and_no_bit(executor: RayExecutor) -> None:
+    here = measure("demo-nli", limit=6000)
+    measure("demo-nli", executor, limit=64)
+    victim = executor.ready[0][1]
+    killer = threading.Timer(0.2, os.kill, (victim, signal.SIGKILL))
+    killer.start()
+    there = measure("demo-nli", executor, limit=6000)
+    killer.join()
+    assert same_bits(here, there)
+    assert (
+        "1 worker lost, 1 window scored again" in there.notes or "1 worker lost, 0 windows scored again" in there.notes
+    )
+    assert victim not in {pid for _, pid in executor.ready}
+
+
+def test_a_window_that_ends_every_worker_is_named(
+    executor: RayExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.joinpath("deadly_model.py").write_text(
+        "import os\nfrom pathlib import Path\nimport numpy as np\n"
+        "class Deadly:\n"
+        "    fingerprint, labels = 'deadly', ('entailment', 'neutral', 'contradiction')\n"
+        "    def pair_probabilities(self, premises, hypotheses):\n"
+        f"        if os.getpid() != {os.getpid()} and any(p.startswith('The nurse') for p in premises):\n"
+        "            os._exit(13)\n"
+        "        return np.full((len(premises), 3), 1 / 3)\n"
+        "def model():\n    return Deadly()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    executor.close()  # so that the workers find the module
+    with pytest.raises(
+        ScoreError, match=rf"^{NLI} on m, cases [\d,]+ to [\d,]+ of its random order: 5 workers ended one after another"
+    ):
+        measure("m=deadly_model:model", executor)
+
+
+def test_an_error_of_a_worker_is_raised_as_it_is(executor: RayExecutor, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(DEMO_FOLDER / "nli", tmp_path / "huge")
+    weights = load_file(tmp_path / "huge" / "model.safetensors")
+    last = next(name for name in weights if name.startswith("classifier") and name.endswith("weight"))
+    weights[last] = weights[last].sign() * 3e38
+    save_file(weights, tmp_path / "huge" / "model.safetensors", metadata={"format": "pt"})
+    messages = []
+    for one in (None, executor):
+        with pytest.raises(ScoreError, match="gives NaN or infinite scores") as raised:
+            measure(f"huge={tmp_path / 'huge'}", one, limit=64)
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1]
+
+
+def test_a_model_that_changed_or_went_away_is_refused(executor: RayExecutor, tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint"
+    shutil.copytree(DEMO_FOLDER / "nli", folder)
+    model = load_model(folder, device="cpu")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "layer_norm_eps": 0.1}))
+    with pytest.raises(ExecutorError, match="is another model on the node"):
+        measure(model, executor, limit=64)
+    shutil.rmtree(folder)
+    with pytest.raises(ExecutorError, match="same path"):
+        measure(model, executor, limit=64)
+
+
+def test_a_cluster_that_is_full_is_waited_for_and_named(executor: RayExecutor) -> None:
+    import ray
+
+    measure("demo-nli", executor, limit=64)
+    crew = executor._crew
+    assert crew is not None
+    crew.end()
+
+    class Holder:
+        def hold(self) -> bool:
+            return True
+
+    holder = ray.remote(Holder).options(num_cpus=2).remote()
+    assert ray.get(holder.hold.remote())
+    crew._wait = 2.0
+    try:
+        with pytest.raises(
+            ExecutorError, match=r"no worker could begin within 2 seconds: .* 0 CPUs .*another run may hold the rest"
+        ):
+            measure("demo-nli", executor, limit=64)
+    finally:
+        ray.kill(holder)
+        crew._wait = 300.0
+    assert measure("demo-nli", executor, limit=64).n == 64
+
+
+def test_nothing_is_left(executor: RayExecutor, sockets: dict[str, set[tuple[str, int]]]) -> None:
+    """The last of the tests with this cluster: processes, sockets, files and variables are gone."""
+    measure("demo-nli", executor, limit=64)
+    folder = executor._cluster._folder  # type: ignore[union-attr]
+    executor.close()
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and any(_is_of_ray(pid) for pid in descendants(os.getpid())):
+        time.sleep(0.2)
+    assert [pid for pid in descendants(os.getpid()) if _is_of_ray(pid)] == []
+    left = listening({os.getpid(), *descendants(os.getpid())}) - sockets["before"]
+    assert {host for host, _ in left} <= {"127.0.0.1"}
+    assert len(left) <= 1  # a port that Ray's driver reserves
+    assert folder is not None
+    assert not folder.exists()
+    assert "RAY_AUTH_TOKEN" not in os.environ
+
+
+def _is_of_ray(pid: int) -> bool:
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z" and (
+            b"ray::" in command or any(name.encode() in command for name in RAY_PROCESSES)
+        )
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "killed"])
+def test_a_run_that_ends_early_leaves_no_process_and_goes_on(tmp_path: Path, how: signal.Signals) -> None:
+    """Ctrl-C reaches the whole group of the terminal; a kill only the driver. The next run takes the windows that are in the cache."""
+    mark = f"MARK_OF_THE_TEST={uuid.uuid4().hex}"
+    code = (
+        "from pytest_genderbias.measurement.runner import Runner, RunSettings\n"
+        "from pytest_genderbias.scoring import engine\n"
+        "from pytest_genderbias.scoring.ray_executor import RayExecutor\n"
+        "from pathlib import Path\n"
+        "import sys, torch; torch.set_num_threads(1); engine.WINDOW, engine._KEEP_EVERY = 64, 0.0\n"
+        "with RayExecutor(workers=1) as executor:\n"
+        "    runner = Runner(score=RunSettings(limit=200_000, cache=Path(sys.argv[1])), executor=executor)\n"
+        "    runner.measure('nli-occupation', 'demo-nli')\n"
+    )
+    environment = {**os.environ, **dict([mark.split("=")])}
+    run = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)],
+        env=environment,
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and len(list(tmp_path.rglob("*.npy"))) < 3:
+        time.sleep(0.1)
+    assert len(marked(mark)) > 4
+    (os.killpg if how == signal.SIGINT else os.kill)(run.pid, how)
+    _, errors = run.communicate(timeout=60)
+    assert run.returncode != 0
+    assert how == signal.SIGKILL or "KeyboardInterrupt" in errors
+    deadline = time.monotonic() + 60  # an agent of Ray looks every few seconds whether its parent is alive
+    while marked(mark) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in marked(mark)} == {}
+    stored = len(list(tmp_path.rglob("*.npy")))
+    assert stored >= 3
+    begun = []
+    progress = _begun(begun)
+    rest = Runner(score=RunSettings(limit=1024, cache=tmp_path, progress=progress)).measure(NLI, "demo-nli")
+    assert same_bits(rest, measure("demo-nli"))
+    assert not begun or begun[0] >= 3 * 64
+
+
+def _begun(begun: list[int]) -> object:
+    def progress(label: str, total: int, done: int) -> object:
+        begun.append(done)
+        return nullcontext(lambda count: None)
+
+    return progress
+
+
+def test_a_cluster_that_runs() -> None:
+    """A cluster of three machines in one: joined by its address, refused with another version, and left by a machine during a measurement."""
+    ended = subprocess.run(
+        [sys.executable, str(SUPPORT / "ray_clusters.py")], capture_output=True, text=True, timeout=300
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    found = json.loads(ended.stdout.splitlines()[-1])
+    assert "has other versions than this process" in found["version"]
+    assert "do not fit into the Ray cluster" in found["too many"]
+    assert "which has 2 CPUs" in found["too many"]
+    assert found["same bits"]
+    assert found["lost"]
+    assert found["left"] == 1

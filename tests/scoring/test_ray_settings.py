@@ -1,0 +1,218 @@
+"""What is said about Ray before it is started, without it."""
+
+import socket
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from support.tiny_checkpoints import suite_space
+
+from pytest_genderbias import load_model
+from pytest_genderbias.errors import ExecutorError, ModelError, ScoreError, SettingError
+from pytest_genderbias.measurement.runner import Runner, RunSettings
+from pytest_genderbias.models.objects import wrap
+from pytest_genderbias.models.spec import parse_spec
+from pytest_genderbias.scoring import ray_cluster, ray_executor, ray_worker
+from pytest_genderbias.scoring.executor import Task
+from pytest_genderbias.scoring.ray_cluster import Cluster, check_address
+from pytest_genderbias.scoring.ray_executor import RayExecutor
+from pytest_genderbias.scoring.ray_worker import Failure, Loaded, RayWorker, WantedModel
+from pytest_genderbias.suites.query import CoreferenceScores
+
+
+@pytest.mark.parametrize("address", ["local", "127.0.0.1:6379", "head.example.org:1", "[::1]:65535"])
+def test_addresses_that_name_a_cluster(address):
+    assert check_address(address) == address
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["auto", "", "127.0.0.1", ":6379", "host:0", "host:65536", "host:99999999", "ray://host:10001", "http://host:1"],
+)
+def test_an_address_that_names_no_cluster_is_refused(address):
+    with pytest.raises(SettingError, match=r"expected 'local', or HOST:PORT"):
+        RayExecutor(address)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"workers": 0}, {"workers": 1.5}, {"threads": 0}, {"share": 0}, {"workers": True}], ids=str
+)
+def test_numbers_that_make_no_sense_are_refused(settings):
+    with pytest.raises(SettingError, match=next(iter(settings))):
+        RayExecutor(**settings)
+
+
+def test_an_old_address_is_named_at_once(tiny_model):
+    """Nothing is joined that was not named, and nothing is waited for: no module of Ray is needed to see that nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(ExecutorError, match=rf"^no Ray cluster answers at 127\.0\.0\.1:{port} .*ray start --head"):
+        Runner(score=RunSettings(cache=None), executor=RayExecutor(f"127.0.0.1:{port}")).measure(
+            "nli-occupation", "demo-nli"
+        )
+
+
+def test_ray_that_is_missing_is_named_with_the_extra(monkeypatch):
+    monkeypatch.setitem(ray_cluster.sys.modules, "ray", None)
+    monkeypatch.setenv("RAY_ADDRESS", "unchanged")
+    with pytest.raises(ExecutorError, match=r"pip install 'pytest-genderbias\[ray\]'"):
+        Cluster("local").connect()
+    assert ray_cluster.os.environ["RAY_ADDRESS"] == "unchanged"
+    assert "RAY_AUTH_TOKEN" not in ray_cluster.os.environ
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 2.50.0"),
+            "has other versions than this process: .*2.50.0",
+        ),
+        (RuntimeError("Authentication token is wrong"), "asks for a token.*RAY_AUTH_TOKEN_PATH"),
+        (
+            ConnectionError("Failed to connect to Ray cluster"),
+            r"cannot be joined \(ConnectionError: .*ray start --address=host:1",
+        ),
+    ],
+)
+def test_why_a_cluster_cannot_be_joined(monkeypatch, error, message):
+    monkeypatch.setitem(ray_cluster.sys.modules, "ray", SimpleNamespace(__version__="2.60.0"))
+    text = ray_cluster._not_joined("host:1", error)
+    assert ray_cluster.re.search(message, text)
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("resources", "on_gpu", "settings", "number"),
+    [
+        ({"CPU": 8.0}, False, {}, 8),
+        ({"CPU": 8.0}, False, {"threads": 3}, 2),
+        ({"CPU": 8.0}, False, {"share": 2}, 4),
+        ({"CPU": 8.0, "GPU": 2.0}, True, {}, 2),
+        ({"CPU": 8.0}, False, {"workers": 8}, 8),
+        ({"CPU": 8.0}, False, {"workers": 9}, None),
+        ({"CPU": 8.0}, False, {"workers": 5, "threads": 2}, None),
+        ({"CPU": 8.0, "GPU": 1.0}, True, {"workers": 2}, None),
+        ({"CPU": 8.0}, True, {}, None),
+    ],
+)
+def test_the_number_of_workers(resources, on_gpu, settings, number):
+    executor = RayExecutor("host:1", **settings)
+    executor._ray = SimpleNamespace(cluster_resources=lambda: resources)
+    if number is not None:
+        assert executor._number(on_gpu) == number
+        return
+    with pytest.raises(
+        ExecutorError, match=r"do not fit into the Ray cluster host:1, which has 8 CPUs and \d GPUs.*--bias-workers"
+    ):
+        executor._number(on_gpu)
+
+
+def test_an_object_in_memory_is_refused_with_what_to_do(tiny_model):
+    space, query = suite_space("nli-occupation")
+    model = tiny_model("bert-nli")
+    for lost in (replace(model, origin=None), replace(model, fingerprint=None)):
+        with (
+            pytest.raises(SettingError, match=r"is an object in memory.*save_pretrained.*without an executor"),
+            RayExecutor().open(Task(space, query, lost)),
+        ):
+            pass
+
+
+def test_heads_are_trained_in_this_process(tiny_model):
+    """Workers would train a head each, and no worker writes the cache, where heads are kept."""
+    model = tiny_model("bert")
+    assert ray_executor._stays_here(CoreferenceScores(2, "edge-probe", training=("data",)), model)
+    assert not ray_executor._stays_here(CoreferenceScores(2, "substitution"), model)
+
+
+# What a worker does, in this process
+
+
+def test_a_worker_scores_as_this_process_does(tiny_model, checkpoint):
+    space, query = suite_space("nli-occupation")
+    model = tiny_model("bert-nli")
+    assert model.origin.spec.target == str(checkpoint("bert-nli"))
+    worker = RayWorker(1)
+    loaded = worker.load(WantedModel.of(model))
+    assert isinstance(loaded, Loaded)
+    assert worker.ask(ray_executor.pickle.dumps((space, query, None))) is None
+    units = np.arange(100, 200)
+    values, notes = worker.score(units)
+    assert values.tobytes() == Task(space, query, model).make_scorer().score(space.cases_of(units)).tobytes()
+    assert notes == []
+    kept = worker._model
+    worker.load(WantedModel.of(model))
+    assert worker._model is kept
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"fingerprint": "0" * 64},
+            r"bert-nli is another model on the node .*: the fingerprint of .* is [0-9a-f]{12} there and 000000000000",
+        ),
+        (
+            {"device": "cuda:0"},
+            r"is on cpu in float32 on the node .*, and on cuda:0 in float32 where the run was started.*--bias-device=cpu",
+        ),
+        ({"dtype": "bfloat16"}, "in float32 on the node .* in bfloat16 where"),
+        ({"versions": {"torch": "1.0"}}, "has torch .* and not 1.0; install the same versions on every node"),
+    ],
+    ids=["fingerprint", "device", "dtype", "versions"],
+)
+def test_a_worker_that_differs_is_named(tiny_model, change, message):
+    wanted = WantedModel.of(replace(tiny_model("bert-nli"), name="bert-nli"))
+    failure = RayWorker(1).load(replace(wanted, **change))
+    assert isinstance(failure, Failure)
+    assert isinstance(failure.error, ExecutorError)
+    assert ray_cluster.re.search(message, str(failure.error))
+
+
+def test_a_model_that_a_node_lacks_is_named(tiny_model):
+    wanted = WantedModel.of(tiny_model("bert-nli"))
+    spec = replace(wanted.origin.spec, target="/no/such/folder")
+    failure = RayWorker(1).load(replace(wanted, origin=replace(wanted.origin, spec=spec)))
+    assert ray_cluster.re.search("there is no /no/such/folder on the node .*same path", str(failure.error))
+
+
+def test_errors_of_a_worker_travel():
+    """Our own errors are raised as they are; what cannot be pickled keeps its text, and each error its traceback."""
+
+    class LocalError(Exception):
+        pass
+
+    for error, kind in (
+        (ScoreError("NaN"), ScoreError),
+        (ModelError("bad"), ModelError),
+        (OSError(28, "full"), OSError),
+        (LocalError("x"), RuntimeError),
+    ):
+        try:
+            raise error
+        except Exception as caught:
+            failure = ray_worker._failure(caught)
+        again = ray_executor._raised(failure)
+        assert type(again) is kind
+        assert str(error) in str(again)
+        assert isinstance(again, (ScoreError, ModelError)) or "test_errors_of_a_worker_travel" in str(again.__cause__)
+
+
+def test_a_model_knows_where_it_came_from(checkpoint):
+    model = load_model(str(checkpoint("bert-nli")), device="cpu", name="m")
+    assert model.origin.spec.name == "m"
+    assert model.origin.settings.device == "cpu"
+    assert wrap(model.backend.network, model.backend.tokenizer, "o").origin is None
+
+
+def test_workers_score_for_a_model_that_this_process_has_not_loaded(checkpoint, tmp_path):
+    """A model that an earlier run recorded is known by its files; its network is loaded by the workers alone."""
+    first = Runner(score=RunSettings(limit=64, cache=tmp_path))
+    first.measure("nli-occupation", str(checkpoint("bert-nli")))
+    known = Runner(score=RunSettings(limit=64, cache=tmp_path)).models.model(parse_spec(str(checkpoint("bert-nli"))))
+    assert known.backend.in_memory is None
+    assert isinstance(RayWorker(1).load(WantedModel.of(ray_executor._of_files(known))), Loaded)
+    assert not ray_executor._stays_here(suite_space("nli-occupation")[1], known)
+    assert known.backend.in_memory is None
