@@ -98,7 +98,7 @@ def cases_of(suite: Suite, data: Path | None = None, options: Mapping[str, objec
     Raises:
         DataFileError: a data file is malformed.
     """
-    main = _main_question(suite, data, options)
+    main = main_question(suite, data, options)
     return None if main is None else main.cases
 
 
@@ -108,11 +108,13 @@ def main_work(suite: Suite, data: Path | None = None) -> Work | None:
     Raises:
         DataFileError: a data file is malformed.
     """
-    main = _main_question(suite, data, None)
+    main = main_question(suite, data, None)
     return None if main is None or main.cases is None else work_of(main.cases, main.query)
 
 
-def _main_question(suite: Suite, data: Path | None, options: Mapping[str, object] | None) -> Question | None:
+def main_question(
+    suite: Suite, data: Path | None = None, options: Mapping[str, object] | None = None
+) -> Question | None:
     """Return the main question to the first kind of model that gives it cases, or ``None``."""
     for kind in suite.family.roles:
         labels = NLI_LABELS if kind == NLI_CLASSIFIER else ()
