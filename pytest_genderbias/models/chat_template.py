@@ -60,11 +60,17 @@ class ChatPrompts:
     Args:
         tokenizer: a tokenizer with a chat template.
         name: the model's name, for messages.
+
+    Raises:
+        ModelError: there are several templates, and no default.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
         self._tokenizer, self._name = tokenizer, name
-        template = tokenizer.get_chat_template()
+        try:
+            template = tokenizer.get_chat_template()
+        except ValueError as error:  # several, and none of them is the default
+            raise _unusable(name, error) from None
         self._template = (_STOPPED_CLOCK if _CLOCK in template else "") + template
 
     def prompt(self, message: str) -> str:
@@ -104,8 +110,12 @@ class ChatPrompts:
             )
         # A template is code of others: a syntax error, an unknown name, a role that it refuses.
         except Exception as error:
-            raise ModelError(
-                f"the chat template of {self._name} cannot be used: {type(error).__name__}: {' '.join(str(error).split())[:_SHOWN]}; "
-                "correct chat_template.jinja, or save the tokenizer again"
-            ) from None
+            raise _unusable(self._name, error) from None
         return str(text)
+
+
+def _unusable(name: str, error: Exception) -> ModelError:
+    return ModelError(
+        f"the chat template of {name} cannot be used: {type(error).__name__}: {' '.join(str(error).split())[:_SHOWN]}; "
+        "correct chat_template.jinja, or save the tokenizer again"
+    )

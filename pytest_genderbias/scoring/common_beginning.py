@@ -24,8 +24,8 @@ _NEAR = (
 class CommonBeginnings:
     """Passes the common beginning of each group of rows once, and the rest of the rows with its keys and values.
 
-    It is for networks on a CPU, where a group is a batch of its own size; large batches of whole rows suit a GPU better. The first group is
-    also passed as whole rows, and a network that then gives other logits is not used so: ``usable`` is false.
+    It is for networks on a CPU, where a group is a batch of its own size; large batches of whole rows suit a GPU better. The first group with
+    a common beginning is also passed as whole rows, and a network that then gives other logits is not used so: ``usable`` is false.
 
     Args:
         checkpoint: a causal LM.
@@ -59,11 +59,12 @@ class CommonBeginnings:
 
         def step(numbers: NDArray[np.int64]) -> None:
             for number in numbers.tolist():
-                if self.usable and not self._compared:
-                    self._compare(groups[number])
+                shared = beginning_of(groups[number])
+                if shared and self.usable and not self._compared:
+                    self._compare(groups[number], shared)
                 if not self.usable:
                     return
-                scores = self._logits(groups[number], beginning_of(groups[number])).float()
+                scores = self._logits(groups[number], shared).float()
                 chosen = scores[:, wanted].double() - torch.logsumexp(scores, -1).double()[:, None]
                 found[number] = chosen.cpu().numpy()
 
@@ -71,13 +72,13 @@ class CommonBeginnings:
         self._batches.run(tokens, step, most_rows=1)
         return found if self.usable else None
 
-    def _compare(self, rows: Sequence[IdArray]) -> None:
+    def _compare(self, rows: Sequence[IdArray], shared: int) -> None:
         """Pass a group both ways, and give up on the reuse of beginnings where the logits differ."""
         import torch
 
         whole = self._logits(rows, 0)
         try:
-            reused = self._logits(rows, beginning_of(rows))
+            reused = self._logits(rows, shared)
             self.usable = whole.shape == reused.shape and torch.allclose(whole, reused, rtol=_NEAR, atol=_NEAR)
         except (RuntimeError, ValueError, TypeError, AttributeError, IndexError, NotImplementedError) as error:
             if isinstance(error, RuntimeError) and is_out_of_memory(error):

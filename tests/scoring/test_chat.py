@@ -142,6 +142,25 @@ def test_a_network_that_cannot_reuse_a_beginning_is_passed_whole_rows(templated,
     assert found == pytest.approx(expected.score(np.arange(12)), rel=1e-6)
 
 
+def test_a_group_without_a_common_beginning_is_no_proof_that_beginnings_can_be_reused(templated, monkeypatch):
+    model = templated("gpt2", "{% for m in messages %}{{ m['content'] }}{% endfor %}")
+    cases = TextCases(
+        [
+            ("The nurse went home by the long way round the lake",),
+            ("A cook",),
+            *[(f"Who was it, {i}",) for i in (1, 2)],
+        ],
+        cases_per_unit=2,
+    )
+    body = type(model.backend.network.base_model)
+    plain = body.forward
+    monkeypatch.setattr(body, "forward", lambda self, *given, past_key_values=None, **more: plain(self, *given, **more))
+    scorer, whole = (make_scorer(cases, ChatAnswers(("A", "B")), model, None) for _ in range(2))
+    whole._beginnings.usable = False
+    assert scorer.score(np.arange(4)) == pytest.approx(whole.score(np.arange(4)), rel=1e-5)
+    assert not scorer._beginnings.usable
+
+
 def test_beginnings_are_not_reused_for_parts_of_units_and_longer_answers(templated):
     model, cases = templated("gpt2"), ordered()
     for query, numbers in (
@@ -198,6 +217,12 @@ def test_a_template_that_fails_is_one_error(templated):
             ModelError, match=r"the chat template of chat cannot be used: .*; correct chat_template\.jinja"
         ):
             make_scorer(cases(), ChatAnswers(("A", "B")), model, None).score(np.array([0]))
+
+
+def test_several_templates_without_a_default_are_one_error(templated):
+    model = templated("gpt2", {"rag": TURNS, "tool_use": TURNS})
+    with pytest.raises(ModelError, match=r"the chat template of chat cannot be used: .*no default"):
+        make_scorer(cases(), ChatAnswers(("A", "B")), model, None)
 
 
 def test_a_question_that_is_too_long_is_refused(templated):

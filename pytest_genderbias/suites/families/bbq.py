@@ -261,11 +261,12 @@ class Bbq(Family[None, BbqOptions]):
         items = _items(scored_facts(answers["questions"]), answers["questions"], options["floor"])
         _refuse_undefined(items)
         unclear, lean, template = items["ambiguous"].astype(bool), np.asarray(items["lean"]), items["template"]
-        values = {"s_amb": flipped_means(lean[unclear], template[unclear], 0.0, repeats, seed)}
-        chosen = float(np.asarray(items["chosen"], dtype=np.float64)[~unclear].sum())
-        if chosen:
-            turned = flipped_means(lean[~unclear], template[~unclear], 0.0, repeats, seed)
-            values["s_dis"] = turned * int((~unclear).sum()) / chosen
+        values = {}
+        for name, rows, column in (("s_amb", unclear, "answered"), ("s_dis", ~unclear, "chosen")):
+            counted = float(np.asarray(items[column], dtype=np.float64)[rows].sum())
+            if counted:
+                flipped = flipped_means(lean[rows], template[rows], 0.0, repeats, seed)
+                values[name] = flipped * int(rows.sum()) / counted
         return values
 
 

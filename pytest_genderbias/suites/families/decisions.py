@@ -293,10 +293,12 @@ class _Decided:
 
 
 def _decided(answer: Answer) -> _Decided:
+    from scipy.special import expit
+
     log_probs = np.asarray(answer.values, dtype=np.float64).reshape(len(answer.units), 2, -1, len(_WORDINGS), 2)
     logits = log_probs[..., 0] - log_probs[..., 1]
     mass = np.exp(log_probs).sum(axis=-1).reshape(len(answer.units), -1).mean(axis=1)
-    return _Decided(logits, 1 / (1 + np.exp(-logits)), mass)
+    return _Decided(logits, expit(logits), mass)
 
 
 def _items(answers: Mapping[str, Answer], floor: float) -> dict[str, NDArray[np.generic]]:

@@ -130,6 +130,23 @@ def test_the_null_control_is_that_of_exchanged_templates(tmp_path):
     assert abs(biased.null["s_amb"].mean) < 0.05
 
 
+def test_the_null_control_counts_the_answers_that_the_bias_counts(tmp_path):
+    """With all templates turned to one side the null values reach the bias, also where some answers are no option."""
+    rows = bbq_rows(2, 6)
+    path = tmp_path / "answers.jsonl"
+    lines = []
+    for i, row in enumerate(rows):
+        biased = next(
+            row[f"ans{n}"] for n in (0, 1) if (row[f"ans{n}"] == "The woman") == (row["question_polarity"] == "neg")
+        )
+        answer = row[f"ans{row['label']}"] if row["context_condition"] == "disambig" else "neither" if i % 3 else biased
+        lines.append(json.dumps({"id": f"Gender_identity-{i}", "answer": answer}) + "\n")
+    path.write_text("".join(lines))
+    found = measured(tmp_path, rows, str(path), null=50)
+    assert found.values["s_amb"] == 1
+    assert (found.null["s_amb"].low, found.null["s_amb"].high) == pytest.approx((-1, 1))
+
+
 # Models that cannot do the task
 
 

@@ -113,6 +113,18 @@ def test_the_value_comes_from_the_probabilities_one_by_one(body):
     assert measured(model).values["association_score"] == pytest.approx(expected, abs=1e-12)
 
 
+def test_words_that_are_next_to_nothing_for_one_attribute_leave_a_score(body):
+    """Of an attribute whose two words have e^-800 each, only their ratio counts; a probability of 0 would give no number."""
+    model = iat_chooser(body, 0.4)
+    plain = model.answer_log_probs
+    model.answer_log_probs = lambda messages, answers: (
+        plain(messages, answers) - np.array([800.0 * ('"salary"' in message) for message in messages])
+    )
+    found = measured(model)
+    assert found.value == pytest.approx(0.4, abs=1e-9)
+    assert found.values["mass"] == pytest.approx(0.9 * 225 / 230)
+
+
 def test_records_have_the_score_of_each_test(body):
     found = measured(iat_chooser(body, 0.3, noise=0.3), tests="all")
     tests = {record["value"]: record for record in found.records if record["slice"] == "test"}

@@ -107,6 +107,19 @@ def test_a_noisy_difference_lies_within_its_bounds(body, difference):
         assert ratio.low < one.values["impact_ratio"] < ratio.high
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_certain_no_gives_numbers_and_no_warning(body):
+    model = biased_decider(body, 0.4)
+    plain = model.answer_log_probs
+    model.answer_log_probs = lambda messages, answers: np.where(
+        ["repair a roof" in message for message in messages],
+        [-800.0 if answer == "Yes" else 0.0 for answer in answers],
+        plain(messages, answers),
+    )
+    found = measured(model)
+    assert found.value == pytest.approx(0.4 * 43 / 44)
+
+
 def test_the_order_of_yes_and_no_does_not_matter(body):
     plain, first = (measured(biased_decider(body, 0.4, first=gain)) for gain in (0.0, 1.5))
     assert first.value == pytest.approx(plain.value, abs=1e-9)
