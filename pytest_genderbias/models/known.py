@@ -32,8 +32,11 @@ from pytest_genderbias.models.spec import ModelSpec
 
 #: Folder of the records inside the score cache.
 RECORDS = "models"
-#: Packages that decide what the files of a checkpoint mean.
-_PACKAGES = ("pytest-genderbias", "torch", "transformers", "tokenizers", "safetensors", "numpy")
+#: Packages that decide what the files of a checkpoint mean, if they are there. Quantised weights, which further ones read, have no record.
+_PACKAGES = (
+    *("pytest-genderbias", "torch", "transformers", "tokenizers", "safetensors", "numpy", "accelerate"),
+    *("huggingface-hub", "sentencepiece", "tiktoken", "protobuf", "mistral-common", "kernels"),
+)
 #: Files of a training, which no loading reads.
 _UNREAD = ("optimizer.pt", "optimizer.bin", "scheduler.pt", "scaler.pt", "training_args.bin")
 _MOST_FILES = 1_000  #: in the folder of one checkpoint

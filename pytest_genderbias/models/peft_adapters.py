@@ -33,7 +33,7 @@ from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.strict_json import parse_json
 
 if TYPE_CHECKING:
-    from peft import PeftModel
+    from peft import PeftConfig, PeftModel
     from torch import Tensor
     from torch.nn import Module
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -121,7 +121,7 @@ def load_adapted(source: ModelSource, adapter: AdapterFiles, settings: LoadSetti
     )
     network, missing = read_network(of_base, settings)
     with reading_errors(place, "adapter"), _quiet():
-        network, given = _merge(network, folder, name)
+        network, given = _merge(network, folder, adapter.entries, name)
     refuse_missing(network, [weight for weight in missing if weight not in given], name)
     rows = network.get_input_embeddings().get_parameter("weight").shape[0]
     if len(tokenizer) > rows:
@@ -238,19 +238,23 @@ def _has_any(place: ModelSpec, names: Sequence[str]) -> bool:
     return any(checkpoint_file(place, name) is not None for name in names)
 
 
-def _merge(network: PreTrainedModel, folder: Path, name: str) -> tuple[PreTrainedModel, set[str]]:
+def _merge(
+    network: PreTrainedModel, folder: Path, entries: Mapping[str, object], name: str
+) -> tuple[PreTrainedModel, set[str]]:
     """Merge an adapter into a network. Return the network and the names of the weights that came whole with the adapter, as of a head."""
     import torch
     from peft import load_peft_weights, set_peft_model_state_dict
 
+    weights = load_peft_weights(str(folder), device="cpu")
+    given = {key.removeprefix(_PREFIX).replace(".modules_to_save", "").replace(_BASE, ".") for key in weights}
+    whole = _digests(network, given)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)  # some initialisations draw numbers; what matters of them is loaded
-        wrapped = _wrap(network, folder, name)
+        wrapped = _wrap(network, folder, entries, name)
     unloaded = _adapter_entries(wrapped)
     for tensor in unloaded.values():
         if tensor.is_floating_point():
             tensor.fill_(float("nan"))
-    weights = load_peft_weights(str(folder), device="cpu")
     try:
         loaded: Any = set_peft_model_state_dict(wrapped, weights)  # what load_state_dict() of torch returns
     except KeyError as error:
@@ -258,20 +262,19 @@ def _merge(network: PreTrainedModel, folder: Path, name: str) -> tuple[PreTraine
             f"the adapter of {name} lacks the weight {error}; save it again with peft's save_pretrained()"
         ) from None
     _refuse_unfit(wrapped, loaded.unexpected_keys, name)
-    before = _digests(wrapped.get_base_model())
-    given = {key.removeprefix(_PREFIX).replace(".modules_to_save", "") for key in weights}
+    before = _digests(wrapped.get_base_model()) | whole
     merged = cast("PreTrainedModel", wrapped.merge_and_unload(safe_merge=True))
     for parameter in merged.parameters():
         if parameter.is_floating_point():
             parameter.requires_grad_(True)
-    if not given & {key for key, _ in merged.named_parameters()} and before == _digests(merged, before):
+    if before == _digests(merged, before):
         raise ModelError(
             f"the adapter of {name} changes no weight of its base: it was not trained; give the base itself, or the trained adapter"
         )
     return merged, given
 
 
-def _wrap(network: PreTrainedModel, folder: Path, name: str) -> PeftModel:
+def _wrap(network: PreTrainedModel, folder: Path, entries: Mapping[str, object], name: str) -> PeftModel:
     """Return a network with the untrained layers of an adapter in it."""
     from peft import MODEL_TYPE_TO_PEFT_MODEL_MAPPING, PeftConfig, PeftModel
 
@@ -282,8 +285,22 @@ def _wrap(network: PreTrainedModel, folder: Path, name: str) -> PeftModel:
             f"{name} is an adapter of the type {kind}, which puts vectors before or between the tokens of each text and cannot be merged into "
             "weights, so it is not measured; expected one that changes weights, as LORA or IA3"
         )
+    _refuse_ignored(config, entries, name)
     config.inference_mode = True
     return MODEL_TYPE_TO_PEFT_MODEL_MAPPING.get(config.task_type, PeftModel)(network, config, _NAME)
+
+
+def _refuse_ignored(config: PeftConfig, entries: Mapping[str, object], name: str) -> None:
+    """Refuse settings that this version of peft does not know: it would leave them out with a warning. Those that are off are no change."""
+    from peft import __version__
+
+    ignored = sorted(key for key in entries.keys() - vars(config).keys() - {"peft_version"} if entries[key])
+    if ignored:
+        saved = entries.get("peft_version")
+        raise ModelError(
+            f"the adapter of {name} has settings that peft {__version__} does not know and would leave out: {', '.join(map(brief, ignored[:3]))}"
+            f"{' ...' if len(ignored) > 3 else ''}; {f'it was saved with peft {brief(saved)}: ' if saved else ''}pip install -U peft"
+        )
 
 
 def _adapter_entries(wrapped: PeftModel) -> dict[str, Tensor]:

@@ -7,7 +7,8 @@ stored scores stay valid, and signatures do not name it.
 
 The layers of a network belong to whoever trains, saves, copies or counts them. So nothing is changed in the network: inside a ``with``
 block each layer gets another ``forward``, and loses it at the end of the block, also after an error. Packed weights belong to one scorer and
-are dropped with it. A weight that changed since is packed again.
+are dropped with it. A weight that changed since is packed again, unless it was changed in place through ``weight.data``, which torch does
+not count.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class _PackedLayer:
 
 
 def pays(shapes: Counter[_Shape]) -> bool:
-    """Return whether packed layers are faster here, from a trial of each shape, which takes milliseconds and is made once a process.
+    """Return whether packed layers are faster here, from a trial of each shape, which takes tens of milliseconds and is made once a process.
 
     Args:
         shapes: number of layers of each shape.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import shutil
@@ -192,6 +193,18 @@ def test_a_model_that_earlier_code_has_checked_is_checked_again(
 ) -> None:
     run(checkpoint("bert"), tmp_path, "disco-terms")
     monkeypatch.setattr(known, "_code", lambda: "with one check more")
+    run(checkpoint("bert"), tmp_path, "disco-terms")
+    assert loads == ["bert", "bert"]
+
+
+@pytest.mark.parametrize("package", ["transformers", "accelerate", "huggingface-hub", "sentencepiece", "tiktoken"])
+def test_a_model_that_other_versions_have_read_is_loaded_again(
+    package: str, checkpoint: Callable[[str], Path], tmp_path: Path, loads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(checkpoint("bert"), tmp_path, "disco-terms")
+    real = importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "99.0" if name == package else real(name))
+    monkeypatch.setattr(known, "_versions", known._versions.__wrapped__)  # without its cache
     run(checkpoint("bert"), tmp_path, "disco-terms")
     assert loads == ["bert", "bert"]
 

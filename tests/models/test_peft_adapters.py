@@ -401,6 +401,40 @@ def test_a_hostile_adapter_config_is_one_error(lora: Path, changes: dict[str, ob
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("value", [True, "swap", 2, {"layer": 1}])
+def test_a_setting_that_this_peft_would_ignore_is_refused(lora: Path, value: object) -> None:
+    with pytest.raises(
+        ModelError,
+        match=rf"has settings that peft {peft.__version__} does not know .*: 'of_the_future'; .* with peft '9\.1'",
+    ):
+        load_model(edit(lora, of_the_future=value, peft_version="9.1"), device="cpu")
+
+
+@pytest.mark.parametrize("value", [None, False, {}, []])
+def test_an_unknown_setting_that_is_off_changes_nothing(masked: Path, lora: Path, value: object) -> None:
+    expected = load_model(masked / "lora", device="cpu").fingerprint
+    assert load_model(edit(lora, of_the_future=value), device="cpu").fingerprint == expected
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        lambda: peft.LoraConfig(r=4, target_modules=["query"], bias="all"),
+        lambda: peft.LoraConfig(r=4, target_modules=["query"], modules_to_save=["predictions.transform.dense"]),
+    ],
+    ids=["biases", "module to save"],
+)  # fmt: skip
+def test_an_untrained_adapter_with_whole_weights_is_refused(
+    masked: Path, tmp_path: Path, config: Callable[[], Any]
+) -> None:
+    folder = write_adapter(make_network("bert"), tmp_path / "lora", masked / "base", config(), scale=0.0)
+    with pytest.raises(ModelError, match="the adapter of lora changes no weight of its base"):
+        load_model(folder, device="cpu")
+    with_bias = rewritten(folder, lambda t: {name: tensor + 0.5 * name.endswith(".bias") for name, tensor in t.items()})
+    changed = load_model(with_bias, device="cpu")
+    assert changed.fingerprint != load_model(masked / "base", device="cpu").fingerprint
+
+
 def test_an_adapter_config_that_is_no_json_is_one_error(lora: Path) -> None:
     for content in (b"[1]", b"{", b"\xff\xfe", b"[" * 100_000):
         (lora / "adapter_config.json").write_bytes(content)
