@@ -19,8 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import BiasError, ExecutorError
+from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
+from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.loading import inspect, load
-from pytest_genderbias.models.model import Model, Origin
+from pytest_genderbias.models.model import Checkpoint, Model, Origin
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.scoring.base import Scorer
 from pytest_genderbias.scoring.scorers import make_scorer
@@ -42,6 +44,7 @@ class WantedModel:
         name: its name in messages.
         role: its role in the run, with the order of its labels.
         fingerprint: hash over its weights, config and tokenizer.
+        reading: how texts are cut, fed and put into a chat template, which is no part of the fingerprint.
         dtype, device: number format and device, as ``float32`` and ``cpu``; ``None`` where a model has none.
         versions: versions of the libraries, and the code of this package.
     """
@@ -50,6 +53,7 @@ class WantedModel:
     name: str
     role: Role
     fingerprint: str
+    reading: tuple[str, ...]
     dtype: str | None
     device: str | None
     versions: dict[str, str]
@@ -60,7 +64,7 @@ class WantedModel:
         assert model.origin is not None
         assert model.fingerprint is not None
         return cls(
-            model.origin, model.name, model.role, model.fingerprint,
+            model.origin, model.name, model.role, model.fingerprint, _reading(model),
             model.details.get("dtype"), model.details.get("device"), versions_here(),
         )  # fmt: skip
 
@@ -172,7 +176,18 @@ def _load(wanted: WantedModel) -> Model:
             f"{wanted.name} is another model {where}: the fingerprint of {spec.target} is {str(model.fingerprint)[:12]} there and {wanted.fingerprint[:12]} "
             "where the run was started; copy the same checkpoint to every node (and leave it as it is while a run goes on)"
         )
+    if _reading(model) != wanted.reading:
+        raise ExecutorError(
+            f"{wanted.name} reads texts in another way {where} than where the run was started: the tokenizer's length, sides or chat template, the "
+            f"pooling, or code beside the checkpoint; copy all files of {spec.target} to every node"
+        )
     return replace(model, name=wanted.name)
+
+
+def _reading(model: Model) -> tuple[str, ...]:
+    """Return what decides scores beside the fingerprint, as the keys of the score cache have it."""
+    reading = fingerprint_reading(model.backend) if isinstance(model.backend, Checkpoint) else ""
+    return reading, model.details.get(CHAT_TEMPLATE, "")
 
 
 def _takes_text(error: BiasError) -> bool:

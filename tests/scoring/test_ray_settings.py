@@ -1,12 +1,13 @@
 """What is said about Ray before it is started, without it."""
 
+import json
 import socket
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from support.tiny_checkpoints import suite_space
+from support.tiny_checkpoints import save_checkpoint, suite_space
 
 from pytest_genderbias import load_model
 from pytest_genderbias.errors import ExecutorError, ModelError, ScoreError, SettingError
@@ -169,6 +170,24 @@ def test_a_worker_that_differs_is_named(tiny_model, change, message):
     assert isinstance(failure, Failure)
     assert isinstance(failure.error, ExecutorError)
     assert ray_cluster.re.search(message, str(failure.error))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"model_max_length": 9}, {"truncation_side": "left"}, {"chat_template": "{{ messages }}"}],
+    ids=["length", "side", "chat template"],
+)
+def test_a_node_whose_files_read_texts_in_another_way_is_refused(tmp_path, change):
+    """The fingerprint is the same; the scores would be others, and stored under the key of the run's own files."""
+    folder = save_checkpoint("gpt2", tmp_path / "model")
+    model = load_model(str(folder), device="cpu", name="m")
+    wanted, settings = WantedModel.of(model), folder / "tokenizer_config.json"
+    assert isinstance(RayWorker(1).load(wanted), Loaded)
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | change))
+    assert load_model(str(folder), device="cpu").fingerprint == model.fingerprint
+    failure = RayWorker(1).load(wanted)
+    assert isinstance(failure, Failure)
+    assert str(failure.error).startswith("m reads texts in another way on the node ")
 
 
 def test_a_model_that_a_node_lacks_is_named(tiny_model):
