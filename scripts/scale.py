@@ -28,6 +28,7 @@ from pytest_genderbias.measurement.cost import MACHINES, SIZES, Machine, Network
 from pytest_genderbias.measurement.fit import main_question
 from pytest_genderbias.scoring.engine import WINDOW, looks
 from pytest_genderbias.scoring.executor import AHEAD, windows
+from pytest_genderbias.scoring.ray_executor import EACH
 from pytest_genderbias.statistics.inference.sequences import cases_to_decide
 from pytest_genderbias.suites.suite import suite_names
 
@@ -173,27 +174,30 @@ def together(jobs: Sequence[Job], workers: int, lost_every: float, generator: np
         lost_every: mean hours after which a worker is lost while it scores.
         generator: draws the losses.
     """
-    free = [(START, worker) for worker in range(workers)]
+    free = [START] * workers
     loaded: dict[int, int] = {}
     night = Night()
     begin = 0.0
     for job in jobs:
-        free = [(max(time, begin), worker) for time, worker in free]
-        heapq.heapify(free)
+        free = [max(time, begin) for time in free]
+        asking = [(time, nth, worker) for nth in range(EACH) for worker, time in enumerate(free)]
+        heapq.heapify(asking)
         needed = needed_windows(job)
         front = begin
-        for number, cases in enumerate(islice(pieces(job), needed + AHEAD * workers)):
-            time, worker = free[0]
-            if number >= needed and time >= front:
+        for number, cases in enumerate(islice(pieces(job), needed + AHEAD * EACH * workers)):
+            asked, nth, worker = asking[0]
+            if number >= needed and asked >= front:
                 break  # the gate is decided before a worker asks for more
+            time = free[worker]
             load = 0.0 if loaded.get(worker) == job.model else job.load
             scoring = cases * job.seconds
             repeated = _lost(scoring, lost_every, generator)
             again = 0.0 if repeated == 0.0 else START + job.load
             loaded[worker] = job.model
-            heapq.heapreplace(free, (time + load + scoring + repeated + again, worker))
+            free[worker] = time + load + scoring + repeated + again
+            heapq.heapreplace(asking, (free[worker], nth, worker))
             if number < needed:
-                front = max(front, time + load + scoring + repeated + again)
+                front = max(front, free[worker])
             night.add(load + again, scoring, repeated, unused=number >= needed)
         begin = front
     night.hours = begin / 3600

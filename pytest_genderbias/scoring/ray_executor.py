@@ -28,7 +28,7 @@ from pytest_genderbias.scoring.ray_worker import Failure, Loaded, RayWorker, Wan
 from pytest_genderbias.suites.cases import IntArray
 from pytest_genderbias.suites.query import CoreferenceScores, Query
 
-_EACH = 2  #: windows that a worker has: one that it scores, and one that waits, so that it never waits itself
+EACH = 2  #: windows that a worker has: one that it scores, and one that waits, so that it never waits itself
 _MOST_FAILED_STARTS = 3  #: workers that may end in a row before one of them scores a window
 _LOOK_EVERY = 5.0  #: seconds between two looks at whether any worker is alive
 
@@ -186,7 +186,7 @@ class _Crew:
     @property
     def slots(self) -> int:
         """Number of windows that are under way at once."""
-        return _EACH * self._number
+        return EACH * self._number
 
     @property
     def state(self) -> str:
@@ -279,7 +279,7 @@ class _Crew:
     def _hand_out(self) -> None:
         """Give waiting windows to the workers that have the fewest."""
         while self._queue:
-            free = [worker for worker in self.workers if worker.ready and len(worker.windows) < _EACH]
+            free = [worker for worker in self.workers if worker.ready and len(worker.windows) < EACH]
             if not free:
                 return
             worker = min(free, key=lambda one: len(one.windows))
