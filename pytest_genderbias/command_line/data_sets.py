@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_genderbias.datasets.folder import DATA_SETS, DataFolder, MissingDataError
+from pytest_genderbias.datasets.folder import BBQ_CATEGORIES, DATA_SETS, DataFolder, MissingDataError
 from pytest_genderbias.errors import BiasError, DataFileError
 from pytest_genderbias.measurement.fit import cases_of
 from pytest_genderbias.reports.layout import columns, paragraph
@@ -16,10 +16,15 @@ _WIDTH = 100
 
 
 class _Reader(NamedTuple):
-    """A suite that reads a data set, with the options that make it do so."""
+    """A suite that reads a data set, with the options that make it do so.
+
+    ``choice``: the option that takes the names of splits, of a data set of which each split is read alone. ``splits``: those that it takes.
+    """
 
     suite: str
     options: Mapping[str, object]
+    choice: str = ""
+    splits: Collection[str] = ()
 
 
 _READERS: Mapping[str, _Reader] = {
@@ -32,6 +37,7 @@ _READERS: Mapping[str, _Reader] = {
     "bias_in_bios": _Reader("probe-compression", {"texts": "bias_in_bios"}),
     "wiki_career": _Reader("probe-compression", {"texts": "wiki_career"}),
     **{name: _Reader("pairs-pll", {"pairs": name}) for name in ("crows_pairs", "stereoset", "bec_pro")},
+    "bbq": _Reader("bbq", {}, "category", BBQ_CATEGORIES),
     **{
         name: _Reader("ceat", {"corpus": name})
         for name in ("brown", "wikitext2", "war_and_peace", "state_union", "inaugural")
@@ -53,7 +59,7 @@ def describe_data(folder: Path) -> Iterator[str]:
     data = DataFolder(folder)
     there = {name: splits for name in DATA_SETS if (splits := _splits(data, name))}
     troubles: list[str] = []
-    rows = [(name, ", ".join(splits), _read(folder, name, troubles)) for name, splits in there.items()]
+    rows = [(name, ", ".join(splits), _read(folder, name, splits, troubles)) for name, splits in there.items()]
     if troubles:
         raise DataFileError("; ".join(troubles))
     yield f"a folder with {len(there)} of {len(DATA_SETS)} data sets"
@@ -79,12 +85,16 @@ def _splits(data: DataFolder, name: str) -> list[str]:
     return there
 
 
-def _read(folder: Path, name: str, troubles: list[str]) -> str:
+def _read(folder: Path, name: str, splits: Sequence[str], troubles: list[str]) -> str:
     """Return what a suite makes of a data set; what is wrong with it is added to the troubles."""
     reader = _READERS[name]
+    choices: list[Mapping[str, object]] = [{reader.choice: split} for split in splits if split in reader.splits]
     try:
-        cases = cases_of(load_suite(reader.suite), folder, reader.options)
+        counts = [
+            cases_of(load_suite(reader.suite), folder, {**reader.options, **choice}) for choice in choices or [{}]
+        ]
     except BiasError as error:
         troubles.append(str(error))
         return ""
-    return reader.suite if cases is None else f"{reader.suite}: {cases.n_cases:,} cases"
+    known = [cases.n_cases for cases in counts if cases is not None]
+    return f"{reader.suite}: {sum(known):,} cases" if known else reader.suite

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 from pathlib import Path
@@ -136,7 +137,7 @@ def test_a_folder_of_data_says_what_is_there_and_reads_it(
     (folder / "crows_pairs_anonymized.csv").write_text("\n".join(rows) + "\n")
     printed = type_command(project, monkeypatch, "check", "data")
     assert printed.status == 0
-    assert "data: a folder with 1 of 16 data sets" in printed.out
+    assert "data: a folder with 1 of 17 data sets" in printed.out
     assert "pairs-pll: 6 cases" in printed.out and "not there: snli, " in printed.out
     (folder / "crows_pairs_anonymized.csv").write_text("\n".join(rows).replace("sent_less", "sent"))
     printed = type_command(project, monkeypatch, "check", "data")
@@ -146,3 +147,16 @@ def test_a_folder_of_data_says_what_is_there_and_reads_it(
 
 def test_every_data_set_has_a_suite_that_reads_it() -> None:
     assert _READERS.keys() == DATA_SETS.keys()
+
+
+def test_each_category_of_a_data_set_is_read(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, shared_data: Path
+) -> None:
+    folder = project.mkdir("data") / "bbq"
+    folder.mkdir()
+    (folder / "Religion.jsonl.gz").symlink_to(shared_data / "bbq" / "Religion.jsonl.gz")
+    printed = type_command(project, monkeypatch, "check", "data")
+    assert printed.status == 0
+    with gzip.open(shared_data / "bbq" / "Religion.jsonl.gz") as lines:
+        questions = sum(1 for _ in lines)
+    assert f"bbq: {6 * questions:,} cases" in printed.out  # in six orders of the three answers

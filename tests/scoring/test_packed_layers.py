@@ -415,7 +415,7 @@ def test_scores_of_real_models_differ_by_rounding(shared_data, faster, multiplie
     assert packed.value == pytest.approx(ordinary.value, abs=1e-5)
     for name, array in expected.items():
         if array.dtype.kind == "f":
-            assert np.allclose(items[name], array, atol=1e-5, equal_nan=True), name
+            assert np.allclose(items[name], array, atol=5e-5, equal_nan=True), name  # log-probabilities of about -10
 
 
 def test_vectors_of_a_real_encoder_differ_by_rounding(real_encoder, faster, multiplied):
