@@ -36,8 +36,8 @@ _ROWS = 1024  #: the layout is the best one for about so many rows
 _NEAR = 1e-4  #: largest difference between the two ways, relative to the largest output
 _TRIAL_WORK, _TRIAL_OUTPUTS, _TRIALS = 1 << 23, 4096, 4
 #: How much faster the packed way should be in the trial. MKL uses half the width of AMD's AVX-512, so on these processors a trial only has to
-#: not contradict. Elsewhere both are about equally fast. Measured ratios are far from both numbers, so the load of the machine does not decide
-#: and runs repeat to the last bit.
+#: not contradict. Elsewhere both should be about equally fast, which was not measured: no other processor was at hand. Ratios measured on AMD are far
+#: from the number, so the load of the machine does not decide and runs repeat to the last bit.
 _RATIO_ON_AMD, _RATIO = 0.9, 1.25
 
 _Forward = Callable[..., "Tensor"]
