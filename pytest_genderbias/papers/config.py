@@ -40,7 +40,8 @@ class RunConfig:
         kind: who carries it out, a name of :data:`~pytest_genderbias.papers.kinds.KINDS`.
         scales: settings by scale, ``small`` or ``paper``; a scale that is missing cannot be run. Texts may hold ``{data}`` and other names
             in braces, which :func:`~pytest_genderbias.papers.places.placed` replaces by the user's paths.
-        minutes: of one core that the small scale takes, as measured; ``None`` if nobody measured it.
+        minutes: of one core that the small scale takes, as measured or expected; ``None`` if nobody stated it.
+        rows: number of rows that the small scale makes: models with all their seeds, each of another method or task.
         gpu_hours: that the paper's scale is estimated to take.
         fetch: what has to be fetched for the paper's scale.
         stand_in: settings that replace those of the paper's scale in a check on a small machine.
@@ -51,6 +52,7 @@ class RunConfig:
     kind: str
     scales: Mapping[str, Mapping[str, Any]]
     minutes: float | None = None
+    rows: int = 1
     gpu_hours: float | None = None
     fetch: Sequence[str] = ()
     stand_in: Mapping[str, Any] = field(default_factory=dict)
@@ -188,7 +190,8 @@ def load_table(paper: str, name: str) -> Table:
     return tables[name]
 
 
-_OF_A_RUN = ("like", "title", "kind", *SCALES, "minutes", "gpu_hours", "fetch", "stand_in")
+_OF_A_RUN = ("like", "title", "kind", *SCALES, "minutes", "rows", "gpu_hours", "fetch", "stand_in")
+_OWN = ("minutes", "rows")  #: what a run does not take from the one that it is like
 
 
 def _runs(listing: LocatedMap) -> Iterator[tuple[str, RunConfig]]:
@@ -203,12 +206,13 @@ def _runs(listing: LocatedMap) -> Iterator[tuple[str, RunConfig]]:
         like = own.pop("like", None)
         if like is not None and like not in read:
             raise DataFileError(f"{at}: {name} is like {like!r}, which no run above is called")
-        settings = overlaid({key: read[like][key] for key in read[like] if key != "minutes"}, own) if like else own
+        inherited = {key: read[like][key] for key in read[like] if key not in _OWN} if like else {}
+        settings = overlaid(inherited, own) if like else own
         read[name] = settings
         scales = {scale: settings[scale] for scale in SCALES if settings.get(scale) is not None}
         yield name, RunConfig(
-            name, settings.get("title", name), settings.get("kind", "mitigation"), scales, settings.get("minutes"), settings.get("gpu_hours"),
-            tuple(settings.get("fetch", ())), settings.get("stand_in") or {},
+            name, settings.get("title", name), settings.get("kind", "mitigation"), scales, settings.get("minutes"), settings.get("rows", 1),
+            settings.get("gpu_hours"), tuple(settings.get("fetch", ())), settings.get("stand_in") or {},
         )  # fmt: skip
 
 

@@ -83,10 +83,11 @@ def make_run(run: RunConfig, scale: str, places: Places) -> StoredRun:
         BiasError: a model, data set or setting is missing or wrong.
     """
     settings = run.scales[scale]
-    start = time.perf_counter()
+    start, used = time.perf_counter(), time.process_time()
     outcome = kind_named(run.kind)(placed(settings, places), places)
     return StoredRun(
-        result_name(run, scale), scale, settings, list(outcome.seeds), outcome.figures, outcome.details, round(time.perf_counter() - start, 1), versions(),
+        result_name(run, scale), scale, settings, list(outcome.seeds), outcome.figures, outcome.details, round(time.perf_counter() - start, 1),
+        round(time.process_time() - used, 1), versions(),
     )  # fmt: skip
 
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_genderbias.papers.claims import judge_claims
-from pytest_genderbias.papers.config import PAPER, SMALL, PaperConfig, Table, load_paper, paper_names
-from pytest_genderbias.papers.shown import claim_in_words, differences, figure_rows, lines_of, shown, verdict_in_words
+from pytest_genderbias.papers.config import PAPER, SMALL, PaperConfig, RunConfig, Table, load_paper, paper_names
+from pytest_genderbias.papers.shown import (
+    claim_in_words,
+    counted,
+    differences,
+    figure_rows,
+    lines_of,
+    shown,
+    verdict_in_words,
+)
 from pytest_genderbias.papers.stored import StoredRun, figure_at
 from pytest_genderbias.text.printable import escape
 
@@ -43,12 +51,45 @@ def page_text(runs: Mapping[str, StoredRun]) -> str:
 def _cost(papers: list[PaperConfig], runs: Mapping[str, StoredRun]) -> str:
     """Return how long the runs of both scales take."""
     configs = [run for paper in papers for run in paper.runs.values()]
-    made = [runs[run.name] for run in configs if run.name in runs]
+    made = [run for run in configs if run.name in runs]
     gpu = sum(run.gpu_hours or 0 for run in configs)
+    parts = [
+        f"{len(made)} of {sum(SMALL in run.scales for run in configs)} small runs have a result.",
+        *([_cost_of_the_small_scale(made, runs)] if made else []),
+        f"The paper's scale of {sum(PAPER in run.scales for run in configs)} runs is estimated at {gpu:,.0f} GPU hours; it was not run.",
+    ]
+    return " ".join(parts)
+
+
+def _cost_of_the_small_scale(made: Sequence[RunConfig], runs: Mapping[str, StoredRun]) -> str:
+    """Return the hours of all small runs, and the minutes of the longest row."""
+    minutes = {run.name: minutes_of(run, runs[run.name]) for run in made}
+    hours = sum(minutes.values()) / 60
+    by_row = {run.name: minutes[run.name] / run.rows for run in made}
+    longest = max(by_row, key=by_row.__getitem__)
+    most = max(made, key=lambda run: minutes[run.name])
+    timed = sum(runs[run.name].processor_seconds is not None for run in made)
     return (
-        f"{len(made)} of {sum(SMALL in run.scales for run in configs)} small runs have a result; together they took {sum(run.seconds for run in made) / 3600:.1f} hours of one core. "
-        f"The paper's scale of {sum(PAPER in run.scales for run in configs)} runs is estimated at {gpu:,.0f} GPU hours; it was not run."
+        f"Together they take at most {hours:.1f} hours of one core, or {hours / 2:.1f} hours of two cores with a run on each. "
+        f"The longest row of a table, one method or task with all its seeds, takes {by_row[longest]:.0f} minutes ({longest}); the longest run, {most.name}, "
+        f"makes {counted(most.rows, 'row')} in {minutes[most.name]:.0f} minutes. An interrupted run goes on at the training where it stopped. "
+        f"The times of {counted(timed, 'run')} are processor times; the others are wall times beside other work, which are longer."
     )
+
+
+def minutes_of(run: RunConfig, stored: StoredRun) -> float:
+    """Return how many minutes of one core a small run takes.
+
+    That is its processor time. For a result without it, the longer of its wall time, which may lack what was done before an interruption, and
+    of the minutes that the config names.
+
+    >>> stored = StoredRun("a", "small", {}, [0], {}, seconds=120.0)
+    >>> minutes_of(RunConfig("a", "", "mitigation", {}, minutes=4.0), stored)
+    4.0
+    """
+    if stored.processor_seconds is not None:
+        return stored.processor_seconds / 60
+    return max(stored.seconds / 60, run.minutes or 0.0)
 
 
 def _overview(paper: PaperConfig, runs: Mapping[str, StoredRun]) -> Iterator[str]:

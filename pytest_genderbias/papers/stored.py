@@ -66,7 +66,8 @@ class StoredRun:
         seeds: of the trainings; ``(0,)`` where nothing was trained.
         figures: by ``SIDE/SUITE/STATISTIC``.
         details: what its kind adds: verdicts, curves, words.
-        seconds: wall time.
+        seconds: wall time; of the last part, if the run was interrupted.
+        processor_seconds: processor time of the same, over all threads; ``None`` in results that do not have it.
         versions: of packages.
     """
 
@@ -77,6 +78,7 @@ class StoredRun:
     figures: Mapping[str, StoredFigure]
     details: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    processor_seconds: float | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 import pytest
@@ -10,10 +13,10 @@ from pytest_genderbias.errors import DataFileError, SettingError, UnknownNameErr
 from pytest_genderbias.mitigation.methods.registry import make_recipe, resolve_method
 from pytest_genderbias.papers import config
 from pytest_genderbias.papers.claims import DIFFERS, judge_claims
-from pytest_genderbias.papers.config import PAPER, SMALL, load_paper, load_table, overlaid, paper_names
+from pytest_genderbias.papers.config import PAPER, SMALL, RunConfig, load_paper, load_table, overlaid, paper_names
 from pytest_genderbias.papers.kinds import KINDS
 from pytest_genderbias.papers.making import is_of
-from pytest_genderbias.papers.page import page_text
+from pytest_genderbias.papers.page import minutes_of, page_text
 from pytest_genderbias.papers.places import Places, names_in, placed, without_paths
 from pytest_genderbias.papers.shown import claim_in_words, figure_rows, verdict_in_words
 from pytest_genderbias.papers.stored import StoredFigure, StoredRun, read_runs
@@ -75,6 +78,39 @@ def test_a_run_names_kinds_recipes_methods_suites_and_paths_that_there_are(run, 
 @pytest.mark.parametrize(("run", "scale"), [param for param in scaled_runs() if param.values[1] == PAPER])
 def test_the_papers_scale_says_what_it_needs_and_how_it_is_checked(run, scale):
     assert run.fetch and run.gpu_hours is not None and run.stand_in
+
+
+@pytest.mark.parametrize(("run", "scale"), [param for param in scaled_runs() if param.values[1] == SMALL])
+def test_a_row_of_the_small_scale_takes_a_quarter_of_an_hour_at_most(run, scale, results):
+    if run.name in results:
+        assert minutes_of(run, results[run.name]) / run.rows <= 15
+    sides = run.scales[SMALL].get("methods") or run.scales[SMALL].get("sides") or {}
+    grid = run.scales[SMALL].get("grid", {})
+    points = prod(map(len, grid.values())) if grid else 3  # before, after and control
+    stages = run.scales[SMALL].get("then", ())
+    assert 1 <= run.rows <= max(points, len(sides) + (run.kind == "agreement"), len(stages))
+
+
+def test_the_page_states_the_time_of_all_runs(results):
+    """The sum is taken here from the files alone: processor times, and else the longer of wall time and expectation."""
+    hours = 0.0
+    for paper in paper_names():
+        for name, run in load_paper(paper).runs.items():
+            if (path := RESULTS / f"{name}.json").is_file():
+                stored = json.loads(path.read_text(encoding="utf-8"))
+                used = stored.get("processor_seconds")
+                hours += (used if used is not None else max(stored["seconds"], 60 * (run.minutes or 0))) / 3600
+    assert f"Together they take at most {hours:.1f} hours of one core, or {hours / 2:.1f} hours of two" in page_text(
+        results
+    )
+
+
+def test_a_processor_time_is_preferred_and_an_interrupted_run_is_not_called_short():
+    run = RunConfig("a", "", "mitigation", {}, minutes=40.0, rows=5)
+    interrupted = StoredRun("a", "small", {}, [0], {}, seconds=60.0)
+    assert minutes_of(run, interrupted) == 40.0
+    assert minutes_of(run, replace(interrupted, seconds=6000.0)) == 100.0
+    assert minutes_of(run, replace(interrupted, seconds=6000.0, processor_seconds=1200.0)) == 20.0
 
 
 def test_run_names_are_unique_over_the_papers():

@@ -80,12 +80,13 @@ class Growth:
         """Whether places are percents of each training, and not steps."""
         return isinstance(self.every, float)
 
-    def curve(self, side: str, figure: str | None = None) -> dict[float, list[float | None]]:
+    def curve(self, side: str, figure: str | None = None, task: bool = False) -> dict[float, list[float | None]]:
         """Return a figure by its place along the training of one side.
 
         Args:
             side: name of the side.
             figure: a statistic of the suite, a figure of the task, or ``loss``; the main statistic by default.
+            task: take the figure of the task where a statistic of the suite has the same name, as ``accuracy``.
 
         Returns:
             From the place to the value for each seed, ``None`` where it is undefined or was not measured. A place is a number of steps, or a
@@ -103,7 +104,7 @@ class Growth:
         by_seed = [{self._place(entry, history): entry for entry in history} for history in self.histories[side]]
         places = sorted({place for entries in by_seed for place in entries})
         return {
-            place: [self._value(entries[place], name) if place in entries else None for entries in by_seed]
+            place: [self._value(entries[place], name, task) if place in entries else None for entries in by_seed]
             for place in places
         }
 
@@ -119,8 +120,10 @@ class Growth:
 
         name = statistic or self.main
         columns = {
-            f"{side}: {figure}": self.curve(side, figure) for figure in (name, *self.tasks[:1]) for side in self.histories
-        }  # fmt: skip
+            f"{side}: {'of the task, ' if task and figure == name else ''}{figure}": self.curve(side, figure, task)
+            for figure, task in ((name, False), *((of_task, True) for of_task in self.tasks[:1]))
+            for side in self.histories
+        }
         places = sorted({place for curve in columns.values() for place in curve})
         headers = ["% of the training" if self.by_share else "step", *columns]
         rows = [[f"{place:g}", *(_mean_in_words(curve.get(place, [])) for curve in columns.values())] for place in places]  # fmt: skip
@@ -173,7 +176,9 @@ class Growth:
         share = 1.0 if step == last else round(step / last / self.every) * self.every
         return round(_PERCENT * share, 6)
 
-    def _value(self, entry: HistoryEntry, name: str) -> float | None:
+    def _value(self, entry: HistoryEntry, name: str, task: bool) -> float | None:
+        if task and name in self.tasks:
+            return entry["performance"].get(name)
         if name == LOSS:
             return entry["loss"]
         statistic = f"{self.suite}/{name}"

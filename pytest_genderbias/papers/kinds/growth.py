@@ -48,7 +48,7 @@ def _figures(curves: Growth, task: str) -> dict[str, StoredFigure]:
             *((name, curves.suite) for name in curves.statistics),
             *((name, task) for name in curves.tasks),
         ]:
-            curve = curves.curve(side, name)
+            curve = curves.curve(side, name, task=home == task)
             figures.update(
                 {f"{side} at {place:g}/{home}/{name}": StoredFigure(values) for place, values in curve.items()}
             )

@@ -69,7 +69,9 @@ def growth_of_sides(result: Growth, statistic: str | None = None) -> Picture:
     name = statistic or result.main
     task = next(iter(result.tasks), LOSS)
     sides = list(result.histories)
-    bias, figure = ({side: result.curve(side, of) for side in sides} for of in (name, task))
+    bias, figure = (
+        {side: result.curve(side, of, of_task) for side in sides} for of, of_task in ((name, False), (task, True))
+    )
     place = Axis("% of the training" if result.by_share else "step")
     about = result.statistics.get(name)
     every = [value for curve in figure.values() for by_seed in curve.values() for value in by_seed if value is not None]

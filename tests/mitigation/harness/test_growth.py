@@ -17,6 +17,7 @@ from pytest_genderbias.recipes.recipe import PLAIN, Performance
 from pytest_genderbias.recipes.trainer import run_trainer
 from pytest_genderbias.reports.figures.training import growth_of_sides
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
+from pytest_genderbias.suites.suite import load_suite
 
 SUITE, LIMIT = "lm-occupation", 64
 SIDES = {"original": None, "CDA": {"name": "cda", "sides": "two"}}
@@ -110,6 +111,20 @@ def test_the_last_place_is_the_trained_model(grown):
     expected = measure(SUITE, model, limit=LIMIT, cache=None)
     assert curves.curve("CDA")[100][1] == pytest.approx(expected.value, abs=1e-7)
     assert curves.curve("CDA", "size")[100][1] == pytest.approx(Continued().evaluate(model)[0].value)
+
+
+def test_a_figure_of_the_task_is_not_a_statistic_of_its_name():
+    entries = [
+        {"step": step, "loss": None, "values": {"bios/accuracy": bias}, "performance": {"accuracy": of_task}, "seconds": 0.0}
+        for step, bias, of_task in ((0, 0.9, 0.1), (2, 0.8, 0.6))
+    ]  # fmt: skip
+    accuracy = load_suite("bios").family.plain_statistics()["accuracy"]
+    curves = Growth("bios", {"accuracy": accuracy}, (0,), {"a": [entries]}, 2, {})
+    assert curves.curve("a", "accuracy") == {0: [0.9], 2: [0.8]}
+    assert curves.curve("a", "accuracy", task=True) == {0: [0.1], 2: [0.6]}
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in curves.table().splitlines()]
+    assert rows[0] == ["step", "a: accuracy", "a: of the task, accuracy"] and rows[2] == ["0", "0.9000", "0.1000"]
+    assert [list(panel.series[-1].y) for panel in growth_of_sides(curves).panels] == [[0.9, 0.8], [0.1, 0.6]]
 
 
 def test_what_is_in_the_folder_is_not_trained_again(grown, tiny_model):
