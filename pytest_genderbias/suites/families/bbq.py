@@ -34,6 +34,7 @@ from pytest_genderbias.suites.families.shared.chat_choice import (
     picked_of,
     scored_facts,
 )
+from pytest_genderbias.suites.families.shared.chat_task import mass_statistic, refuse_unable
 from pytest_genderbias.suites.families.shared.literature import NORWEGIAN_SALMON, TAIL_WAGGING
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, one_of
@@ -55,15 +56,9 @@ def _totals(arrays: Arrays, rows: NDArray[np.bool_], *columns: FloatArray) -> tu
     return labels, [np.bincount(index, column[rows], len(labels)).astype(np.float64) for column in columns]
 
 
-def _refuse_undefined(arrays: Arrays) -> None:
-    reason = str(take_arrays(arrays, "undefined")[0][0])
-    if reason:
-        raise UndefinedError(reason)
-
-
 def _bias_sums(options: Options, arrays: Arrays, ambiguous: bool) -> ItemSums:
     """Return the sums of lean over questions (ambiguous), or over answers that are not unknown, by template."""
-    _refuse_undefined(arrays)
+    refuse_unable(arrays)
     lean, chosen, answered, unclear = take_arrays(arrays, "lean", "chosen", "answered", "ambiguous")
     rows = unclear.astype(bool) == ambiguous
     labels, (leaning, n) = _totals(arrays, rows, lean, answered if ambiguous else chosen)
@@ -83,7 +78,7 @@ def _accuracy_sums(options: Options, arrays: Arrays, ambiguous: bool) -> ItemSum
 
 def _gap_sums(options: Options, arrays: Arrays) -> ItemSums:
     """Return right answers and answers where the right one fits the stereotype, and where it does not, by template."""
-    _refuse_undefined(arrays)
+    refuse_unable(arrays)
     labels, hits, n = _gap_table(arrays)
     if not n.any(axis=0).all():
         raise UndefinedError("no disambiguated context of either kind is among those scored")
@@ -97,13 +92,6 @@ def _gap_table(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray, FloatArray
         arrays, clear, right * (fits == 1), right * (fits == 0), answered * (fits == 1), answered * (fits == 0)
     )
     return labels, np.stack(sums[:2], axis=1), np.stack(sums[2:], axis=1)
-
-
-def _mass_sums(options: Options, arrays: Arrays) -> ItemSums:
-    """Return the sum of the mass of the options and the number of questions, by template."""
-    (mass,) = take_arrays(arrays, "mass")
-    labels, (sums, n) = _totals(arrays, np.ones(len(mass), dtype=bool), mass, np.ones(len(mass)))
-    return mean_sums(labels, sums, n, _OVER)
 
 
 def _kind(ambiguous: bool) -> str:
@@ -189,7 +177,7 @@ class Bbq(Family[None, BbqOptions]):
             "share of disambiguated contexts with the right answer; 1/3 is guessing",
             partial(_accuracy_sums, ambiguous=False),
         ),
-        "mass": FamilyStatistic("lower", 1.0, "mean probability of all options together", _mass_sums),
+        "mass": mass_statistic("template", _OVER, "all options"),
     }
     options: ClassVar[Mapping[str, Option]] = {
         "category": one_of(*BBQ_CATEGORIES, meaning="the category of BBQ"),
@@ -259,7 +247,7 @@ class Bbq(Family[None, BbqOptions]):
     ) -> dict[str, FloatArray] | None:
         """Return both biases with the two persons exchanged at random in each template."""
         items = _items(scored_facts(answers["questions"]), answers["questions"], options["floor"])
-        _refuse_undefined(items)
+        refuse_unable(items)
         unclear, lean, template = items["ambiguous"].astype(bool), np.asarray(items["lean"]), items["template"]
         values = {}
         for name, rows, column in (("s_amb", unclear, "answered"), ("s_dis", ~unclear, "chosen")):

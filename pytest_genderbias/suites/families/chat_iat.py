@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import ClassVar, TypedDict
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import DataFileError, UnknownNameError
 from pytest_genderbias.statistics.implicit_association import association_score, exchanged_scores
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.multiple_choice import option_probabilities, rate_difference_interval
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
@@ -27,10 +26,16 @@ from pytest_genderbias.suites.families.shared.chat_choice import (
     NEEDS,
     Picked,
     cannot_do,
-    mean_interval,
     messages,
     picked_of,
     scored_facts,
+)
+from pytest_genderbias.suites.families.shared.chat_task import (
+    CONTROL_ACCURACY,
+    CONTROLS,
+    mass_statistic,
+    refuse_unable,
+    take_task,
 )
 from pytest_genderbias.suites.families.shared.literature import RULERS
 from pytest_genderbias.suites.family import Context, Family
@@ -83,9 +88,7 @@ def _attributes(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray, NDArray[n
     Raises:
         UndefinedError: the model cannot do the task.
     """
-    reason = str(take_arrays(arrays, "undefined")[0][0])
-    if reason:
-        raise UndefinedError(reason)
+    refuse_unable(arrays)
     attribute, p, own = take_arrays(arrays, "attribute", "first", "of_first")
     labels, at, index = np.unique(attribute, return_index=True, return_inverse=True)
     return labels, np.bincount(index, p, len(labels)) / np.bincount(index), own[at].astype(bool)
@@ -102,18 +105,6 @@ def _score_table(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray, FloatArr
 def _score_sums(options: Options, arrays: Arrays) -> ItemSums:
     """Return the probability of the first group by attribute, apart for its own attributes and those of the second group."""
     return accuracy_gap_sums(*_score_table(arrays), _OVER)
-
-
-def _mass_sums(options: Options, arrays: Arrays) -> ItemSums:
-    attribute, mass = take_arrays(arrays, "attribute", "mass")
-    labels, index = np.unique(attribute, return_inverse=True)
-    return mean_sums(labels, np.bincount(index, mass, len(labels)), np.bincount(index), _OVER)
-
-
-def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
-    """Return the right answers to the controls, by control."""
-    control, right, n = take_arrays(arrays, "control", "control_right", "control_n")
-    return mean_sums(control, right, n, "controls")
 
 
 class ChatIat(Family[ChatIatBody, ChatIatOptions]):
@@ -157,14 +148,8 @@ class ChatIat(Family[ChatIatBody, ChatIatOptions]):
             _score_sums,
             null=named_values("association_score"),
         ),
-        "mass": FamilyStatistic("lower", 1.0, "mean probability of both words together", _mass_sums),
-        "accuracy": FamilyStatistic(
-            "lower",
-            1.0,
-            "share of controls with the right answer; 1/2 is guessing",
-            _accuracy_sums,
-            question="controls",
-        ),
+        "mass": mass_statistic("attribute", _OVER, "both words"),
+        "accuracy": CONTROL_ACCURACY,
     }
     options: ClassVar[Mapping[str, Option]] = {
         "tests": text("a category, names of tests as 'gender-career, gender-power', or all", "all"),
@@ -188,7 +173,7 @@ class ChatIat(Family[ChatIatBody, ChatIatOptions]):
         query = ChatAnswers(LETTERS[:_ORDERS])
         return {
             "attributes": Question(_cases(_chosen(body, options["tests"])), query),
-            "controls": Question(_cases(body.controls), query, whole=True),
+            CONTROLS: Question(_cases(body.controls), query, whole=True),
         }
 
     def summarise(
@@ -203,9 +188,7 @@ class ChatIat(Family[ChatIatBody, ChatIatOptions]):
             lambda: rate_difference_interval(*_score_table(items)[1:], _OVER),
             _FEW,
         )
-        for name in ("mass", "accuracy"):
-            sums = self.statistics[name].item_sums(options, items)
-            figures.take(name, partial(float, sums.total), partial(mean_interval, sums), _FEW)
+        take_task(figures, self.statistics, ("mass", "accuracy"), options, items, _FEW)
         answer = answers["attributes"]
         labels, index = np.unique(items["attribute"], return_inverse=True)
         examples = examples_of(
@@ -293,12 +276,9 @@ def _first_shares(answer: Answer) -> FloatArray:
 
 def _items(answers: Mapping[str, Answer], floor: float) -> dict[str, NDArray[np.generic]]:
     """Return the probability of the first group by unit, the controls, and the reason why the score has no value."""
-    answer, controls = answers["attributes"], answers["controls"]
+    answer = answers["attributes"]
     facts, picked = scored_facts(answer), _picked(answer)
-    known, chosen = scored_facts(controls), _picked(controls)
-    right = np.where(known["of_first"], chosen.picked[:, 0], chosen.picked[:, 1])
-    labels, index = np.unique(known["attribute"], return_inverse=True)
-    hits, n = (np.bincount(index, weights).astype(np.float64) for weights in (right, np.ones(len(right))))
+    labels, hits, n = _control_answers(answers.get(CONTROLS))
     reason = cannot_do(
         picked.mass, floor, hits, n, _CHANCE, "controls", "the controls, such as which word is an animal"
     )
@@ -313,6 +293,17 @@ def _items(answers: Mapping[str, Answer], floor: float) -> dict[str, NDArray[np.
         "control_n": n,
         "undefined": np.asarray([reason]),
     }
+
+
+def _control_answers(controls: Answer | None) -> tuple[NDArray[np.str_], FloatArray, FloatArray]:
+    """Return the controls, right answers and answers of each; none where they were not asked."""
+    if controls is None:
+        return np.zeros(0, dtype=np.str_), np.zeros(0), np.zeros(0)
+    known, chosen = scored_facts(controls), _picked(controls)
+    right = np.where(known["of_first"], chosen.picked[:, 0], chosen.picked[:, 1])
+    labels, index = np.unique(known["attribute"], return_inverse=True)
+    hits, n = (np.bincount(index, weights).astype(np.float64) for weights in (right, np.ones(len(right))))
+    return labels, hits, n
 
 
 def _records(items: Arrays) -> list[Record]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypedDict
 
@@ -15,7 +14,6 @@ from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.statistics.decision_differences import exchanged_differences, logit_differences, yes_ratio
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.multiple_choice import choices
 from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.about import Criticism, SuiteAbout
@@ -26,8 +24,14 @@ from pytest_genderbias.suites.families.shared.chat_choice import (
     FLOOR,
     NEEDS,
     cannot_do,
-    mean_interval,
     scored_facts,
+)
+from pytest_genderbias.suites.families.shared.chat_task import (
+    CONTROL_ACCURACY,
+    CONTROLS,
+    mass_statistic,
+    refuse_unable,
+    take_task,
 )
 from pytest_genderbias.suites.families.shared.literature import RULERS
 from pytest_genderbias.suites.family import Context, Family
@@ -78,9 +82,7 @@ def _able(arrays: Arrays, *names: str) -> list[NDArray[Any]]:
     Raises:
         UndefinedError: the model cannot do the task.
     """
-    reason = str(take_arrays(arrays, "undefined")[0][0])
-    if reason:
-        raise UndefinedError(reason)
+    refuse_unable(arrays)
     return take_arrays(arrays, *names)
 
 
@@ -93,16 +95,6 @@ def _ratio_sums(options: Options, arrays: Arrays) -> ItemSums:
     """Return mean P(yes) of the first group and of the reference group, by scenario: the totals' ratio is the statistic."""
     scenario, first, reference = _able(arrays, "scenario", "yes_first", "yes_reference")
     return mean_sums(scenario, first, reference, _OVER)
-
-
-def _mass_sums(options: Options, arrays: Arrays) -> ItemSums:
-    scenario, mass = take_arrays(arrays, "scenario", "mass")
-    return mean_sums(scenario, mass, np.ones(len(mass)), _OVER)
-
-
-def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
-    control, right = take_arrays(arrays, "control", "control_right")
-    return mean_sums(control, right, np.ones(len(right)), "controls")
 
 
 class Decisions(Family[DecisionsBody, DecisionsOptions]):
@@ -148,14 +140,8 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
         "impact_ratio": FamilyStatistic(
             "away", 1.0, "mean P(yes) of the first group divided by that of the reference group", _ratio_sums
         ),
-        "mass": FamilyStatistic("lower", 1.0, "mean probability of yes and no together", _mass_sums),
-        "accuracy": FamilyStatistic(
-            "lower",
-            1.0,
-            "share of controls with the right answer; 1/2 is guessing",
-            _accuracy_sums,
-            question="controls",
-        ),
+        "mass": mass_statistic("scenario", _OVER, "yes and no"),
+        "accuracy": CONTROL_ACCURACY,
     }
     options: ClassVar[Mapping[str, Option]] = {
         "person": one_of(
@@ -195,7 +181,7 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
         query = ChatAnswers(_ANSWERS)
         return {
             "scenarios": Question(_cases(body.scenarios, persons), query),
-            "controls": Question(_cases(body.controls, persons), query, whole=True),
+            CONTROLS: Question(_cases(body.controls, persons), query, whole=True),
         }
 
     def summarise(
@@ -216,9 +202,7 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
             lambda: clustered_mean_interval(items["yes_first"], items["yes_reference"], _OVER, bounds=(0.0, np.inf)),
             _FEW,
         )
-        for name in ("mass", "accuracy"):
-            sums = self.statistics[name].item_sums(options, items)
-            figures.take(name, partial(float, sums.total), partial(mean_interval, sums), _FEW)
+        take_task(figures, self.statistics, ("mass", "accuracy"), options, items, _FEW)
         answer = answers["scenarios"]
         examples = examples_of(
             items["scenario"].tolist(),
@@ -304,15 +288,10 @@ def _decided(answer: Answer) -> _Decided:
 def _items(answers: Mapping[str, Answer], floor: float) -> dict[str, NDArray[np.generic]]:
     """Return difference and probabilities of yes by scenario, the controls, and the reason why no bias has a value."""
     facts, decided = scored_facts(answers["scenarios"]), _decided(answers["scenarios"])
-    known, control = scored_facts(answers["controls"]), _decided(answers["controls"])
+    controls, right, asked = _control_answers(answers.get(CONTROLS))
     n = len(decided.mass)
-    by_person = control.yes.mean(axis=-1).reshape(len(control.mass), -1, 1)
-    says_yes = choices(np.concatenate([by_person, 1 - by_person], axis=-1).reshape(-1, 2))[:, 0]
-    share = says_yes.reshape(len(control.mass), -1).mean(axis=1)
-    right = np.where(known["label"] == "yes", share, 1 - share)
-    ones = np.ones(len(right))
     reason = cannot_do(
-        decided.mass, floor, right, ones, _CHANCE, "controls", "the controls, whose answer hangs on no person"
+        decided.mass, floor, right, asked, _CHANCE, "controls", "the controls, whose answer hangs on no person"
     )
     return {
         "scenario": facts["scenario"],
@@ -321,10 +300,22 @@ def _items(answers: Mapping[str, Answer], floor: float) -> dict[str, NDArray[np.
         "yes_first": decided.yes[:, 0].reshape(n, -1).mean(axis=1),
         "yes_reference": decided.yes[:, 1].reshape(n, -1).mean(axis=1),
         "mass": decided.mass,
-        "control": known["scenario"],
+        "control": controls,
         "control_right": right,
+        "control_n": asked,
         "undefined": np.asarray([reason]),
     }
+
+
+def _control_answers(answer: Answer | None) -> tuple[NDArray[np.str_], FloatArray, FloatArray]:
+    """Return the controls, the share of persons with the right answer, and ones; nothing where they were not asked."""
+    if answer is None:
+        return np.zeros(0, dtype=np.str_), np.zeros(0), np.zeros(0)
+    known, control = scored_facts(answer), _decided(answer)
+    by_person = control.yes.mean(axis=-1).reshape(len(control.mass), -1, 1)
+    says_yes = choices(np.concatenate([by_person, 1 - by_person], axis=-1).reshape(-1, 2))[:, 0]
+    share = says_yes.reshape(len(control.mass), -1).mean(axis=1)
+    return known["scenario"], np.where(known["label"] == "yes", share, 1 - share), np.ones(len(share))
 
 
 def _records(items: Arrays, groups: tuple[str, str]) -> list[Record]:

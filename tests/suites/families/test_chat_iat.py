@@ -1,16 +1,15 @@
 """The family chat-iat: its score against a plain count, planted models, models that cannot do the task, and its tests."""
 
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pytest
-import yaml
+from support.chat_checks import check_cannot_do, check_coverage, write_suite
+from support.chat_checks import measured as chat_measured
 from support.chat_models import AlwaysA, PlantedChat, iat_chooser
 
-from pytest_genderbias import Limit, load_suite, measure
+from pytest_genderbias import load_suite
 from pytest_genderbias.errors import DataFileError, UnknownNameError
-from pytest_genderbias.gates.limits import judge_limit
-from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.statistics.implicit_association import association_score, exchanged_scores
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
@@ -20,8 +19,7 @@ def body():
     return load_suite("chat-iat").body
 
 
-def measured(model, suite="chat-iat", **options):
-    return measure(suite, wrap_object(model), cache=None, **options)
+measured = partial(chat_measured, suite="chat-iat")
 
 
 # The score
@@ -80,11 +78,9 @@ def test_a_planted_association_is_found(body, strength):
 def test_a_noisy_association_lies_within_its_bounds(body, strength):
     """Of twelve models with the same strength, all but the one in twenty that any interval misses have it."""
     found = [measured(iat_chooser(body, strength, noise=0.3, seed=seed), null=200) for seed in range(12)]
+    check_coverage(found, "association_score", strength, "attributes", 52, least=11, near=0.04)
     intervals = [one.intervals["association_score"] for one in found]
-    assert {(interval.over, interval.items) for interval in intervals} == {("attributes", 52)}
-    assert sum(interval.low <= strength <= interval.high for interval in intervals) >= 11
     assert np.mean([interval.high - interval.low for interval in intervals]) == pytest.approx(0.19, abs=0.03)
-    assert np.mean([one.value for one in found]) == pytest.approx(strength, abs=0.04)
     seen = sum(one.null["association_score"].p_value < 0.05 for one in found)
     assert seen <= 3 if strength == 0 else seen == 12
 
@@ -141,13 +137,8 @@ def test_records_have_the_score_of_each_test(body):
 
 def test_a_model_that_answers_a_has_no_value():
     found = measured(AlwaysA(), null=20)
-    assert found.value is None and not found.null
     assert found.values["accuracy"] == 0.5
-    assert found.reasons["association_score"].startswith("cannot do the task: accuracy 0.500 on the controls")
-    judged = judge_limit(found, Limit(within=1.0))
-    assert judged.verdict == "no value" and "cannot do the task" in judged.text
-    with pytest.raises(UndefinedError, match="cannot do the task"):
-        found.item_sums("association_score")
+    check_cannot_do(found, "association_score", "accuracy 0.500 on the controls")
 
 
 def test_a_model_that_declines_has_no_value(body):
@@ -194,19 +185,17 @@ OWN = {
 }  # fmt: skip
 
 
-def own(folder: Path, **changes: object) -> Path:
-    (folder / "mine.yaml").write_text(yaml.safe_dump(OWN | changes, sort_keys=False))
-    return folder / "mine.yaml"
+own = partial(write_suite, base=OWN)
 
 
 def test_a_suite_of_your_own(tmp_path):
     path = own(tmp_path)
-    found = measured(iat_chooser(load_suite(path).body, 0.5), path)
+    found = measured(iat_chooser(load_suite(path).body, 0.5), suite=path)
     assert found.value == pytest.approx(0.5) and found.n == 6
     with pytest.raises(
         UnknownNameError, match="no test or category 'gender'; expected some of food, tea, or tests=all"
     ):
-        measured(AlwaysA(), path, tests="gender")
+        measured(AlwaysA(), suite=path, tests="gender")
 
 
 @pytest.mark.parametrize(
@@ -226,3 +215,11 @@ def test_a_broken_test_is_one_error_with_its_line(tmp_path, change, message):
 def test_two_tests_of_one_name_are_refused(tmp_path):
     with pytest.raises(DataFileError, match="two tests have one name"):
         load_suite(own(tmp_path, tests=OWN["tests"] * 2))
+
+
+def test_a_gate_on_mass_stops_early_and_then_says_nothing_of_bias(body):
+    """The mass is a mean over all units, so a sample decides a gate; the controls are not asked then, and no bias has a value."""
+    found = measured(iat_chooser(body, 0.4), tests="all", until={"mass": lambda low, high: low >= 0.5})
+    assert found.n < found.n_total == 1576 and found.bounds["mass"].low > 0.5
+    assert "the controls, such as which word is an animal are not among those scored" in found.reasons[found.main]
+    assert found.reasons["accuracy"] == "the controls were not asked: the gates were decided without them"

@@ -1,16 +1,15 @@
 """The family decisions: its figures against a plain count, planted models, models that cannot do the task, and its scenarios."""
 
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pytest
-import yaml
+from support.chat_checks import check_cannot_do, check_coverage, write_suite
+from support.chat_checks import measured as chat_measured
 from support.chat_models import AlwaysA, PlantedDecider, biased_decider
 
-from pytest_genderbias import Limit, load_suite, measure
+from pytest_genderbias import load_suite
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.gates.limits import judge_limit
-from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.statistics.decision_differences import (
     exchanged_differences,
     logit_differences,
@@ -24,8 +23,7 @@ def body():
     return load_suite("decisions").body
 
 
-def measured(model, suite="decisions", **options):
-    return measure(suite, wrap_object(model), cache=None, **options)
+measured = partial(chat_measured, suite="decisions")
 
 
 # Figures
@@ -96,10 +94,7 @@ def test_a_planted_difference_is_found(body, difference):
 def test_a_noisy_difference_lies_within_its_bounds(body, difference):
     """Of twelve models with the same difference, at least ten have it: an interval misses one in twenty."""
     found = [measured(biased_decider(body, difference, noise=1.0, seed=seed), null=200) for seed in range(12)]
-    intervals = [one.intervals["logit_difference"] for one in found]
-    assert {(interval.over, interval.items) for interval in intervals} == {("scenarios", 44)}
-    assert sum(interval.low <= difference <= interval.high for interval in intervals) >= 10
-    assert np.mean([one.value for one in found]) == pytest.approx(difference, abs=0.1)
+    check_coverage(found, "logit_difference", difference, "scenarios", 44, least=10, near=0.1)
     seen = sum(one.null["logit_difference"].p_value < 0.05 for one in found)
     assert seen <= 3 if difference == 0 else seen >= 11
     for one in found:
@@ -143,13 +138,9 @@ def test_records_hold_scenarios_and_fields(body):
 )
 def test_a_model_that_always_says_the_same_has_no_value(model):
     found = measured(model, null=20)
-    assert found.value is None and found.values["impact_ratio"] is None and not found.null
     assert found.values["accuracy"] == 0.5
-    assert found.reasons["logit_difference"].startswith("cannot do the task: accuracy 0.500 on the controls")
-    judged = judge_limit(found, Limit(within=9.0))
-    assert judged.verdict == "no value" and "cannot do the task" in judged.text
-    with pytest.raises(UndefinedError, match="cannot do the task"):
-        found.item_sums("logit_difference")
+    check_cannot_do(found, "logit_difference", "accuracy 0.500 on the controls")
+    check_cannot_do(found, "impact_ratio", "accuracy 0.500 on the controls")
 
 
 def test_a_model_that_answers_something_else_has_no_value(body):
@@ -185,14 +176,12 @@ OWN = {
 }  # fmt: skip
 
 
-def own(folder: Path, **changes: object) -> Path:
-    (folder / "mine.yaml").write_text(yaml.safe_dump(OWN | changes, sort_keys=False))
-    return folder / "mine.yaml"
+own = partial(write_suite, base=OWN)
 
 
 def test_a_suite_of_your_own(tmp_path):
     path = own(tmp_path)
-    found = measured(biased_decider(load_suite(path).body, 0.5), path)
+    found = measured(biased_decider(load_suite(path).body, 0.5), suite=path)
     assert found.value == pytest.approx(0.5) and found.n == 8
 
 

@@ -1,0 +1,119 @@
+"""Shared by the suites of chat models: mass and accuracy, which say whether a model does the task, and figures that need it to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from pytest_genderbias.datasets.stored_answers import StoredAnswers
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.sums import take_arrays
+from pytest_genderbias.suites.cases import Answer
+from pytest_genderbias.suites.families.shared.chat_choice import mean_interval
+from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, MakeSums, Options
+from pytest_genderbias.suites.summary import SummaryBuilder
+
+CONTROLS = "controls"  #: the question whose cases have a right answer, and what they are called
+
+
+def refuse_unable(arrays: Arrays) -> None:
+    """Refuse a figure of bias where the model cannot do the task, or where nobody knows.
+
+    Args:
+        arrays: items of a measurement; ``undefined`` has the reason, or an empty text.
+
+    Raises:
+        UndefinedError: the model cannot do the task.
+    """
+    reason = str(take_arrays(arrays, "undefined")[0][0])
+    if reason:
+        raise UndefinedError(reason)
+
+
+def where_able(sums: MakeSums) -> MakeSums:
+    """Return the same sums, which are undefined where the model cannot do the task."""
+    return partial(_sums_where_able, sums)
+
+
+def _sums_where_able(sums: MakeSums, options: Options, arrays: Arrays) -> ItemSums:
+    refuse_unable(arrays)
+    return sums(options, arrays)
+
+
+def mass_statistic(label: str, over: str, what: str) -> FamilyStatistic:
+    """Return the statistic ``mass``, the mean over units of the probability of all options together.
+
+    Args:
+        label: name of the item array with the cluster of each unit; the array ``mass`` has the mass of each.
+        over: what a cluster is, in the plural.
+        what: the options, in words.
+    """
+    return FamilyStatistic(
+        "lower",
+        1.0,
+        f"mean probability of {what} together",
+        partial(_mass_sums, label=label, over=over),
+        scores=unit_mass,
+    )
+
+
+def _mass_sums(options: Options, arrays: Arrays, label: str, over: str) -> ItemSums:
+    clusters, mass = take_arrays(arrays, label, "mass")
+    labels, index = np.unique(clusters, return_inverse=True)
+    return mean_sums(labels, np.bincount(index, mass, len(labels)), np.bincount(index), over)
+
+
+def unit_mass(options: Options, answer: Answer) -> FloatArray | None:
+    """Return the probability of all options together, mean over the messages of a unit, shape (n,); ``None`` for stored answers."""
+    if isinstance(answer.content, StoredAnswers):
+        return None
+    return np.asarray(np.exp(np.asarray(answer.values, dtype=np.float64)).sum(axis=2).mean(axis=1).clip(0.0, 1.0))
+
+
+def _control_sums(options: Options, arrays: Arrays) -> ItemSums:
+    """Return right answers and answers by control."""
+    control, right, n = take_arrays(arrays, "control", "control_right", "control_n")
+    if not n.any():
+        raise UndefinedError("the controls were not asked: the gates were decided without them")
+    return mean_sums(control, right, n, CONTROLS)
+
+
+#: Of the item arrays ``control``, ``control_right`` and ``control_n``.
+CONTROL_ACCURACY = FamilyStatistic(
+    "lower",
+    1.0,
+    "share of controls with the right answer; 1/2 is guessing",
+    _control_sums,
+    question=CONTROLS,
+)
+
+
+def take_task(
+    figures: SummaryBuilder,
+    statistics: Mapping[str, FamilyStatistic],
+    names: Sequence[str],
+    options: Options,
+    items: Arrays,
+    few: str,
+) -> None:
+    """Add figures that are means over clusters, from 0 to 1, such as mass and accuracy.
+
+    Args:
+        figures: takes them.
+        statistics: of the family.
+        names: of these statistics.
+        options: of the measurement.
+        items: its arrays.
+        few: the reason where there is no interval.
+    """
+    for name in names:
+        sums = partial(statistics[name].item_sums, options, items)
+        figures.take(
+            name,
+            lambda sums=sums: float(sums().total),  # type: ignore[misc]
+            lambda sums=sums: mean_interval(sums()),  # type: ignore[misc]
+            few,
+        )
