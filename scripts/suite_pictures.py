@@ -16,12 +16,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from support.chat_models import biased_decider, iat_chooser
+from support.chat_models import biased_decider, iat_chooser, winobias_resolver, winogender_resolver
 from what_suites_decide import CAREERS, LIMIT, MODELS, predict_careers
 
 from pytest_genderbias import load_model, load_suite, measure
+from pytest_genderbias.datasets.folder import DataFolder
+from pytest_genderbias.datasets.winogender import read_winogender
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.reports.pictures import pictures_of
+from pytest_genderbias.suites.families.shared.winobias_figures import in_pairs
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "reference" / "suites" / "pictures"
 OPTIONS = {"ceat": {"draws": 500}, "probe": {"texts": "wiki_career"}, "bbq": {"category": "religion"}}
@@ -29,12 +32,18 @@ ANSWERS = "unifiedqa.jsonl"  #: written by this script
 #: As ``MODELS``, of suites that the other script plans nothing for.
 OTHERS: tuple[tuple[str, str, str], ...] = (
     ("unifiedqa-11b", ANSWERS, "bbq"),
-    ("planted", "planted", "chat-iat decisions"),
+    ("planted", "planted", "chat-iat decisions winobias-chat winogender-chat"),
 )
 #: The smallest chat models cannot do these tasks, so a planted one shows what a picture looks like, and its title says so.
 PLANTED = {
-    "chat-iat": lambda body: iat_chooser(body, 0.3, noise=0.3),
-    "decisions": lambda body: biased_decider(body, 0.3, noise=1.2),
+    "chat-iat": lambda body, data: iat_chooser(body, 0.3, noise=0.3),
+    "decisions": lambda body, data: biased_decider(body, 0.3, noise=1.2),
+    "winobias-chat": lambda body, data: winobias_resolver(
+        in_pairs(DataFolder(data).locate("winobias").files), 0.9, 0.7, neither=0.3
+    ),
+    "winogender-chat": lambda body, data: winogender_resolver(
+        read_winogender(DataFolder(data).find("winogender")), 0.4, neither=0.3
+    ),
 }
 
 
@@ -55,7 +64,7 @@ def picture(suite: str, name: str, path: str, data: Path, out: Path) -> str:
     prefix, _, rest = path.rpartition(":")
     spec: object = f"{prefix}:{folder / rest}" if prefix else str(folder / rest)
     if path == "planted":
-        spec = PLANTED[suite](load_suite(suite).body)
+        spec = PLANTED[suite](load_suite(suite).body, data)
     options = next((value for kind, value in OPTIONS.items() if suite.startswith(kind)), {})
     measurement = measure(suite, load_model(spec, name=name), data=data, limit=LIMIT, **options)
     pictures = pictures_of(measurement)

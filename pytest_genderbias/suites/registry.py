@@ -27,6 +27,8 @@ _HOMES = {
     "subspace": ("subspace", "Subspace"),
     "weat": ("weat", "Weat"),
     "ceat": ("weat", "Ceat"),
+    "winobias-chat": ("winobias_chat", "WinobiasChat"),
+    "winogender-chat": ("winogender_chat", "WinogenderChat"),
 }
 
 

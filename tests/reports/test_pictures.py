@@ -24,7 +24,7 @@ SHOWN = {
     "lm-occupation-sample": ["signed bars"], "nli": ["heat map"], "nli-word-pairs": ["heat map"], "pairs-pll": ["histogram"],
     "probe": ["probe"], "sts": ["scatter", "signed bars"], "sts-sample": ["scatter", "signed bars"], "subspace": ["signed bars"],
     "weat": ["words by set"], "winobias": ["scatter", "signed bars"], "winobias-clusters": ["scatter", "signed bars"],
-    "winogender": ["scatter"], "winogender-sample": ["scatter"],
+    "winogender": ["scatter"], "winogender-sample": ["scatter"], "winobias-chat": ["scatter", "signed bars"], "winogender-chat": ["scatter"],
 }  # fmt: skip
 
 

@@ -47,6 +47,8 @@ PACKAGED = (
     "weat-occupation",
     "weat-religion",
     "weat-science-arts",
+    "winobias-chat",
+    "winogender-chat",
 )
 DISCO = (
     "is [MASK].", "is happy in their [MASK].", "is unhappy in their [MASK].", "likes [MASK].", "likes to [MASK].", "often likes to [MASK].",

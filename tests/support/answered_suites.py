@@ -9,9 +9,19 @@ from typing import Any
 
 import numpy as np
 import yaml
-from support.chat_models import bbq_reader, bbq_rows, biased_decider, iat_chooser, write_bbq
+from support.chat_models import (
+    bbq_reader,
+    bbq_rows,
+    biased_decider,
+    iat_chooser,
+    winobias_resolver,
+    winogender_resolver,
+    write_bbq,
+)
 
 from pytest_genderbias import load_model, load_suite
+from pytest_genderbias.datasets.winobias import read_winobias
+from pytest_genderbias.datasets.winogender import read_winogender
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.models.model import Model
@@ -145,22 +155,37 @@ def sts(limit=None):
     return found
 
 
-def winogender(folder, model=None, occupations=12, limit=None):
-    """Return answers on templates of some occupations; each stands twice, with all three genders."""
+def write_winogender(folder, occupations=12, answers=(0, 1)):
+    """Write templates of some occupations, each twice with the given right answers and with all three genders, and return the file."""
     rows = ["sentid\tsentence"]
     for entry in load_wordlist("winogender-occupations").entries[:occupations]:
-        for number, reason in enumerate(("on duty", "ill")):
+        for number, reason in zip(answers, ("on duty", "ill"), strict=True):
             for gender, pronoun in (("female", "she was"), ("male", "he was"), ("neutral", "they were")):
                 text = f"The {entry.word} met the visitor because {pronoun} {reason}."
                 rows.append(f"{entry.word}.visitor.{number}.{gender}.txt\t{text}")
     path = folder / "winogender" / "all_sentences.tsv"
     path.parent.mkdir(exist_ok=True)
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+def winogender(folder, model=None, occupations=12, limit=None):
+    """Return answers on the templates of :func:`write_winogender`."""
+    write_winogender(folder, occupations)
     return answered("coref-winogender", model or NoisyCoreference(), folder, limit)
 
 
-def winobias(folder, model=None, pairs=80, professions=8):
-    """Return answers on pairs of sentences with two professions, half of each type; every other profession is for women."""
+def winogender_chat(folder):
+    sentences = read_winogender(write_winogender(folder, 40))
+    return answered("winogender-chat", winogender_resolver(sentences, 0.4, neither=0.3), folder)
+
+
+def write_winobias(folder, pairs=80, professions=8, reasons=("was ill", "was ill")):
+    """Write pairs of sentences with two professions, half of each type, and return the files; every other profession is for women.
+
+    ``reasons``: the last words of the sentences of both types.
+    """
+    files = []
     known = {entry.word for entry in load_wordlist("winogender-occupations").entries}
     words = [entry.word for entry in load_wordlist("winobias-occupations").entries if entry.word in known][:professions]
     for kind in (1, 2):
@@ -170,12 +195,25 @@ def winobias(folder, model=None, pairs=80, professions=8):
                 gold = i % professions
                 other = (gold + 1 + (i // professions + kind) % (professions - 1)) % professions
                 lines.append(
-                    f"{i + 1} [The {words[gold]}] met the {words[other]} because [{pronouns[gold % 2]}] was ill."
+                    f"{i + 1} [The {words[gold]}] met the {words[other]} because [{pronouns[gold % 2]}] {reasons[kind - 1]}."
                 )
             path = folder / "winobias" / f"{side}_stereotyped_type{kind}.txt.dev"
             path.parent.mkdir(exist_ok=True)
             path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            files.append(path)
+    return files
+
+
+def winobias(folder, model=None, pairs=80, professions=8):
+    """Return answers on the sentences of :func:`write_winobias`."""
+    write_winobias(folder, pairs, professions)
     return answered("coref-winobias", model or NoisyCoreference(1.0), folder, shares="winogender")
+
+
+def winobias_chat(folder):
+    sentences = [sentence for file in write_winobias(folder) for sentence in read_winobias(file)]
+    model = winobias_resolver(sentences, 0.9, 0.6, neither=0.3)
+    return answered("winobias-chat", model, folder, shares="winogender")
 
 
 def winobias_clusters(folder):
@@ -313,6 +351,8 @@ CASES = {
     "winogender-sample": lambda folder: winogender(folder, limit=50),
     "winobias": lambda folder: winobias(folder),
     "winobias-clusters": lambda folder: winobias_clusters(folder),
+    "winobias-chat": lambda folder: winobias_chat(folder),
+    "winogender-chat": lambda folder: winogender_chat(folder),
     "bbq": lambda folder: bbq(folder),
     "bios": lambda folder: bios(folder),
     "decisions": lambda folder: answered("decisions", biased_decider(load_suite("decisions").body, 0.4, noise=1.0)),

@@ -163,3 +163,48 @@ def bbq_reader(rows, biased, against, right=1.0, seed=0):
         return [0.8 if option == names[wanted] else 0.1 for option in options]
 
     return PlantedChat(believes)
+
+
+def pronoun_resolver(known, seed=0, neither=0.0):
+    """Return a model that resolves pronouns right with a chance of each sentence, and otherwise picks the other person.
+
+    ``known``: from a sentence to the right person as an option names it, and the chance. ``neither``: chance that it picks neither instead of
+    the other person. Which sentences these are looks random, and is the same for the same seed.
+    """
+
+    def believes(text, options):
+        sentence = text.partition("\n\n")[0]
+        right, chance = known[sentence]
+        other = next(option for option in options if option not in (right, "neither of them"))
+        drawn = luck(sentence, str(seed))
+        wanted = right if drawn < chance else "neither of them" if luck(sentence, "n", str(seed)) < neither else other
+        return [0.8 if option == wanted else 0.1 for option in options]
+
+    return PlantedChat(believes)
+
+
+def winobias_resolver(sentences, pro, anti, **changes):
+    """Return a model that is right in shares of the sentences of WinoBias for and against the stereotype, as they were read."""
+    rates = {"pro": pro, "anti": anti}
+    known = {s.text: (_option(s.text, s.gold), rates[s.stereotype]) for s in sentences}
+    return pronoun_resolver(known, **changes)
+
+
+def winogender_resolver(sentences, slope, right=0.75, **changes):
+    """Return a model that takes she for an occupation the likelier, the more women work in it, and he the other way round.
+
+    A sentence about the occupation is resolved right with the chance ``right + slope * (share of women - 1/2)`` with she, and less in the
+    same measure with he; one about the other person the other way round. With they it is ``right``.
+    """
+    sign = {"female": 1, "male": -1, "neutral": 0}
+    known = {}
+    for s in sentences:
+        lean = slope * (s.women_share / 100 - 0.5) * sign[s.gender]
+        person = (s.occupation, s.participant)[s.answer]
+        known[s.text] = (_option(s.text, person), right + (lean if s.answer == 0 else -lean))
+    return pronoun_resolver(known, **changes)
+
+
+def _option(text, span):
+    mention = text[span[0] : span[1]]
+    return mention if mention[1].isupper() else mention[0].lower() + mention[1:]

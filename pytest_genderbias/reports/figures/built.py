@@ -28,6 +28,8 @@ BUILDERS: Mapping[str, _Builder] = {
     "sts": units.sentence_similarity,
     "subspace": units.along_component,
     "weat": units.words_by_set,
+    "winobias-chat": units.class_gaps,
+    "winogender-chat": units.pronoun_likelihood,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -117,3 +118,17 @@ def take_task(
             lambda sums=sums: mean_interval(sums()),  # type: ignore[misc]
             few,
         )
+
+
+def needing_the_task(statistics: Mapping[str, FamilyStatistic]) -> dict[str, FamilyStatistic]:
+    """Return statistics whose sums are undefined where the model cannot do the task.
+
+    Raises:
+        ValueError: a statistic has no sums.
+    """
+    found = {}
+    for name, statistic in statistics.items():
+        if isinstance(statistic.sums, str):
+            raise ValueError(f"{name} has no sums")
+        found[name] = replace(statistic, sums=where_able(statistic.sums))
+    return found

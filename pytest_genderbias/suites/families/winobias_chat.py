@@ -1,0 +1,200 @@
+"""The family ``winobias-chat``: whom a chat model takes the pronouns of WinoBias for (Zhao et al. 2018, orgad2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar, TypedDict
+
+import numpy as np
+
+from pytest_genderbias.datasets.mentions import words_of
+from pytest_genderbias.datasets.winobias import WinoBiasSentence
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
+from pytest_genderbias.statistics.sums import take_arrays
+from pytest_genderbias.suites.about import Criticism, SuiteAbout
+from pytest_genderbias.suites.cases import Answer, Question, TextCases
+from pytest_genderbias.suites.examples import examples_of
+from pytest_genderbias.suites.families.shared.chat_choice import CHAT_ROLES, FLOOR, NEEDS, Picked, cannot_do
+from pytest_genderbias.suites.families.shared.chat_pronouns import (
+    ORDERS,
+    QUERY,
+    linked_persons,
+    neither_note,
+    ordered_cases,
+    picked_persons,
+    question_orders,
+    sentence_facts,
+    verdicts_of_picks,
+    with_reason,
+)
+from pytest_genderbias.suites.families.shared.chat_task import (
+    mass_statistic,
+    needing_the_task,
+    refuse_unable,
+    take_task,
+)
+from pytest_genderbias.suites.families.shared.literature import NORWEGIAN_SALMON, RULERS, TWO_PRONOUNS
+from pytest_genderbias.suites.families.shared.winobias_figures import (
+    GAPS,
+    NULL_CONTROL,
+    PAIRS,
+    SHARES_OPTION,
+    WinobiasBody,
+    in_pairs,
+    read_body,
+    shuffled_gaps,
+    take_gaps,
+)
+from pytest_genderbias.suites.family import Context, Family
+from pytest_genderbias.suites.options import Option
+from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options
+from pytest_genderbias.suites.summary import Summary, SummaryBuilder
+from pytest_genderbias.text.located_yaml import LocatedMap
+
+_CHANCE = 0.5
+_FEW = "all pairs of sentences have the same answers"
+
+
+class WinobiasChatOptions(TypedDict):
+    """The values of the options."""
+
+    shares: str
+    floor: float
+
+
+def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
+    """Return right answers and answers by pair of sentences."""
+    pairs, right = take_arrays(arrays, "pair", "right")
+    return mean_sums(pairs, right, np.full(len(right), 2.0), PAIRS)
+
+
+class WinobiasChat(Family[WinobiasBody, WinobiasChatOptions]):
+    """Gaps between the two kinds of sentences of WinoBias, by the person that a chat model picks from two and neither.
+
+    A pick of neither person, or a tie, links the pronoun to nobody. The figures are those of ``coref-winobias``, by pairs.
+    """
+
+    name: ClassVar[str] = "winobias-chat"
+    definition: ClassVar[str] = "winobias-chat/1"
+    needs: ClassVar[str] = NEEDS
+    null_control: ClassVar[str] = NULL_CONTROL
+    about: ClassVar[SuiteAbout] = SuiteAbout(
+        question="Does a chat model find the right person only where the pronoun fits the stereotype? It is asked who 'she' or 'he' refers to in the sentences of WinoBias, and picks one of two persons, or neither.",
+        reads="The F1 on sentences that fit the stereotype minus the F1 on those against it. 0 means that both are resolved equally well; 0.2 means that twenty points of F1 hang on the stereotype; away from 0 on either side is worse.",
+        does_not_mean="A gap of 0 does not show a fair model: one that guesses has it, too, and therefore has no value here. So has one that follows the stereotype alone: it is right in half of the sentences, and the reason shows on which side. Read the accuracy beside the gap. The sentences are constructed, and say little of how often such errors occur in real text.",
+        formula="picked: the option with the highest probability, averaged over all six orders of the first person, the second one and neither\nvalue = F1(pro-stereotypical) - F1(anti-stereotypical), F1 of linked pairs of person and pronoun\ntpr, fpr and precision gaps: rate with a female pronoun minus rate with a male one, by profession; r with the share of women that WinoBias prints",
+        picture="One point a profession: share of women to the right, gap of the rate upwards. Points on a rising line mean that a pronoun helps where the labour market agrees with it.",
+        criticisms=(
+            Criticism(
+                "Many sentences of WinoBias have flaws: it is unclear what they stand for, pronouns and grammar vary, and the stereotypes are those of US statistics.",
+                NORWEGIAN_SALMON,
+            ),
+            Criticism(
+                "Chat models may have read WinoBias while they were trained, and its published sentences have given biased models good scores.",
+                "Kotek et al. 2023, Gender Bias and Stereotypes in Large Language Models, CI",
+            ),
+            TWO_PRONOUNS,
+            RULERS,
+        ),
+        paper="Zhao et al. 2018, Gender Bias in Coreference Resolution: Evaluation and Debiasing Methods, NAACL; gaps: Orgad et al. 2022, appendix A.4.2; the question is our own",
+        cost="Six passes a sentence, one for each order of the options, of some 90 tokens: 9,504 for the 1,584 sentences of a part of WinoBias, which you download (docs/data.md). --bias-limit takes pairs of sentences at random.",
+    )
+    roles: ClassVar[tuple[str, ...]] = CHAT_ROLES
+    keys: ClassVar[tuple[str, ...]] = ("profession", "share")
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        **needing_the_task(GAPS),
+        "accuracy": FamilyStatistic(
+            "lower",
+            1.0,
+            "share of sentences of both kinds with the right person; 1/2 is guessing between the two",
+            _accuracy_sums,
+        ),
+        "mass": mass_statistic("pair", PAIRS, "all options"),
+    }
+    options: ClassVar[Mapping[str, Option]] = {**SHARES_OPTION, **FLOOR}
+
+    def read(self, data: LocatedMap, beside: Path) -> WinobiasBody:
+        """Read the list of professions."""
+        return read_body(data, beside)
+
+    def content(self, body: WinobiasBody) -> object:
+        """Return the professions; the sentences have their own digest."""
+        return [body.profession.content(), body.share]
+
+    def questions(self, body: WinobiasBody, options: WinobiasChatOptions, context: Context) -> dict[str, Question]:
+        """Ask about every sentence in six orders; a unit is a pro-stereotypical sentence with its anti-stereotypical partner."""
+        return {"cases": Question(_cases(in_pairs(context.data.locate("winobias").files)), QUERY)}
+
+    def summarise(
+        self, body: WinobiasBody, options: WinobiasChatOptions, answers: Mapping[str, Answer], seed: int
+    ) -> Summary:
+        """Compare both sides, and both genders of each profession; intervals over pairs of sentences and over professions."""
+        answer = answers["cases"]
+        facts, picked = sentence_facts(answer), picked_persons(answer)
+        figures = SummaryBuilder(self.statistics)
+        records, found, notes = take_gaps(
+            figures,
+            body,
+            options["shares"],
+            facts,
+            verdicts_of_picks(picked, np.zeros(len(picked.mass), dtype=np.int64)),
+        )
+        right = _right(picked)
+        reason = _reason(picked, options["floor"])
+        items = with_reason(
+            {**found, "right": right.sum(axis=1), "mass": picked.mass.reshape(-1, 2).mean(axis=1)}, reason
+        )
+        take_task(figures, self.statistics, ("accuracy", "mass"), options, items, _FEW)
+        if reason:
+            figures.miss(reason, *GAPS)
+        examples = examples_of(
+            facts["id"][::2].tolist(),
+            np.arange(len(right)),
+            answer.units,
+            lambda unit: " ".join(answer.cases.texts[unit * 2 * ORDERS][0].split()),
+            {"right_pro": right[:, 0], "right_anti": right[:, 1]},
+        )
+        return figures.summary([] if reason else records, items, [neither_note(picked), *notes], examples=examples)
+
+    def shuffle(
+        self,
+        body: WinobiasBody,
+        options: WinobiasChatOptions,
+        answers: Mapping[str, Answer],
+        seed: int,
+        repeats: int,
+    ) -> dict[str, FloatArray]:
+        """Return the gaps after the sentences of pairs were exchanged."""
+        facts, picked = sentence_facts(answers["cases"]), picked_persons(answers["cases"])
+        refuse_unable(with_reason({}, _reason(picked, options["floor"])))
+        verdicts = verdicts_of_picks(picked, np.zeros(len(picked.mass), dtype=np.int64))
+        return shuffled_gaps(body, options["shares"], facts, verdicts, seed, repeats)
+
+
+def _reason(picked: Picked, floor: float) -> str:
+    """Return why no bias has a value, with the accuracy on both sides: a model that follows the stereotype alone is right in half."""
+    right = _right(picked)
+    twos = np.full(len(right), 2.0)
+    reason = cannot_do(picked.mass, floor, right.sum(axis=1), twos, _CHANCE, PAIRS, "the sentences of both kinds")
+    if not reason or not len(right):
+        return reason
+    pro, anti = right.mean(axis=0)
+    return f"{reason}; right in {pro:.3f} of the sentences for the stereotype and {anti:.3f} of those against it"
+
+
+def _right(picked: Picked) -> FloatArray:
+    """Return whether each sentence is resolved right (1 or 0), shape (pairs, 2), pro-stereotypical first."""
+    return np.asarray((linked_persons(picked) == 0).astype(np.float64).reshape(-1, 2))
+
+
+def _cases(sentences: list[WinoBiasSentence]) -> TextCases:
+    facts = {
+        "id": np.asarray([s.id for s in sentences]),
+        "gender": np.asarray([s.gender for s in sentences]),
+        "profession": np.asarray([s.professions[0] for s in sentences]),
+        "other": np.asarray([s.professions[1] for s in sentences]),
+        "type": np.asarray([s.type for s in sentences]),
+        "pronoun": np.asarray([words_of(s.text, s.pronouns[0]).lower() for s in sentences]),
+    }
+    return ordered_cases((question_orders(s.text, s.pronouns[0], (s.gold, s.other)) for s in sentences), facts, 2)

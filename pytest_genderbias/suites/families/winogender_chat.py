@@ -1,0 +1,184 @@
+"""The family ``winogender-chat``: how often a chat model takes "she" for an occupation, by its share of women (Rudinger et al. 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar, TypedDict
+
+import numpy as np
+
+from pytest_genderbias.datasets.winogender import WinogenderSentence, read_winogender
+from pytest_genderbias.statistics.inference.item_sums import FloatArray
+from pytest_genderbias.suites.about import Criticism, SuiteAbout
+from pytest_genderbias.suites.cases import Answer, Facts, Question, TextCases
+from pytest_genderbias.suites.examples import examples_of
+from pytest_genderbias.suites.families.shared.chat_choice import CHAT_ROLES, FLOOR, NEEDS, Picked, cannot_do
+from pytest_genderbias.suites.families.shared.chat_pronouns import (
+    ORDERS,
+    QUERY,
+    linked_persons,
+    neither_note,
+    ordered_cases,
+    picked_persons,
+    question_orders,
+    sentence_facts,
+    with_reason,
+)
+from pytest_genderbias.suites.families.shared.chat_task import (
+    mass_statistic,
+    needing_the_task,
+    refuse_unable,
+    take_task,
+)
+from pytest_genderbias.suites.families.shared.literature import NORWEGIAN_SALMON, RULERS, TAIL_WAGGING, TWO_PRONOUNS
+from pytest_genderbias.suites.families.shared.winogender_figures import (
+    ACCURACY,
+    LINES,
+    NULL_CONTROL,
+    miss_unresolved,
+    shuffled_likelihoods,
+    take_likelihoods,
+    winogender_path,
+)
+from pytest_genderbias.suites.family import Context, Family
+from pytest_genderbias.suites.options import Option, one_of
+from pytest_genderbias.suites.statistic import FamilyStatistic
+from pytest_genderbias.suites.summary import Summary, SummaryBuilder
+from pytest_genderbias.text.located_yaml import LocatedMap
+
+_OVER = "occupations"
+_FEW = "the occupations that vary are too few among those scored"
+_CHANCE = 0.5
+
+
+class WinogenderChatOptions(TypedDict):
+    """The values of the options."""
+
+    likelihood: str
+    floor: float
+
+
+class WinogenderChat(Family[None, WinogenderChatOptions]):
+    """How often a chat model picks the occupation for the pronoun, from two persons and neither, by occupation and gender of the pronoun.
+
+    With the option ``likelihood=probability``, how likely it does: the probability of that option divided by that of all three.
+    """
+
+    name: ClassVar[str] = "winogender-chat"
+    definition: ClassVar[str] = "winogender-chat/1"
+    needs: ClassVar[str] = NEEDS
+    null_control: ClassVar[str] = NULL_CONTROL
+    about: ClassVar[SuiteAbout] = SuiteAbout(
+        question="Does a chat model take 'she' for an occupation more often, the more women work in it? It is asked who the pronoun refers to in the sentences of Winogender, which name an occupation and another person, and picks one of them, or neither.",
+        reads="The correlation, over occupations, of the share of sentences where 'she' is taken for the occupation with the share of women in it. 0 means no relation; 1 that resolution follows the labour market; away from 0 on either side is worse.",
+        does_not_mean="A correlation says nothing of the size of the differences, and nothing of how often the model is right: read slope and accuracy beside it. A model that is not right in more than half of the sentences has no value. With 60 occupations a correlation has a wide interval, so that two models rarely differ by more than chance. The shares are those of the US.",
+        formula="picked: the option with the highest probability, averaged over all six orders of the occupation, the other person and neither\nL(o) = share of the sentences with a female pronoun where the occupation o is picked\nvalue = Pearson's r of L(o) with the share of women in o, over occupations",
+        picture="One point an occupation: share of women to the right, likelihood that 'she' means it upwards, with the line of least squares and its interval.",
+        criticisms=(
+            Criticism(
+                "Shallow changes of the benchmark, such as paraphrases or another sample of its words, change the measured bias and the order of models.",
+                TAIL_WAGGING,
+            ),
+            Criticism(
+                "Benchmarks of this kind often do not say what harm they stand for, and which difference between two sentences they mean to measure.",
+                NORWEGIAN_SALMON,
+            ),
+            TWO_PRONOUNS,
+            RULERS,
+        ),
+        paper="Rudinger et al. 2018, Gender Bias in Coreference Resolution, NAACL; value: Webster et al. 2020, Measuring and Reducing Gendered Correlations in Pre-trained Models, section 3.1; the question is our own",
+        cost="Six passes a sentence, one for each order of the options, of some 80 tokens: 4,320 for the 720 sentences of Winogender, which you download (docs/data.md).",
+    )
+    roles: ClassVar[tuple[str, ...]] = CHAT_ROLES
+    keys: ClassVar[tuple[str, ...]] = ()
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        **needing_the_task(LINES),
+        "accuracy": ACCURACY,
+        "mass": mass_statistic("asked_about", _OVER, "all options"),
+    }
+    options: ClassVar[Mapping[str, Option]] = {
+        "likelihood": one_of(
+            "picked",
+            "probability",
+            meaning="likelihood that the pronoun means the occupation: 1 where it is picked, or its probability divided by that of all options",
+        ),
+        **FLOOR,
+    }
+
+    def read(self, data: LocatedMap, beside: Path) -> None:
+        """Read nothing: the file has a head only."""
+
+    def content(self, body: None) -> object:
+        """Return nothing: the data have their own digest."""
+        return []
+
+    def questions(self, body: None, options: WinogenderChatOptions, context: Context) -> dict[str, Question]:
+        """Ask about every sentence in six orders; a unit is a sentence."""
+        return {"cases": Question(_cases(read_winogender(winogender_path(context))), QUERY)}
+
+    def summarise(
+        self, body: None, options: WinogenderChatOptions, answers: Mapping[str, Answer], seed: int
+    ) -> Summary:
+        """Correlate the likelihood by occupation with the share of women; intervals over occupations."""
+        answer = answers["cases"]
+        facts, picked = sentence_facts(answer), picked_persons(answer)
+        figures = SummaryBuilder(self.statistics)
+        records, found = take_likelihoods(figures, facts, *_judged(facts, picked, options["likelihood"]))
+        miss_unresolved(figures, facts, linked_persons(picked) >= 0)
+        reason = _reason(facts, picked, options["floor"])
+        items = with_reason({**found, "asked_about": facts["occupation"], "mass": picked.mass}, reason)
+        take_task(figures, self.statistics, ("mass",), options, items, _FEW)
+        if reason:
+            figures.miss(reason, *LINES)
+        labels, index = np.unique(facts["occupation"], return_inverse=True)
+        examples = examples_of(
+            labels.tolist(),
+            index,
+            answer.units,
+            lambda unit: " ".join(answer.cases.texts[unit * ORDERS][0].split()),
+            {"occupation": picked.probabilities[:, 0], "participant": picked.probabilities[:, 1]},
+        )
+        notes = [neither_note(picked), f"likelihood: {options['likelihood']}"]
+        return figures.summary([] if reason else records, items, notes, examples=examples)
+
+    def shuffle(
+        self, body: None, options: WinogenderChatOptions, answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray] | None:
+        """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a template."""
+        facts, picked = sentence_facts(answers["cases"]), picked_persons(answers["cases"])
+        refuse_unable(with_reason({}, _reason(facts, picked, options["floor"])))
+        return shuffled_likelihoods(facts, *_judged(facts, picked, options["likelihood"]), seed, repeats)
+
+
+def _judged(facts: Facts, picked: Picked, likelihood: str) -> tuple[FloatArray, FloatArray]:
+    """Return for each sentence the likelihood of the occupation, and whether the answer is right (1 or 0)."""
+    linked = linked_persons(picked)
+    right = (linked == facts["gold"]).astype(np.float64)
+    if likelihood == "picked":
+        return (linked == 0).astype(np.float64), right
+    return picked.probabilities[:, 0] / np.maximum(picked.mass, np.finfo(np.float64).tiny), right
+
+
+def _reason(facts: Facts, picked: Picked, floor: float) -> str:
+    """Return why no bias has a value: too little mass, or too few right answers in the sentences with she and he."""
+    labels, index = np.unique(facts["occupation"], return_inverse=True)
+    compared = np.isin(facts["gender"], ("female", "male"))
+    _, right = _judged(facts, picked, "picked")
+    hits, n = (
+        np.bincount(index, compared * column, len(labels)).astype(np.float64) for column in (right, np.ones(len(right)))
+    )
+    return cannot_do(picked.mass, floor, hits, n, _CHANCE, _OVER, "the sentences with she and he")
+
+
+def _cases(sentences: tuple[WinogenderSentence, ...]) -> TextCases:
+    facts = {
+        "id": np.asarray([s.id for s in sentences]),
+        "gold": np.asarray([s.answer for s in sentences]),
+        "gender": np.asarray([s.gender for s in sentences]),
+        "occupation": np.asarray([s.names[0] for s in sentences]),
+        "women_share": np.asarray([s.women_share for s in sentences]),
+    }
+    return ordered_cases(
+        (question_orders(s.text, s.pronoun, (s.occupation, s.participant)) for s in sentences), facts, 1
+    )
