@@ -17,7 +17,7 @@ from pytest_genderbias.models.known import KnownModels
 from pytest_genderbias.models.loading import inspect, load
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.source import LoadSettings, ModelSource
-from pytest_genderbias.models.spec import ModelSpec
+from pytest_genderbias.models.spec import SERVED, ModelSpec
 
 T = TypeVar("T")
 
@@ -42,6 +42,7 @@ class RunModels:
         self._sources: dict[ModelSpec, ModelSource] = {}
         self._refused: dict[ModelSpec, str | None] = {}  # the error, until it has been reported in full
         self._loaded: tuple[ModelSpec, Model] | None = None
+        self._served: dict[ModelSpec, Model] = {}  # of other processes; each is proved once a run
 
     def source(self, spec: ModelSpec) -> ModelSource:
         """Locate a model and read its role, without loading its weights."""
@@ -56,6 +57,10 @@ class RunModels:
     def model(self, spec: ModelSpec) -> Model:
         """Load a model and keep it in memory; the previous one is released first."""
         with self.lock:
+            if spec.kind == SERVED:
+                if spec not in self._served:
+                    self._served[spec] = self.refused_once(spec, lambda: self.load(spec))
+                return self._served[spec]
             if self._loaded is None or self._loaded[0] != spec:
                 self.release()
                 source = self.source(spec)

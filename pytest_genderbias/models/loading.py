@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from os import PathLike
+from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import SettingError
@@ -15,8 +15,9 @@ from pytest_genderbias.models.first_import import uncollected_imports
 from pytest_genderbias.models.model import Model, Origin
 from pytest_genderbias.models.objects import inspect_object, wrap
 from pytest_genderbias.models.peft_adapters import inspect_adapter, load_adapted, locate_adapter
-from pytest_genderbias.models.source import LoadSettings, ModelSource, inspect_checkpoint
-from pytest_genderbias.models.spec import ModelSpec, check_name, parse_spec, path_spec
+from pytest_genderbias.models.served import inspect_served, load_served
+from pytest_genderbias.models.source import LoadSettings, ModelSource, ServedSettings, inspect_checkpoint
+from pytest_genderbias.models.spec import SERVED, ModelSpec, check_name, parse_spec, path_spec
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -27,12 +28,14 @@ DTYPES = ("float32", "float16", "bfloat16", "float64", "auto")
 def load_model(
     model: str | PathLike[str] | object,
     *,
-    tokenizer: PreTrainedTokenizerBase | None = None,
+    tokenizer: PreTrainedTokenizerBase | PathLike[str] | str | None = None,
     name: str | None = None,
     device: str = "auto",
     dtype: str = "float32",
     labels: Sequence[str] | None = None,
     trust_remote_code: bool = False,
+    allow_remote: bool = False,
+    endpoint_version: str | None = None,
 ) -> Model:
     """Load a model by its spec, or wrap an object in memory.
 
@@ -40,16 +43,19 @@ def load_model(
         model: one of
 
             - a spec ``[NAME=]SPEC`` or a path: a checkpoint's directory, that of an adapter (``adapter:DIR@BASE``), a hub id, an alias such as ``bert-base``, ``demo-mlm``, ``demo-lm``,
-              ``demo-nli``, a ``.gguf`` file, an exported graph (``.onnx``, OpenVINO's ``.xml``, or a folder with one), a file of vectors or predictions, ``text:FILE``, or ``module:callable``;
+              ``demo-nli``, a ``.gguf`` file, an exported graph (``.onnx``, OpenVINO's ``.xml``, or a folder with one), a file of vectors or predictions, ``text:FILE``, ``module:callable``, or a
+              model of a server with OpenAI's completions (``http://HOST:PORT/v1#MODEL``);
             - a transformers network (any ``PreTrainedModel``), with its ``tokenizer``;
             - a table of predictions: a pandas DataFrame, or a list of dicts, with the columns of a predictions file;
             - an object with one of the protocols in :mod:`pytest_genderbias.models.protocols`, such as a sentence encoder with ``encode``.
-        tokenizer: the tokenizer of a network in memory.
+        tokenizer: the tokenizer of a network in memory; of a served model the folder or hub id of its tokenizer, too.
         name: the model's name in tables and baselines; by default that of the spec, or the class of the object.
         device: a torch device for a checkpoint; ``auto`` is a GPU if there is one.
         dtype: number format for the weights of a checkpoint, whatever format they were saved in; ``auto`` keeps that of the checkpoint.
         labels: names of a classifier's outputs in their order, for a config without meaningful ones.
         trust_remote_code: run code that comes with a checkpoint.
+        allow_remote: a server may be on another machine.
+        endpoint_version: your word for what is served; scores of a served model are cached under it, and not at all without one.
 
     A network in memory is shared, not copied, and put into evaluation mode; it stays on its device, in its dtype. Its scores are not
     cached, since its weights may change. The caller vouches for its weights: whether a head was trained or is newly initialised cannot be seen
@@ -70,11 +76,13 @@ def load_model(
                 "device, dtype and trust_remote_code apply to checkpoints; a model in memory is measured as it is: use network.to(...) before"
             )
         return wrap(model, tokenizer, name, labels)
-    if tokenizer is not None:
-        raise SettingError(f"tokenizer goes with a network in memory; {model} names a model that has its own")
     spec = parse_spec(model if isinstance(model, str) else path_spec(model))
     spec = spec if name is None else replace(spec, name=check_name(name))
-    settings = LoadSettings(device, dtype, tuple(labels) if labels else None, trust_remote_code)
+    if tokenizer is not None and spec.kind != SERVED:
+        raise SettingError(f"tokenizer goes with a network in memory; {model} names a model that has its own")
+    place = fspath(tokenizer) if isinstance(tokenizer, PathLike) else tokenizer
+    served = ServedSettings(() if place is None else ((spec.name, place),), allow_remote, endpoint_version)
+    settings = LoadSettings(device, dtype, tuple(labels) if labels else None, trust_remote_code, served)
     return load(inspect(spec, settings), settings)
 
 
@@ -82,6 +90,8 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
     """Locate a model and read its role without loading its weights."""
     if spec.kind == "object":
         return inspect_object(spec)
+    if spec.kind == SERVED:
+        return inspect_served(spec)
     if spec.kind in files.KINDS:
         return ModelSource(spec, files.role_of_file(spec))
     with uncollected_imports():
@@ -97,6 +107,9 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
 def _loaded(source: ModelSource, settings: LoadSettings) -> Model:
     if isinstance(source.target, Model):
         return replace(source.target, name=source.spec.name, spec=source.spec.spec)
+    if source.spec.kind == SERVED:
+        with uncollected_imports():
+            return load_served(source, settings)
     if source.spec.kind in files.KINDS:
         return files.load_file(source.spec, source.role)
     with uncollected_imports():

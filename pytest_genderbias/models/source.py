@@ -25,11 +25,24 @@ from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig
+    from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 #: The number of layers in configs of several architectures, and the most that are built.
 _LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers")
 _MOST_LAYERS = 1000
+
+
+@dataclass(frozen=True)
+class ServedSettings:
+    """Settings for models behind a server.
+
+    ``tokenizers``: pairs of a model's name and its tokenizer: a folder, a hub id, or a tokenizer in memory. ``allow_remote``: texts may be sent to
+    another machine. ``version``: the user's word for what is served; scores are cached under it, and not at all without one.
+    """
+
+    tokenizers: tuple[tuple[str, str | PreTrainedTokenizerBase], ...] = ()
+    allow_remote: bool = False
+    version: str | None = None
 
 
 @dataclass(frozen=True)
@@ -38,12 +51,14 @@ class LoadSettings:
 
     ``device``: a torch device; ``auto`` is a GPU if there is one. ``dtype``: number format of the weights; ``auto`` is that of the checkpoint. ``labels``: names of a
     classifier's outputs in their order, for a config without meaningful ones. ``trust_remote_code``: run code that comes with the checkpoint.
+    ``served``: what applies to models behind a server only.
     """
 
     device: str = "auto"
     dtype: str = "float32"
     labels: tuple[str, ...] | None = None
     trust_remote_code: bool = False
+    served: ServedSettings = ServedSettings()
 
 
 @dataclass(frozen=True)

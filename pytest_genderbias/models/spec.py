@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path, PureWindowsPath
+from urllib.parse import urlsplit
 
 from pytest_genderbias.errors import BiasError, DataFileError, ModelError, SettingError
 from pytest_genderbias.models.graphs import ENDINGS, graph_in
@@ -42,8 +43,15 @@ DEMOS = {"demo-mlm": "mlm", "demo-lm": "lm", "demo-nli": "nli"}
 DEMO_FOLDER = Path(__file__).resolve().parents[1] / "demo"
 _LONG = 300  #: characters of a spec that a message repeats
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+SERVED = "served"  #: kind of a model behind a server
+_URL = re.compile(r"https?://.*", re.IGNORECASE)
 _OBJECT = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*(?:\.\w+)*")
 
+
+_SERVED_FORM = (
+    "expected http://HOST:PORT/v1#MODEL, with MODEL as GET /v1/models of an OpenAI-compatible server names it"
+)
+API_KEY = "GENDERBIAS_API_KEY"  #: environment variable with the key of a server
 
 _LONGEST_NAME = 128
 #: Names that Windows gives to devices, in any case and with any ending.
@@ -116,11 +124,16 @@ def portable_spec(spec: str) -> str:
     ('bert', 'text:a.txt', 'runs/bert', 'b')
     >>> portable_spec("adapter:/home/me/lora@/models/bert"), portable_spec("adapter:runs/lora")
     ('adapter:lora@bert', 'adapter:runs/lora')
+    >>> portable_spec("http://127.0.0.1:8000/v1#/models/chat")
+    'http://127.0.0.1:8000/v1#chat'
     """
     if spec.startswith(_ADAPTER_PREFIX):
         return _ADAPTER_PREFIX + "@".join(
             map(portable_spec, filter(None, _split_adapter(spec.removeprefix(_ADAPTER_PREFIX))))
         )
+    if _URL.fullmatch(spec):
+        url, _, model = spec.partition("#")
+        return f"{url}#{portable_spec(model)}"
     kind, path = ("text:", spec.removeprefix("text:")) if spec.startswith("text:") else ("", spec)
     absolute = path.startswith(("/", "~")) or PureWindowsPath(path).is_absolute()
     return kind + PureWindowsPath(path).name if absolute else spec
@@ -130,8 +143,8 @@ def portable_spec(spec: str) -> str:
 class ModelSpec:
     """A model's name (for tables and baselines), and where it comes from.
 
-    ``kind`` is ``directory``, ``hub``, ``adapter``, ``gguf``, ``onnx``, ``openvino``, ``object``, ``vectors``, ``predictions`` or ``text``; ``target`` is the path
-    (of a folder with an exported graph: of the graph), the hub id or ``module:callable``. ``base``: what an adapter changes, where the spec says so; ``None`` for other kinds, and where the adapter's own file names it.
+    ``kind`` is ``directory``, ``hub``, ``adapter``, ``gguf``, ``onnx``, ``openvino``, ``object``, ``vectors``, ``predictions``, ``text`` or ``served``; ``target`` is the path
+    (of a folder with an exported graph: of the graph), the hub id, ``module:callable``, or ``URL#MODEL``. ``base``: what an adapter changes, where the spec says so; ``None`` for other kinds, and where the adapter's own file names it.
     """
 
     name: str
@@ -195,6 +208,8 @@ def _parse(name: str, spec: str) -> ModelSpec:
         return replace(first, name=name or _safe(Path(spec).name.replace(SEED, "")), spec=spec)
     if spec.startswith(_ADAPTER_PREFIX):
         return _parse_adapter(name, spec)
+    if _URL.fullmatch(spec):
+        return _parse_served(name, spec)
     path = Path(spec).expanduser()
     if path.is_dir():
         if (path / ADAPTER).is_file():
@@ -210,7 +225,7 @@ def _parse(name: str, spec: str) -> ModelSpec:
         return ModelSpec(name or _safe(spec.rpartition(":")[2]), spec, "object", spec)
     if spec.startswith((".", "/", "~")) or spec.count("/") > 1 or not HUB_ID.fullmatch(spec):
         raise ModelError(
-            f"no directory {spec if len(spec) < _LONG else brief(spec)}; expected a checkpoint's directory, adapter:DIR@BASE, a file of vectors or predictions, text:FILE, a hub id, module:callable, or one of {_known()}"
+            f"no directory {spec if len(spec) < _LONG else brief(spec)}; expected a checkpoint's directory, adapter:DIR@BASE, a file of vectors or predictions, text:FILE, a hub id, module:callable, http://HOST:PORT/v1#MODEL, or one of {_known()}"
         )
     return ModelSpec(name or _safe(spec.rpartition("/")[2]), spec, "hub", spec)
 
@@ -298,6 +313,34 @@ def _parse_text(name: str, spec: str) -> ModelSpec:
             f"no text {path}; expected text:FILE, a plain or .gz text, a .jsonl of documents, or a folder of them"
         )
     return ModelSpec(name or _safe(path.name.partition(".")[0]), spec, "text", str(path.resolve()))
+
+
+def _parse_served(name: str, spec: str) -> ModelSpec:
+    """Parse ``http://HOST:PORT/v1#MODEL``. Nothing of it is secret: it is shown, and stored in baselines."""
+    url, _, model = spec.partition("#")
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise ModelError(f"the address of a server cannot be read: {error}; {_SERVED_FORM}") from None
+    if parts.username or parts.password or parts.query:
+        raise ModelError(
+            f"the address of a server should have no user, password or query, since it is shown and stored: "
+            f"put the key into the environment variable {API_KEY}; {_SERVED_FORM}"
+        )
+    if not host or not model:
+        raise ModelError(f"{brief(spec)} names no {'model' if host else 'host'}; {_SERVED_FORM}")
+    return ModelSpec(name or _safe(model.rstrip("/").rpartition("/")[2]), spec, SERVED, f"{url.rstrip('/')}#{model}")
+
+
+def served_parts(spec: ModelSpec) -> tuple[str, str]:
+    """Return the address of the server and the name that it has for the model.
+
+    >>> served_parts(parse_spec("http://127.0.0.1:8000/v1#org/chat"))
+    ('http://127.0.0.1:8000/v1', 'org/chat')
+    """
+    url, _, model = spec.target.partition("#")
+    return url, model
 
 
 def _kind_of_file(path: Path) -> str:

@@ -118,6 +118,20 @@ def names(text: str, origin: Origin) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(","))
 
 
+def named_places(texts: list[str], origin: Origin) -> tuple[tuple[str, str], ...]:
+    """Parse ``NAME=DIR`` values, each for another name."""
+    pairs: list[tuple[str, str]] = []
+    for text in texts:
+        name, equals, place = (part.strip() for part in text.partition("="))
+        if not equals or not name or not place:
+            raise origin.error(f"expected NAME=DIR, with NAME that of a --bias-model, got {text!r}")
+        if name in dict(pairs):
+            raise origin.error(f"{name!r} has two places; expected one")
+        folder = origin.folder / _expanded(place, origin)
+        pairs.append((name, str(folder) if folder.is_dir() else place))
+    return tuple(pairs)
+
+
 def choice(*choices: str) -> Callable[[str, Origin], str]:
     """Return a parser that accepts these words."""
 

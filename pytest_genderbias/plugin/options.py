@@ -86,6 +86,18 @@ class Settings:
         "--bias-labels", "A,B,C", parse.names, "names of a classifier's outputs, in order, if its config does not name them"
     )  # fmt: skip
     trust_remote_code: bool = switch("--bias-trust-remote-code", "run code that comes with a checkpoint")
+    tokenizers: tuple[tuple[str, str], ...] = repeatable(
+        "--bias-tokenizer", "NAME=DIR", parse.named_places,
+        "folder or hub id of the tokenizer of the served model NAME (default: what the server calls the model, which often is one of both)",
+    )  # fmt: skip
+    allow_remote: bool = switch(
+        "--bias-allow-remote",
+        "send the texts of suites to a server on another machine; without it only servers of this machine are asked",
+    )
+    endpoint_version: str | None = value(
+        "--bias-endpoint-version", "TAG", parse.one_line,
+        "your word for what a server serves: its scores are cached under it, and not at all without one, since a server can change behind its address",
+    )  # fmt: skip
     data: Path | None = value(
         "--bias-data", "DIR", parse.data_folder,
         "folder of your data sets (STS-B, WinoBias, Winogender, GAP, biographies, corpora, ...); docs/reference/data.md describes its layout",

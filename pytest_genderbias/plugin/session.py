@@ -101,10 +101,11 @@ def bias_session(config: pytest.Config) -> BiasSession:
 def make_runner(run: Settings, progress: TerminalProgress | None, executor: Executor | None = None) -> Runner:
     """Return a runner with the settings of a run; nothing is loaded yet. Without an executor it scores in this process."""
     from pytest_genderbias.measurement.runner import Runner, RunSettings
-    from pytest_genderbias.models.source import LoadSettings
+    from pytest_genderbias.models.source import LoadSettings, ServedSettings
 
+    served = ServedSettings(run.tokenizers, run.allow_remote, run.endpoint_version)
     return Runner(
-        LoadSettings(run.device, run.dtype, run.labels, run.trust_remote_code),
+        LoadSettings(run.device, run.dtype, run.labels, run.trust_remote_code, served),
         RunSettings(run.limit, run.seed, run.batch_tokens, run.cache, run.null, progress),
         data=run.data,
         seeds=run.seeds,

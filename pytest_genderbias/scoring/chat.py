@@ -12,11 +12,11 @@ from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.chat_template import DETAIL, NO_TEMPLATE, ChatPrompts
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.protocols import ChatModel
+from pytest_genderbias.models.served import ServedModel
 from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.common_beginning import CommonBeginnings
-from pytest_genderbias.scoring.log_probability import sum_log_probabilities
-from pytest_genderbias.scoring.network import Network
 from pytest_genderbias.scoring.object_answers import LOG_PROBABILITIES, ObjectMethod
+from pytest_genderbias.scoring.token_sums import NetworkSums, TokenSums, token_sums
 from pytest_genderbias.scoring.tokens import IdArray, RowEncoder, pack_rows
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import ChatAnswers
@@ -32,7 +32,7 @@ def make(cases: Cases, query: ChatAnswers, model: Model, batch_tokens: int | Non
     Raises:
         NotApplicableError: a checkpoint without a chat template, or an object without probabilities of answers.
     """
-    if isinstance(model.backend, Checkpoint):
+    if isinstance(model.backend, (Checkpoint, ServedModel)):
         if DETAIL not in model.details:
             raise NotApplicableError(NO_TEMPLATE.format(model.name))
         return ChatScorer(cases, query, model, batch_tokens)
@@ -42,25 +42,25 @@ def make(cases: Cases, query: ChatAnswers, model: Model, batch_tokens: int | Non
 
 
 class ChatScorer:
-    """Scores answers with a checkpoint, by the chain rule over their tokens after the end of the chat template.
+    """Scores answers with a checkpoint or a served model, by the chain rule over their tokens after the end of the chat template.
 
     Answers of one token need one forward pass a message, since the rows of all of them are equal before the answer. What the messages of
     a unit begin with, as those with the options of a question in other orders, is passed once on a CPU.
     """
 
     def __init__(self, cases: Cases, query: ChatAnswers, model: Model, batch_tokens: int | None) -> None:
-        checkpoint: Checkpoint = model.backend
-        self._cases, self._name, self._longest = cases, model.name, checkpoint.max_length
-        self._prompts = ChatPrompts(checkpoint.tokenizer, model.name)
+        backend: Checkpoint | ServedModel = model.backend
+        self._cases, self._name, self._longest = cases, model.name, backend.max_length
+        self._prompts = ChatPrompts(backend.tokenizer, model.name)
         self._answers = [self._prompts.space_before(answer) + answer for answer in query.answers]
-        self._encoder = RowEncoder(checkpoint.tokenizer)
-        self._network = Network(checkpoint, batch_tokens, vocabulary_head=True)
-        self._beginnings = CommonBeginnings(checkpoint, self._network.batches)
+        self._encoder = RowEncoder(backend.tokenizer)
+        self._sums = token_sums(model, batch_tokens)
+        self._beginnings = _beginnings(model.backend, self._sums)
 
     @property
     def notes(self) -> list[str]:
         """Remarks on slower computations and batches that were halved."""
-        return [note for note in (self._network.note, self._network.batches.note) if note]
+        return self._sums.notes
 
     def score(self, cases: IntArray) -> NDArray[np.float64]:
         """Return the log-probability of each answer, in nats: shape (len(cases), number of answers)."""
@@ -82,7 +82,13 @@ class ChatScorer:
         size = self._cases.cases_per_unit
         targets = [answer.tolist() for answer in pairs[0][1]]
         alike = all([answer.tolist() for answer in answers] == targets for _, answers in pairs)
-        if not self._beginnings.usable or size == 1 or not alike or any(len(target) > 1 for target in targets):
+        if (
+            self._beginnings is None
+            or not self._beginnings.usable
+            or size == 1
+            or not alike
+            or any(len(target) > 1 for target in targets)
+        ):
             return None
         units = cases.reshape(-1, size) // size if len(cases) % size == 0 else np.arange(2)[None]
         if (units != units[:, :1]).any():
@@ -98,7 +104,7 @@ class ChatScorer:
         packed = pack_rows(rows, self._encoder, np.stack([starts, lengths], axis=1).astype(np.int64))
         case = np.repeat(np.arange(len(rows)), lengths)
         position = np.asarray(list(chain.from_iterable(range(a, a + n) for a, n in zip(starts, lengths, strict=True))))
-        return sum_log_probabilities(self._network, packed, case, position.astype(np.int64), None)
+        return self._sums.sums(packed, case, position.astype(np.int64))
 
     def _refuse_longer(self, tokens: int) -> None:
         if self._longest is not None and tokens > self._longest:
@@ -106,6 +112,13 @@ class ChatScorer:
                 f"a question in the chat template of {self._name} has {tokens} tokens with its answer, the model reads {self._longest}; "
                 "measure a suite with shorter texts"
             )
+
+
+def _beginnings(backend: Checkpoint | ServedModel, sums: TokenSums) -> CommonBeginnings | None:
+    """Return what passes common beginnings once through a network in this process; ``None`` for a served model."""
+    if isinstance(backend, ServedModel) or not isinstance(sums, NetworkSums):
+        return None
+    return CommonBeginnings(backend, sums.network.batches)
 
 
 def answer_ids(

@@ -1,4 +1,4 @@
-"""Scores of a checkpoint: fills, log-probabilities of words, and outputs of classifiers."""
+"""Scores of a checkpoint: fills, and outputs of classifiers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import MASKED_LM
 from pytest_genderbias.scoring.base import answer_width, check_finite
 from pytest_genderbias.scoring.layout import TokenLayout
-from pytest_genderbias.scoring.log_probability import sum_log_probabilities
 from pytest_genderbias.scoring.network import Network
-from pytest_genderbias.scoring.reads import Inputs, slot_tokens, top_ids, top_logits, whole_rows
+from pytest_genderbias.scoring.reads import Inputs, top_ids, top_logits, whole_rows
 from pytest_genderbias.scoring.tokens import RowEncoder, TextRows, check_lengths
 from pytest_genderbias.suites.cases import Cases, IntArray
-from pytest_genderbias.suites.query import PairProbabilities, Query, SlotLogProbability, TopFills
+from pytest_genderbias.suites.query import PairProbabilities, Query, TopFills
 from pytest_genderbias.suites.space import CaseSpace
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class CheckpointScorer:
-    """Scores the queries about fills, slots and classes, from token ids that are built for many cases at once if possible."""
+    """Scores the queries about fills and classes, from token ids that are built for many cases at once if possible."""
 
     def __init__(self, space: Cases, query: Query, model: Model, batch_tokens: int | None) -> None:
         checkpoint: Checkpoint = model.backend
@@ -33,15 +32,12 @@ class CheckpointScorer:
         self._encoder = RowEncoder(checkpoint.tokenizer)
         self._mask_id: int | None = checkpoint.tokenizer.mask_token_id if model.role.kind == MASKED_LM else None
         self._longest = checkpoint.max_length
-        scored = query.slot if isinstance(query, SlotLogProbability) else None
         self.layout: TokenLayout | TextRows = (
-            TokenLayout(space, self._encoder, scored)
+            TokenLayout(space, self._encoder)
             if isinstance(space, CaseSpace)
             else TextRows(space, self._encoder, self._longest)
         )
-        self.network = Network(
-            checkpoint, batch_tokens, vocabulary_head=isinstance(query, (TopFills, SlotLogProbability))
-        )
+        self.network = Network(checkpoint, batch_tokens, vocabulary_head=isinstance(query, TopFills))
 
     @property
     def notes(self) -> list[str]:
@@ -54,11 +50,7 @@ class CheckpointScorer:
         check_lengths(rows, self._longest)
         if isinstance(self._query, TopFills):
             return self._fills(whole_rows(rows, self._mask_id), self._query.k, cases)
-        if not isinstance(self._query, SlotLogProbability):
-            return self._outputs(whole_rows(rows), cases)
-        total = sum_log_probabilities(self.network, rows, *slot_tokens(rows), self._mask_id)
-        check_finite(np.isfinite(total), self._space, cases, self._model.name)
-        return total[:, None]
+        return self._outputs(whole_rows(rows), cases)
 
     def _fills(self, inputs: Inputs, k: int, cases: IntArray) -> NDArray[np.int32]:
         """Return the ids of the k best fills of the mask in each case."""

@@ -20,6 +20,7 @@ from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
 from pytest_genderbias.models.facts import vocabulary_size
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.served import ServedModel
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.scoring.base import Progress, answer_width
 from pytest_genderbias.scoring.executor import (
@@ -155,6 +156,7 @@ def score_suite(
             _window(query, model) // cases.cases_per_unit or 1,
             store.read(values, partial(_plausible, query, model)),
             label,
+            partial(_confirm, model.backend, model.name) if isinstance(model.backend, ServedModel) else None,
         )
         stop = run.score(settings.executor or InProcess(), partial(_show, settings, label, n, cases), enough)
     scored = Answer(cases, units[:stop], values[:stop], stopped=stop < n)
@@ -163,6 +165,11 @@ def score_suite(
     unread, unknown = unread_words(cases, scored.units, model)
     notes = [note for note in (*unknown, *run.notes, store.note) if note]
     return replace(scored, vocabulary=vocabulary, content=content, unread=unread), notes
+
+
+def _confirm(served: ServedModel, name: str) -> None:
+    """Check that a served model is still the one that was proved."""
+    served.proof.confirm_unchanged(served.source, name)
 
 
 def _sampled(model: Model, answer: Answer) -> object:
@@ -219,7 +226,10 @@ def _show(
 
 @dataclass
 class _Run:
-    """The scoring of the units of one question, of which ``done`` are complete: the front, which alone is stored and asked whether it is enough."""
+    """The scoring of the units of one question, of which ``done`` are complete: the front, which alone is stored and asked whether it is enough.
+
+    ``confirm`` raises an error if the model changed since it was loaded; ``None`` for a model that cannot.
+    """
 
     task: Task
     units: IntArray
@@ -228,6 +238,7 @@ class _Run:
     window: int
     done: int
     label: str
+    confirm: Callable[[], None] | None
     notes: Sequence[str] = ()
 
     def score(
@@ -247,15 +258,29 @@ class _Run:
                     while self.done < look:
                         next(scored)
                         if time.monotonic() - since > _KEEP_EVERY:
-                            self.store.write(stored, self.values[stored : self.done])
+                            self._store_from(stored)
                             stored, since = self.done, time.monotonic()
                     if enough is not None and enough(
                         Answer(self.task.cases, self.units[:look], self.values[:look], stopped=look < n)
                     ):
                         return look
                 return n
+            except BaseException:
+                if self.confirm is not None:  # the server that failed is not asked again whether it changed
+                    stored = self.done
+                raise
             finally:
-                self.store.write(stored, self.values[stored : self.done])
+                self._store_from(stored)
+
+    def _store_from(self, stored: int) -> None:
+        """Store the front from a unit on. Scores of a model that changed in the meantime are not kept.
+
+        Raises:
+            ScoreError: a served model changed.
+        """
+        if stored < self.done and self.confirm is not None:
+            self.confirm()
+        self.store.write(stored, self.values[stored : self.done])
 
     def _scored(
         self,

@@ -13,10 +13,10 @@ from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.protocols import CausalLM
 from pytest_genderbias.models.roles import MASKED_LM
+from pytest_genderbias.models.served import ServedModel
 from pytest_genderbias.scoring.base import Scorer, check_finite
-from pytest_genderbias.scoring.log_probability import sum_log_probabilities
-from pytest_genderbias.scoring.network import Network
 from pytest_genderbias.scoring.object_scorer import continuation_method
+from pytest_genderbias.scoring.token_sums import token_sums
 from pytest_genderbias.scoring.tokens import CuttingTokenizer, RowEncoder, pack_rows
 from pytest_genderbias.suites.cases import Cases, IntArray, Spans, TextCases
 from pytest_genderbias.suites.query import PseudoLogLikelihood, SharedLogLikelihood
@@ -34,7 +34,7 @@ def make(
         NotApplicableError: the model is an object, and scores no spans or no texts at all.
     """
     shared = isinstance(query, SharedLogLikelihood)
-    if isinstance(model.backend, Checkpoint):
+    if isinstance(model.backend, (Checkpoint, ServedModel)):
         return (SharedLikelihood if shared else NetworkLikelihood)(cases, model, batch_tokens)
     if shared or (isinstance(cases, TextCases) and any(cases.spans)):
         raise NotApplicableError(
@@ -134,20 +134,20 @@ class SpanLikelihood:
     """
 
     def __init__(self, model: Model, batch_tokens: int | None) -> None:
-        checkpoint: Checkpoint = model.backend
-        if not checkpoint.tokenizer.is_fast:
+        backend: Checkpoint | ServedModel = model.backend
+        if not backend.tokenizer.is_fast:
             raise NotApplicableError(
                 "the positions of words need a fast tokenizer (tokenizer.json), which this checkpoint lacks"
             )
-        self._encoder = RowEncoder(checkpoint.tokenizer)
-        self._tokenize = CuttingTokenizer(checkpoint.tokenizer, checkpoint.max_length)
-        self._mask_id: int | None = checkpoint.tokenizer.mask_token_id if model.role.kind == MASKED_LM else None
-        self._network = Network(checkpoint, batch_tokens, vocabulary_head=True)
+        self._encoder = RowEncoder(backend.tokenizer)
+        self._tokenize = CuttingTokenizer(backend.tokenizer, backend.max_length)
+        self._is_masked = model.role.kind == MASKED_LM
+        self._sums = token_sums(model, batch_tokens)
 
     @property
     def notes(self) -> list[str]:
         """Remarks on texts that were cut, slower computations, and batches that were halved."""
-        return [note for note in (self._tokenize.note, self._network.note, self._network.batches.note) if note]
+        return [note for note in (self._tokenize.note, *self._sums.notes) if note]
 
     @property
     def cut(self) -> int:
@@ -180,13 +180,13 @@ class SpanLikelihood:
         ids = [self._encoder.packed(encoding) for encoding in encodings]
         rows = pack_rows(ids, self._encoder, np.zeros((len(ids), 2), dtype=np.int64))
         case = np.repeat(np.arange(len(ids)), counts)
-        total = sum_log_probabilities(self._network, rows, case, np.concatenate(wanted), self._mask_id)
+        total = self._sums.sums(rows, case, np.concatenate(wanted))
         return np.stack([total, counts], axis=1)
 
     def _scorable(self, encoding: Encoding) -> NDArray[np.bool_]:
         """Return which tokens can be scored, by position."""
         scorable: NDArray[np.bool_] = np.asarray(encoding.special_tokens_mask) == 0
-        if self._mask_id is None:
+        if not self._is_masked:
             scorable[:1] = False  # nothing comes before it
         return scorable
 

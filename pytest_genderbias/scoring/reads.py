@@ -60,12 +60,21 @@ def slot_tokens(rows: TokenRows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return case, rows.span_start[case] + token
 
 
-def causal_reads(rows: TokenRows, case: NDArray[np.int64], position: NDArray[np.int64]) -> tuple[Inputs, TokenReads]:
-    """Return inputs and reads for tokens given those before them. Tokens from the last read one on are left out of the rows."""
+def check_not_first(position: NDArray[np.int64]) -> None:
+    """Refuse to score the first token of a row by the chain rule.
+
+    Raises:
+        ModelError: a position is 0.
+    """
     if not (position > 0).all():
         raise ModelError(
             "a causal LM needs a token before the scored word; put a word before it, or use a tokenizer that adds a first token"
         )
+
+
+def causal_reads(rows: TokenRows, case: NDArray[np.int64], position: NDArray[np.int64]) -> tuple[Inputs, TokenReads]:
+    """Return inputs and reads for tokens given those before them. Tokens from the last read one on are left out of the rows."""
+    check_not_first(position)
     stop = np.ones(len(rows.lengths), dtype=np.int64)
     np.maximum.at(stop, case, position)
     first = stop - 1

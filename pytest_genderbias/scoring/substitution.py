@@ -26,6 +26,7 @@ from pytest_genderbias.datasets.mentions import Span, words_of
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.protocols import CausalLM
+from pytest_genderbias.models.served import ServedModel
 from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.object_scorer import continuation_method
 from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood
@@ -87,7 +88,7 @@ def make(cases: TextCases, model: Model, batch_tokens: int | None) -> Scorer:
     Raises:
         NotApplicableError: the model is an object without log-probabilities of continuations.
     """
-    if isinstance(model.backend, Checkpoint):
+    if isinstance(model.backend, (Checkpoint, ServedModel)):
         return NetworkSubstitution(cases, model, batch_tokens)
     if not isinstance(model.backend, CausalLM):
         raise NotApplicableError(

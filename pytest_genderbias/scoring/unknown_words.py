@@ -17,6 +17,7 @@ import numpy as np
 
 from pytest_genderbias.models.bare_tokenizer import BareTokenizer
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.served import ServedModel
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.space import TEMPLATE, CaseSpace
 from pytest_genderbias.text.template import Piece, piece_texts
@@ -114,7 +115,7 @@ def unread_words(cases: Cases, units: IntArray, model: Model) -> tuple[str, list
         units: numbers of the scored units, in the order of scoring.
         model: the model; only networks have a tokenizer.
     """
-    if not isinstance(model.backend, Checkpoint) or not len(units):
+    if not isinstance(model.backend, (Checkpoint, ServedModel)) or not len(units):
         return "", []
     reader = _Reader(model.backend.word_tokenizer)
     places = list(_of_space(cases, units, reader) if isinstance(cases, CaseSpace) else _of_texts(cases, units, reader))

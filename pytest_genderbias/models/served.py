@@ -1,0 +1,121 @@
+"""Models behind a server: their tokenizer is here, their log-probabilities come over HTTP, and are proved before the first figure."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_genderbias.errors import ModelError
+from pytest_genderbias.models.chat_template import chat_template_details
+from pytest_genderbias.models.checkpoints import load_tokenizer
+from pytest_genderbias.models.fingerprint import fingerprint_tokenizer
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.prompt_log_probabilities import PromptLogProbabilities
+from pytest_genderbias.models.roles import CAUSAL_LM, Role
+from pytest_genderbias.models.served_proof import Proof, prove
+from pytest_genderbias.models.source import LoadSettings, ModelSource
+from pytest_genderbias.models.spec import HUB_ID, ModelSpec, served_parts
+from pytest_genderbias.text.printable import brief
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+ROLE = Role(CAUSAL_LM, "a causal LM behind a server")
+_NO_TOKENIZER = "{0} is served, and its own tokenizer is needed here: {1}; give its folder or hub id: --bias-tokenizer={0}=DIR (tokenizer=... in Python)"
+DETAIL = "server"  #: of a model's details, by which the signature says that it is served
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A causal LM that another process runs, with its tokenizer in this one.
+
+    ``source``: what is asked. ``max_length``: most tokens in a row, or ``None`` without a limit. ``proof``: what was tested of the
+    log-probabilities, and prompts that are asked again at the end of each measurement.
+    """
+
+    source: PromptLogProbabilities = field(repr=False)
+    tokenizer: PreTrainedTokenizerBase = field(repr=False)
+    max_length: int | None
+    proof: Proof
+
+    @property
+    def word_tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer for single words and tokens."""
+        return self.tokenizer
+
+
+def inspect_served(spec: ModelSpec) -> ModelSource:
+    """Return the role of a served model; nothing is asked yet."""
+    return ModelSource(spec, ROLE)
+
+
+def load_served(source: ModelSource, settings: LoadSettings) -> Model:
+    """Connect to a server, load the model's tokenizer, and prove the log-probabilities.
+
+    Raises:
+        ModelError: the server cannot be reached or has no such model, the tokenizer is missing, or a check of the proof fails.
+        ScoreError: the server does not answer.
+    """
+    from pytest_genderbias.models.served_client import ServedClient
+
+    spec = source.spec
+    url, model = served_parts(spec)
+    client = ServedClient(url, model, spec.name, settings.served.allow_remote)
+    return proved_model(spec, client, _tokenizer(spec, model, settings), settings.served.version)
+
+
+def proved_model(
+    spec: ModelSpec, source: PromptLogProbabilities, tokenizer: PreTrainedTokenizerBase, version: str | None = None
+) -> Model:
+    """Make a :class:`Model` of a causal LM that another process or engine runs, once its log-probabilities are proved.
+
+    Args:
+        spec: the model's name and origin.
+        source: what is asked for log-probabilities.
+        tokenizer: the model's own tokenizer.
+        version: the user's word for what is served; with it scores are cached, as long as the word, the tokenizer and the origin stay the same.
+
+    Raises:
+        ModelError: a check fails.
+    """
+    limits = (source.max_length, tokenizer.model_max_length)
+    longest = min((n for n in limits if isinstance(n, int) and 0 < n < 10**6), default=None)
+    proof = prove(source, tokenizer, longest, spec.name)
+    tokenizer_print = fingerprint_tokenizer(tokenizer)
+    details = {
+        "architecture": "served",
+        "tokenizer": tokenizer_print[:16],
+        **source.facts,
+        **({} if version is None else {"endpoint_version": version}),
+        **chat_template_details(tokenizer),
+    }
+    fingerprint = None if version is None else _fingerprint(spec.target, version, tokenizer_print)
+    return Model(spec.name, spec.spec, ROLE, fingerprint, details, ServedModel(source, tokenizer, longest, proof))
+
+
+def _fingerprint(target: str, version: str, tokenizer_print: str) -> str:
+    return hashlib.sha256("\n".join(("served", target, version, tokenizer_print)).encode()).hexdigest()
+
+
+def _tokenizer(spec: ModelSpec, model: str, settings: LoadSettings) -> PreTrainedTokenizerBase:
+    """Return the tokenizer that was named for a served model, or that of the server's name for it, which often is a folder or a hub id.
+
+    Raises:
+        ModelError: there is none.
+    """
+    place = dict(settings.served.tokenizers).get(spec.name, model)
+    if not isinstance(place, str):
+        return place
+    path = Path(place).expanduser()
+    is_folder = path.is_dir()
+    if not is_folder and not HUB_ID.fullmatch(place):
+        raise ModelError(_NO_TOKENIZER.format(spec.name, f"no directory {brief(place)}"))
+    where = ModelSpec(
+        spec.name, place, "directory" if is_folder else "hub", str(path.resolve()) if is_folder else place
+    )
+    try:
+        return load_tokenizer(where, settings)
+    except ModelError as error:
+        raise ModelError(_NO_TOKENIZER.format(spec.name, error)) from None

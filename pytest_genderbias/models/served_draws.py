@@ -1,0 +1,129 @@
+"""Whether tokens that a model draws follow the probabilities that are listed for their places: finds another base, temperature or scale."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+LEAST = 400  #: draws that a comparison needs
+_MOST_Z = 5.0  #: standard errors by which a right source is off once in a million
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Drawn tokens, each with the probabilities that are listed for its place.
+
+    Attributes:
+        probabilities: of the listed tokens, given that the text does not end, shape (draws, listed), the most likely first.
+        drawn: number of the drawn token in the list, or -1 for another token, shape (draws,).
+    """
+
+    probabilities: NDArray[np.float64]
+    drawn: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls,
+        tops: Sequence[Sequence[Mapping[int, float]]],
+        tokens: Sequence[Sequence[int]],
+        listed: int,
+        end: int | None,
+    ) -> Draws:
+        """Collect draws.
+
+        Args:
+            tops: for each text, the log-probabilities in each place, by token ids.
+            tokens: for each text, the drawn tokens.
+            listed: how many of each list count: the most likely ones. Some sources add the drawn token to the list.
+            end: the token that ends a text. Sources that stop there do not show it, so the comparison is given that it was not drawn.
+        """
+        rows, drawn = [], []
+        for places, ids in zip(tops, tokens, strict=True):
+            for top, token in zip(places, ids, strict=True):
+                if token == end:
+                    continue
+                best = sorted(top, key=lambda i: (-top[i], i))[:listed]
+                before = np.exp([top[i] for i in best])
+                at_end = np.asarray([i == end for i in best])
+                rows.append(np.where(at_end, 0.0, before) / max(1e-9, 1 - before[at_end].sum()))
+                drawn.append(best.index(token) if token in best else -1)
+        shape = (len(rows), listed)
+        return cls(np.asarray(rows, dtype=np.float64).reshape(shape), np.asarray(drawn, dtype=np.int64))
+
+
+def z_of_mass(draws: Draws) -> float:
+    """Return by how many standard errors more tokens of the lists were drawn than their probabilities say.
+
+    Example:
+        Two listed tokens with .5 together, four draws, all of them listed: 4 where 2 are expected, with a standard error of 1.
+
+        >>> draws = Draws(np.full((4, 2), .25), np.zeros(4, dtype=np.int64))
+        >>> float(z_of_mass(draws))
+        2.0
+    """
+    mass = np.minimum(draws.probabilities.sum(axis=1), 1.0)
+    return _z((draws.drawn >= 0) - mass, mass * (1 - mass))
+
+
+def z_of_sharpness(draws: Draws) -> float:
+    """Return by how many standard errors drawn tokens of the lists are likelier than their probabilities say.
+
+    It is the score test of the inverse temperature: the log-probability of the drawn token minus its mean over the list, given that it is
+    listed. Values in base 10, or of another temperature, are far off.
+
+    Example:
+        Probabilities .8 and .2 (a mean of ln .8 - .2 ln 4), four draws of the first: .2 ln 4 each above the mean, with a standard deviation of .4 ln 4 each.
+
+        >>> draws = Draws(np.tile([.8, .2], (4, 1)), np.zeros(4, dtype=np.int64))
+        >>> round(float(z_of_sharpness(draws)), 12)
+        1.0
+    """
+    inside = draws.drawn >= 0
+    weights, drawn = draws.probabilities[inside], draws.drawn[inside]
+    shares = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
+    logs = np.log(np.maximum(shares, 1e-300))
+    mean = (shares * logs).sum(axis=1)
+    variance = (shares * logs**2).sum(axis=1) - mean**2
+    return _z(logs[np.arange(len(drawn)), drawn] - mean, variance)
+
+
+def z_of_first(draws: Draws) -> float:
+    """Return by how many standard errors the most likely token was drawn more often than its probability says.
+
+    Example:
+        >>> draws = Draws(np.full((4, 1), .5), np.array([0, 0, 0, 0]))
+        >>> float(z_of_first(draws))
+        2.0
+    """
+    first = np.minimum(draws.probabilities[:, 0], 1.0)
+    return _z((draws.drawn == 0) - first, first * (1 - first))
+
+
+def trouble_of_draws(draws: Draws) -> str | None:
+    """Return what is wrong, in one line, if draws do not follow the listed probabilities; ``None`` if they may."""
+    count = len(draws.drawn)
+    if count < LEAST:
+        return f"expected at least {LEAST} tokens drawn at temperature 1, got {count}; the listed probabilities cannot be compared with draws"
+    found = {
+        "listed tokens were drawn": z_of_mass(draws),
+        "the most likely token was drawn": z_of_first(draws),
+        "likely ones among the listed tokens were drawn": z_of_sharpness(draws),
+    }
+    what, z = max(found.items(), key=lambda pair: abs(pair[1]))
+    if abs(z) <= _MOST_Z:
+        return None
+    return (
+        f"expected {count} tokens drawn at temperature 1 to follow the listed probabilities, but {what} {'more' if z > 0 else 'less'} often "
+        f"({abs(z):.1f} standard errors); the values are of another base, temperature or scale, or not of the model that writes"
+    )
+
+
+def _z(excess: NDArray[np.float64], variance: NDArray[np.float64]) -> float:
+    """Return the sum of excesses in units of its standard error; without any variance 0 if it is about 0, else infinite."""
+    total, spread = float(excess.sum()), float(np.sqrt(np.maximum(variance, 0.0).sum()))
+    if spread > 1e-6:
+        return total / spread
+    return 0.0 if abs(total) < 1e-3 else float(np.copysign(np.inf, total))

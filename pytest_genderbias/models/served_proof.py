@@ -1,0 +1,389 @@
+"""The proof that a source gives log-probabilities of prompts, made before its first figure is used, by token ids only.
+
+Servers give chance, zeros, the values of another place, or those of another prompt without an error, and a bias suite would make figures of
+them. Each check here compares what comes for a few known texts with what any causal LM must give, whatever its weights: see :func:`prove`.
+What no check of this kind can find: another model with the same tokenizer, and changes that make the values those of another proper model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.errors import ModelError, ScoreError
+from pytest_genderbias.models.prompt_log_probabilities import PromptAnswer, PromptLogProbabilities
+from pytest_genderbias.models.served_draws import Draws, trouble_of_draws
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+_TEXTS = (
+    "Once upon a time there was a little girl who lived in a small house near the forest with her mother and her father.",
+    "One day the boy went to the park with his dog, and they played with a red ball until the sun went down.",
+    "The old man sat on a chair in the garden, looked at the flowers, and told the children a long story about the sea.",
+    "She opened the door, put her bag on the table, and asked her brother what he wanted to eat for dinner.",
+    "It was raining all morning, so the teacher said that everyone should stay inside and read a book.",
+    "The cat was very happy because it had found a big fish in the kitchen, and nobody was at home.",
+)
+_LISTED = 5  #: most likely tokens asked for in each place
+_MARGIN = 1.0  #: nats a token by which a text should be likelier than its shuffles
+_STEADY_MEAN, _STEADY_MOST = (
+    0.02,
+    0.5,
+)  #: nats a token that bfloat16 and other batches may move values by: the mean, and one token
+_SHARED = 0.05  #: largest share of tokens with one value
+_ROUNDED = 0.2  #: largest share of tokens whose value another token has
+_CERTAIN = -1e-3  #: values above it are near 0 for many tokens
+_NEAR = 1e-3  #: nats, or probability: rounding of printed numbers
+_CANARIES = 3  #: texts that are asked again at the end of each measurement
+_UNCHANGED = 1e-3  #: nats a token that canaries may differ by, on average, where the repeat noise is smaller
+_DRAWN_PER_TEXT, _DRAWN = 8, 48  #: prompts of each text, and tokens of each, that are drawn
+
+Prompts: TypeAlias = "list[list[int]]"
+Values: TypeAlias = "NDArray[np.float64]"
+
+
+class UnprovenError(ModelError):
+    """What a source gives are no log-probabilities of prompts. Its message has a line for each check that failed."""
+
+    def __str__(self) -> str:
+        """Return the message with its lines."""
+        from pytest_genderbias.escaping import printable
+
+        return printable(ValueError.__str__(self), keep="\n")
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was proved of a source.
+
+    Attributes:
+        checks: names of the checks that it passed.
+        noise: largest difference of one value when a prompt was asked again, alone or in another batch, in nats.
+        canaries: prompts that are asked again.
+        values: their values, in nats; the first of each is NaN.
+    """
+
+    checks: tuple[str, ...]
+    noise: float
+    canaries: tuple[tuple[int, ...], ...]
+    values: tuple[Values, ...] = field(repr=False)
+
+    def confirm_unchanged(self, source: PromptLogProbabilities, name: str) -> None:
+        """Ask the canaries again.
+
+        Raises:
+            ScoreError: their values changed since the proof by more than the repeat noise.
+        """
+        answers = source.ask(self.canaries)
+        same_size = all(len(a.log_probabilities) == len(v) for a, v in zip(answers, self.values, strict=True))
+        moved = _differences([a.log_probabilities for a in answers], self.values) if same_size else np.array([np.inf])
+        limit = max(_UNCHANGED, 10 * self.noise)
+        if not moved.mean() <= limit:
+            raise ScoreError(
+                f"{name} changed while it was measured: {source.where} gives other log-probabilities for {len(self.canaries)} texts than before the "
+                f"first figure (on average {moved.mean():.3g} nats a token, expected at most {limit:.2g}), so that the scores may be of two models; "
+                "nothing is kept of them: measure again when the server stays the same"
+            )
+
+
+@dataclass
+class _Asked:
+    """The texts, their shuffles, and what the source says of all of them in one batch."""
+
+    source: PromptLogProbabilities
+    tokenizer: PreTrainedTokenizerBase
+    longest: int | None
+    rows: Prompts
+    shuffled: Prompts
+    answers: list[PromptAnswer]
+    noise: float = 0.0
+
+    @property
+    def prompts(self) -> Prompts:
+        """Texts and shuffles, in the order of the answers."""
+        return self.rows + self.shuffled
+
+    def values(self, start: int = 0, stop: int | None = None) -> list[Values]:
+        """Return the values of some prompts without the first token's."""
+        return [answer.log_probabilities[1:] for answer in self.answers[start:stop]]
+
+    @property
+    def differing(self) -> float:
+        """Return the least difference in nats that is no noise."""
+        return max(1e-6, 3 * self.noise)
+
+
+_Check: TypeAlias = "Callable[[_Asked], str | None]"
+
+
+def prove(source: PromptLogProbabilities, tokenizer: PreTrainedTokenizerBase, longest: int | None, name: str) -> Proof:
+    """Test that a source gives the log-probabilities of the tokens of prompts.
+
+    Args:
+        source: what is asked.
+        tokenizer: the model's own tokenizer.
+        longest: most tokens in a prompt, or ``None``.
+        name: the model's name, for messages.
+
+    Raises:
+        UnprovenError: a check fails. The first checks are of the form of the answers; the others run only where all of those pass.
+    """
+    rows = [tokenizer(text, verbose=False)["input_ids"][:longest] for text in _TEXTS]
+    rng = np.random.default_rng(0)
+    shuffled = [[row[0], *rng.permutation(row[1:]).tolist()] for row in rows]
+    answers = source.ask(rows + shuffled, _LISTED)
+    asked = _Asked(source, tokenizer, longest, rows, shuffled, answers)
+    for stage in (_FORM, _CONTENT):
+        failed = [f"- {check}: {line}" for check, test in stage.items() if (line := test(asked)) is not None]
+        if failed:
+            raise UnprovenError(
+                "\n".join(
+                    [
+                        f"{name}: {source.where} gives no log-probabilities of prompts that can be used; nothing is measured:",
+                        *failed,
+                    ]
+                )
+            )
+    kept = range(min(_CANARIES, len(rows)))
+    return Proof(
+        (*_FORM, *_CONTENT),
+        asked.noise,
+        tuple(tuple(rows[i]) for i in kept),
+        tuple(answers[i].log_probabilities for i in kept),
+    )
+
+
+def _one_value_a_token(asked: _Asked) -> str | None:
+    pairs = list(zip(asked.prompts, asked.answers, strict=True))
+    wrong = next((p for p in pairs if len(p[1].log_probabilities) != len(p[0])), None)
+    if wrong is not None:
+        return (
+            f"expected one value for each of {len(wrong[0])} tokens of a prompt, got {len(wrong[1].log_probabilities)}; the values are not those of "
+            "the prompt (llama.cpp's server and 'transformers serve' give none)"
+        )
+    missing = sum(int((~np.isfinite(values)).sum()) for values in asked.values())
+    if missing:
+        total = sum(map(len, asked.values()))
+        return f"expected a number for each token but the first, got none, or an infinite one, for {missing} of {total}; the prompt was not scored"
+    positive = max(float(values.max()) for values in asked.values())
+    if positive > 1e-6:
+        return f"expected values of at most 0, got {positive:.4g}; they are no logarithms of probabilities, but perhaps probabilities or logits"
+    return None
+
+
+def _same_ids(asked: _Asked) -> str | None:
+    for prompt, answer in zip(asked.prompts, asked.answers, strict=True):
+        if answer.token_ids is None:
+            return (
+                "expected the ids of the tokens ('token_id:N', vLLM's return_tokens_as_token_ids), got texts or nothing; which token a value belongs to "
+                "cannot be told, since several tokens have one text"
+            )
+        if answer.token_ids != list(prompt):
+            at = next(
+                (i for i, (a, b) in enumerate(zip(answer.token_ids, prompt, strict=False)) if a != b), len(prompt)
+            )
+            return f"expected the ids of the prompt, got others from place {at} on; the values belong to other tokens, as of a text that was cut anew"
+    return None
+
+
+def _own_tokenizer(asked: _Asked) -> str | None:
+    text = _TEXTS[0]
+    theirs = asked.source.own_token_ids(text)
+    plain = list(asked.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+    special = list(asked.tokenizer(text, verbose=False)["input_ids"])
+    if theirs is None or theirs in (plain, special):
+        return None
+    return (
+        f"expected the {len(special)} ids of the tokenizer given for it when the server reads {text[:24]!r}..., got {len(theirs)} others; the model has "
+        "another tokenizer: name the right one with --bias-tokenizer"
+    )
+
+
+def _tokens_read(asked: _Asked) -> str | None:
+    row = asked.rows[0]
+    (answer,) = asked.source.ask([row])
+    if answer.tokens_read in (None, len(row)):
+        return None
+    return f"expected that {len(row)} tokens of a prompt are read, got {answer.tokens_read} by the server's own count; it adds tokens or drops some"
+
+
+def _likelier_than_shuffled(asked: _Asked) -> str | None:
+    n = len(asked.rows)
+    means = [float(values.mean()) for values in asked.values()]
+    margin = float(np.mean(means[:n]) - np.mean(means[n:]))
+    if margin >= _MARGIN:
+        return None
+    return (
+        f"expected known texts to be at least {_MARGIN:g} nat a token likelier than with their words shuffled, got {margin:.2f}; the values say nothing "
+        "of the text, or the model knows no English"
+    )
+
+
+def _steady(asked: _Asked) -> str | None:
+    n = len(asked.rows)
+    alone_at = (0, 1, n, n + 1)  # a shuffled text is as long as its text
+    alone = [asked.source.ask([asked.prompts[i]])[0].log_probabilities for i in alone_at]
+    again = [a.log_probabilities for a in reversed(asked.source.ask(asked.prompts[::-1]))]
+    before = [a.log_probabilities for a in asked.answers]
+    if list(map(len, again)) != list(map(len, before)) or [len(a) for a in alone] != [len(before[i]) for i in alone_at]:
+        return "expected as many values each time, got other numbers; answers belong to other prompts"
+    by_way = {
+        "alone": _differences(alone, [before[i] for i in alone_at]),
+        "in another order": _differences(again, before),
+    }
+    asked.noise = max(float(moved.max()) for moved in by_way.values())
+    for way, moved in by_way.items():
+        if not (moved.mean() <= _STEADY_MEAN and moved.max() <= _STEADY_MOST):
+            return (
+                f"expected the same values when a prompt is asked again {way}, got other ones, by {moved.mean():.3g} nats a token and up to "
+                f"{moved.max():.3g}; a value hangs on what else was asked"
+            )
+    return None
+
+
+def _prefixes(asked: _Asked) -> str | None:
+    prefixes = [row[: max(2, 2 * len(row) // 3)] for row in asked.rows]
+    answers = asked.source.ask(prefixes)
+    if any(len(a.log_probabilities) != len(p) for a, p in zip(answers, prefixes, strict=True)):
+        return "expected one value a token for the beginning of a text, too, got another number"
+    whole = [a.log_probabilities[: len(p)] for a, p in zip(asked.answers, prefixes, strict=False)]
+    moved = _differences([a.log_probabilities for a in answers], whole)
+    if moved.mean() <= _STEADY_MEAN and moved.max() <= _STEADY_MOST:
+        return None
+    return (
+        f"expected the values of a text's beginning to stay without its rest, got differences of {moved.mean():.3g} nats a token; a value hangs on "
+        "tokens after its own, as of a masked model, or belongs to another place"
+    )
+
+
+def _context(asked: _Asked) -> str | None:
+    """Test that values hang on the first tokens, near and far, and on a token in front."""
+    row, other = asked.rows[0], asked.rows[1]
+    chain = [token for one in asked.rows for token in one][: asked.longest]
+    changed_first = [other[-1] if row[0] != other[-1] else other[-2], *row[1:]]
+    changed_far = [*changed_first[:1], *other[1:4], *chain[4:]]
+    front = asked.tokenizer.bos_token_id if asked.tokenizer.bos_token_id is not None else asked.tokenizer.eos_token_id
+    bare = row[1:] if row[0] == front else row
+    prompts = [row, changed_first, chain, changed_far, bare, [front if front is not None else other[-1], *bare]]
+    answers = [answer.log_probabilities for answer in asked.source.ask(prompts)]
+    if [len(a) for a in answers] != [len(p) for p in prompts]:
+        return "expected one value a token for longer texts, too, got another number; prompts are cut"
+    least = asked.differing
+    if abs(answers[0][1] - answers[1][1]) <= least:
+        return "expected another value of the second token after another first one, got the same; the first token is not read"
+    if np.abs(answers[2][-16:] - answers[3][-16:]).max() <= least:
+        return f"expected other values at the end of {len(chain)} tokens when the first four change, got the same; the beginning of long prompts is not read"
+    if np.abs(answers[4][1:] - answers[5][2:]).max() <= least:
+        return "expected other values after a token that begins a text, got the same; the server adds such a token itself, or drops it"
+    return None
+
+
+def _listed(asked: _Asked) -> str | None:
+    return _trouble_of_lists(asked.prompts, asked.answers)
+
+
+def _trouble_of_lists(prompts: Sequence[Sequence[int]], answers: Sequence[PromptAnswer]) -> str | None:
+    """Return what is wrong with the lists of the most likely tokens, which belong to the values of their places."""
+    for prompt, answer in zip(prompts, answers, strict=True):
+        if len(answer.top) != len(prompt) or min(map(len, answer.top[1:]), default=0) < _LISTED:
+            return f"expected the {_LISTED} most likely tokens in each place, by their ids, got fewer; the values cannot be compared with them"
+        for place in range(1, len(prompt)):
+            top, value = answer.top[place], float(answer.log_probabilities[place])
+            most_likely = sorted(top.values(), reverse=True)[:_LISTED]
+            mass = float(np.exp(most_likely).sum())
+            if not mass <= 1 + _NEAR:
+                return f"expected the probabilities of the {_LISTED} most likely tokens to be at most 1 together, got {mass:.4g}; they are not normalised, or of another base"
+            own = top.get(prompt[place])
+            if own is not None and abs(own - value) > _NEAR:
+                return f"expected the value of a listed token to be the listed one, {own:.4f}, got {value:.4f}; values and lists are of different places"
+            is_among = own is not None and own >= most_likely[-1]
+            if not is_among and (value > most_likely[-1] + _NEAR or np.exp(value) > 1 - mass + _NEAR):
+                return (
+                    f"expected a token of the log-probability {value:.3f} among the {_LISTED} most likely ones, whose last has {most_likely[-1]:.3f}, got it "
+                    "not; values and lists are of different places or scales"
+                )
+    return None
+
+
+def _greedy(asked: _Asked) -> str | None:
+    places = [(i, k) for i, row in enumerate(asked.rows) for k in (len(row) // 3, 2 * len(row) // 3)]
+    written = asked.source.generate([asked.rows[i][:k] for i, k in places], 1, 0.0, None)
+    near = 0.05 + 4 * asked.noise
+    for (i, k), tokens in zip(places, written, strict=True):
+        top = asked.answers[i].top[k]
+        if not tokens or top.get(tokens[0], -np.inf) < max(top.values()) - near:
+            return (
+                f"expected the most likely token after {k} tokens of a text to be written at temperature 0, got "
+                f"{'another one' if tokens else 'none'}; the values are of another place or model than what is written"
+            )
+    return None
+
+
+def _temperature(asked: _Asked) -> str | None:
+    warm = [answer.log_probabilities for answer in asked.source.ask(asked.rows, 0, temperature=0.5)]
+    before = [answer.log_probabilities for answer in asked.answers[: len(warm)]]
+    moved = _differences(warm, before) if [*map(len, warm)] == [*map(len, before)] else np.array([np.inf])
+    if moved.mean() <= _STEADY_MEAN and moved.max() <= _STEADY_MOST:
+        return None
+    return f"expected the same values at temperature 0.5, got other ones, by {moved.mean():.3g} nats a token; they are of what is sampled from, not of the model"
+
+
+def _distinct(asked: _Asked) -> str | None:
+    values = np.concatenate(asked.values())
+    uncertain = values[values < _CERTAIN]
+    found, counts = np.unique(uncertain, return_counts=True)
+    if counts.max(initial=0) > max(2, _SHARED * len(values)):
+        value = found[int(counts.argmax())]
+        return f"expected other values for other tokens, got {value:.4g} for {counts.max()} of {len(values)}; they are cut off there, or made up"
+    shared = float(counts[counts > 1].sum() / max(1, len(uncertain)))
+    if shared > _ROUNDED:
+        return f"expected other values for other tokens, got {100 * shared:.0f} % of them more than once; they are rounded, and sums of them differ by whole steps"
+    return None
+
+
+def _drawn(asked: _Asked) -> str | None:
+    most = _DRAWN if asked.longest is None else min(_DRAWN, asked.longest - 2 * _DRAWN_PER_TEXT - 2)
+    starts = [row[: 2 + 2 * k] for row in asked.rows for k in range(_DRAWN_PER_TEXT) if len(row) > 2 + 2 * k]
+    written = asked.source.generate(starts, most, 1.0, None)
+    pairs = [(start, tokens) for start, tokens in zip(starts, written, strict=True) if tokens]
+    prompts = [[*start, *tokens] for start, tokens in pairs]
+    answers = asked.source.ask(prompts, _LISTED) if prompts else []
+    if trouble := _trouble_of_lists(prompts, answers):
+        return trouble
+    return trouble_of_draws(
+        Draws.of(
+            [answer.top[len(start) :] for (start, _), answer in zip(pairs, answers, strict=True)],
+            [tokens for _, tokens in pairs],
+            _LISTED,
+            asked.tokenizer.eos_token_id,
+        )
+    )
+
+
+_FORM: dict[str, _Check] = {
+    "values": _one_value_a_token,
+    "token ids": _same_ids,
+    "tokenizer": _own_tokenizer,
+    "tokens read": _tokens_read,
+}
+_CONTENT: dict[str, _Check] = {
+    "asked again": _steady,  # first: others take its noise
+    "known texts": _likelier_than_shuffled,
+    "beginnings": _prefixes,
+    "context": _context,
+    "most likely tokens": _listed,
+    "greedy": _greedy,
+    "temperature": _temperature,
+    "distinct values": _distinct,
+    "draws": _drawn,
+}
+
+
+def _differences(first: Sequence[Values], second: Sequence[Values]) -> Values:
+    """Return the absolute differences of all values but the first of each row."""
+    return np.concatenate([np.abs(a[1:] - b[1:]) for a, b in zip(first, second, strict=True)])

@@ -1,0 +1,127 @@
+"""Sums of log-probabilities of tokens of rows, by whatever runs the model: a network in this process, or a server.
+
+Scorers that need no more of a model than this ask :func:`token_sums` for it, and do not know where the model runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.errors import ScoreError
+from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.prompt_log_probabilities import PromptAnswer, PromptLogProbabilities
+from pytest_genderbias.models.roles import MASKED_LM
+from pytest_genderbias.models.served import ServedModel
+from pytest_genderbias.scoring.log_probability import sum_log_probabilities
+from pytest_genderbias.scoring.network import Network
+from pytest_genderbias.scoring.reads import check_not_first
+from pytest_genderbias.scoring.tokens import TokenRows
+
+
+class TokenSums(Protocol):
+    """Sums log-probabilities of tokens of rows."""
+
+    @property
+    def notes(self) -> list[str]:
+        """Remarks on how they were computed."""
+
+    def sums(self, rows: TokenRows, case: NDArray[np.int64], position: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the sum of log-probabilities over some tokens of each row, in nats: shape (len(rows.lengths),).
+
+        Args:
+            rows: the token ids of the sentences.
+            case: row of each token, shape (reads,).
+            position: position of each token in its row, shape (reads,).
+        """
+
+
+def token_sums(model: Model, batch_tokens: int | None) -> TokenSums:
+    """Return what sums log-probabilities for a model: each token masked in turn (masked LM), or by the chain rule (causal LM)."""
+    if isinstance(model.backend, ServedModel):
+        return ServedSums(model.backend.source)
+    checkpoint: Checkpoint = model.backend
+    mask_id = checkpoint.tokenizer.mask_token_id if model.role.kind == MASKED_LM else None
+    return NetworkSums(Network(checkpoint, batch_tokens, vocabulary_head=True), mask_id)
+
+
+class NetworkSums:
+    """Sums of a network in this process. ``mask_id``: token that masks each token in turn; ``None``: the chain rule."""
+
+    def __init__(self, network: Network, mask_id: int | None) -> None:
+        self.network, self._mask_id = network, mask_id
+
+    @property
+    def notes(self) -> list[str]:
+        """Remarks on slower computations, and on batches that were halved."""
+        return [note for note in (self.network.note, self.network.batches.note) if note]
+
+    def sums(self, rows: TokenRows, case: NDArray[np.int64], position: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the sum of log-probabilities over some tokens of each row, in nats: shape (len(rows.lengths),)."""
+        return sum_log_probabilities(self.network, rows, case, position, self._mask_id)
+
+
+class ServedSums:
+    """Sums of a causal LM that another process runs. A row is asked up to its last token that counts, and only once; so is what begins another row."""
+
+    notes: list[str]
+
+    def __init__(self, source: PromptLogProbabilities) -> None:
+        self._source = source
+        self.notes = []
+
+    def sums(self, rows: TokenRows, case: NDArray[np.int64], position: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the sum of log-probabilities over some tokens of each row, in nats: shape (len(rows.lengths),).
+
+        Raises:
+            ScoreError: an answer has another number of values than its prompt has tokens, or values of other tokens.
+        """
+        check_not_first(position)
+        stop = np.zeros(len(rows.lengths), dtype=np.int64)
+        np.maximum.at(stop, case, position + 1)
+        used = np.flatnonzero(stop)
+        prompts, place = distinct_prompts([tuple(rows.ids[i, : stop[i]].tolist()) for i in used])
+        answers = self._source.ask(prompts)
+        for prompt, answer in zip(prompts, answers, strict=True):
+            self._check(prompt, answer)
+        prompt_of = np.zeros(len(stop), dtype=np.int64)
+        prompt_of[used] = place
+        start = np.cumsum([0, *(len(prompt) for prompt in prompts)])[:-1]
+        values = np.concatenate([np.zeros(0), *(answer.log_probabilities for answer in answers)])
+        weights = values[start[prompt_of[case]] + position] if len(case) else np.zeros(0)
+        return np.bincount(case, weights=weights, minlength=len(stop)).astype(np.float64)
+
+    def _check(self, prompt: Sequence[int], answer: PromptAnswer) -> None:
+        if len(answer.log_probabilities) != len(prompt) or answer.token_ids not in (None, list(prompt)):
+            raise ScoreError(
+                f"{self._source.where} gives {len(answer.log_probabilities)} values for a prompt of {len(prompt)} tokens, or values of other tokens, "
+                "which it did not before the first figure; nothing is measured with it"
+            )
+
+
+def distinct_prompts(prompts: Sequence[tuple[int, ...]]) -> tuple[list[tuple[int, ...]], NDArray[np.int64]]:
+    """Return the distinct prompts that begin no other one, and which of them begins with each prompt.
+
+    The values of a prompt are those of the beginning of any longer one. In the order of their tokens, a prompt stands right before those
+    that it begins.
+
+    Args:
+        prompts: token ids.
+
+    Returns:
+        The prompts to ask, ordered by their tokens, and their numbers, shape (len(prompts),).
+
+    Example:
+        >>> to_ask, place = distinct_prompts([(1, 2), (1, 2, 3), (4,), (1, 2)])
+        >>> to_ask, place.tolist()
+        ([(1, 2, 3), (4,)], [0, 0, 1, 0])
+    """
+    ordered = sorted(set(prompts))
+    begins_next = [b[: len(a)] == a for a, b in pairwise(ordered)] + [False] * bool(ordered)
+    to_ask = [prompt for prompt, begins in zip(ordered, begins_next, strict=True) if not begins]
+    number = dict(zip(ordered, np.cumsum([0, *(not begins for begins in begins_next)]).tolist(), strict=False))
+    return to_ask, np.asarray([number[prompt] for prompt in prompts], dtype=np.int64)
