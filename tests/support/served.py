@@ -1,0 +1,379 @@
+"""A server of completions over a local causal LM, which speaks the parts of OpenAI's format that give log-probabilities of a prompt.
+
+It listens on the loopback interface, at a port of its own. ``lie`` names what it gets wrong (``support.served_lies``), ``trouble`` what it
+does that an honest server may do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import torch
+from support.served_lies import CONSISTENT, LIES
+
+#: What an honest server may do, each with the reason why a client sees it.
+TROUBLES = {
+    "out-of-order": "Returns the answers to a list of prompts in another order, each with its index.",
+    "busy": "Answers every third body with 429 and Retry-After when it first sees it.",
+    "unavailable": "Answers every third body with 503 when it first sees it.",
+    "truncated": "Cuts the JSON of its second answer in the middle, once.",
+    "dropped": "Closes the connection of its second request without an answer, once.",
+    "slow": "Lets its second request wait longer than any time limit of a test, once.",
+    "at-least-one-token": "Refuses max_tokens=0 with 400.",
+    "no-version": "Has no /version.",
+    "no-tokenize": "Has no /tokenize, which is vLLM's and not OpenAI's.",
+    "bare-top-list": "Leaves the token itself out of the top list where it is not among the likeliest, as OpenAI does.",
+    "own-sampling-defaults": "Samples from the three likeliest tokens unless the request sets top_k, as vLLM does with generation_config.json.",
+    "rounding-noise": "Moves each value by about a millionth of itself at every call, as kernels do whose sums run in any order.",
+    "finite-floor": "Writes -9999 for a log-probability that is not finite, as vLLM does.",
+    "text-only": "Ignores return_tokens_as_token_ids: its tokens are texts.",
+    "extra-choices-fields": "Adds fields that the format does not know.",
+}
+_WAIT = 2.0  #: seconds of "slow"
+
+
+@dataclass
+class Reading:
+    """What a server knows of one prompt.
+
+    ``table``: log-probabilities of all tokens at each place and after the end, float64 of shape (len(ids) + 1, vocabulary); row 0 is nan,
+    since nothing comes before it. ``values``: those of the prompt's own tokens, shape (len(ids),). ``listed``: the table that the list of
+    likeliest tokens is taken from.
+    """
+
+    ids: list[int]
+    table: np.ndarray
+    values: np.ndarray = field(init=False)
+    listed: np.ndarray = field(init=False)
+
+    def __post_init__(self):
+        self.listed = self.table
+        self.values = self.of(self.table) if self.table.shape[1] > 1 else self.table[:-1, 0]
+
+    def of(self, table):
+        """Return the values of the prompt's tokens in a table."""
+        return table[np.arange(len(self.ids)), self.ids]
+
+    def relist(self, table):
+        """Give out another table, for the prompt's own tokens and for the likeliest."""
+        self.listed, self.values = table, self.of(table)
+
+
+class CompletionServer:
+    """A context that serves a causal LM.
+
+    Args:
+        network: a causal LM of transformers.
+        tokenizer: its tokenizer.
+        lie: a name in ``served_lies``; empty for an honest server.
+        trouble: names in ``TROUBLES``.
+        model: the name under which the model is served.
+        version: what /version returns.
+        memo: where tables and written tokens of this network are kept for other servers; ``None``: all is computed anew.
+        key: what has to come as the bearer's token; ``None``: nobody is asked for one.
+    """
+
+    def __init__(self, network, tokenizer, lie="", trouble=(), model="local", version="1.0", key=None, memo=None):
+        self.network, self.tokenizer, self.lie, self.troubles = (
+            network.eval(),
+            tokenizer,
+            (LIES | CONSISTENT)[lie] if lie else None,
+            set(trouble),
+        )
+        assert self.troubles <= set(TROUBLES), self.troubles
+        self.model, self.version, self.key, self.memo = model, version, key, memo
+        self.bodies, self.headers, self.paths = [], [], []
+        self.readings_given = 0
+        self.memory = {}  #: what a lie remembers of earlier requests
+        self.asked = threading.local()  #: settings of the request that a thread answers
+        self._lock, self._drawn, self._seen = threading.Lock(), Counter(), Counter()
+
+    def __enter__(self):
+        handler = type("Handler", (_Handler,), {"served": self})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
+        return self
+
+    def __exit__(self, *error):
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def trouble_with(self, path, body):
+        """Return the trouble that a request meets, or an empty text. A body that is sent again is answered."""
+        if path != "/v1/completions":
+            return ""
+        with self._lock:
+            self._seen[body] += 1
+            number = len(self._seen)
+        if self._seen[body] > 1:
+            return ""
+        for name in self.troubles & {"busy", "unavailable"}:
+            if number % 3 == 1:
+                return name
+        for name in self.troubles & {"truncated", "dropped", "slow"}:
+            if number == 2:
+                return name
+        return ""
+
+    def tables(self, prompts, network=None):
+        """Return the table of log-probabilities of each prompt, a forward pass for all of them together."""
+        if self.memo is None or network is not None:
+            return self._tables(prompts, network or self.network)
+        new = [list(ids) for ids in {tuple(prompt) for prompt in prompts} - set(self.memo)]
+        if new:
+            self.memo.update(zip(map(tuple, new), self._tables(new, self.network), strict=True))
+        return [self.memo[tuple(prompt)] for prompt in prompts]
+
+    def _tables(self, prompts, network):
+        lengths = [len(prompt) for prompt in prompts]
+        ids = torch.zeros((len(prompts), max(lengths)), dtype=torch.long)
+        mask = torch.zeros_like(ids)
+        for row, prompt in enumerate(prompts):
+            ids[row, : len(prompt)], mask[row, : len(prompt)] = torch.as_tensor(prompt), 1
+        with torch.inference_mode():
+            logits = network(input_ids=ids, attention_mask=mask).logits
+            table = torch.log_softmax(logits.double(), -1).numpy()
+        before = np.full((1, table.shape[-1]), np.nan)
+        return [np.concatenate([before, rows[:length]]) for rows, length in zip(table, lengths, strict=True)]
+
+    def read(self, prompts):
+        """Return the readings of some prompts, with the lie if there is one."""
+        with self._lock:
+            read = self.lie.prompts(self, prompts) if self.lie else prompts
+            readings = [Reading(ids, table) for ids, table in zip(read, self.tables(read), strict=True)]
+            self.readings_given += len(readings)
+            return self.lie.readings(self, prompts, readings) if self.lie else readings
+
+    def write(self, prompts, body):
+        """Return the tokens after each prompt, with the rows that they were drawn from: a (prompt, sample, tokens, rows) for each."""
+        if self.memo is None or (self.lie and self.lie.also_written):
+            return self._write(prompts, body)
+        key = json.dumps([prompts, *(body.get(name) for name in ("max_tokens", "temperature", "seed", "n", "top_k"))])
+        if key not in self.memo:
+            self.memo[key] = self._write(prompts, body)
+        return self.memo[key]
+
+    def _write(self, prompts, body):
+        wanted = [(number, sample) for number in range(len(prompts)) for sample in range(body.get("n", 1))]
+        texts = [list(prompts[number]) for number, _ in wanted]
+        generators = [self._generator(prompts[number], sample, body) for number, sample in wanted]
+        rows = [[] for _ in wanted]
+        lengths = np.array([len(text) for text in texts])
+        for length in np.unique(lengths):
+            alike = np.flatnonzero(lengths == length)
+            past, fed = None, [texts[i] for i in alike]
+            for _ in range(body.get("max_tokens", 16)):
+                following, past = self._following(fed, past)
+                for place, i in enumerate(alike):
+                    rows[i].append(following[place])
+                    texts[i].append(self._draw(following[place], generators[i], body))
+                fed = [texts[i] if past is None else texts[i][-1:] for i in alike]
+        return [
+            (*pair, text[len(text) - len(drawn) :], drawn)
+            for pair, text, drawn in zip(wanted, texts, rows, strict=True)
+        ]
+
+    def _following(self, texts, past):
+        """Return the row that follows each text, and what the network keeps for the next one; ``None`` where it is asked for the whole again."""
+        if self.lie and self.lie.also_written:
+            return [reading.listed[-1] for reading in self.read(texts)], None
+        with self._lock, torch.inference_mode():
+            output = self.network(input_ids=torch.as_tensor(texts), past_key_values=past, use_cache=True)
+        return torch.log_softmax(output.logits[:, -1].double(), -1).numpy(), output.past_key_values
+
+    def _generator(self, prompt, sample, body):
+        """Return a generator: of the seed alone where there is one, as vLLM has it for every prompt of a list, else another at each call."""
+        if body.get("seed") is not None:
+            return np.random.default_rng(body["seed"] + sample)
+        key = json.dumps([prompt, body.get("temperature")])
+        with self._lock:
+            self._drawn[key] += 1
+            number = self._drawn[key]
+        return np.random.default_rng([int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big"), number])
+
+    def _draw(self, row, generator, body):
+        temperature = body.get("temperature", 1.0)
+        if temperature == 0:
+            return int(row.argmax())
+        weights = np.exp((row - row.max()) / temperature)
+        if "own-sampling-defaults" in self.troubles and "top_k" not in body:
+            weights[weights < np.sort(weights)[-3]] = 0
+        return int(np.searchsorted(np.cumsum(weights) / weights.sum(), generator.random(), side="right"))
+
+    def answer(self, body):
+        """Return the answer to a request for completions, or a text that says what is wrong with it."""
+        if body.get("model") != self.model:
+            return f"the model {body.get('model')!r} does not exist"
+        if (body.get("logprobs") or 0) > 5:
+            return "logprobs may be 5 at most"
+        if body.get("max_tokens", 16) == 0 and "at-least-one-token" in self.troubles:
+            return "max_tokens must be at least 1"
+        self.asked.temperature = body.get("temperature", 1.0)
+        prompts = self._prompts(body["prompt"])
+        if any(
+            len(prompt) + body.get("max_tokens", 16) > self.network.config.max_position_embeddings for prompt in prompts
+        ):
+            return "this model's maximum context length is exceeded"
+        readings = (
+            self.read(prompts)
+            if body.get("echo")
+            else [Reading(prompt, np.full((len(prompt) + 1, 1), np.nan)) for prompt in prompts]
+        )
+        choices = [
+            self._choice(number * body.get("n", 1) + sample, readings[number], new, rows, body)
+            for number, sample, new, rows in self.write(prompts, body)
+        ]
+        if self.lie:
+            choices = self.lie.choices(self, choices)
+        if "out-of-order" in self.troubles:
+            choices = choices[1::2] + choices[::2]
+        read = sum(len(reading.ids) for reading in readings)
+        made = sum(len(choice.pop("_new")) for choice in choices)
+        usage = {"prompt_tokens": read, "completion_tokens": made, "total_tokens": read + made}
+        return {
+            "id": "cmpl-1",
+            "object": "text_completion",
+            "created": 0,
+            "model": self.model,
+            "choices": choices,
+            "usage": usage,
+        }
+
+    def _prompts(self, prompt):
+        if isinstance(prompt, str) or (prompt and isinstance(prompt[0], int)):
+            prompt = [prompt]
+        return [self.tokenizer(one)["input_ids"] if isinstance(one, str) else list(one) for one in prompt]
+
+    def _choice(self, index, reading, new, rows, body):
+        shown = (reading.ids if body.get("echo") else []) + new
+        choice = {
+            "index": index,
+            "text": self.tokenizer.decode(shown),
+            "finish_reason": "length",
+            "logprobs": None,
+            "_new": new,
+        }
+        if body.get("return_token_ids"):
+            choice |= {"prompt_token_ids": reading.ids, "token_ids": new}
+        if "extra-choices-fields" in self.troubles:
+            choice |= {"stop_reason": None, "kv_transfer_params": {"nothing": []}}
+        if body.get("logprobs") is not None:
+            echoed = list(zip(reading.ids, reading.values, reading.listed, strict=False)) if body.get("echo") else []
+            entries = [*echoed, *((token, row[token], row) for token, row in zip(new, rows, strict=True))]
+            as_ids = body.get("return_tokens_as_token_ids") and "text-only" not in self.troubles
+            choice["logprobs"] = self._logprobs(entries, body["logprobs"], as_ids)
+        return choice
+
+    def _logprobs(self, entries, most, as_ids):
+        def name(token):
+            return f"token_id:{token}" if as_ids else self.tokenizer.decode([token])
+
+        listed = []
+        for token, value, row in entries:
+            if not np.isfinite(row).any():
+                listed.append(None)
+                continue
+            likeliest = np.argsort(-row, kind="stable")[:most].tolist()
+            if token not in likeliest and "bare-top-list" not in self.troubles:
+                likeliest.append(token)
+            listed.append({name(t): self._number(value if t == token else row[t]) for t in likeliest})
+        names = [name(token) for token, _, _ in entries]
+        return {
+            "tokens": names,
+            "token_logprobs": [self._number(value) for _, value, _ in entries],
+            "top_logprobs": listed,
+            "text_offset": np.cumsum([0, *map(len, names)])[:-1].tolist(),
+        }
+
+    def _number(self, value):
+        if np.isnan(value):
+            return None
+        if "finite-floor" in self.troubles:
+            value = max(value, -9999.0)
+        if "rounding-noise" in self.troubles:
+            with self._lock:
+                self._drawn["noise"] += 1
+                value *= 1 + 1e-6 * np.sin(self._drawn["noise"] * 1.7)
+        return float(np.float32(value))
+
+
+class _Handler(BaseHTTPRequestHandler):
+    served: CompletionServer
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, *arguments):
+        pass
+
+    def do_GET(self):
+        self.served.paths.append(self.path)
+        if self.path == "/v1/models":
+            longest = self.served.network.config.max_position_embeddings
+            self._send(
+                200,
+                {"object": "list", "data": [{"id": self.served.model, "object": "model", "max_model_len": longest}]},
+            )
+        elif self.path == "/version" and "no-version" not in self.served.troubles:
+            self._send(200, {"version": self.served.version})
+        else:
+            self._send(404, {"error": {"message": "not found", "code": 404}})
+
+    def do_POST(self):
+        raw = self.rfile.read(int(self.headers["Content-Length"]))
+        self.served.paths.append(self.path)
+        self.served.headers.append(dict(self.headers))
+        trouble = self.served.trouble_with(self.path, raw)
+        if self.served.key is not None and self.headers.get("Authorization") != f"Bearer {self.served.key}":
+            self._send(401, {"error": {"message": "no valid key", "code": 401}})
+        elif self.path == "/tokenize" and "no-tokenize" not in self.served.troubles:
+            body = json.loads(raw)
+            tokens = self.served.tokenizer(body["prompt"], add_special_tokens=body.get("add_special_tokens", True))[
+                "input_ids"
+            ]
+            self._send(200, {"count": len(tokens), "tokens": tokens})
+        elif self.path != "/v1/completions":
+            self._send(404, {"error": {"message": "not found", "code": 404}})
+        elif trouble == "busy":
+            self._send(429, {"error": {"message": "too many requests", "code": 429}}, {"Retry-After": "0"})
+        elif trouble == "unavailable":
+            self._send(503, {"error": {"message": "no worker is ready", "code": 503}})
+        elif trouble == "dropped":
+            self.close_connection = True
+        else:
+            self._answer(json.loads(raw), trouble)
+
+    def _answer(self, body, trouble):
+        self.served.bodies.append(body)
+        if trouble == "slow":
+            time.sleep(_WAIT)
+        answer = self.served.answer(body)
+        if isinstance(answer, str):
+            self._send(400, {"error": {"message": answer, "type": "BadRequestError", "code": 400}})
+        else:
+            self._send(200, answer, cut=trouble == "truncated")
+
+    def _send(self, status, content, headers=(), cut=False):
+        data = json.dumps(content).encode()
+        data = data[: len(data) // 2] if cut else data
+        with suppress(ConnectionError):  # of a client that did not wait
+            self.send_response(status)
+            for name, value in {
+                "Content-Type": "application/json",
+                "Content-Length": str(len(data)),
+                **dict(headers),
+            }.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(data)
