@@ -80,16 +80,15 @@ def _cost_of_the_small_scale(made: Sequence[RunConfig], runs: Mapping[str, Store
 def minutes_of(run: RunConfig, stored: StoredRun) -> float:
     """Return how many minutes of one core a small run takes.
 
-    That is its processor time. For a result without it, the longer of its wall time, which may lack what was done before an interruption, and
-    of the minutes that the config names.
+    That is its processor time, or its wall time for a result without it. Both lack what was done before an interruption, so that the minutes
+    of the config count where they are more.
 
     >>> stored = StoredRun("a", "small", {}, [0], {}, seconds=120.0)
     >>> minutes_of(RunConfig("a", "", "mitigation", {}, minutes=4.0), stored)
     4.0
     """
-    if stored.processor_seconds is not None:
-        return stored.processor_seconds / 60
-    return max(stored.seconds / 60, run.minutes or 0.0)
+    seconds = stored.seconds if stored.processor_seconds is None else stored.processor_seconds
+    return max(seconds / 60, run.minutes or 0.0)
 
 
 def _overview(paper: PaperConfig, runs: Mapping[str, StoredRun]) -> Iterator[str]:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_genderbias.papers.claims import AGREES, DIFFERS, NEEDS, JudgedClaim, judge_claims, table_verdict
-from pytest_genderbias.papers.config import PAPER, SMALL, PaperConfig, PublishedFigure, RunConfig, Table
+from pytest_genderbias.papers.claims import AGREES, DIFFERS, NEEDS, Difference, JudgedClaim, judge_claims, table_verdict
+from pytest_genderbias.papers.config import PAPER, SMALL, Claim, PaperConfig, PublishedFigure, RunConfig, Table
 from pytest_genderbias.papers.making import is_of
 from pytest_genderbias.papers.stored import StoredFigure, StoredRun, figure_at
 from pytest_genderbias.reports.layout import columns, paragraph
@@ -107,9 +107,17 @@ def claim_in_words(paper: PaperConfig, judged: JudgedClaim) -> str:
     if difference is not None:
         bounds = ""
         if difference.low is not None and difference.high is not None:
-            bounds = f", {number(difference.low)} to {number(difference.high)} over {difference.over}"
+            bounds = (
+                f", {number(difference.low)} to {number(difference.high)} over {_over(paper, judged.claim, difference)}"
+            )
         words += f" (difference {number(difference.value)}{bounds})"
     return f"{words}; {judged.claim.because}" if judged.verdict == DIFFERS and judged.claim.because else words
+
+
+def _over(paper: PaperConfig, claim: Claim, difference: Difference) -> str:
+    """Return what the bounds of a difference generalise to; those of r and R squared resample methods and seeds."""
+    of_agreement = all(paper.runs[name].kind == "agreement" for name in claim.runs)
+    return "methods and seeds" if of_agreement and difference.over == "items" else difference.over
 
 
 def differences(paper: PaperConfig, table: Table) -> list[str]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+from scipy import stats
+
+from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.mitigation.harness.agreement import (
     OWN_HEAD,
     AgreementPoint,
@@ -12,7 +16,7 @@ from pytest_genderbias.mitigation.harness.agreement import (
     agreement,
 )
 from pytest_genderbias.papers.config import RunConfig
-from pytest_genderbias.papers.kinds.agreement import compared
+from pytest_genderbias.papers.kinds.agreement import compared, compared_without_one
 from pytest_genderbias.papers.making import make_run
 from pytest_genderbias.papers.places import Places
 from pytest_genderbias.papers.stored import read_run, write_run
@@ -45,6 +49,10 @@ def test_the_figures_of_methods_and_their_agreement_are_stored(tmp_path):
         point.intrinsic["half/aggregate_bias"] for point in study.points[1:3]
     ]
     assert not [key for key in run.figures if "retrained" in key or "after retraining" in key]
+    alone = [point for point in study.points if point.method != "dropout"]
+    x, y = ([point.intrinsic["half/aggregate_bias"] for point in alone], [point.own_head["lm-occupation/signed_bias"] for point in alone])  # fmt: skip
+    figure = run.figures["without dropout before retraining/half/signed_bias r"]
+    assert len(x) == 3 and figure.mean == pytest.approx(stats.pearsonr(x, y).statistic)
     write_run(run, tmp_path)
     assert read_run(tmp_path / "a.json").figures == run.figures
 
@@ -60,3 +68,24 @@ def test_bounds_are_stored_as_intervals():
     result = study.rows[0].agreement
     assert stored["before retraining/probe/gap r"].interval == (result.r_bounds.low, result.r_bounds.high)
     assert stored["before retraining/probe/gap r_squared"].interval[1] == result.r_squared_bounds.high
+
+
+EXTRINSIC = {"careers": "bios", "coref-documents": "coref-winobias"}
+RESULTS = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "papers"
+
+
+@pytest.mark.skipif(not RESULTS.is_dir(), reason="the stored results lie in the checkout")
+@pytest.mark.parametrize("name", ["careers", "coref-documents"])
+def test_stored_agreements_are_those_of_the_stored_points(name):
+    """The points come back from the file; r without one method is scipy's on the points that are left."""
+    run = read_run(RESULTS / f"{name}.json")
+    study = AgreementStudy.from_dict(run.details["agreement"])
+    figures = {**dict(compared(study)), **dict(compared_without_one(study))}
+    assert figures.items() <= run.figures.items() and len(figures) > len(study.rows) * 2
+    for method in {point.method for point in study.points} - {"none"}:
+        kept = [point for point in study.points if point.method != method]
+        x, y = [p.intrinsic["probe-compression/compression"] for p in kept], [p.new_head[f"{EXTRINSIC[name]}/tpr_gap_sum"] for p in kept]  # fmt: skip
+        stored = run.figures[f"without {method} after retraining/probe-compression/tpr_gap_sum r"]
+        assert stored.mean == pytest.approx(stats.pearsonr(x, y).statistic, abs=1e-12)
+    with pytest.raises(UnknownNameError, match="no point is of the method 'wed'; there are none, "):
+        study.without("wed")

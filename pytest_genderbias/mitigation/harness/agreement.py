@@ -129,6 +129,24 @@ class AgreementStudy:
             f"the agreement of {intrinsic} with {extrinsic} {head} was not measured; there are {', '.join(measured) or 'none'}"
         )
 
+    def without(self, method: str, *, resamples: int = RESAMPLES, seed: int = 0) -> AgreementStudy:
+        """Return the study of the points of all other methods, for the question whether one method makes the agreement.
+
+        Args:
+            method: the method that is left out; ``none`` leaves out the models before a mitigation.
+            resamples: number of resamples for the bounds.
+            seed: seed of the resamples.
+
+        Raises:
+            UnknownNameError: no point is of this method.
+        """
+        methods = dict.fromkeys(point.method for point in self.points)
+        if method not in methods:
+            raise UnknownNameError(f"no point is of the method {method!r}; there are {', '.join(methods)}")
+        rest = AgreementStudy(tuple(point for point in self.points if point.method != method), ())
+        rows = (_row(rest, row.intrinsic, row.extrinsic, row.head, resamples, seed) for row in self.rows)
+        return AgreementStudy(rest.points, tuple(rows))
+
     def pairs(self, intrinsic: str, extrinsic: str, head: str = OWN_HEAD) -> list[tuple[AgreementPoint, float, float]]:
         """Return the points that :meth:`row` is about, each with both figures."""
         counted = [point for point in self.points if _is_significant(point, intrinsic)]

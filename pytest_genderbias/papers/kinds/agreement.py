@@ -10,8 +10,8 @@ Settings:
     retrained: whether to measure the extrinsic figures again with a new head on each frozen encoder.
 
 Figures: ``METHOD/SUITE/STATISTIC`` by seed (``METHOD-retrained/...`` with new heads), and ``before retraining/INTRINSIC/EXTRINSIC r`` and
-``... r_squared`` with their bounds over methods and seeds, where INTRINSIC is the name of a suite and EXTRINSIC that of a statistic. The
-detail ``agreement`` has all points.
+``... r_squared`` with their bounds over methods and seeds, where INTRINSIC is the name of a suite and EXTRINSIC that of a statistic. With
+``without METHOD`` before it, the same without the points of one method. The detail ``agreement`` has all points.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.mitigation.harness.agreement import (
+    NO_METHOD,
     AgreementPoint,
     AgreementRow,
     AgreementStudy,
@@ -51,7 +52,7 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     study = agreement(
         runs, _figures_named(settings["intrinsic"]), _figures_named(settings["extrinsic"]), new_heads=bool(settings.get("retrained"))
     )  # fmt: skip
-    figures = {**dict(_by_method(study.points)), **dict(compared(study))}
+    figures = {**dict(_by_method(study.points)), **dict(compared(study)), **dict(compared_without_one(study))}
     seeds = next(iter(runs.values())).seeds
     return Outcome(figures, tuple(seeds), {"agreement": without_paths(study.to_dict(), places)})
 
@@ -87,6 +88,13 @@ def compared(study: AgreementStudy) -> Iterator[tuple[str, StoredFigure]]:
         for name, value, bounds in _values(row):
             interval = None if bounds is None else [bounds.low, bounds.high]
             yield f"{row.head}/{suite}/{statistic} {name}", StoredFigure([value], [interval])
+
+
+def compared_without_one(study: AgreementStudy) -> Iterator[tuple[str, StoredFigure]]:
+    """Yield r and R squared of each pair of figures without the points of one method, for each method in turn."""
+    for method in dict.fromkeys(point.method for point in study.points if point.method != NO_METHOD):
+        for name, figure in compared(study.without(method)):
+            yield f"without {method} {name}", figure
 
 
 def _values(row: AgreementRow) -> list[tuple[str, float | None, Interval | None]]:
