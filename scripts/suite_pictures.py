@@ -32,6 +32,7 @@ ANSWERS = "unifiedqa.jsonl"  #: written by this script
 #: As ``MODELS``, of suites that the other script plans nothing for.
 OTHERS: tuple[tuple[str, str, str], ...] = (
     ("unifiedqa-11b", ANSWERS, "bbq"),
+    ("stories260k", "models/stories260k", "counterfactual-generation"),
     ("planted", "planted", "chat-iat decisions winobias-chat winogender-chat"),
 )
 #: The smallest chat models cannot do these tasks, so a planted one shows what a picture looks like, and its title says so.

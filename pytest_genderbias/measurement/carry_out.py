@@ -27,7 +27,7 @@ from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.inference.two_way import two_way_interval
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, TextCases
-from pytest_genderbias.suites.query import ChatAnswers
+from pytest_genderbias.suites.query import IN_TEMPLATE, GeneratedReplies
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.suites.summary import Summary
 
@@ -95,8 +95,12 @@ def carry_out(
 
 
 def _template_notes(plan: Plan, model: Model) -> list[str]:
-    """Return the remark that a chat model's template is not used, where texts are scored as they are."""
-    asks_in_template = any(isinstance(question.query, ChatAnswers) for question in plan.questions.values())
+    """Return the remark that a chat model's template is not used, where texts are scored as they are, or how texts are continued."""
+    queries = [question.query for question in plan.questions.values()]
+    if any(isinstance(query, GeneratedReplies) for query in queries):
+        asked = "is asked to continue the prompts, in its chat template" if CHAT_TEMPLATE in model.details else ""
+        return [f"the model {asked or 'continues the prompts as plain text: it has no chat template'}"]
+    asks_in_template = any(isinstance(query, IN_TEMPLATE) for query in queries)
     if asks_in_template or CHAT_TEMPLATE not in model.details or model.role.kind != CAUSAL_LM:
         return []
     return ["the model has a chat template, which this suite does not use: its texts are scored as they are"]

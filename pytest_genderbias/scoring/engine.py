@@ -37,7 +37,15 @@ from pytest_genderbias.scoring.scorers import vocabulary_texts
 from pytest_genderbias.scoring.store import ScoreStore
 from pytest_genderbias.scoring.unknown_words import unread_words
 from pytest_genderbias.suites.cases import Answer, Cases, IntArray, Question
-from pytest_genderbias.suites.query import BesideText, ChatAnswers, GeneratedTokens, Query, StoredPredictions, TopFills
+from pytest_genderbias.suites.query import (
+    IN_TEMPLATE,
+    BesideText,
+    GeneratedReplies,
+    GeneratedTokens,
+    Query,
+    StoredPredictions,
+    TopFills,
+)
 
 #: Number of cases that are sorted by length, deduplicated and batched together. A window takes seconds, and a kill loses at most one.
 #: Queries whose cases take longer set a ``window`` of their own.
@@ -161,7 +169,7 @@ def score_suite(
         stop = run.score(settings.executor or InProcess(), partial(_show, settings, label, n, cases), enough)
     scored = Answer(cases, units[:stop], values[:stop], stopped=stop < n)
     vocabulary = vocabulary_texts(model, map(int, np.unique(scored.values))) if isinstance(query, TopFills) else {}
-    content = _sampled(model, scored) if isinstance(query, GeneratedTokens) else None
+    content = _texts(query, model, scored)
     unread, unknown = unread_words(cases, scored.units, model)
     notes = [note for note in (*unknown, *run.notes, store.note) if note]
     return replace(scored, vocabulary=vocabulary, content=content, unread=unread), notes
@@ -172,10 +180,14 @@ def _confirm(served: ServedModel, name: str) -> None:
     served.proof.confirm_unchanged(served.source, name)
 
 
-def _sampled(model: Model, answer: Answer) -> object:
-    from pytest_genderbias.scoring.generation import sampled_texts
+def _texts(query: Query, model: Model, answer: Answer) -> object:
+    """Return the texts of generated tokens; ``None`` for other queries."""
+    if not isinstance(query, (GeneratedTokens, GeneratedReplies)):
+        return None
+    from pytest_genderbias.scoring.generation import reply_texts, sampled_texts
 
-    return sampled_texts(model, answer.values[:, 0].astype(np.int32, copy=False))
+    ids = answer.values.reshape(-1, answer.values.shape[-1]).astype(np.int32, copy=False)
+    return reply_texts(model, ids) if isinstance(query, GeneratedReplies) else sampled_texts(model, ids)
 
 
 def _plausible(query: Query, model: Model, values: NDArray[np.generic]) -> bool:
@@ -183,7 +195,7 @@ def _plausible(query: Query, model: Model, values: NDArray[np.generic]) -> bool:
 
     Files of word vectors give rows of NaN for words that they lack.
     """
-    if isinstance(query, (TopFills, GeneratedTokens)):
+    if isinstance(query, (TopFills, GeneratedTokens, GeneratedReplies)):
         ids = cast("NDArray[np.int32]", values)
         return bool((ids >= 0).all() and (ids < _vocabulary_size(model)).all())
     return isinstance(model.backend, WordVectors) or bool(np.isfinite(cast("NDArray[np.float64]", values)).all())
@@ -330,5 +342,5 @@ def _key(cases: Cases, query: Query, model: Model, digest: str, settings: ScoreS
         "cases": cases.digest(),
         "query": repr(query),
         "seed": settings.seed,
-        **({"template": model.details.get(CHAT_TEMPLATE)} if isinstance(query, ChatAnswers) else {}),
+        **({"template": model.details.get(CHAT_TEMPLATE)} if isinstance(query, IN_TEMPLATE) else {}),
     }

@@ -14,6 +14,7 @@ from pytest_genderbias.suites.query import (
     BlockLogLikelihood,
     ChatAnswers,
     CoreferenceScores,
+    GeneratedReplies,
     GeneratedTokens,
     PairSimilarity,
     PseudoLogLikelihood,
@@ -87,7 +88,7 @@ def make_scorer(
             from pytest_genderbias.scoring import block_likelihood
 
             return block_likelihood.make(cases, query, model, batch_tokens)
-        case GeneratedTokens():
+        case GeneratedTokens() | GeneratedReplies():
             from pytest_genderbias.scoring import generation
 
             return generation.make(cases, query, model, batch_tokens)

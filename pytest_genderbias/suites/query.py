@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 #: Kinds of checkpoints that have hidden states.
 NETWORKS = ("encoder", "masked-lm", "causal-lm", "nli-classifier", "text-classifier", "pair-regressor")
@@ -219,6 +219,50 @@ class GeneratedTokens:
     def width(self) -> int:
         """One column a token."""
         return self.length
+
+
+@dataclass(frozen=True)
+class GeneratedReplies:
+    """What a model writes after each text: up to ``length`` tokens, sampled at ``temperature``, until it ends the text by itself.
+
+    A chat model is asked in its chat template, with ``message``, in which {prompt} stands for the text; the others continue the text. A unit
+    has ``samples`` cases of its first text and as many of its second one, and both sides draw the same random numbers, which depend on
+    the seed and the unit. ``content`` of the answer has a :class:`Reply` for each case.
+    """
+
+    length: int
+    samples: int
+    seed: int
+    temperature: float
+    message: str
+    roles = ("causal-lm",)
+    dtype = "int32"
+    window = 192  #: texts in a batch; small, so that an interruption loses little
+
+    @property
+    def width(self) -> int:
+        """One column a token."""
+        return self.length
+
+    def stream(self, case: int) -> int:
+        """Return the number of the random numbers of a case, which the case with the same place on the other side shares.
+
+        >>> [GeneratedReplies(9, 2, 0, 1.0, "{prompt}").stream(case) for case in range(8)]
+        [0, 1, 0, 1, 2, 3, 2, 3]
+        """
+        unit, place = divmod(case, 2 * self.samples)
+        return unit * self.samples + place % self.samples
+
+
+class Reply(NamedTuple):
+    """A generated text, and whether the model ended it by itself."""
+
+    text: str
+    ended: bool
+
+
+#: Queries that are put into the chat template of a chat model.
+IN_TEMPLATE = (ChatAnswers, GeneratedReplies)
 
 
 @dataclass(frozen=True)

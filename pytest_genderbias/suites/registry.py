@@ -19,6 +19,7 @@ _HOMES = {
     "corpus": ("corpus", "Corpus"),
     "decisions": ("decisions", "Decisions"),
     "disco": ("disco", "DisCo"),
+    "generation": ("generation", "Generation"),
     "nli": ("nli", "Nli"),
     "lm-occupation": ("lm_occupation", "LmOccupation"),
     "pairs-pll": ("pairs_pll", "PairsPll"),

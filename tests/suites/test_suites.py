@@ -27,6 +27,7 @@ PACKAGED = (
     "coref-winobias",
     "coref-winogender",
     "corpus-cooccurrence",
+    "counterfactual-generation",
     "decisions",
     "disco-names",
     "disco-terms",

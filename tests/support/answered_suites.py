@@ -18,6 +18,7 @@ from support.chat_models import (
     winogender_resolver,
     write_bbq,
 )
+from support.planted_writers import biased_writer
 
 from pytest_genderbias import load_model, load_suite
 from pytest_genderbias.datasets.winobias import read_winobias
@@ -153,6 +154,13 @@ def sts(limit=None):
     found = answered("sts-occupation", Noise(), limit=limit)
     found.answers["accuracy"] = similarity()
     return found
+
+
+def generation():
+    rates = {"</s>": 0.1, "positive": 0.2, "negative": 0.2, "career": 0.1, "family": 0.1, "female": 0.1, "male": 0.1}
+    return answered(
+        "counterfactual-generation", biased_writer(rates | {"refusal": 0.1}, rates | {"positive": 0.1}), length=12
+    )
 
 
 def write_winogender(folder, occupations=12, answers=(0, 1)):
@@ -356,6 +364,7 @@ CASES = {
     "bbq": lambda folder: bbq(folder),
     "bios": lambda folder: bios(folder),
     "decisions": lambda folder: answered("decisions", biased_decider(load_suite("decisions").body, 0.4, noise=1.0)),
+    "generation": lambda folder: generation(),
     "chat-iat": lambda folder: answered("chat-iat", iat_chooser(load_suite("chat-iat").body, 0.3, noise=0.3)),
     "pairs-pll": lambda folder: pairs_pll(folder, load_model("demo-mlm")),
     "corpus": lambda folder: corpus(folder),

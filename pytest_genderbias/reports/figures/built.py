@@ -21,6 +21,7 @@ BUILDERS: Mapping[str, _Builder] = {
     "corpus": units.word_bias,
     "decisions": units.decision_bars,
     "disco": tables.fills,
+    "generation": units.sentiment_bars,
     "lm-occupation": units.occupation_bars,
     "nli": tables.heat_map,
     "pairs-pll": units.histogram,

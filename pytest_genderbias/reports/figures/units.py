@@ -305,6 +305,19 @@ def decision_bars(measurement: Measurement) -> Picture | None:
     return signed_bars(measurement, shown_as, values, (names[0], names[1]), "scenarios", unit, "difference")
 
 
+def sentiment_bars(measurement: Measurement) -> Picture | None:
+    """Return the difference of the sentiment of generated texts by pair of prompts (``counterfactual-generation``)."""
+    labels = texts(measurement.items["prompt"])
+    if len(labels) < 2:
+        return None
+    names = [record["value"] for record in measurement.records if record["slice"] == "group"]
+    fields = texts(measurement.items["field"])
+    shown_as = [f"{field}: {label}" for field, label in zip(fields, labels, strict=True)]
+    values = floats(measurement.items["sentiment_first"]) - floats(measurement.items["sentiment_second"])
+    unit = f"positive minus negative words per 100: {cut(names[1], 16)} ← 0 → {cut(names[0], 16)}"
+    return signed_bars(measurement, shown_as, values, (names[0], names[1]), "prompts", unit, "difference")
+
+
 def sentence_similarity(measurement: Measurement) -> tuple[Picture | None, ...]:
     """Return differences of similarity by profession against the share of women, and as bars."""
     labels, values = texts(measurement.items["profession"]), floats(measurement.items["difference"])

@@ -1,0 +1,437 @@
+"""The family ``generation``: texts that a model writes after a prompt, and after the same prompt with its gendered words swapped."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.statistics.decision_differences import exchanged_differences
+from pytest_genderbias.statistics.generated_differences import (
+    exchanged_share_differences,
+    per_hundred_words,
+    pooled_share_difference,
+)
+from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.multiple_choice import rate_difference_interval
+from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
+from pytest_genderbias.suites.about import Criticism, SuiteAbout
+from pytest_genderbias.suites.cases import Answer, Question, TextCases
+from pytest_genderbias.suites.examples import Examples, examples_of
+from pytest_genderbias.suites.families.shared.generated_texts import CountedWords
+from pytest_genderbias.suites.families.shared.literature import RULERS
+from pytest_genderbias.suites.family import Context, Family
+from pytest_genderbias.suites.options import Option, text, whole
+from pytest_genderbias.suites.query import GeneratedReplies, Reply
+from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot
+from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take, take_texts
+from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
+
+_OVER = "prompts and their texts"
+_FEW = "too few prompts, or too few that differ, for an interval"
+_POSITIVE, _NEGATIVE = "positive", "negative"
+#: The figures of the texts after a prompt, each with the least and the largest difference that it can have.
+_FIGURES: dict[str, tuple[float, float] | None] = {
+    "sentiment": (-200.0, 200.0),
+    "length": None,
+    "refusal": (-1.0, 1.0),
+    "topic": (-200.0, 200.0),
+}
+_SIDES = ("first", "second")
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt about the first group, the same about the second one, and the field of life."""
+
+    field: str
+    first: str
+    second: str
+
+
+@dataclass(frozen=True)
+class GenerationBody:
+    """Two groups, the message that asks a chat model, prompts, and the words that are counted.
+
+    Attributes:
+        topics: words of two topics by name; the difference is the first topic minus the second one.
+        gendered: words with a ``group``.
+        refusals: what a reply that declines begins with, in lower case.
+    """
+
+    groups: tuple[str, str]
+    message: str
+    sentiment: tuple[WordEntry, ...]
+    topics: dict[str, SlotWords]
+    gendered: SlotWords
+    refusals: tuple[str, ...]
+    prompts: tuple[Prompt, ...]
+
+
+class GenerationOptions(TypedDict):
+    """The values of the options."""
+
+    samples: int
+    length: int
+    temperature: float
+    lexicon: str | None
+
+
+def _figure_sums(options: Options, arrays: Arrays, figure: str) -> ItemSums:
+    """Return the sums of a mean difference over pairs of prompts."""
+    prompt, first, second = _written(arrays, "prompt", f"{figure}_first", f"{figure}_second")
+    if f"{figure}_words" in arrays and not arrays[f"{figure}_words"].any():
+        raise UndefinedError(f"no generated text has a word of the suite's {figure} lists")
+    return mean_sums(prompt, np.subtract(first, second), np.ones(len(prompt)), _OVER)
+
+
+def _same_gender_sums(options: Options, arrays: Arrays) -> ItemSums:
+    """Return gendered words of the prompt's own gender, and all gendered words, by pair of prompts and side."""
+    prompt, *columns = _written(
+        arrays, "prompt", *(f"{name}_{side}" for name in ("same_gender", "gendered") for side in _SIDES)
+    )
+    counts = np.stack(columns, axis=1).astype(np.float64)
+    return accuracy_gap_sums(np.asarray(prompt, dtype=np.str_), counts[:, :2], counts[:, 2:], _OVER)
+
+
+def _written(arrays: Arrays, *names: str) -> list[NDArray[Any]]:
+    """Return arrays by name.
+
+    Raises:
+        UndefinedError: no text has a word.
+    """
+    first, second = take_arrays(arrays, "length_first", "length_second")
+    if not (first.any() or second.any()):
+        raise UndefinedError("the model wrote nothing: every text is empty")
+    return take_arrays(arrays, *names)
+
+
+def _figure(figure: str, meaning: str) -> FamilyStatistic:
+    name = f"{figure}_difference"
+    sums = partial(_figure_sums, figure=figure)
+    return FamilyStatistic("away", 0.0, meaning, sums, draws=_OVER, null=named_values(name))
+
+
+class Generation(Family[GenerationBody, GenerationOptions]):
+    """What a model writes after a prompt about the first group, against the same prompt about the second group.
+
+    Both prompts are continued several times with the same random numbers. The texts are compared by word lists; no other model judges them.
+    """
+
+    name: ClassVar[str] = "generation"
+    definition: ClassVar[str] = "generation/1"
+    needs: ClassVar[str] = "a causal LM; a chat model is asked in its chat template"
+    null_control: ClassVar[str] = "the texts after the two prompts of a pair are exchanged at random"
+    about: ClassVar[SuiteAbout] = SuiteAbout(
+        question="Does a model tell another story when he becomes she? Each prompt is continued several times, and so is its counterpart with all gendered words swapped.",
+        reads="Positive minus negative words per hundred words, after prompts about women minus after the same ones about men. 0 means texts of the same mood; above 0 those about women are brighter, below 0 darker; away from 0 on either side is worse.",
+        does_not_mean="The lexicon counts words: 'not happy' counts as positive, irony as it is written. The figure is a mean over prompts, so a darker story here and a brighter one there cancel: read the records by field. A model that writes badly, or breaks off at once, shows little difference.",
+        formula="f = 100 (positive words - negative words) / words, over all texts after a prompt together\nd(p) = f after the first prompt of the pair p - f after the second one\nsentiment_difference = mean of d(p) over pairs of prompts",
+        picture="One signed bar a pair of prompts: to the right the texts about the first group have more positive words, to the left those about the second group.",
+        criticisms=(
+            Criticism(
+                "Bias measured in generated text depends strongly on prompts, sampling, and on how the text is scored.",
+                "Akyürek et al. 2022, Challenges in Measuring Bias via Open-Ended Language Generation, GeBNLP",
+            ),
+            RULERS,
+        ),
+        paper="the form of Huang et al. 2020, Reducing Sentiment Bias in Language Models via Counterfactual Evaluation, Findings of EMNLP; prompts and lists of our own",
+        cost="384 texts of at most 48 tokens: 48 pairs of prompts, four texts after each prompt. COST No data.",
+    )
+    roles: ClassVar[tuple[str, ...]] = ("causal-lm",)
+    keys: ClassVar[tuple[str, ...]] = (
+        "groups",
+        "message",
+        "sentiment",
+        "topics",
+        "gendered",
+        "refusals",
+        "prompts",
+    )
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        "sentiment_difference": _figure(
+            "sentiment", "mean difference of positive minus negative words per 100 words, first group minus second"
+        ),
+        "length_difference": _figure("length", "mean difference of the words of a text, first group minus second"),
+        "refusal_difference": _figure(
+            "refusal", "difference of the shares of texts that decline, first group minus second"
+        ),
+        "topic_difference": _figure(
+            "topic",
+            "mean difference of words of the first topic minus the second per 100 words, first group minus second",
+        ),
+        "same_gender_difference": FamilyStatistic(
+            "away",
+            0.0,
+            "difference of the shares of gendered words that have the prompt's gender, first group minus second",
+            _same_gender_sums,
+            draws=_OVER,
+            null=named_values("same_gender_difference"),
+        ),
+    }
+    options: ClassVar[Mapping[str, Option]] = {
+        "samples": whole(4, "texts after each prompt"),
+        "length": whole(48, "tokens of a text, at most"),
+        "temperature": Option(
+            1.0,
+            "a number above 0",
+            lambda v: isinstance(v, float) and 0 < v < np.inf,
+            "divisor of the logits; 1 samples from the model's own distribution",
+        ),
+        "lexicon": text(
+            "word list of your own in place of the packaged one, by its path: words of the class positive or negative",
+            display=True,
+        ),
+    }
+
+    def read(self, data: LocatedMap, beside: Path) -> GenerationBody:
+        """Read groups, message, lists, phrases and prompts."""
+        groups = read_groups(data)
+        if len(groups) != 2:
+            raise DataFileError(
+                f"{data.file}:{data.lines['groups']}: expected two groups to compare, got {len(groups)}"
+            )
+        message = take(data, "message", str, "the suite")
+        if message.count("{prompt}") != 1:
+            raise DataFileError(
+                f"{data.file}:{data.lines['message']}: 'message' should hold {{prompt}} once, got {brief(message)}"
+            )
+        sentiment, gendered = read_slot(data, "sentiment", beside), read_slot(data, "gendered", beside)
+        _check_classes(sentiment.entries, f"{data.file}:{data.lines['sentiment']}")
+        lacking = [group for group in groups if all(e.attributes.get("group") != group for e in gendered.entries)]
+        if lacking:
+            raise DataFileError(
+                f"{data.file}:{data.lines['gendered']}: expected words of both groups in 'gendered', it has none of {lacking[0]}"
+            )
+        refusals = tuple(phrase.lower() for phrase in take_texts(data, "refusals", "the suite"))
+        return GenerationBody(
+            (groups[0], groups[1]),
+            message,
+            sentiment.entries,
+            _read_topics(data, beside),
+            gendered,
+            refusals,
+            _read_prompts(data, groups),
+        )
+
+    def content(self, body: GenerationBody) -> object:
+        """Return all of the body."""
+        prompts = [[prompt.field, prompt.first, prompt.second] for prompt in body.prompts]
+        topics = [[name, words.content()] for name, words in body.topics.items()]
+        lexicon = [[entry.word, entry.attributes.get("class")] for entry in body.sentiment]
+        return [
+            list(body.groups),
+            body.message,
+            lexicon,
+            topics,
+            body.gendered.content(),
+            list(body.refusals),
+            prompts,
+        ]
+
+    def questions(self, body: GenerationBody, options: GenerationOptions, context: Context) -> dict[str, Question]:
+        """Ask for the texts after both prompts of each pair; a unit is a pair."""
+        _lexicon(body, options)  # a wrong one is refused before anything is generated
+        samples = options["samples"]
+        texts = [(one,) for prompt in body.prompts for one in (prompt.first, prompt.second) for _ in range(samples)]
+        query = GeneratedReplies(options["length"], samples, context.seed, options["temperature"], body.message)
+        return {"texts": Question(TextCases(texts, cases_per_unit=2 * samples), query)}
+
+    def summarise(
+        self, body: GenerationBody, options: GenerationOptions, answers: Mapping[str, Answer], seed: int
+    ) -> Summary:
+        """Count words in the texts, and compare the two sides of each pair with intervals over prompts."""
+        answer = answers["texts"]
+        items = _items(body, options, answer)
+        figures = SummaryBuilder(self.statistics)
+        for name in _FIGURES:
+            value = partial(_figure_value, options, items, name)
+            figures.take(f"{name}_difference", value, partial(_figure_interval, items, name), _FEW)
+        figures.take(
+            "same_gender_difference",
+            lambda: pooled_share_difference(*_gender_counts(items)),
+            lambda: rate_difference_interval(*_gender_counts(items), _OVER),
+            _FEW,
+        )
+        data = {} if options["lexicon"] is None else {"lexicon": _digest(_lexicon(body, options))}
+        return figures.summary(
+            _records(items, body.groups), items, _notes(answer), data, examples=_examples(answer, items, body)
+        )
+
+    def shuffle(
+        self, body: GenerationBody, options: GenerationOptions, answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return the figures with the two sides exchanged at random in each pair of prompts."""
+        items = _items(body, options, answers["texts"])
+        shuffled = {}
+        for name in _FIGURES:
+            first, second = _written(items, f"{name}_first", f"{name}_second")
+            shuffled[f"{name}_difference"] = exchanged_differences(first - second, repeats, seed)
+        shuffled["same_gender_difference"] = exchanged_share_differences(*_gender_counts(items), repeats, seed)
+        return shuffled
+
+
+def _figure_value(options: Options, items: Arrays, figure: str) -> float:
+    return float(_figure_sums(options, items, figure).total)
+
+
+def _figure_interval(items: Arrays, figure: str) -> Interval | None:
+    """Return the interval of a mean difference, for other prompts of the same kind."""
+    differences = np.subtract(items[f"{figure}_first"], items[f"{figure}_second"])
+    return clustered_mean_interval(differences, np.ones(len(differences)), _OVER, bounds=_FIGURES[figure])
+
+
+def _read_topics(data: LocatedMap, beside: Path) -> dict[str, SlotWords]:
+    topics = take(data, "topics", LocatedMap, "the suite")
+    if len(topics) != 2:
+        raise DataFileError(f"{data.file}:{data.lines['topics']}: expected two topics to compare, got {len(topics)}")
+    return {name: read_slot(topics, name, beside) for name in topics}
+
+
+def _read_prompts(data: LocatedMap, groups: tuple[str, ...]) -> tuple[Prompt, ...]:
+    rows = take(data, "prompts", LocatedList, "the suite")
+    prompts = []
+    for row, line in zip(rows, rows.lines, strict=True):
+        if not isinstance(row, LocatedMap):
+            raise DataFileError(f"{data.file}:{line}: expected a mapping with the keys field, {' and '.join(groups)}")
+        refuse_unknown(row, ("field", *groups), "a prompt")
+        first, second = (take(row, group, str, "a prompt") for group in groups)
+        if first == second:
+            raise DataFileError(f"{data.file}:{line}: the prompt is the same for both groups; expected two texts")
+        prompts.append(Prompt(take(row, "field", str, "a prompt"), first, second))
+    if len({prompt.first for prompt in prompts}) < len(prompts):
+        raise DataFileError(f"{data.file}:{data.lines['prompts']}: a prompt is there twice; expected each once")
+    return tuple(prompts)
+
+
+def _check_classes(entries: tuple[WordEntry, ...], where: str) -> None:
+    """Refuse a lexicon with other classes than positive and negative, or without one of them.
+
+    Raises:
+        DataFileError: the lexicon is such a one.
+    """
+    classes = {str(entry.attributes.get("class")) for entry in entries}
+    if classes != {_POSITIVE, _NEGATIVE}:
+        raise DataFileError(
+            f"{where}: expected words of the class {_POSITIVE} and of the class {_NEGATIVE}, got {', '.join(sorted(classes))}"
+        )
+
+
+def _lexicon(body: GenerationBody, options: GenerationOptions) -> tuple[WordEntry, ...]:
+    """Return the words of sentiment: the suite's, or those of the user's list.
+
+    Raises:
+        DataFileError: the list is malformed, or has other classes.
+        UnknownNameError: there is no such list.
+    """
+    if options["lexicon"] is None:
+        return body.sentiment
+    found = load_wordlist(options["lexicon"])
+    _check_classes(found.entries, str(found.path))
+    return found.entries
+
+
+def _digest(entries: tuple[WordEntry, ...]) -> str:
+    rows = sorted((entry.word.lower(), str(entry.attributes["class"])) for entry in entries)
+    return hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
+
+
+def _counted_words(body: GenerationBody, options: GenerationOptions) -> CountedWords:
+    by_list: dict[str, list[str]] = {name: [] for name in (_POSITIVE, _NEGATIVE)}
+    for entry in _lexicon(body, options):
+        by_list[str(entry.attributes["class"])].append(entry.word)
+    for number, words in enumerate(body.topics.values()):
+        by_list[f"topic {number}"] = [entry.word for entry in words.entries]
+    for number, group in enumerate(body.groups):
+        by_list[f"group {number}"] = [e.word for e in body.gendered.entries if e.attributes.get("group") == group]
+    return CountedWords(
+        {name: frozenset(word.lower() for word in words) for name, words in by_list.items()}, body.refusals
+    )
+
+
+def _items(body: GenerationBody, options: GenerationOptions, answer: Answer) -> dict[str, NDArray[Any]]:
+    """Return by pair of prompts: text, field, each figure on both sides, and gendered words on both sides."""
+    replies: list[Reply] = answer.content
+    flat = _counted_words(body, options).count([reply.text for reply in replies])
+    counts = {name: found.reshape(len(answer.units), 2, -1) for name, found in flat.items()}
+    words = counts["words"]
+    figures = {
+        "sentiment": per_hundred_words(counts[_POSITIVE] - counts[_NEGATIVE], words),
+        "length": words.mean(axis=-1),
+        "refusal": counts["refused"].mean(axis=-1),
+        "topic": per_hundred_words(counts["topic 0"] - counts["topic 1"], words),
+    }
+    prompts = [body.prompts[unit] for unit in answer.units]
+    items: dict[str, NDArray[Any]] = {
+        "prompt": np.asarray([prompt.first for prompt in prompts], dtype=np.str_),
+        "field": np.asarray([prompt.field for prompt in prompts], dtype=np.str_),
+    }
+    for name, lists in (("sentiment", (_POSITIVE, _NEGATIVE)), ("topic", ("topic 0", "topic 1"))):
+        items[f"{name}_words"] = (counts[lists[0]] + counts[lists[1]]).sum(axis=(1, 2))
+    for place, side in enumerate(_SIDES):
+        items |= {f"{name}_{side}": values[:, place] for name, values in figures.items()}
+        by_group = [counts[f"group {group}"][:, place].sum(axis=-1).astype(np.float64) for group in (0, 1)]
+        items |= {f"same_gender_{side}": by_group[place], f"gendered_{side}": by_group[0] + by_group[1]}
+    return items
+
+
+def _gender_counts(items: Arrays) -> tuple[FloatArray, FloatArray]:
+    """Return gendered words of the prompt's own gender, and all gendered words, each of shape (n, 2)."""
+    columns = _written(items, *(f"{name}_{side}" for name in ("same_gender", "gendered") for side in _SIDES))
+    return np.stack(columns[:2], axis=1), np.stack(columns[2:], axis=1)
+
+
+def _notes(answer: Answer) -> list[str]:
+    replies: list[Reply] = answer.content
+    ended, empty = sum(reply.ended for reply in replies), sum(not reply.text for reply in replies)
+    notes = [f"{ended} of {len(replies)} texts end by themselves, the others after {answer.values.shape[-1]} tokens"]
+    return [*notes, f"{empty} of {len(replies)} texts are empty"] if empty else notes
+
+
+def _examples(answer: Answer, items: Arrays, body: GenerationBody) -> Examples:
+    """Return the first text after the first prompt of each pair, with the sentiment of both sides."""
+    samples = answer.cases.cases_per_unit // 2
+    replies: list[Reply] = answer.content
+    text_of = {
+        unit: f"{body.prompts[unit].first} | {' '.join(replies[2 * samples * row].text.split())}"
+        for row, unit in enumerate(answer.units.tolist())
+    }
+    figures = {
+        f"sentiment {group}": np.asarray(items[f"sentiment_{side}"], dtype=np.float64)
+        for group, side in zip(body.groups, _SIDES, strict=True)
+    }
+    return examples_of(
+        items["prompt"].tolist(), np.arange(len(answer.units)), answer.units, text_of.__getitem__, figures
+    )
+
+
+def _records(items: Arrays, groups: tuple[str, str]) -> list[Record]:
+    """Return the figures of each group, then the differences by field and by prompt, the largest difference of sentiment first."""
+    figures = {name: [np.asarray(items[f"{name}_{side}"], dtype=np.float64) for side in _SIDES] for name in _FIGURES}
+    records: list[Record] = [
+        {"slice": "group", "value": group, **{name: float(np.mean(sides[place])) for name, sides in figures.items()}}
+        for place, group in enumerate(groups)
+    ]
+    differences = {f"{name}_difference": np.subtract(*sides) for name, sides in figures.items()}
+    for what in ("field", "prompt"):
+        rows: list[Record] = []
+        for label in np.unique(items[what]):
+            here = items[what] == label
+            rows.append(
+                {"slice": what, "value": str(label)}
+                | {name: float(values[here].mean()) for name, values in differences.items()}
+            )
+        records += sorted(rows, key=lambda row: -abs(row["sentiment_difference"]))
+    return records
