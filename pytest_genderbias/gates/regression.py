@@ -54,6 +54,7 @@ from pytest_genderbias.suites.examples import Examples
 #: A worsening of the same weights up to this size comes from rounding: other batches move one case in a thousand over a threshold.
 SAME_MODEL_NOISE = 1e-3
 _MOVED_MOST = 5
+_SIGN = {"higher": "+", "lower": "-", "away": "±"}  #: by direction, what stands before a tolerance
 _FEW_OF_ALL, _LARGE_SKEW = 0.25, 2.0  #: below and above, a line says that few items carry the change
 
 
@@ -130,8 +131,7 @@ def find_regression(
     """
     new = measurement.values[statistic]
     direction = "away" if reference.same else measurement.statistics[statistic].direction
-    side = {"higher": "+", "lower": "-", "away": "±"}[direction]
-    bound = f"{reference.name} {format_number(reference.value)} {side} {tolerance:g}"
+    bound = f"{reference.name} {format_number(reference.value)} {_SIGN[direction]} {tolerance:g}"
     if reference.worsening is None:
         return Finding(NO_VALUE, bound, _without_value(statistic, new, reference))
     allowed = f"{tolerance:.4g}" + (f" ({written})" if written else "")

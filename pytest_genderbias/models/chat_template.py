@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
 DETAIL = "chat_template"  #: of a model's details, by which the signature names its template
 #: What templates that write the date get, so that a prompt is the same on every day: their variable, and in place of their function a macro.
+#: transformers drops one line break after a block, so that the template begins a line as it does by itself.
 _DAY = "26 Jul 2024"
 _CLOCK = "strftime_now"
 _STOPPED_CLOCK = (
     "{%- macro strftime_now(format) -%}"
     "{{ {'%Y-%m-%d': '2024-07-26', '%B %d, %Y': 'July 26, 2024', '%Y': '2024'}.get(format, '26 Jul 2024') }}"
-    "{%- endmacro -%}"
+    "{%- endmacro %}\n"
 )
 #: Where transformers keeps templates, beside ``tokenizer_config.json``.
 _TEMPLATE_FILES = ("chat_template.jinja", "additional_chat_templates", "chat_template.json")

@@ -253,8 +253,11 @@ def _check_directory(path: Path) -> None:
         )
     in_gguf = sorted(path.glob("*.gguf"))
     if in_gguf and not any((path / name).is_file() for name in _TORCH_WEIGHTS):
-        names = ", ".join(file.name for file in in_gguf[:4])
-        raise ModelError(f"{path} has its weights in GGUF ({names}); give the file as SPEC: {in_gguf[0]}")
+        names, graph = ", ".join(file.name for file in in_gguf[:4]), graph_in(path)
+        beside, others = ("", "") if graph is None else (f" and in a graph ({graph.name})", f" or {graph}")
+        raise ModelError(
+            f"{path} has its weights in GGUF ({names}){beside}; give the file as SPEC: {in_gguf[0]}{others}"
+        )
     if not (path / "config.json").is_file():
         raise ModelError(f"{path} has no config.json; expected a checkpoint as save_pretrained() writes it")
 

@@ -92,18 +92,23 @@ def make_scorer(
             from pytest_genderbias.scoring import generation
 
             return generation.make(cases, query, model, batch_tokens)
-        case SlotLogProbability() if isinstance(model.backend, (Checkpoint, ServedModel)):
-            from pytest_genderbias.scoring.slot_likelihood import SlotLikelihood
-
-            return SlotLikelihood(cases, query, model, batch_tokens)
-        case _ if isinstance(model.backend, Checkpoint):
-            from pytest_genderbias.scoring.checkpoint_scorer import CheckpointScorer
-
-            return CheckpointScorer(cases, query, model, batch_tokens)
         case _:
-            from pytest_genderbias.scoring.object_scorer import ObjectScorer
+            return _scorer_of_role(cases, query, model, batch_tokens)
 
-            return ObjectScorer(cases, query, model)
+
+def _scorer_of_role(cases: Cases, query: Query, model: Model, batch_tokens: int | None) -> Scorer:
+    """Return the scorer of a query that each role answers in its own way."""
+    if isinstance(query, SlotLogProbability) and isinstance(model.backend, (Checkpoint, ServedModel)):
+        from pytest_genderbias.scoring.slot_likelihood import SlotLikelihood
+
+        return SlotLikelihood(cases, query, model, batch_tokens)
+    if isinstance(model.backend, Checkpoint):
+        from pytest_genderbias.scoring.checkpoint_scorer import CheckpointScorer
+
+        return CheckpointScorer(cases, query, model, batch_tokens)
+    from pytest_genderbias.scoring.object_scorer import ObjectScorer
+
+    return ObjectScorer(cases, query, model)
 
 
 def refuse_unserved(query: Query, name: str) -> None:

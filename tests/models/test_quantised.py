@@ -180,6 +180,16 @@ def test_a_folder_of_gguf_files_names_them(tmp_path: Path) -> None:
         load_model(tmp_path)
 
 
+def test_a_folder_of_gguf_and_a_graph_names_both(tmp_path: Path) -> None:
+    for name in ("model-q4.gguf", "model.onnx"):
+        (tmp_path / name).write_bytes(b"x")
+    with pytest.raises(
+        ModelError,
+        match=r"has its weights in GGUF \(model-q4\.gguf\) and in a graph \(model\.onnx\); give the file as SPEC: .*/model-q4\.gguf or .*/model\.onnx$",
+    ):
+        load_model(tmp_path)
+
+
 def test_an_int8_network_in_memory_says_int8() -> None:
     quantisation = pytest.importorskip("torch.ao.quantization", reason="this torch has no quantisation of its own")
     network = quantisation.quantize_dynamic(make_network("bert-nli"), {torch.nn.Linear}, dtype=torch.qint8)

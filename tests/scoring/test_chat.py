@@ -210,6 +210,18 @@ def test_the_prompt_is_the_same_on_every_day_and_without_thinking_aloud(template
     assert datetime.now(timezone.utc).strftime("%d %b %Y") not in prompts.prompt("Hi")
 
 
+@pytest.mark.parametrize("begin", ["", "\n", "  ", "\n\n ", "  {% if true %}x{% endif %}", "\n{{ 1 }}"])
+def test_a_template_that_writes_the_date_begins_as_without_it(templated, begin):
+    """White space at its beginning stays, or goes, as it does in a template without the function."""
+    rest = " on {}{{% for m in messages %}} {{{{ m['content'] }}}}{{% endfor %}}"
+    plain, dated = (
+        ChatPrompts(templated("gpt2", begin + rest.format(year)).backend.tokenizer, "chat").prompt("Hi")
+        for year in ("2024", "{{ strftime_now('%Y') }}")
+    )
+    assert dated == plain
+    assert plain.endswith(" on 2024 Hi")
+
+
 def test_a_template_that_fails_is_one_error(templated):
     for template in ("{% for %}", "{{ raise_exception('no users') }}"):
         model = templated("gpt2", template)

@@ -96,8 +96,7 @@ def iterative_scrub(
         mask: the replacement.
 
     Raises:
-        UndefinedError: without classes: there is one group only, or a group has fewer than two texts. A class with this problem
-            is ``left`` as it is.
+        UndefinedError: without classes: there is one group only, or a group of fewer than two texts. Such a class is ``left`` as it is.
         SettingError: the numbers of texts, groups and classes differ; a setting is out of range.
 
     >>> texts = ["a keen nurse", "a nurse, keen", "the nurse", "a keen coder", "one coder", "Coder here"]
