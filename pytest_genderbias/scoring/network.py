@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,14 @@ from pytest_genderbias.scoring.base import HALVED, CountNote
 from pytest_genderbias.scoring.batches import length_batches
 from pytest_genderbias.scoring.packed_layers import PackedLayers
 from pytest_genderbias.scoring.reads import Inputs
+from pytest_genderbias.scoring.side_by_side import (
+    Failed,
+    can_pass_side_by_side,
+    largest_first,
+    pass_batches,
+    plan,
+    usable_threads,
+)
 from pytest_genderbias.scoring.tokens import IdArray
 
 if TYPE_CHECKING:
@@ -29,6 +38,9 @@ _MOST_LOGITS = 1 << 26
 _PROBED_ROWS = 8
 _NOT_EMBEDDED = "the network has no embedding for a token of its tokenizer ({}); they do not belong together: copy or save the whole checkpoint again"
 _NOT_COMPUTED = "the network cannot compute its output here ({}: {}); if its weights are quantised, use the device that they were made for"
+#: Positions that are read of the rows that this thread passes: shape (rows, positions).
+_READ: ContextVar[Tensor | None] = ContextVar("_READ", default=None)
+_Result = TypeVar("_Result")
 _CPU_BATCH_TOKENS = 2048
 _GPU_BATCH_TOKENS = 65536
 
@@ -57,31 +69,55 @@ class Batches:
         return CountNote(self.halvings, HALVED) if self.halvings else None
 
     def run(
-        self, lengths: NDArray[np.int64], step: Callable[[NDArray[np.int64]], None], most_rows: int = 1 << 30
+        self,
+        lengths: NDArray[np.int64],
+        step: Callable[[NDArray[np.int64]], None],
+        most_rows: int = 1 << 30,
+        side_by_side: bool = False,
     ) -> None:
-        """Call ``step(rows)`` for every batch of row numbers, in inference mode."""
+        """Call ``step(rows)`` for every batch of row numbers, in inference mode.
+
+        Args:
+            lengths: tokens of each row, shape (n,).
+            step: passes a batch.
+            most_rows: maximum number of rows in all batches that are under way.
+            side_by_side: several threads may call the step at once, each for another batch.
+        """
         import torch
 
-        pending = list(length_batches(lengths, self.batch_tokens, most_rows))
-        with torch.inference_mode(), self._packed.in_use(int(lengths.sum())):
+        tokens = int(lengths.sum())
+        threads = usable_threads() if side_by_side and self._on_cpu else 1
+        workers, threads, batch_tokens = plan(tokens, self.batch_tokens, threads)
+        pending = list(length_batches(lengths, batch_tokens, max(1, most_rows // workers)))
+        if workers > 1:
+            pending = largest_first(pending, lengths)
+        with torch.inference_mode(), self._packed.in_use(tokens):
             while pending:
-                rows = pending.pop(0)
-                try:
-                    step(rows)
-                except (AssertionError, NotImplementedError) as error:  # of kernels, as of bitsandbytes' on a CPU
-                    raise ModelError(
-                        _NOT_COMPUTED.format(type(error).__name__, " ".join(str(error).split())[:300])
-                    ) from None
-                except RuntimeError as error:
-                    if len(rows) == 1 or not is_out_of_memory(error):
-                        raise
-                    if not self._on_cpu:
-                        torch.cuda.empty_cache()
-                    self.halvings += 1
-                    self.batch_tokens = max(1, self.batch_tokens // 2)
-                    rest = np.concatenate([rows, *pending])
-                    smaller = length_batches(lengths[rest], self.batch_tokens, max(1, len(rows) // 2))
-                    pending = [rest[b] for b in smaller]
+                failed, pending = pass_batches(pending, step, workers, threads)
+                if failed:
+                    pending = self._halved(lengths, failed, pending)
+
+    def _halved(
+        self, lengths: NDArray[np.int64], failed: list[Failed], rest: list[NDArray[np.int64]]
+    ) -> list[NDArray[np.int64]]:
+        """Return smaller batches of all rows that are left, or raise the error of a batch that no halving helps."""
+        import torch
+
+        for rows, error in failed:
+            if isinstance(error, (AssertionError, NotImplementedError)):  # of kernels, as of bitsandbytes' on a CPU
+                raise ModelError(
+                    _NOT_COMPUTED.format(type(error).__name__, " ".join(str(error).split())[:300])
+                ) from None
+            if not isinstance(error, RuntimeError) or len(rows) == 1 or not is_out_of_memory(error):
+                raise error
+            error.__traceback__ = None  # it holds the tensors of the batch
+        if not self._on_cpu:
+            torch.cuda.empty_cache()
+        self.halvings += 1
+        self.batch_tokens = max(1, self.batch_tokens // 2)
+        left = np.concatenate([*(rows for rows, _ in failed), *rest])
+        most_rows = max(1, min(len(rows) for rows, _ in failed) // 2)
+        return [left[rows] for rows in length_batches(lengths[left], self.batch_tokens, most_rows)]
 
 
 def _embedded_tokens(network: Module) -> int | None:
@@ -116,10 +152,13 @@ class Network:
         self._candidates = _candidates(checkpoint.network, vocabulary_head)
         self._probed = False
         self.note: str | None = None
+        self._side_by_side = can_pass_side_by_side(checkpoint.network)
         self.batches = Batches(checkpoint.device, batch_tokens, PackedLayers(checkpoint.network))
 
     def run(self, inputs: Inputs, use: Callable[[NDArray[np.int64], Tensor], None]) -> None:
         """Call ``use(rows, logits)`` for every batch. Logits have the shape (rows, read positions, vocabulary) or (rows, labels).
+
+        Several threads may call ``use`` at once, each with other rows.
 
         Raises:
             ModelError: the network has no embedding for a token of the inputs.
@@ -127,7 +166,17 @@ class Network:
         self._check_embedded(inputs.ids)
         vocabulary = int(self._network.config.vocab_size) if self._head else 1
         most_rows = max(1, _MOST_LOGITS // (vocabulary * int(inputs.count.max(initial=1))))
-        self.batches.run(inputs.lengths, lambda rows: use(rows, self._checked(inputs, rows)), most_rows)
+        if not self._probed and len(inputs.lengths):
+            longest = np.argsort(-inputs.lengths, kind="stable")[:_PROBED_ROWS]
+            self.batches.run(inputs.lengths[longest], lambda rows: self._checked(self._probe, inputs, longest[rows]))
+        with dropping(self._candidates[0]) if self._candidates else nullcontext():
+            forward = self._short if self._candidates else self._whole
+            self.batches.run(
+                inputs.lengths,
+                lambda rows: use(rows, self._checked(forward, inputs, rows)),
+                most_rows,
+                self._side_by_side,
+            )
 
     def _check_embedded(self, ids: IdArray) -> None:
         """Refuse a token without an embedding before a device sees it: on a GPU it would spoil every later call of the process."""
@@ -135,13 +184,16 @@ class Network:
         if embedded is not None and largest >= embedded:
             raise ModelError(_NOT_EMBEDDED.format(f"token {largest} of {embedded}"))
 
-    def _checked(self, inputs: Inputs, rows: NDArray[np.int64]) -> Tensor:
+    def _checked(
+        self, forward: Callable[[dict[str, Tensor], Tensor], _Result], inputs: Inputs, rows: NDArray[np.int64]
+    ) -> _Result:
         try:
-            return self._forward(inputs, rows)
+            return forward(*self._fed(inputs, rows))
         except IndexError as error:  # of an embedding
             raise ModelError(_NOT_EMBEDDED.format(error)) from None
 
-    def _forward(self, inputs: Inputs, rows: NDArray[np.int64]) -> Tensor:
+    def _fed(self, inputs: Inputs, rows: NDArray[np.int64]) -> tuple[dict[str, Tensor], Tensor]:
+        """Return what the network is given for some rows, and the positions that are read: shape (rows, width)."""
         lengths = inputs.lengths[rows]
         longest = int(lengths.max())
         fed = {"input_ids": self._tensor(inputs.ids[rows, :longest])}
@@ -151,10 +203,7 @@ class Network:
             fed["token_type_ids"] = self._tensor(inputs.types[rows, :longest])
         width = int(inputs.count[rows].max())
         positions = np.minimum(inputs.first[rows][:, None] + np.arange(width), lengths[:, None] - 1)
-        where = self._tensor(positions)
-        if not self._probed:
-            self._probe({name: tensor[:_PROBED_ROWS] for name, tensor in fed.items()}, where[:_PROBED_ROWS])
-        return self._short(fed, where) if self._candidates else self._whole(fed, where)
+        return fed, self._tensor(positions)
 
     def _probe(self, fed: dict[str, Tensor], where: Tensor) -> None:
         """Drop candidates, the best first, until one gives the logits of the pass without a hook."""
@@ -165,7 +214,8 @@ class Network:
         near = (1e-4 if self._head else 1e-5) if exact else 1e-3
         while self._candidates:
             try:
-                short = self._short(fed, where)
+                with dropping(self._candidates[0]):
+                    short = self._short(fed, where)
                 if short.shape == whole.shape and torch.allclose(short, whole, rtol=near, atol=near, equal_nan=True):
                     break
             except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
@@ -181,7 +231,7 @@ class Network:
         return _gather(logits, where) if self._head else logits
 
     def _short(self, fed: dict[str, Tensor], where: Tensor) -> Tensor:
-        with keeping(self._candidates[0], where):
+        with reading(where):
             logits: Tensor = self._network(**fed).logits
             return logits
 
@@ -222,11 +272,31 @@ def _submodule(module: Module, name: str) -> Module | None:
 @contextmanager
 def keeping(module: Module, where: Tensor) -> Iterator[None]:
     """Make a module return its hidden state at some positions only."""
+    with dropping(module), reading(where):
+        yield
+
+
+@contextmanager
+def reading(where: Tensor) -> Iterator[None]:
+    """Name the positions that modules in :func:`dropping` keep, for calls in this thread."""
+    token = _READ.set(where)
+    try:
+        yield
+    finally:
+        _READ.reset(token)
+
+
+@contextmanager
+def dropping(module: Module) -> Iterator[None]:
+    """Make a module return its hidden state at the positions of :func:`reading` only. Calls for which none are named return it whole."""
     import torch
 
     def keep(
         module: Module, args: object, output: Tensor | tuple[Tensor, ...] | _ModelOutput
     ) -> Tensor | tuple[Tensor, ...] | _ModelOutput:
+        where = _READ.get()
+        if where is None:
+            return output
         if isinstance(output, tuple):
             return (_gather(output[0], where), *output[1:])
         if isinstance(output, torch.Tensor):

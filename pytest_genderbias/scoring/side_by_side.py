@@ -1,0 +1,152 @@
+"""Batches side by side: each in a thread of its own, where torch computes with its share of the threads.
+
+Batches of short rows are little work for each operation. If all threads of torch share one operation, they wait for each other after each;
+on a busy machine the slowest of them decides thousands of times. Batches that are independent need not wait.
+
+Which thread takes a batch changes no bit of its result. The number of threads decides how rows are divided into batches, so that it
+changes results by rounding, as it does where threads share an operation.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.int64]
+
+#: Tokens that keep a thread busy: smaller batches cost more than waiting does.
+FEWEST_TOKENS = 512
+#: Tokens in all batches that are under way: more need memory and are no faster.
+_MOST_TOKENS = 4096
+#: Types of networks whose forward pass changes nothing in the network (tests/scoring/test_side_by_side.py reads their code). Others, such as
+#: BigBird and networks with rotary positions, may adapt themselves to the rows that they are given.
+UNCHANGED_BY_A_PASS = frozenset(
+    ("albert", "bert", "camembert", "deberta-v2", "distilbert", "electra", "gpt2", "mpnet", "roberta", "xlm-roberta")
+)
+
+
+class Failed(NamedTuple):
+    """A batch, and the error that its step raised."""
+
+    rows: Rows
+    error: Exception
+
+
+class Plan(NamedTuple):
+    """How batches are passed: ``workers`` at once, each with ``threads`` of torch, at most ``batch_tokens`` in a batch."""
+
+    workers: int
+    threads: int
+    batch_tokens: int
+
+
+def can_pass_side_by_side(network: object) -> bool:
+    """Return whether several threads may pass batches through a network at once: on a CPU, and nothing in it changes."""
+    from transformers import PreTrainedModel
+
+    return (
+        isinstance(network, PreTrainedModel)
+        and network.device.type == "cpu"
+        and not network.training
+        and network.config.model_type in UNCHANGED_BY_A_PASS
+        and type(network).__module__.startswith("transformers.")
+    )
+
+
+def plan(tokens: int, batch_tokens: int, threads: int) -> Plan:
+    """Return how many batches are passed at once, and how large they are. Each worker has two batches or more.
+
+    Args:
+        tokens: tokens in all rows.
+        batch_tokens: maximum number of tokens in a batch.
+        threads: threads that torch may use.
+
+    >>> plan(4600, 2048, threads=2)
+    Plan(workers=2, threads=1, batch_tokens=1150)
+    >>> plan(900, 2048, threads=2)
+    Plan(workers=1, threads=2, batch_tokens=2048)
+    """
+    workers = min(threads, tokens // FEWEST_TOKENS)
+    if workers < 2:
+        return Plan(1, threads, batch_tokens)
+    share = max(FEWEST_TOKENS, min(tokens // 2, _MOST_TOKENS) // workers)
+    return Plan(workers, threads // workers, min(batch_tokens, share))
+
+
+def usable_threads() -> int:
+    """Return the number of threads that batches can be spread over: 1 where torch's settings do not belong to each thread."""
+    import torch
+
+    by_thread = "parallel backend: OpenMP" in torch.__config__.parallel_info()
+    return torch.get_num_threads() if by_thread and not torch.is_autocast_enabled("cpu") else 1
+
+
+def largest_first(batches: list[Rows], lengths: NDArray[np.int64]) -> list[Rows]:
+    """Return batches in the order of their tokens, so that threads end at about the same time, and a lack of memory shows at once."""
+    return sorted(batches, key=lambda rows: -len(rows) * int(lengths[rows].max()))
+
+
+def pass_batches(
+    batches: Sequence[Rows], step: Callable[[Rows], None], workers: int, threads: int
+) -> tuple[list[Failed], list[Rows]]:
+    """Call ``step(rows)`` for the batches. After an error no further batch is begun.
+
+    Args:
+        batches: row numbers of each batch; they are begun in this order.
+        step: passes one batch.
+        workers: batches under way at once; 1: in this thread, with torch's settings as they are.
+        threads: threads of torch for each worker.
+
+    Returns:
+        the batches that failed, in their order, and those that were not begun.
+    """
+    todo, failed = deque(enumerate(batches)), dict[int, Failed]()
+    if workers == 1:
+        _work(todo, step, failed)
+    else:
+        _work_side_by_side(todo, step, failed, workers, threads)
+    return [failed[number] for number in sorted(failed)], [rows for _, rows in todo]
+
+
+def _work(todo: deque[tuple[int, Rows]], step: Callable[[Rows], None], failed: dict[int, Failed]) -> None:
+    """Take batches until none is left or one failed, in whichever thread."""
+    while not failed:
+        try:
+            number, rows = todo.popleft()
+        except IndexError:
+            return
+        try:
+            step(rows)
+        except Exception as error:
+            failed[number] = Failed(rows, error)
+
+
+def _work_side_by_side(
+    todo: deque[tuple[int, Rows]], step: Callable[[Rows], None], failed: dict[int, Failed], workers: int, threads: int
+) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    import torch
+
+    def work() -> None:
+        torch.set_num_threads(threads)
+        with torch.inference_mode(inferring):
+            _work(todo, step, failed)
+
+    before, inferring = torch.get_num_threads(), torch.is_inference_mode_enabled()
+    try:
+        with ThreadPoolExecutor(workers, "batches") as pool:
+            under_way = [pool.submit(copy_context().run, work) for _ in range(workers)]
+            try:
+                for future in under_way:
+                    future.result()
+            except BaseException:  # Ctrl-C: the workers end after the batch that they have begun
+                todo.clear()
+                raise
+    finally:
+        torch.set_num_threads(before)  # of this thread, and of all that begin later
