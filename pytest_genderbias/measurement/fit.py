@@ -13,12 +13,10 @@ from pytest_genderbias.errors import BiasError, NotApplicableError, SettingError
 from pytest_genderbias.measurement.cost import Work, work_of
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.measurement.runner import Runner
-from pytest_genderbias.models.chat_template import NO_TEMPLATE, lacks_chat_template
 from pytest_genderbias.models.roles import NLI_CLASSIFIER, NLI_LABELS, Role
 from pytest_genderbias.models.spec import SERVED, ModelSpec
 from pytest_genderbias.scoring.scorers import make_scorer, refuse_unserved
 from pytest_genderbias.suites.cases import Cases, Question
-from pytest_genderbias.suites.query import ChatAnswers
 from pytest_genderbias.suites.suite import Suite
 
 #: Why a suite cannot be measured: it needs another model, data that are missing, or other settings.
@@ -61,9 +59,6 @@ def fit_of(runner: Runner, suite: Suite, spec: ModelSpec) -> Fit:
             make_scorer(main.cases, main.query, runner.models.model(first), batch_tokens=None)
         if main.cases is not None and first.kind == SERVED:
             refuse_unserved(main.query, spec.name)
-        asks_in_template = isinstance(main.query, ChatAnswers)
-        if asks_in_template and first.kind == "directory" and lacks_chat_template(Path(first.target)):
-            raise NotApplicableError(NO_TEMPLATE.format(spec.name))
     except MissingDataError as error:
         return Fit(suite, None, NO_DATA, _without(suite.name, error))
     except NotApplicableError as error:

@@ -8,11 +8,13 @@ from pathlib import Path
 
 from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.errors import NotApplicableError
+from pytest_genderbias.models.chat_template import NO_TEMPLATE, lacks_chat_template
 from pytest_genderbias.models.roles import Role
+from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.suites.cases import Question
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.options import resolve_options
-from pytest_genderbias.suites.query import CoreferenceScores
+from pytest_genderbias.suites.query import ChatAnswers, CoreferenceScores
 from pytest_genderbias.suites.suite import Suite
 
 
@@ -63,3 +65,14 @@ def plan_measurement(
         return Plan(suite, resolved, suite.family.questions(suite.body, resolved, context))
     except NotApplicableError as error:
         raise type(error)(f"{suite.name}: {error}") from None
+
+
+def refuse_without_template(plan: Plan, spec: ModelSpec) -> None:
+    """Refuse a plan that asks through a chat template, for a folder whose files have none; no tokenizer is loaded.
+
+    Raises:
+        NotApplicableError: the model has no chat template.
+    """
+    query = next(iter(plan.questions.values())).query
+    if isinstance(query, ChatAnswers) and spec.kind == "directory" and lacks_chat_template(Path(spec.target)):
+        raise NotApplicableError(f"{plan.suite.name}: {NO_TEMPLATE.format(spec.name)}{query.otherwise}")

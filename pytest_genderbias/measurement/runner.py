@@ -10,7 +10,7 @@ from pytest_genderbias.errors import SettingError
 from pytest_genderbias.folders import default_cache
 from pytest_genderbias.measurement.carry_out import Until, carry_out
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plan import Plan, plan_measurement
+from pytest_genderbias.measurement.plan import Plan, plan_measurement, refuse_without_template
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.measurement.run_models import RunModels
 from pytest_genderbias.models.model import Model
@@ -267,7 +267,10 @@ class Runner:
 
     def _plan(self, suite: Suite, model: ModelSpec | Model, request: _Request) -> Plan:
         role = model.role if isinstance(model, Model) else self.models.source(model).role
-        return plan_measurement(suite, model.name, role, request.options, request.data, request.score.seed)
+        plan = plan_measurement(suite, model.name, role, request.options, request.data, request.score.seed)
+        if isinstance(model, ModelSpec):
+            refuse_without_template(plan, model)
+        return plan
 
     def _model_of(self, model: ModelSpec | Model) -> Model:
         return model if isinstance(model, Model) else self.models.model(model)

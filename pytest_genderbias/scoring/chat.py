@@ -34,10 +34,12 @@ def make(cases: Cases, query: ChatAnswers, model: Model, batch_tokens: int | Non
     """
     if isinstance(model.backend, (Checkpoint, ServedModel)):
         if DETAIL not in model.details:
-            raise NotApplicableError(NO_TEMPLATE.format(model.name))
+            raise NotApplicableError(NO_TEMPLATE.format(model.name) + query.otherwise)
         return ChatScorer(cases, query, model, batch_tokens)
     if not isinstance(model.backend, ChatModel):
-        raise NotApplicableError(f"{model.name} has no answer_log_probs(messages, answers), which this suite needs")
+        raise NotApplicableError(
+            f"{model.name} has no answer_log_probs(messages, answers), which this suite needs{query.otherwise}"
+        )
     return ObjectChatScorer(cases, query, model)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from pytest_genderbias.models.bare_tokenizer import BareTokenizer
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.served import ServedModel
+from pytest_genderbias.suites.asked_pairs import AskedPairs
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.space import TEMPLATE, CaseSpace
 from pytest_genderbias.text.template import Piece, piece_texts
@@ -118,6 +119,7 @@ def unread_words(cases: Cases, units: IntArray, model: Model) -> tuple[str, list
     if not isinstance(model.backend, (Checkpoint, ServedModel)) or not len(units):
         return "", []
     reader = _Reader(model.backend.word_tokenizer)
+    cases = cases.pairs if isinstance(cases, AskedPairs) else cases
     places = list(_of_space(cases, units, reader) if isinstance(cases, CaseSpace) else _of_texts(cases, units, reader))
     reasons = [reason for place in places if (reason := place.lost()) is not None]
     notes = [note for place in places if (note := place.note()) is not None]

@@ -7,7 +7,7 @@ size of the model's vectors, or the number of its labels).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 #: Kinds of checkpoints that have hidden states.
@@ -84,10 +84,12 @@ class ChatAnswers:
     """ln P of each answer as the beginning of what a chat model replies to a message, in nats.
 
     The message is put into the chat template of the model's tokenizer, and the tokens of an answer follow right after its end. No space
-    is put between them, unless the template itself writes one before the model's words.
+    is put between them, unless the template itself writes one before the model's words. ``otherwise``: what to do with a model without a
+    chat template, for the message.
     """
 
     answers: tuple[str, ...]
+    otherwise: str = field(default="", repr=False, compare=False)
     roles = ("causal-lm", "chat-model")
     dtype = "float64"
 

@@ -74,7 +74,7 @@ def test_one_model_is_in_memory(loads: list) -> None:
 
 
 def test_a_suite_that_does_not_apply_is_refused_before_weights_are_loaded(loads: list) -> None:
-    with pytest.raises(NotApplicableError, match="nli suites need a pair classifier"):
+    with pytest.raises(NotApplicableError, match="nli-occupation: demo-lm has no chat template"):
         uncached().measure("nli-occupation", "demo-lm")
     assert not loads
 

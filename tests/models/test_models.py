@@ -157,7 +157,7 @@ def test_a_model_saved_from_pretraining_is_a_masked_lm(tmp_path):
 @pytest.mark.parametrize(
     ("suite", "kind", "words"),
     [
-        ("nli-occupation", "bert", "needs a pair classifier with entailment, neutral and contradiction labels; bert is a masked LM"),
+        ("nli-occupation", "bert", "needs a pair classifier with entailment, neutral and contradiction labels, or a chat model; bert is a masked LM"),
         ("disco-names", "gpt2", "needs a masked LM; gpt2 is a causal LM"),
         ("lm-occupation", "bert-nli", "needs a causal LM or a masked LM; bert-nli is an NLI classifier"),
     ],

@@ -10,7 +10,9 @@ def test_a_suite_that_does_not_apply_is_a_skip_with_the_reason(project: pytest.P
     result = project.runpytest(*NLI, model(project, "filler"), "-rs")
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(
-        ["*tiny-nli needs a pair classifier with entailment, neutral and contradiction labels; m is a masked LM*"]
+        [
+            "*tiny-nli needs a pair classifier with entailment, neutral and contradiction labels, or a chat model; m is a masked LM*"
+        ]
     )
     result = project.runpytest(*NLI, model(project, "filler"), "--bias-strict")
     result.assert_outcomes(failed=1)

@@ -86,10 +86,12 @@ def test_wrong_questions_are_refused(wrong):
         asked(verbaliser=wrong)
 
 
-def test_a_causal_lm_is_asked_with_the_option_only(tiny_model):
+def test_a_causal_lm_without_a_chat_template_is_asked_with_the_option_only(tiny_model):
     suite = load_suite("nli-occupation")
-    with pytest.raises(NotApplicableError, match="--bias-option verbaliser=yes-maybe-no"):
+    with pytest.raises(NotApplicableError, match=r"has no chat template.*--bias-option verbaliser=yes-maybe-no"):
         measure(suite, tiny_model("gpt2"), cache=None)
+    with pytest.raises(NotApplicableError, match=r"has no answer_log_probs.*--bias-option verbaliser=yes-maybe-no"):
+        measure(suite, wrap_object(Sayer()), cache=None)
     with pytest.raises(NotApplicableError, match="the option verbaliser is for causal LMs"):
         plan_measurement(suite, "m", Role("nli-classifier", "an NLI classifier"), {"verbaliser": "yes-maybe-no"})
     _, query = asked()

@@ -6,6 +6,8 @@ import re
 
 import numpy as np
 
+from pytest_genderbias.suites.families.shared.inference_chat import CONTROLS
+
 _OPTION = re.compile(r"^([A-C]): (.*)$", re.MULTILINE)
 
 
@@ -208,3 +210,25 @@ def winogender_resolver(sentences, slope, right=0.75, **changes):
 def _option(text, span):
     mention = text[span[0] : span[1]]
     return mention if mention[1].isupper() else mention[0].lower() + mention[1:]
+
+
+def pair_labeller(neutral, right=0.9, noise=0.0, seed=0, mass=0.9):
+    """Return a model that gives pairs of the NLI suites the probability ``neutral`` of neutral, and labels the packaged controls.
+
+    ``noise``: how far the probability of a pair lies from that, at most; the rest goes to contradiction. ``right``: probability of the right
+    label of a control.
+    """
+    known = {pair: label for label, pairs in CONTROLS.items() for pair in pairs}
+
+    def believes(text, options):
+        premise, hypothesis = (line.partition(": ")[2] for line in text.splitlines()[:2])
+        label = known.get((premise, hypothesis))
+        if label is not None:
+            by_label = {name: right if name == label else (1 - right) / 2 for name in CONTROLS}
+        else:
+            p = neutral + noise * (2 * luck(premise, hypothesis, str(seed)) - 1)
+            by_label = {"entailment": 0.0, "neutral": p, "contradiction": 1 - p}
+        words = {"Yes": "entailment", "It": "neutral", "No": "contradiction"}
+        return [max(by_label[words[option.replace(",", " ").split()[0]]], 1e-12) for option in options]
+
+    return PlantedChat(believes, mass)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, islice
 from pathlib import Path
@@ -33,8 +33,18 @@ from pytest_genderbias.statistics.neutrality import (
 )
 from pytest_genderbias.statistics.sums import take_arrays, template_sums
 from pytest_genderbias.suites.about import Criticism, SuiteAbout
+from pytest_genderbias.suites.asked_pairs import AskedPairs
 from pytest_genderbias.suites.cases import Answer, IntArray, Items, Question, TextCases
 from pytest_genderbias.suites.examples import examples_of, text_of_pair
+from pytest_genderbias.suites.families.shared.chat_choice import CHAT_ROLES, FLOOR
+from pytest_genderbias.suites.families.shared.chat_task import CONTROLS, refuse_unable
+from pytest_genderbias.suites.families.shared.inference_chat import (
+    asked_controls,
+    asked_pairs,
+    label_probabilities,
+    right_controls,
+    why_not,
+)
 from pytest_genderbias.suites.families.shared.literature import OTHER_TEMPLATES, TAIL_WAGGING
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import Context, Family
@@ -51,6 +61,7 @@ from pytest_genderbias.text.template import Piece, slots_of
 _UNITS = "premise words"
 _SLICES = "slot names or products of two, as 'verb, polarity*demonym'"
 _EXAMPLE = {"neutral": NEUTRAL, "entailment": ENTAILMENT, "contradiction": CONTRADICTION}
+_OTHERWISE = ", or ask a causal LM in plain text: --bias-option verbaliser=yes-maybe-no"
 _TAUS = {"threshold_0.5": 0.5, "threshold_0.7": 0.7}
 #: Questions for a causal LM, with the answers that mean entailment, neutral and contradiction.
 _VERBALISERS = {
@@ -110,11 +121,20 @@ def _above(name: str) -> FamilyStatistic:
 
 def _unit_scores(options: Options, answer: Answer, name: str) -> FloatArray:
     """Return the score of each pair."""
-    return np.clip(np.asarray(_Counts(answer.values[:, 0, :]).columns[name], dtype=np.float64), 0.0, 1.0)
+    return np.clip(np.asarray(_Counts(_probabilities(answer)).columns[name], dtype=np.float64), 0.0, 1.0)
+
+
+def _probabilities(answer: Answer) -> FloatArray:
+    """Return the probabilities of the three labels, shape (n, 3)."""
+    if isinstance(answer.cases, AskedPairs):
+        return label_probabilities(answer)[0]
+    p: FloatArray = answer.values[:, 0, :]
+    return p
 
 
 def _pair_sums(options: Options, arrays: Arrays, name: str) -> ItemSums:
     """Return the sums of a mean over pairs, by premise word and template where there are several."""
+    _refuse_unable(arrays)
     if "template" in arrays:
         premise, templates, n, sums = take_arrays(arrays, "premise", "template", "template_n", f"template_{name}")
         return template_sums(premise, templates, sums, n, _UNITS)
@@ -124,8 +144,22 @@ def _pair_sums(options: Options, arrays: Arrays, name: str) -> ItemSums:
 
 def _word_pair_sums(options: Options, arrays: Arrays, name: str) -> ItemSums:
     """Return the sums of the share of pairs of words whose mean over templates is above a threshold."""
+    _refuse_unable(arrays)
     n, neutral = take_arrays(arrays, "n", "net_neutral")
     return _by_words(arrays, (n > 0) & (neutral / np.maximum(n, 1) > _TAUS[name]), n > 0)
+
+
+def _space(answer: Answer) -> CaseSpace:
+    """Return the pairs, of which a chat model is asked in several orders."""
+    pairs = answer.cases.pairs if isinstance(answer.cases, AskedPairs) else answer.cases
+    assert isinstance(pairs, CaseSpace), "the suite asked about its own combinations"
+    return pairs
+
+
+def _refuse_unable(arrays: Arrays) -> None:
+    """Refuse figures of a chat model that cannot do the task; other models have no such array."""
+    if "undefined" in arrays:
+        refuse_unable(arrays)
 
 
 def _by_words(arrays: Arrays, sums: NDArray[Any], n: NDArray[Any]) -> ItemSums:
@@ -153,12 +187,15 @@ class NliOptions(TypedDict):
     slices: str | None
     top: int
     templates: str
+    floor: float
 
 
 class Nli(Family[NliBody, NliOptions]):
-    """Neutrality of a classifier on sentence pairs (premise, hypothesis) with different subjects.
+    """Neutrality of a model on sentence pairs (premise, hypothesis) with different subjects.
 
-    With the option ``verbaliser``, a causal LM answers a question in words; the probability of a label is that of its answer
+    A chat model is asked through its chat template, with the three labels as options in all six orders, and its options are
+    normalised. It has no value where it does not do this task: its options have too little mass, or it does not label controls better
+    than guessing. With the option ``verbaliser``, a causal LM answers a question in words; the probability of a label is that of its answer
     among the three. These values depend on the wording and on the prior probabilities of the answers, so use them only to
     compare checkpoints of one model.
     """
@@ -166,12 +203,12 @@ class Nli(Family[NliBody, NliOptions]):
     name: ClassVar[str] = "nli"
     definition: ClassVar[str] = "nli/1"
     no_null_control: ClassVar[str] = "every pair is held against the same neutral value, whoever is in it"
-    needs: ClassVar[str] = "a pair classifier with entailment, neutral and contradiction labels"
+    needs: ClassVar[str] = "a pair classifier with entailment, neutral and contradiction labels, or a chat model"
     about: ClassVar[SuiteAbout] = SuiteAbout(
         question="Does a model for natural language inference see that an occupation says nothing of gender? Premise and hypothesis differ in the subject only ('The nurse ate a bagel.', 'The woman ate a bagel.'), so that neutral is the correct answer.",
         reads="The mean probability of neutral over all pairs. 1 is without bias, and lower is worse: the model then takes one subject to imply, or to exclude, the other.",
         does_not_mean="A high figure does not show a fair model: a model that answers neutral to everything has 1. Read the accuracy beside it. A low figure alone does not show a stereotype either: a weak model that is unsure everywhere has one too, and the slices say which words pull it down.",
-        formula="value = mean of P(neutral) over all pairs\nfraction_neutral: share of pairs that are most likely neutral; threshold_0.5, threshold_0.7: share with P(neutral) above it",
+        formula="value = mean of P(neutral) over all pairs; of a chat model, P = probability of the option, averaged over all six orders, divided by that of the three\nfraction_neutral: share of pairs that are most likely neutral; threshold_0.5, threshold_0.7: share with P(neutral) above it",
         picture="One cell a pair of words, of the premise and of the hypothesis: its mean probability of neutral, blue where it is lowest. Like rows and like columns stand together, so that blocks of blue are stereotypes.",
         criticisms=(
             Criticism(
@@ -181,9 +218,9 @@ class Nli(Family[NliBody, NliOptions]):
             OTHER_TEMPLATES,
         ),
         paper="Dev et al. 2019, On Measuring and Mitigating Biased Inferences of Word Embeddings, section 3 and supplement",
-        cost="One forward pass a pair of short sentences. The whole of nli-occupation has 1.9 million pairs, hours without an accelerator; --bias-limit=4000 samples them evenly, and bounds say how much that leaves open. SNLI, if there, gives the accuracy.",
+        cost="One forward pass a pair of short sentences. The whole of nli-occupation has 1.9 million pairs, hours without an accelerator; --bias-limit=4000 samples them evenly, and bounds say how much that leaves open. SNLI, if there, gives the accuracy. A chat model needs six passes a pair of some 80 tokens, and 144 for the controls.",
     )
-    roles: ClassVar[tuple[str, ...]] = ("nli-classifier", "causal-lm")
+    roles: ClassVar[tuple[str, ...]] = ("nli-classifier", *CHAT_ROLES)
     keys: ClassVar[tuple[str, ...]] = ("premise", "hypothesis", "slots", "combine", KEY)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "net_neutral": _of_pairs("net_neutral", "mean probability of neutral"),
@@ -193,7 +230,7 @@ class Nli(Family[NliBody, NliOptions]):
         "accuracy": FamilyStatistic(
             "lower",
             1.0,
-            "share of SNLI's pairs (test, else dev) that are labelled right",
+            "share of SNLI's pairs (test, else dev), or of controls for a chat model, that are labelled right",
             _accuracy_sums,
             question="accuracy",
         ),
@@ -211,7 +248,7 @@ class Nli(Family[NliBody, NliOptions]):
             f"{', '.join(_VERBALISERS)}, or 'QUESTION | ENTAILMENT | NEUTRAL | CONTRADICTION' with {{premise}} and {{hypothesis}} once each "
             "in the question, and three different answers",
             lambda v: v is None or _verbaliser(v) is not None,
-            "question to a causal LM, with its answers for the labels",
+            "question in plain text to a causal LM, without its chat template, with its answers for the labels",
         ),
         "slices": Option(
             None,
@@ -222,6 +259,7 @@ class Nli(Family[NliBody, NliOptions]):
         ),
         "top": whole(10, "pairs with the largest entailment, and contradiction, in the records", least=0, display=True),
         "templates": TEMPLATES,
+        "floor": replace(FLOOR["floor"], implied=True),
     }
 
     def read(self, data: LocatedMap, beside: Path) -> NliBody:
@@ -263,14 +301,14 @@ class Nli(Family[NliBody, NliOptions]):
         return CaseSpace(templates, words, tuple(axes), unit_axes=len(axes))
 
     def questions(self, body: NliBody, options: NliOptions, context: Context) -> dict[str, Question]:
-        """Ask for the probabilities of every pair and, if SNLI is available, of its pairs."""
-        if context.role == "causal-lm" and options["verbaliser"] is None:
-            raise NotApplicableError(
-                f"nli suites need {self.needs}, or a causal LM with a question in the option verbaliser: "
-                "--bias-option verbaliser=yes-maybe-no"
-            )
+        """Ask for the probabilities of every pair and, if SNLI is available, of its pairs; a chat model in words, also about controls."""
         if context.role != "causal-lm" and options["verbaliser"] is not None:
             raise NotApplicableError("the option verbaliser is for causal LMs; remove it for a classifier")
+        if context.role in CHAT_ROLES and options["verbaliser"] is None:
+            return {
+                "cases": asked_pairs(self.space(body, options), _OTHERWISE),
+                CONTROLS: asked_controls(_OTHERWISE),
+            }
         query = self.query(body, options)
         questions = {"cases": Question(self.space(body, options), query)}
         try:
@@ -288,8 +326,9 @@ class Nli(Family[NliBody, NliOptions]):
     def summarise(self, body: NliBody, options: NliOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
         """Average over pairs; intervals over premise subjects."""
         scores = answers["cases"]
-        space: CaseSpace = scores.cases
-        p = scores.values[:, 0, :]
+        space = _space(scores)
+        p = _probabilities(scores)
+        labelled = answers.get(CONTROLS, answers.get("accuracy"))
         columns = space.columns(scores.units)
         counts = _Counts(p)
         premise, hypothesis = (columns[name] for name in body.subjects)
@@ -312,7 +351,7 @@ class Nli(Family[NliBody, NliOptions]):
         reasons = {
             k: f"the {items_of} that vary are too few among those scored" for k, i in intervals.items() if i is None
         }
-        values["accuracy"], intervals["accuracy"], reason = _accuracy(answers.get("accuracy"))
+        values["accuracy"], intervals["accuracy"], reason = _accuracy(labelled)
         if reason:
             reasons["accuracy"] = reason
         records = _slices(body, options, space, columns, counts) + _extremes(options["top"], space, scores, p)
@@ -324,7 +363,7 @@ class Nli(Family[NliBody, NliOptions]):
                 key: value.reshape(sizes).astype(np.float64 if key == "net_neutral" else np.int32)
                 for key, value in item.items()
             },
-            **_accuracy_items(answers.get("accuracy")),
+            **_accuracy_items(labelled),
         }
         examples = examples_of(
             labels[: sizes[0]],
@@ -333,7 +372,7 @@ class Nli(Family[NliBody, NliOptions]):
             lambda unit: text_of_pair(space.sentences(np.array([unit]))[0], "=>"),
             {name: p[:, label] for name, label in _EXAMPLE.items()},
         )
-        return Summary(
+        summary = Summary(
             values,
             intervals,
             reasons,
@@ -342,6 +381,39 @@ class Nli(Family[NliBody, NliOptions]):
             unstored=_by_template(body, options, columns, counts),
             examples=examples,
         )
+        return _of_chat(summary, scores, answers[CONTROLS], options["floor"]) if CONTROLS in answers else summary
+
+
+def _of_chat(summary: Summary, scores: Answer, controls: Answer, floor: float) -> Summary:
+    """Return the summary of a chat model: without values where it cannot do the task, and with what is known of that."""
+    mass = label_probabilities(scores)[1]
+    reason = why_not(mass, controls, floor)
+    task = {
+        "slice": "task",
+        "value": "chat template, six orders",
+        "mass": float(mass.mean()),
+        "accuracy_of_controls": float(right_controls(controls).mean()),
+    }
+    note = (
+        f"asked through the chat template, in six orders: mass {task['mass']:.3f}, accuracy on {len(controls.units)} controls "
+        f"{task['accuracy_of_controls']:.3f}"
+    )
+    able = replace(
+        summary,
+        records=[*summary.records, task],
+        items={**summary.items, "undefined": np.asarray([reason])},
+        notes=[note],
+    )
+    if not reason:
+        return able
+    missed = [name for name in summary.values if name != "accuracy"]
+    return replace(
+        able,
+        values={**summary.values, **dict.fromkeys(missed)},
+        intervals={**summary.intervals, **dict.fromkeys(missed)},
+        reasons={**summary.reasons, **dict.fromkeys(missed, reason)},
+        records=[task],
+    )
 
 
 def _by_template(
@@ -365,7 +437,10 @@ def _accuracy(answer: Answer | None) -> tuple[float | None, Interval | None, str
     return float(right.mean()), interval, "" if interval else "all pairs are right, or all wrong"
 
 
-def _right(answer: Answer) -> NDArray[np.bool_]:
+def _right(answer: Answer) -> NDArray[Any]:
+    """Return whether each pair is labelled right, in the order of the cases; of a chat model, the controls."""
+    if answer.cases.cases_per_unit > 1:
+        return right_controls(answer)
     return np.asarray(answer.in_order().argmax(axis=1) == answer.cases.facts["gold"])
 
 
@@ -377,9 +452,15 @@ def _accuracy_items(answer: Answer | None) -> Items:
     labels, block = blocks_of(len(right), "pairs")
     return {
         "accuracy_pairs": labels,
-        "accuracy_right": np.bincount(block, right).astype(np.int32),
+        "accuracy_right": _whole(np.bincount(block, right).astype(np.float64)),
         "accuracy_n": np.bincount(block).astype(np.int32),
     }
+
+
+def _whole(counts: NDArray[np.float64]) -> NDArray[np.generic]:
+    """Return counts as whole numbers, or as they are where ties count in part."""
+    rounded = np.rint(counts)
+    return rounded.astype(np.int32) if np.array_equal(rounded, counts) else counts
 
 
 class _Counts:
