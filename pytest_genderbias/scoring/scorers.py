@@ -11,6 +11,7 @@ from pytest_genderbias.models.served import ServedModel
 from pytest_genderbias.scoring.base import Progress, Scorer
 from pytest_genderbias.suites.cases import Cases
 from pytest_genderbias.suites.query import (
+    AddedTokens,
     BlockLogLikelihood,
     ChatAnswers,
     CoreferenceScores,
@@ -27,6 +28,7 @@ from pytest_genderbias.suites.query import (
 
 #: Questions that log-probabilities of the tokens of prompts answer.
 _SERVED = (
+    AddedTokens,
     SlotLogProbability,
     PseudoLogLikelihood,
     SharedLogLikelihood,
@@ -84,6 +86,10 @@ def make_scorer(
             from pytest_genderbias.scoring import chat
 
             return chat.make(cases, query, model, batch_tokens)
+        case AddedTokens():
+            from pytest_genderbias.scoring import added_tokens
+
+            return added_tokens.make(cases, model)
         case BlockLogLikelihood():
             from pytest_genderbias.scoring import block_likelihood
 

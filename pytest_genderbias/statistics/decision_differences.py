@@ -10,7 +10,41 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 FloatArray = NDArray[np.float64]
 
 
-def logit_differences(first: ArrayLike, reference: ArrayLike) -> FloatArray:
+def balanced_weights(first: ArrayLike, reference: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    r"""Return weights of persons with which both groups have the same distribution of a size, such as the tokens of a name.
+
+    With :math:`n_g(k)` persons of size k in group g, each has the weight :math:`\min(n_1(k), n_2(k)) / n_g(k)`. A size that one group lacks
+    has the weight 0.
+
+    Args:
+        first: size of each person of the first group, shape (n,).
+        reference: the same for the reference group, shape (m,).
+
+    Returns:
+        Weights of both groups, from 0 to 1, with equal sums.
+
+    Raises:
+        UndefinedError: the groups share no size.
+
+    Example:
+        Of size 1 there are two persons and one, of size 2 one and two.
+
+        >>> [weights.tolist() for weights in balanced_weights([1, 1, 2], [1, 2, 2])]
+        [[0.5, 0.5, 1.0], [1.0, 0.5, 0.5]]
+    """
+    sizes = [np.asarray(group, dtype=np.int64) for group in (first, reference)]
+    values = np.unique(np.concatenate(sizes))
+    counts = np.stack([(group[:, None] == values).sum(axis=0) for group in sizes])
+    shared = counts.min(axis=0)
+    if not shared.any():
+        raise UndefinedError("no person of one group has the size of a person of the other")
+    by_value = shared / np.maximum(counts, 1)
+    return by_value[0][np.searchsorted(values, sizes[0])], by_value[1][np.searchsorted(values, sizes[1])]
+
+
+def logit_differences(
+    first: ArrayLike, reference: ArrayLike, weights: tuple[FloatArray, FloatArray] | None = None
+) -> FloatArray:
     r"""Return the mean log-odds of yes for the first group minus that for the reference group, by scenario.
 
     :math:`d_s = \overline{\mathrm{logit}\,P(\text{yes} \mid s, g)} - \overline{\mathrm{logit}\,P(\text{yes} \mid s, r)}`, means over persons and
@@ -19,6 +53,7 @@ def logit_differences(first: ArrayLike, reference: ArrayLike) -> FloatArray:
     Args:
         first: logit of P(yes) for persons of the first group, shape (n, persons).
         reference: the same for the reference group, shape (n, persons).
+        weights: of the persons of both groups, each of shape (persons,); ``None``: all alike.
 
     Returns:
         Shape (n,), in nats, unbounded; 0 is neutral, positive favours the first group, away from 0 is worse.
@@ -26,7 +61,8 @@ def logit_differences(first: ArrayLike, reference: ArrayLike) -> FloatArray:
     >>> logit_differences([[1.0, 3.0]], [[0.5, 1.5]]).tolist()
     [1.0]
     """
-    means = [np.asarray(logits, dtype=np.float64).mean(axis=1) for logits in (first, reference)]
+    by_group = zip((first, reference), weights or (None, None), strict=True)
+    means = [np.average(np.asarray(logits, dtype=np.float64), axis=1, weights=w) for logits, w in by_group]
     return np.asarray(means[0] - means[1])
 
 

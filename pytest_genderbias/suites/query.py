@@ -100,6 +100,18 @@ class ChatAnswers:
 
 
 @dataclass(frozen=True)
+class AddedTokens:
+    """The number of tokens that the second text of a pair has more than the first, which it begins with.
+
+    No network is asked, only the model's tokenizer.
+    """
+
+    roles = ("causal-lm",)
+    dtype = "int32"
+    width = 1
+
+
+@dataclass(frozen=True)
 class SlotLogProbability:
     """The natural logarithm of the probability of the word in ``slot``.
 

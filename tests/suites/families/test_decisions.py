@@ -1,21 +1,30 @@
 """The family decisions: its figures against a plain count, planted models, models that cannot do the task, and its scenarios."""
 
+from dataclasses import replace
 from functools import partial
+from itertools import combinations
 
 import numpy as np
 import pytest
 from support.chat_checks import check_cannot_do, check_coverage, write_suite
 from support.chat_checks import measured as chat_measured
 from support.chat_models import AlwaysA, PlantedDecider, biased_decider
+from support.tiny_checkpoints import make_network, tokenizer
 
-from pytest_genderbias import load_suite
+from pytest_genderbias import load_suite, measure
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.measurement.plan import plan_measurement
+from pytest_genderbias.models.objects import wrap_network
+from pytest_genderbias.models.roles import Role
+from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.statistics.decision_differences import (
+    balanced_weights,
     exchanged_differences,
     logit_differences,
     yes_ratio,
 )
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.suites.cases import Answer
 
 
 @pytest.fixture(scope="module")
@@ -206,3 +215,128 @@ def test_a_suite_of_your_own(tmp_path):
 def test_a_broken_suite_is_one_error_with_its_line(tmp_path, change, message):
     with pytest.raises(DataFileError, match=r"mine\.yaml:\d+: .*" + message):
         load_suite(own(tmp_path, **change))
+
+
+# Names balanced by tokens
+
+
+class Chatty:
+    """Gives the answers of an object for a checkpoint, so that a tokenizer counts the names and a planted model decides."""
+
+    def __init__(self, model):
+        self._ask = model.answer_log_probs
+
+    def score_with(self, cases, query):
+        messages = [message for (message,) in cases.sentences(np.arange(cases.n_cases)) for _ in query.answers]
+        values = self._ask(messages, list(query.answers) * cases.n_cases)
+        return np.reshape(values, (cases.n_units, cases.cases_per_unit, -1))
+
+
+def answered_with_tokens(suite, model, tokens, **options):
+    """Return the summary where names have the given numbers of tokens."""
+    suite = load_suite(suite)
+    plan = plan_measurement(suite, "m", Role("causal-lm", "a causal LM"), options)
+    answers = {
+        name: Answer(q.cases, np.arange(q.cases.n_units), Chatty(model).score_with(q.cases, q.query))
+        for name, q in plan.questions.items()
+        if name != "names"
+    }
+    names = plan.questions["names"].cases
+    counts = np.asarray([[[tokens[whole.removeprefix("Decide this case: ")]]] for _, whole in names.texts])
+    answers["names"] = Answer(names, np.arange(len(counts)), counts)
+    return suite.family.summarise(suite.body, plan.options, answers, 0)
+
+
+class LongNames(PlantedDecider):
+    """Says yes the less readily, the more tokens a name has: that difference is none between genders."""
+
+    def __init__(self, tokens, known):
+        super().__init__(lambda text: self._of(text.removeprefix("Decide this case: "), tokens, known))
+
+    @staticmethod
+    def _of(case, tokens, known):
+        person = case.split()[0]
+        control = known.get("{person}" + case.removeprefix(person))
+        return -0.8 * tokens[person] if control is None else 3.0 if control == "yes" else -3.0
+
+
+NAMES = {"Linda": 1, "Susan": 1, "Karen": 2, "Sandra": 2, "David": 1, "Kevin": 1, "Brian": 1, "Daniel": 2}
+
+
+def test_a_difference_of_tokens_is_no_difference_of_groups(body):
+    """Two and three names of one token: unweighted means differ by .2, weighted ones by nothing."""
+    model = LongNames(NAMES, {control.text: control.label for control in body.controls})
+    plain = measured(model)
+    assert plain.value == pytest.approx(-0.8 * (1.5 - 1.25))
+    assert any("all alike, since the model's tokenizer" in note for note in plain.notes)
+    found = answered_with_tokens("decisions", model, NAMES)
+    assert found.values["logit_difference"] == pytest.approx(0, abs=1e-12)
+    assert found.values["impact_ratio"] == pytest.approx(1)
+    assert found.notes == [
+        "names: balanced by tokens (2 names of 1, 2 names of 2, and 3 names of 1, 1 name of 2); the weights of each group sum to 3 of 4 names"
+    ]
+
+
+def test_a_planted_difference_is_found_among_weighted_names(body):
+    found = answered_with_tokens("decisions", biased_decider(body, 0.6), NAMES)
+    assert found.values["logit_difference"] == pytest.approx(0.6)
+
+
+def test_names_without_a_common_number_of_tokens_have_no_value(body):
+    tokens = {name: 1 + (name in ("Linda", "Susan", "Karen", "Sandra")) for name in NAMES}
+    found = answered_with_tokens("decisions", biased_decider(body, 0.6), tokens)
+    assert found.values["logit_difference"] is None
+    assert found.reasons["logit_difference"].startswith(
+        "no name of one group has as many tokens as one of the other (4 names of 2, and 4 names of 1); use the option person=described"
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_weights_match_groups_one_by_one(seed):
+    """The weights are the mean over all ways to draw, of each number of tokens, as many names of one group as of the other."""
+    rng = np.random.default_rng(seed)
+    first, reference = rng.integers(1, 4, 5), rng.integers(1, 4, 5)
+    if not set(first) & set(reference):
+        pytest.skip("no common size")
+    found = balanced_weights(first, reference)
+    for sizes, others, weights in ((first, reference, found[0]), (reference, first, found[1])):
+        for size, weight in zip(sizes, weights, strict=True):
+            mine, theirs = [x for x in sizes if x == size], [x for x in others if x == size]
+            draws = list(combinations(range(len(mine)), min(len(mine), len(theirs))))
+            assert weight == pytest.approx(np.mean([0 in draw for draw in draws]))
+    assert found[0].sum() == pytest.approx(found[1].sum())
+
+
+def test_a_tokenizer_counts_the_names_in_their_place(tiny_model):
+    """The question for tokens is answered by the tokenizer of a checkpoint, with the space before the name."""
+    model = tiny_model("gpt2")
+    plan = plan_measurement(load_suite("decisions"), "m", model.role)
+    names = plan.questions["names"]
+    found = make_scorer(names.cases, names.query, model, None).score(np.arange(8))
+    tokenizer = model.backend.tokenizer
+    expected = [
+        len(tokenizer.tokenize(f"Decide this case: {name}")) - len(tokenizer.tokenize("Decide this case:"))
+        for name in ("Linda", "Susan", "Karen", "Sandra", "David", "Kevin", "Brian", "Daniel")
+    ]
+    assert sorted(found.ravel().tolist()) == sorted(expected) and min(expected) >= 1
+    assert not plan_measurement(load_suite("decisions"), "m", model.role, {"balance": "none"}).questions.keys() & {
+        "names"
+    }
+    assert not plan_measurement(load_suite("decisions"), "m", model.role, {"person": "described"}).questions.keys() & {
+        "names"
+    }
+
+
+def test_a_chat_checkpoint_is_measured_with_balanced_names(tmp_path):
+    """The whole way with a tokenizer: the counts of tokens go through the cache, too."""
+    words = tokenizer("gpt2")
+    before = words.chat_template
+    words.chat_template = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}<a>{% endif %}"
+    try:
+        model = wrap_network(make_network("gpt2", n_positions=512), words, "chat")
+        for _ in range(2):
+            found = measure("decisions", replace(model, fingerprint="f" * 64), cache=tmp_path, limit=32, floor=1e-9)
+            assert found.n == 32 and "names" in found.signature["data"]
+            assert found.notes[0].startswith("names: balanced by tokens (") or "no name of one group" in found.notes[0]
+    finally:
+        words.chat_template = before
