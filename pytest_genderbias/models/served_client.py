@@ -32,7 +32,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0  #: seconds between two attempts
 _PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))  #: statuses after which a request is sent again
 _AT_ONCE = 4  #: requests under way
 _PROMPTS, _TOKENS = 32, 8192  #: most prompts and tokens in a request
-_CONNECT, _READ = 10.0, 300.0  #: seconds
+_CONNECT = 10.0  #: seconds in which a connection should be there
 _MOST_BYTES = 1 << 28  #: of an answer
 _ID = "token_id:"  #: before the id of a token that is given as one
 _BY_IDS: Mapping[str, object] = {"return_tokens_as_token_ids": True}  #: vLLM's
@@ -54,7 +54,9 @@ class ServedClient:
         model: the server's name for the model.
         name: name of the model in messages.
         allow_remote: whether the server may be on another machine.
+        time_limit: seconds after which a request without an answer is sent again.
         pause: waits for some seconds; replaced in tests.
+        transport: carries the requests; replaced in tests.
 
     Raises:
         ModelError: httpx is not installed, the server is on another machine, cannot be reached, or has no such model.
@@ -66,7 +68,9 @@ class ServedClient:
         model: str,
         name: str,
         allow_remote: bool = False,
+        time_limit: float = 300.0,
         pause: Callable[[float], None] = time.sleep,
+        transport: httpx.BaseTransport | None = None,
     ) -> None:
         if find_spec("httpx") is None:
             raise ModelError(
@@ -74,7 +78,7 @@ class ServedClient:
             )
         _refuse_remote(url, name, allow_remote)
         self._url, self._model, self._name, self._pause = url, model, name, pause
-        self._http = _connection(url)
+        self._http = _connection(url, time_limit, transport)
         self._extras, self._max_tokens = dict(_EXTRAS), 0
         self._about = self._described()
 
@@ -254,7 +258,7 @@ class ServedClient:
         content = _json(response) or {}
         error = content.get("error", content)
         message = error.get("message") if isinstance(error, dict) else error
-        said = _without_key(brief(" ".join(str(message or response.reason_phrase).split()), 300))
+        said = brief(_without_key(" ".join(str(message or response.reason_phrase).split())), 300)
         status = response.status_code
         if status in (401, 403):
             return ModelError(
@@ -294,15 +298,16 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _connection(url: str) -> httpx.Client:
+def _connection(url: str, time_limit: float, transport: httpx.BaseTransport | None) -> httpx.Client:
     """Return a client with the key. Redirections are not followed, and no proxy stands before this machine."""
     import httpx
 
     key = os.environ.get(API_KEY, "").strip()
     return httpx.Client(
         headers={"Authorization": f"Bearer {key}"} if key else {},
-        timeout=httpx.Timeout(_READ, connect=_CONNECT),
+        timeout=httpx.Timeout(time_limit, connect=min(_CONNECT, time_limit)),
         limits=httpx.Limits(max_connections=_AT_ONCE),
+        transport=transport,
         trust_env=not _is_loopback(urlsplit(url).hostname or ""),
     )
 

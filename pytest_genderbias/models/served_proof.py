@@ -21,7 +21,8 @@ from pytest_genderbias.models.served_draws import Draws, trouble_of_draws
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-_TEXTS = (
+#: Plain English, which the values should find likelier than its words in another order.
+KNOWN_TEXTS = (
     "Once upon a time there was a little girl who lived in a small house near the forest with her mother and her father.",
     "One day the boy went to the park with his dog, and they played with a red ball until the sun went down.",
     "The old man sat on a chair in the garden, looked at the flowers, and told the children a long story about the sea.",
@@ -64,7 +65,7 @@ class Proof:
     Attributes:
         checks: names of the checks that it passed.
         noise: largest difference of one value when a prompt was asked again, alone or in another batch, in nats.
-        canaries: prompts that are asked again.
+        canaries: prompts that are asked again, each with other tokens after it, so that no memory for equal prompts can answer.
         values: their values, in nats; the first of each is NaN.
     """
 
@@ -79,9 +80,12 @@ class Proof:
         Raises:
             ScoreError: their values changed since the proof by more than the repeat noise.
         """
-        answers = source.ask(self.canaries)
-        same_size = all(len(a.log_probabilities) == len(v) for a, v in zip(answers, self.values, strict=True))
-        moved = _differences([a.log_probabilities for a in answers], self.values) if same_size else np.array([np.inf])
+        known = np.asarray([token for canary in self.canaries for token in canary])
+        ends = np.random.default_rng().choice(known, (len(self.canaries), 3))  # others at every call
+        answers = source.ask([[*canary, *end] for canary, end in zip(self.canaries, ends.tolist(), strict=True)])
+        found = [answer.log_probabilities[: len(values)] for answer, values in zip(answers, self.values, strict=True)]
+        same_size = [*map(len, found)] == [*map(len, self.values)]
+        moved = _differences(found, self.values) if same_size else np.array([np.inf])
         limit = max(_UNCHANGED, 10 * self.noise)
         if not moved.mean() <= limit:
             raise ScoreError(
@@ -133,7 +137,8 @@ def prove(source: PromptLogProbabilities, tokenizer: PreTrainedTokenizerBase, lo
     Raises:
         UnprovenError: a check fails. The first checks are of the form of the answers; the others run only where all of those pass.
     """
-    rows = [tokenizer(text, verbose=False)["input_ids"][:longest] for text in _TEXTS]
+    most = None if longest is None else longest - 4  # other tokens come after some
+    rows = [tokenizer(text, verbose=False)["input_ids"][:most] for text in KNOWN_TEXTS]
     rng = np.random.default_rng(0)
     shuffled = [[row[0], *rng.permutation(row[1:]).tolist()] for row in rows]
     answers = source.ask(rows + shuffled, _LISTED)
@@ -192,7 +197,7 @@ def _same_ids(asked: _Asked) -> str | None:
 
 
 def _own_tokenizer(asked: _Asked) -> str | None:
-    text = _TEXTS[0]
+    text = KNOWN_TEXTS[0]
     theirs = asked.source.own_token_ids(text)
     plain = list(asked.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
     special = list(asked.tokenizer(text, verbose=False)["input_ids"])
@@ -264,7 +269,7 @@ def _prefixes(asked: _Asked) -> str | None:
 def _context(asked: _Asked) -> str | None:
     """Test that values hang on the first tokens, near and far, and on a token in front."""
     row, other = asked.rows[0], asked.rows[1]
-    chain = [token for one in asked.rows for token in one][: asked.longest]
+    chain = [token for one in asked.rows for token in one][: None if asked.longest is None else asked.longest - 1]
     changed_first = [other[-1] if row[0] != other[-1] else other[-2], *row[1:]]
     changed_far = [*changed_first[:1], *other[1:4], *chain[4:]]
     front = asked.tokenizer.bos_token_id if asked.tokenizer.bos_token_id is not None else asked.tokenizer.eos_token_id
@@ -315,8 +320,8 @@ def _greedy(asked: _Asked) -> str | None:
     written = asked.source.generate([asked.rows[i][:k] for i, k in places], 1, 0.0, None)
     near = 0.05 + 4 * asked.noise
     for (i, k), tokens in zip(places, written, strict=True):
-        top = asked.answers[i].top[k]
-        if not tokens or top.get(tokens[0], -np.inf) < max(top.values()) - near:
+        top = dict(asked.answers[i].top[k]) if k < len(asked.answers[i].top) else {}
+        if not tokens or top.get(tokens[0], -np.inf) < max(top.values(), default=np.inf) - near:
             return (
                 f"expected the most likely token after {k} tokens of a text to be written at temperature 0, got "
                 f"{'another one' if tokens else 'none'}; the values are of another place or model than what is written"
@@ -340,9 +345,11 @@ def _distinct(asked: _Asked) -> str | None:
     if counts.max(initial=0) > max(2, _SHARED * len(values)):
         value = found[int(counts.argmax())]
         return f"expected other values for other tokens, got {value:.4g} for {counts.max()} of {len(values)}; they are cut off there, or made up"
+    if np.abs(uncertain - uncertain.round(2)).max(initial=0) < 1e-5:
+        return "expected values with all their digits, got two decimals at most; sums of them are off by whole steps"
     shared = float(counts[counts > 1].sum() / max(1, len(uncertain)))
     if shared > _ROUNDED:
-        return f"expected other values for other tokens, got {100 * shared:.0f} % of them more than once; they are rounded, and sums of them differ by whole steps"
+        return f"expected other values for other tokens, got {100 * shared:.0f} % of them more than once; they are rounded, and sums of them are off by whole steps"
     return None
 
 

@@ -1,0 +1,270 @@
+"""The client of a server: what it sends, what it makes of answers, when it asks again, and that the key is shown nowhere."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+
+import httpx
+import numpy as np
+import pytest
+
+from pytest_genderbias.errors import ModelError, ScoreError
+from pytest_genderbias.models import served_client
+from pytest_genderbias.models.loading import load_model
+from pytest_genderbias.models.served_client import ServedClient
+
+URL = "http://127.0.0.1:8000/v1"
+KEY = "sk-very-secret-1234"
+
+
+def completed(body):
+    """Answer as vLLM does: the value of each token is minus its id / 10, and two tokens are listed in each place."""
+    prompts = [[3, 4]] if isinstance(body["prompt"], str) else body["prompt"]
+    choices = []
+    for index, prompt in enumerate(prompts):
+        new = [7] * body["max_tokens"]
+        shown = [*(prompt if body.get("echo") else []), *new]
+        values = [None if body.get("echo") and at == 0 else -token / 10 for at, token in enumerate(shown)]
+        tops = [
+            None if value is None else {f"token_id:{token}": value, "token_id:1": -0.1}
+            for token, value in zip(shown, values, strict=True)
+        ]
+        names = [f"token_id:{token}" for token in shown]
+        choices.append({"index": index, "logprobs": {"tokens": names, "token_logprobs": values, "top_logprobs": tops}})
+    return {"choices": choices, "usage": {"prompt_tokens": sum(map(len, prompts))}}
+
+
+class Server:
+    """Answers requests of a client without a network. ``before`` may answer a request for completions instead: a response, an error, or None."""
+
+    def __init__(self, before=lambda number, body: None, change=lambda content: content):
+        self.before, self.change = before, change
+        self.requests, self.bodies, self.pauses = [], [], []
+
+    def __call__(self, request):
+        self.requests.append(request)
+        if request.url.path == "/v1/models":
+            return httpx.Response(200, json={"data": [{"id": "m", "max_model_len": 32}]})
+        if request.url.path == "/version":
+            return httpx.Response(200, json={"version": "0.9"}, headers={"server": "uvicorn"})
+        body = json.loads(request.content)
+        self.bodies.append(body)
+        answer = self.before(len(self.bodies), body)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer or httpx.Response(200, json=self.change(completed(body)))
+
+    def client(self, url=URL, **settings):
+        return ServedClient(url, "m", "chat", pause=self.pauses.append, transport=httpx.MockTransport(self), **settings)
+
+
+def test_prompts_are_sent_as_token_ids_and_their_values_come_back_in_order():
+    def mixed(content):
+        return {**content, "choices": content["choices"][::-1]}
+
+    server = Server(change=mixed)
+    client = server.client()
+    answers = client.ask([[5, 6], [8, 9, 2]], most_likely=2)
+    (body,) = server.bodies
+    assert body["prompt"] == [[5, 6], [8, 9, 2]]
+    assert (body["echo"], body["logprobs"], body["max_tokens"], body["temperature"]) == (True, 2, 0, 0.0)
+    assert [answer.token_ids for answer in answers] == [[5, 6], [8, 9, 2]]
+    assert math.isnan(answers[1].log_probabilities[0])
+    np.testing.assert_array_equal(answers[1].log_probabilities[1:], [-0.9, -0.2])
+    assert answers[1].top == [{}, {9: -0.9, 1: -0.1}, {2: -0.2, 1: -0.1}]
+    assert client.max_length == 32
+    assert client.facts == {"server": "uvicorn 0.9"}
+    assert client.ask([[5, 6]])[0].tokens_read == 2  # alone, the count of the server is of this prompt
+
+
+def test_many_prompts_are_cut_into_requests_and_stay_in_order():
+    server = Server()
+    prompts = [[2, i] for i in range(100)] + [[2] * 5000, [3] * 5000, [4, 5]]
+    answers = server.client().ask(prompts)
+    assert [answer.token_ids for answer in answers] == prompts
+    assert all(len(body["prompt"]) <= 32 and sum(map(len, body["prompt"])) <= 8192 for body in server.bodies)
+
+
+def test_text_is_sent_to_learn_the_ids_of_the_server():
+    assert Server().client().own_token_ids("a text") == [3, 4]
+
+
+def test_generated_tokens_are_ids_drawn_from_the_whole_distribution():
+    server = Server()
+    assert server.client().generate([[5], [6]], 3, 1.0, 11) == [[7, 7, 7], [7, 7, 7]]
+    (body,) = server.bodies
+    assert (body["max_tokens"], body["temperature"], body["seed"], body["top_p"], body["top_k"]) == (
+        3,
+        1.0,
+        11,
+        1.0,
+        -1,
+    )
+    assert "echo" not in body
+
+
+@pytest.mark.parametrize(
+    ("failure", "pauses"),
+    [
+        (lambda: httpx.Response(429, headers={"Retry-After": "3"}), [3.0, 3.0]),
+        (lambda: httpx.Response(429, headers={"Retry-After": "Thu, 01 Jan 1970 00:00:00 GMT"}), [0.0, 0.0]),
+        (lambda: httpx.Response(429, headers={"Retry-After": "9999"}), [60.0, 60.0]),
+        (lambda: httpx.Response(503), [0.5, 1.0]),
+        (lambda: httpx.Response(200, content=b'{"choices": [{"ind'), [0.5, 1.0]),
+        (lambda: httpx.ReadTimeout("late"), [0.5, 1.0]),
+        (lambda: httpx.RemoteProtocolError("closed"), [0.5, 1.0]),
+        (lambda: httpx.ConnectError("refused"), [0.5, 1.0]),
+    ],
+)
+def test_what_fails_for_a_while_is_asked_again_after_a_pause(failure, pauses):
+    server = Server(before=lambda number, body: failure() if number < 3 else None)
+    assert server.client().ask([[5, 6]])[0].token_ids == [5, 6]
+    assert server.pauses == pauses
+
+
+def test_a_server_that_never_answers_is_one_error():
+    server = Server(before=lambda number, body: httpx.Response(502))
+    with pytest.raises(ScoreError, match=r"did not answer 7 times \(at last: status 502\)"):
+        server.client().ask([[5, 6]])
+    assert server.pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0]
+
+
+def test_a_server_that_generates_at_least_one_token_is_asked_for_one_that_is_left_out():
+    server = Server(
+        before=lambda number, body: (
+            None if body["max_tokens"] else httpx.Response(400, json={"error": {"message": "at least 1"}})
+        )
+    )
+    client = server.client()
+    for _ in range(2):
+        (answer,) = client.ask([[5, 6]], most_likely=2)
+        assert (answer.token_ids, len(answer.log_probabilities), len(answer.top)) == ([5, 6], 2, 2)
+    assert [body["max_tokens"] for body in server.bodies[-2:]] == [1, 1]  # it is remembered
+    assert client.own_token_ids("a text") == [3, 4]
+
+
+def test_a_server_that_knows_no_further_fields_is_asked_without_them():
+    server = Server(
+        before=lambda number, body: httpx.Response(422, json={"detail": "extra fields"}) if "top_k" in body else None
+    )
+    client = server.client()
+    assert client.ask([[5, 6]])[0].token_ids == [5, 6]
+    client.ask([[5, 7]])
+    assert "top_k" not in server.bodies[-1]
+    assert len(server.bodies) == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"object": "list"}, "expected 'choices'"),
+        ({"choices": "none"}, "expected 'choices'"),
+        ({"choices": []}, "expected one for each"),
+        ({"choices": [{"index": 1}]}, "expected one for each"),
+    ],
+)
+def test_answers_without_the_form_are_one_error(content, message):
+    with pytest.raises(ScoreError, match=message):
+        Server(change=lambda _: content).client().ask([[5, 6]])
+
+
+@pytest.mark.parametrize("logprobs", [None, [], {}, {"tokens": None}, {"tokens": "ab", "token_logprobs": {"a": 1}}])
+def test_a_choice_without_values_has_none(logprobs):
+    (answer,) = Server(change=lambda _: {"choices": [{"index": 0, "logprobs": logprobs}]}).client().ask([[5, 6]])
+    assert (len(answer.log_probabilities), answer.token_ids, answer.top) == (0, None, [])
+
+
+def test_strange_numbers_and_names_are_no_values():
+    columns = {
+        "tokens": ["token_id:5", "token_id:6", "token_id:-1", "token_id:²", "token_id:99999999999999999999", "a"],
+        "token_logprobs": [None, "x", True, 10**400, float("inf"), -1],
+        "top_logprobs": [None, [], {"a": -1.0}, {"token_id:4": None}, {"token_id:x": 1}, {}],
+    }
+    text = json.dumps({"choices": [{"logprobs": columns}]}).encode()
+    (answer,) = Server(before=lambda number, body: httpx.Response(200, content=text)).client().ask([[1] * 6])
+    np.testing.assert_array_equal(answer.log_probabilities, [np.nan, np.nan, np.nan, np.nan, np.inf, -1])
+    assert answer.token_ids is None
+    assert [list(top) for top in answer.top] == [[], [], [], [4], [], []]
+
+
+def test_tokens_that_are_texts_have_no_ids():
+    def as_texts(content):
+        for choice in content["choices"]:
+            choice["logprobs"]["tokens"] = ["the"] * len(choice["logprobs"]["tokens"])
+        return content
+
+    client = Server(change=as_texts).client()
+    assert client.ask([[5, 6]])[0].token_ids is None
+    with pytest.raises(ModelError, match="by their texts only"):
+        client.generate([[5]], 1, 0.0, None)
+
+
+def test_the_key_is_in_the_header_and_nowhere_else(monkeypatch, caplog):
+    monkeypatch.setenv("GENDERBIAS_API_KEY", KEY)
+    caplog.set_level(logging.DEBUG)
+    server = Server(
+        before=lambda number, body: (
+            httpx.Response(401, json={"error": {"message": f"wrong key {KEY}"}}) if number > 1 else None
+        )
+    )
+    client = server.client()
+    client.ask([[5, 6]])
+    assert all(request.headers["authorization"] == f"Bearer {KEY}" for request in server.requests)
+    with pytest.raises(ModelError, match=r"refuses the key \(status 401: 'wrong key \*\*\*'\)") as raised:
+        client.ask([[5, 6]])
+    assert KEY not in f"{raised.value}{raised.value!r}{client!r}{client.where}{dict(client.facts)}{caplog.text}"
+
+
+def test_without_a_key_no_header_is_sent(monkeypatch):
+    monkeypatch.delenv("GENDERBIAS_API_KEY", raising=False)
+    server = Server()
+    server.client()
+    assert all("authorization" not in request.headers for request in server.requests)
+
+
+def test_redirections_are_not_followed():
+    server = Server(
+        before=lambda number, body: httpx.Response(307, headers={"Location": "https://elsewhere.example/v1"})
+    )
+    with pytest.raises(ModelError, match="status 307"):
+        server.client().ask([[5, 6]])
+    assert {request.url.host for request in server.requests} == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize("host", ["192.0.2.7", "gpu.example", "[2001:db8::1]", "127.0.0.1.example"])
+def test_another_machine_is_asked_only_where_that_is_permitted(host, monkeypatch):
+    server = Server()
+    with pytest.raises(ModelError, match="--bias-allow-remote"):
+        server.client(f"http://{host}/v1")
+    assert not server.requests
+    monkeypatch.setenv("GENDERBIAS_API_KEY", KEY)
+    with pytest.raises(ModelError, match="without encryption") as raised:
+        server.client(f"http://{host}/v1", allow_remote=True)
+    assert KEY not in str(raised.value)
+    assert not server.requests
+    assert server.client(f"https://{host}/v1", allow_remote=True).ask([[5, 6]])[0].token_ids == [5, 6]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "127.8.8.8", "localhost:9", "[::1]:3"])
+def test_this_machine_is_asked_with_or_without_a_key(host, monkeypatch):
+    monkeypatch.setenv("GENDERBIAS_API_KEY", KEY)
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.example:3128")
+    assert Server().client(f"http://{host}/v1").max_length == 32
+
+
+def test_another_name_of_the_model_is_refused_with_those_that_there_are():
+    with pytest.raises(ModelError, match="has no model 'other'; it names 'm'"):
+        ServedClient(URL, "other", "chat", transport=httpx.MockTransport(Server()))
+
+
+def test_where_nothing_listens_one_error_says_so():
+    with pytest.raises(ModelError, match=r"nothing answers at http://127\.0\.0\.1:9/v1"):
+        load_model("chat=http://127.0.0.1:9/v1#m")
+
+
+def test_without_httpx_one_error_names_the_extra(monkeypatch):
+    monkeypatch.setattr(served_client, "find_spec", lambda name: None)
+    with pytest.raises(ModelError, match=r"pip install 'pytest-genderbias\[served\]'"):
+        load_model("chat=http://127.0.0.1:9/v1#m")
