@@ -1,0 +1,122 @@
+"""``--bias-model=NAME=http://...``, with ``--bias-tokenizer``, ``--bias-allow-remote`` and ``--bias-endpoint-version``: a run against a real server."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.served import CompletionServer
+
+from pytest_genderbias import load_model
+from pytest_genderbias.models import served_proof
+from pytest_genderbias.models.spec import DEMO_FOLDER
+
+KEY = "sk-secret-of-the-test"
+SUITE = ("--bias-suite=lm-occupation", "--bias-limit=32")
+TOKENIZER = f"--bias-tokenizer=chat={DEMO_FOLDER / 'lm'}"
+
+
+@pytest.fixture(scope="module")
+def memo():
+    """What the server computed in earlier tests of this file."""
+    return {}
+
+
+@pytest.fixture
+def server(memo):
+    backend = load_model("demo-lm", device="cpu").backend
+    with CompletionServer(backend.network, backend.tokenizer, model="m", key=KEY, memo=memo) as running:
+        yield running
+
+
+@pytest.fixture
+def with_key(monkeypatch):
+    monkeypatch.setenv("GENDERBIAS_API_KEY", KEY)
+
+
+@pytest.fixture
+def of_templates(monkeypatch):
+    """Lower the margin of the known texts: the demo model knows the templates of its suites only."""
+    monkeypatch.setattr(served_proof, "_MARGIN", 0.1)
+
+
+def results(project):
+    text = project.path.joinpath("r.json").read_text()
+    return json.loads(text)["measurements"], text
+
+
+def test_a_served_model_has_the_figures_of_its_checkpoint(project, server, with_key, of_templates):
+    run = (
+        f"--bias-model=chat={server.url}#m",
+        "--bias-model=demo-lm",
+        TOKENIZER,
+        *SUITE,
+        "--bias-json=r.json",
+        "--bias-device=cpu",
+    )
+    result = project.runpytest(*run, "--bias-endpoint-version=night 7")
+    result.assert_outcomes(passed=2)
+    (served, own), text = results(project)
+    assert served["values"]["aggregate_bias"] == pytest.approx(own["values"]["aggregate_bias"], abs=1e-5)
+    model = served["signature"]["model"]
+    assert model["spec"] == f"{server.url}#m"
+    assert model["endpoint_version"] == "night 7"
+    assert model["server"].endswith("1.0")
+    assert any("behind the server at" in note for note in served["notes"])
+    assert KEY not in text + result.stdout.str() + result.stderr.str()
+    assert [body for body in server.bodies if _is_of_the_suite(body)]
+    server.bodies.clear()
+    project.runpytest(*run, "--bias-endpoint-version=night 7").assert_outcomes(passed=2)
+    assert served["values"] == results(project)[0][0]["values"]
+    assert server.bodies  # of the proof
+    assert not [body for body in server.bodies if _is_of_the_suite(body)]  # whose scores are cached
+
+
+def _is_of_the_suite(body):
+    """Return whether a request asks for more prompts at once than the proof does, without lists."""
+    return isinstance(body["prompt"], list) and len(body["prompt"]) > 12 and body["logprobs"] == 1 and "echo" in body
+
+
+def test_a_server_that_cannot_be_proved_fails_with_a_line_for_each_check(project, server, with_key):
+    result = project.runpytest(f"--bias-model=chat={server.url}#m", TOKENIZER, *SUITE)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*chat: the server at * gives no log-probabilities of prompts*", "*- known texts: expected *, got 0.2*"]
+    )
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_without_the_key_one_line_says_where_to_put_it(project, server):
+    result = project.runpytest(f"--bias-model=chat={server.url}#m", TOKENIZER, *SUITE)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["ModelError: *refuses the key*GENDERBIAS_API_KEY*"])
+
+
+def test_without_a_tokenizer_one_line_names_the_flag(project, server, with_key):
+    result = project.runpytest(f"--bias-model=chat={server.url}#m", *SUITE)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["ModelError: chat is served, and its own tokenizer is needed here*--bias-tokenizer=chat=DIR*"]
+    )
+
+
+def test_another_machine_is_not_asked_without_the_flag(project):
+    result = project.runpytest("--bias-model=chat=http://192.0.2.7/v1#m", *SUITE)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["ModelError: chat is at 192.0.2.7, another machine*--bias-allow-remote*"])
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--bias-tokenizer=chat", "*--bias-tokenizer*expected NAME=DIR*got 'chat'*"),
+        ("--bias-tokenizer==x", "*--bias-tokenizer*expected NAME=DIR*"),
+        ("--bias-model=http://user:secret@127.0.0.1/v1#m", "*no user, password or query*"),
+        ("--bias-model=http://127.0.0.1:8000/v1", "*names no model*"),
+    ],
+)
+def test_wrong_values_are_usage_errors(project, flag, message):
+    result = project.runpytest(flag)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([message])
+    assert "secret" not in result.stderr.str() + result.stdout.str()
