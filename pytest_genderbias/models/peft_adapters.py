@@ -16,7 +16,7 @@ from pytest_genderbias.models.checkpoints import checked_checkpoint, load_tokeni
 from pytest_genderbias.models.config import role_of_config, settled_role
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.plain_tensors import entry_bytes, parts
-from pytest_genderbias.models.quantised import require_library
+from pytest_genderbias.models.quantised import quantisation_method
 from pytest_genderbias.models.source import (
     AdapterFiles,
     LoadSettings,
@@ -87,6 +87,7 @@ def inspect_adapter(spec: ModelSpec, adapter: AdapterFiles, settings: LoadSettin
             f"{spec.name} is an adapter ({ADAPTER}), which is applied with peft, not installed here: pip install 'pytest-genderbias[peft]'"
         )
     config = read_config(adapter.base, settings)
+    _refuse_quantised(config, spec.name, adapter)
     if checkpoint_file(adapter.place, "config.json") is not None:  # of the base with the head that was trained
         own = read_config(adapter.place, settings)
         if own.model_type != config.model_type:
@@ -94,15 +95,29 @@ def inspect_adapter(spec: ModelSpec, adapter: AdapterFiles, settings: LoadSettin
                 f"{spec.name} has a config.json of the type {own.model_type}, its base {adapter.base.target} is of the type {config.model_type}; "
                 f"give the base that it was trained on: adapter:{brief(adapter.place.target)}@BASE"
             )
+        _refuse_quantised(own, spec.name, adapter)
         config = own
     with reading_errors(adapter.place, "config's entries"):
         refuse_size(config, spec.name)
-        require_library(config, f"the base of {spec.name}")
         config.architectures = _architectures(config, adapter.entries, spec.name)
         if adapter.entries.get("task_type") == "SEQ_CLS" and (labels := _labels_of_head(adapter.place)):
             config.num_labels = labels
         role = settled_role(role_of_config(config), config, spec.name, settings.labels)
     return ModelSource(spec, role, config, adapter=adapter)
+
+
+def _refuse_quantised(config: PreTrainedConfig, name: str, adapter: AdapterFiles) -> None:
+    """Refuse a base with quantised weights: peft adds the adapter to them and rounds the sum again, without saying so.
+
+    Raises:
+        ModelError: its weights are quantised.
+    """
+    method = quantisation_method(config)
+    if method is not None:
+        raise ModelError(
+            f"{name} is an adapter of a base whose weights were quantised by {brief(method)} ({brief(adapter.base.target)}); merging would round "
+            f"the sum of both again, and the result is not what is served. Give the base with its full weights: adapter:{brief(adapter.place.target)}@BASE"
+        )
 
 
 def load_adapted(source: ModelSource, adapter: AdapterFiles, settings: LoadSettings) -> Model:

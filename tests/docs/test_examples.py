@@ -109,7 +109,7 @@ def test_deployment(
     )
     assert status == 0, output
     report = json.loads((example / "r.json").read_text())
-    assert {j["model"]: j["verdict"] for j in report["judgements"]} == {"bfloat16": "pass", "dynamic-int8": "pass"}
+    assert {j["model"]: j["verdict"] for j in report["judgements"]} == {"bfloat16": "same", "dynamic-int8": "same"}
     formats = {m["model"]: m["signature"]["model"]["dtype"] for m in report["measurements"]}
     assert formats == {"float32": "float32", "bfloat16": "bfloat16", "dynamic-int8": "qint8 and float32"}
     [elsewhere] = report["not_judged"]

@@ -197,6 +197,23 @@ def test_a_new_head_comes_with_the_adapter(tmp_path: Path) -> None:
         load_model(folder, device="cpu")
 
 
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [("bitsandbytes", {"load_in_4bit": True}), ("gptq", {"quant_method": "gptq", "bits": 4}), ("torchao", {"quant_method": "torchao"})],
+)  # fmt: skip
+def test_a_quantised_base_is_refused_since_merging_would_round(
+    masked: Path, tmp_path: Path, method: str, settings: dict[str, object]
+) -> None:
+    base = shutil.copytree(masked / "base", tmp_path / "base")
+    config = json.loads((base / "config.json").read_text())
+    (base / "config.json").write_text(json.dumps(config | {"quantization_config": settings}))
+    folder = edit(shutil.copytree(masked / "lora", tmp_path / "lora"), base_model_name_or_path=str(base))
+    with pytest.raises(ModelError, match=rf"quantised by '?{method}'? .*round the sum .*: adapter:.*@BASE"):
+        load_model(folder)
+    full = load_model(f"adapter:{folder}@{masked / 'base'}", device="cpu")
+    assert full.fingerprint == load_model(masked / "lora", device="cpu").fingerprint
+
+
 def test_a_head_in_neither_base_nor_adapter_is_refused(tmp_path: Path) -> None:
     """The pooler of BERT is a weight of the classifier that a masked LM lacks; without it the classifier would be random."""
     masked = save_checkpoint("bert", tmp_path / "masked")
