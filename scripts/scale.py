@@ -24,7 +24,7 @@ from tabulate import tabulate
 
 from pytest_genderbias import load_suite
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.measurement.cost import MACHINES, SIZES, Machine, NetworkSize, work_of
+from pytest_genderbias.measurement.cost import MACHINES, ONE_PASS, SIZES, Machine, NetworkSize, work_of
 from pytest_genderbias.measurement.fit import main_question
 from pytest_genderbias.scoring.engine import WINDOW, looks
 from pytest_genderbias.scoring.executor import AHEAD, windows
@@ -107,10 +107,10 @@ def suite_works() -> tuple[SuiteWork, ...]:
     works = []
     for name in suite_names():
         question = main_question(load_suite(name))
-        work = None if question is None or question.cases is None else work_of(question.cases, question.query)
-        if question is None or question.cases is None or work is None:
+        if question is None or question.cases is None or not isinstance(question.query, ONE_PASS):
             continue
-        query = question.query
+        work, query = work_of(question.cases, question.query), question.query
+        assert work is not None
         size = (query.width or 1) * np.dtype(query.dtype).itemsize
         operations = {size.name: work.operations(size) for size in SIZES}
         works.append(SuiteWork(name, query.roles, question.cases.n_cases, not question.whole, size, operations))

@@ -7,26 +7,42 @@ or so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import NamedTuple
 
 import numpy as np
 
-from pytest_genderbias.suites.cases import Cases
+from pytest_genderbias.suites.cases import Cases, Spans, TextCases
 from pytest_genderbias.suites.query import (
+    ChatAnswers,
     ClassProbabilities,
+    CoreferenceScores,
     PairProbabilities,
     PairSimilarity,
+    PseudoLogLikelihood,
     Query,
+    SharedLogLikelihood,
     SlotLogProbability,
+    TextVectors,
     TopFills,
 )
 
 _TOKENS_PER_WORD = 1.2  #: of WordPiece in the packaged suites, with punctuation
+_TOKENS_PER_PLAIN_WORD = 1.1  #: without punctuation: names and occupations
+_SPECIAL = 2  #: tokens around a text
+_CHAT_TEMPLATE = 20  #: tokens around a message, with a short system prompt
 _SAMPLE = 200  #: cases whose words are counted
 _VOCABULARY = 30_522
-_ONE_PASS = (ClassProbabilities, PairProbabilities, PairSimilarity, SlotLogProbability, TopFills)
-_AT_VOCABULARY = (SlotLogProbability, TopFills)  #: queries that read the vocabulary head, at one position of each case
+#: Queries that take one forward pass of each case, or of each of its texts.
+ONE_PASS = (ClassProbabilities, PairProbabilities, PairSimilarity, SlotLogProbability, TopFills)
+_WITHOUT_VOCABULARY = (
+    ClassProbabilities,
+    PairProbabilities,
+    PairSimilarity,
+    TextVectors,
+)  #: others read the vocabulary head, once a row
 
 
 @dataclass(frozen=True)
@@ -99,23 +115,86 @@ class Work:
         return self.operations(size) / machine.rates[size.name]
 
 
-def work_of(cases: Cases, query: Query) -> Work | None:
-    """Return the forward passes of a question, or ``None`` where their number is not that of the cases (trainings, generated text).
+class _Passes(NamedTuple):
+    """The forward passes of one case: how many (on average), and their tokens."""
 
-    Tokens are estimated from the words of some cases, evenly spaced. Words of several tokens, which take a pass for each in a masked
-    LM's log-probability, count as one.
+    count: float
+    tokens: float
+
+
+def work_of(cases: Cases, query: Query) -> Work | None:
+    """Return the forward passes of a question, or ``None`` where there are none, or their number is not known before: generated text,
+    the passes of a user's own scorer, and vectors of the embedding table.
+
+    Tokens are estimated from the words of some cases, evenly spaced. A masked LM takes a pass for each token of a sentence that is scored
+    whole, for each token that two sentences share, and for each token of a candidate that is put in the place of a pronoun. A word of
+    several tokens counts as one where a suite asks for single words. The training of heads comes on top.
 
     Args:
         cases: the cases of the question.
         query: what is asked of each.
+
+    >>> texts = TextCases((("He is a nurse.",), ("She is a nurse.",)), cases_per_unit=2)
+    >>> work_of(texts, PseudoLogLikelihood())  # 4 words are 4.8 tokens, each masked in turn, of 2 sentences
+    Work(rows=10, tokens=6.8, reads=1)
+    >>> work_of(texts, SharedLogLikelihood())  # 3 words are shared
+    Work(rows=7, tokens=6.8, reads=1)
     """
-    if not isinstance(query, _ONE_PASS) or not cases.n_cases:
+    if not cases.n_cases:
         return None
     spaced = np.unique(np.linspace(0, cases.n_cases - 1, num=_SAMPLE).round().astype(np.int64))
-    sentences = cases.sentences(spaced)
-    segments = len(sentences[0])
-    apart = isinstance(query, PairSimilarity)  # a sentence encoder reads the texts one by one
-    words = float(np.mean([sum(len(text.split()) for text in sentence) for sentence in sentences]))
-    tokens = _TOKENS_PER_WORD * words + (2 * segments if apart else 1 + segments)
-    rows = cases.n_cases * (segments if apart else 1)
-    return Work(rows, tokens / (segments if apart else 1), int(isinstance(query, _AT_VOCABULARY)))
+    passes = [_passes(cases, query, int(number)) for number in spaced]
+    known = [one for one in passes if one is not None]
+    if len(known) < len(passes):
+        return None
+    count = sum(one.count for one in known)
+    tokens = sum(one.count * one.tokens for one in known) / count if count else 0.0
+    without_head = isinstance(query, _WITHOUT_VOCABULARY) or (
+        isinstance(query, CoreferenceScores) and query.adapter == "edge-probe"
+    )
+    return Work(round(cases.n_cases * count / len(known)), tokens, int(not without_head))
+
+
+def _passes(cases: Cases, query: Query, number: int) -> _Passes | None:
+    """Return the forward passes of a case, or ``None`` if they are not known."""
+    sentence = cases.sentences(np.asarray([number]))[0]
+    spans: Spans = cases.spans[number] if isinstance(cases, TextCases) and cases.spans else ()
+    tokens = _tokens(sentence)
+    match query:
+        case PairSimilarity():  # a sentence encoder reads the texts one by one
+            return _Passes(len(sentence), tokens / len(sentence) + _SPECIAL)
+        case _ if isinstance(query, ONE_PASS):
+            return _Passes(1, tokens + 1 + len(sentence))
+        case TextVectors(where=where) if where != "input":
+            return _Passes(1, tokens + _SPECIAL)
+        case ChatAnswers():  # answers of one token are read after the same row
+            return _Passes(1, tokens + _CHAT_TEMPLATE)
+        case PseudoLogLikelihood():
+            return _Passes(_tokens_in(sentence[0], spans) if spans else tokens, tokens + _SPECIAL)
+        case SharedLogLikelihood():
+            other = cases.sentences(np.asarray([number ^ 1]))[0]
+            return _Passes(_TOKENS_PER_WORD * _shared_words(sentence[0], other[0]), tokens + _SPECIAL)
+        case CoreferenceScores(adapter="edge-probe"):
+            return _Passes(1, tokens + _SPECIAL)
+        case CoreferenceScores(adapter="substitution"):  # two copies of the text for each candidate
+            return _Passes(_tokens_in(sentence[0], spans[:-1]), 2 * tokens + _SPECIAL)
+    return None
+
+
+def _tokens(texts: Sequence[str]) -> float:
+    return _TOKENS_PER_WORD * sum(len(text.split()) for text in texts)
+
+
+def _tokens_in(text: str, spans: Spans) -> float:
+    """Return the tokens in spans: their words, which have no punctuation."""
+    return _TOKENS_PER_PLAIN_WORD * sum(len(text[start:stop].split()) for start, stop in spans)
+
+
+def _shared_words(first: str, second: str) -> int:
+    """Return the number of words that two texts share, in order.
+
+    >>> _shared_words("He is a good nurse.", "She is a bad nurse.")
+    3
+    """
+    blocks = SequenceMatcher(None, first.split(), second.split(), autojunk=False).get_matching_blocks()
+    return sum(block.size for block in blocks)

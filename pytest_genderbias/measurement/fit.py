@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,10 +110,13 @@ def main_work(suite: Suite, data: Path | None = None) -> Work | None:
 
 
 def main_question(
-    suite: Suite, data: Path | None = None, options: Mapping[str, object] | None = None
+    suite: Suite,
+    data: Path | None = None,
+    options: Mapping[str, object] | None = None,
+    kinds: Sequence[str] = (),
 ) -> Question | None:
-    """Return the main question to the first kind of model that gives it cases, or ``None``."""
-    for kind in suite.family.roles:
+    """Return the main question to the first kind of model that gives it cases (of ``kinds``; empty: of all), or ``None``."""
+    for kind in kinds or suite.family.roles:
         labels = NLI_LABELS if kind == NLI_CLASSIFIER else ()
         try:
             questions = plan_measurement(suite, kind, Role(kind, kind, labels), options or {}, data).questions

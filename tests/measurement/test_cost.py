@@ -6,10 +6,13 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
 
-from pytest_genderbias import load_suite
-from pytest_genderbias.measurement.cost import MACHINES, SIZES, NetworkSize, Work
-from pytest_genderbias.measurement.fit import cases_of, main_work
+from pytest_genderbias import load_model, load_suite
+from pytest_genderbias.measurement.cost import MACHINES, SIZES, NetworkSize, Work, work_of
+from pytest_genderbias.measurement.fit import cases_of, main_question, main_work
+from pytest_genderbias.models.chat_template import ChatPrompts
 from pytest_genderbias.reports.suite_page import show_suite
+from pytest_genderbias.scoring.scorers import make_scorer
+from pytest_genderbias.suites.cases import TextCases
 
 SMALL = next(size for size in SIZES if size.name.startswith("small"))
 
@@ -45,6 +48,75 @@ def test_tokens_are_those_of_a_real_tokenizer(shared_data, name):
     assert work.rows == cases.n_cases * (2 if name == "sts-occupation" else 1)
 
 
+@pytest.fixture(scope="module")
+def small_model(shared_data):
+    """A network of a real vocabulary, whose passes take no time."""
+    return load_model(f"small={shared_data / 'models' / 'bert-tiny-mlm'}", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "scored", "near"),
+    [
+        ("pairs-pll", {"score": "shared"}, 0.15),
+        ("pairs-pll", {"score": "all"}, 0.15),
+        ("coref-occupation", {"scorer": "substitution"}, 0.15),
+        ("coref-winobias", {"scorer": "substitution"}, 0.15),
+        ("ceat", {}, 0.15),
+        ("weat", {}, 0.35),  # names are rare words, of several tokens
+    ],
+)
+def test_passes_are_those_of_the_scorer(shared_data, small_model, name, scored, near):
+    """Count rows, tokens and operations in the network while some units are scored, and compare with those that were calculated."""
+    question = main_question(load_suite(name), shared_data, scored, ("masked-lm",))
+    units = np.arange(question.cases.n_units)[:: max(1, question.cases.n_units // 12)]
+    cases = question.cases.cases_of(units)
+    network, seen = small_model.backend.network.base_model, []
+    handle = network.register_forward_pre_hook(
+        lambda module, args, kwargs: seen.append(args[0] if args else kwargs["input_ids"]),
+        with_kwargs=True,
+    )
+    try:
+        scorer = make_scorer(question.cases, question.query, small_model, None)
+        scorer.score(cases)  # the first call has trials
+        seen.clear()
+        scorer.score(cases)
+    finally:
+        handle.remove()
+    rows, tokens = sum(len(ids) for ids in seen), sum(ids.numel() for ids in seen)
+    with FlopCounterMode(display=False) as counter, torch.no_grad(), torch.backends.mkldnn.flags(enabled=False):
+        for ids in seen:
+            network(ids)
+    part = TextCases(
+        [question.cases.texts[i] for i in cases], [question.cases.spans[i] for i in cases] if question.cases.spans else (),
+        cases_per_unit=question.cases.cases_per_unit,
+    )  # fmt: skip
+    work = work_of(part, question.query)
+    assert work.rows == pytest.approx(rows, rel=near)
+    assert work.rows * work.tokens == pytest.approx(tokens, rel=2 * near)
+    head = rows * work.reads * 2 * 128 * (128 + 30_522)
+    counted_operations = counter.get_total_flops() + head
+    assert work.operations(NetworkSize("tiny", 2, 128)) == pytest.approx(counted_operations, rel=2 * near)
+
+
+@pytest.mark.parametrize("name", ["chat-iat", "decisions", "bbq"])
+def test_messages_of_chat_suites_are_those_of_a_real_tokenizer(shared_data, name):
+    tokenizer = AutoTokenizer.from_pretrained(shared_data / "models" / "minilm-mlm")
+    tokenizer.chat_template = (
+        "{% for message in messages %}<|im_start|>{{ message['role'] }} {{ message['content'] }}<|im_end|> {% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant {% endif %}"
+    )
+    prompts, question = ChatPrompts(tokenizer, name), main_question(load_suite(name), shared_data)
+    some = np.unique(np.linspace(0, question.cases.n_cases - 1, num=100).round().astype(int))
+    lengths = [len(tokenizer(prompts.prompt(text))["input_ids"]) for (text,) in question.cases.sentences(some)]
+    work = work_of(question.cases, question.query)
+    assert work.tokens == pytest.approx(np.mean(lengths), rel=0.2)
+    assert (work.rows, work.reads) == (question.cases.n_cases, 1)
+
+
+def test_vectors_of_the_embedding_table_take_no_pass(shared_data):
+    assert main_work(load_suite("subspace"), shared_data) is None
+
+
 def test_more_of_anything_takes_longer():
     work, size = Work(100, 10.0, 1), NetworkSize("base, 12 x 768", 12, 768)
     longer = [Work(200, 10.0, 1), Work(100, 20.0, 1), Work(100, 10.0, 2)]
@@ -56,7 +128,7 @@ def test_more_of_anything_takes_longer():
         assert machine.measured <= set(machine.rates) == {size.name for size in SIZES}
 
 
-@pytest.mark.parametrize("name", ["corpus-cooccurrence", "bios", "weat"])
+@pytest.mark.parametrize("name", ["corpus-cooccurrence", "bios", "subspace"])
 def test_suites_without_a_calculated_time(name):
     assert main_work(load_suite(name)) is None
 
