@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from cases import sentences
 from checkpoints import Shape, random_model
-from forward_passes import batches_of, forward_packed, unpacked
+from forward_passes import batches_of, forward_packed, one_at_a_time, unpacked
 from rows import Row, ratio
 from timing import medians
 
@@ -39,6 +39,7 @@ def _compare(shape: Shape, batched: float, single: float, quick: bool) -> list[R
         {
             "ours": ours_alone,
             "before": lambda: unpacked(ours_alone),
+            "shared": lambda: one_at_a_time(ours_alone),
             "packed": lambda: forward_packed(network, packed, batches),
             "batches": lambda: pipe(texts, batch_size=_BATCH),
             "one": lambda: [pipe(text) for text in texts[:alone]],
@@ -56,6 +57,7 @@ def _compare(shape: Shape, batched: float, single: float, quick: bool) -> list[R
             name, ours, len(texts) / times["packed"], "bare forward passes, packed layers, the same batches", unit, 0.9
         ),
         ratio(name, ours, len(texts) / times["before"], "ours without packed layers", unit),
+        ratio(name, ours, len(texts) / times["shared"], "ours, one batch at a time", unit),
         ratio(name, ours, alone / times["one"], "fill-mask pipeline, one per call", unit, single),
         Row(f"{name}: the same top-3 fills", len(texts), "sentences", 100.0 * float(same), "%", at_least=100.0),
     ]

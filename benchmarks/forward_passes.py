@@ -6,10 +6,14 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
+import numpy as np
 import torch
 
+from pytest_genderbias.scoring import network as networks
 from pytest_genderbias.scoring.packed_layers import PackedLayers
+from pytest_genderbias.scoring.side_by_side import pass_batches, plan, usable_threads
 
 Batch = dict[str, Any]
 
@@ -27,19 +31,31 @@ def batches_of(network: Any, call: Callable[[], Any]) -> list[Batch]:
     return inputs
 
 
-@torch.inference_mode()
 def forward_all(network: Any, batches: list[Batch]) -> None:
-    """Pass the batches through the network as torch does by itself."""
-    for inputs in batches:
-        network(**inputs)
+    """Pass the batches through the network as torch does by itself, side by side as our engine does."""
+    tokens = _tokens(batches)
+    workers, threads, _ = plan(tokens, tokens, usable_threads())
+    numbers = [np.array([number]) for number in range(len(batches))]
+    with torch.inference_mode():
+        failed, _ = pass_batches(numbers, lambda rows: network(**batches[int(rows[0])]), workers, threads)
+    for _, error in failed:
+        raise error
 
 
 def forward_packed(network: Any, packed: PackedLayers, batches: list[Batch]) -> None:
     """Pass the batches through the network with packed layers."""
-    tokens = sum(int(inputs["input_ids"].numel()) for inputs in batches)
-    with torch.inference_mode(), packed.in_use(tokens):
-        for inputs in batches:
-            network(**inputs)
+    with packed.in_use(_tokens(batches)):
+        forward_all(network, batches)
+
+
+def _tokens(batches: list[Batch]) -> int:
+    return sum(int(inputs["input_ids"].numel()) for inputs in batches)
+
+
+def one_at_a_time(call: Callable[[], Any]) -> None:
+    """Call with one batch at a time in our engine, so that torch's threads share each operation."""
+    with patch.object(networks, "usable_threads", lambda: 1):
+        call()
 
 
 @contextmanager

@@ -103,7 +103,7 @@ class Night:
 
 @cache
 def suite_works() -> tuple[SuiteWork, ...]:
-    """Return the suites whose time can be calculated: those that ask one forward pass, or two, of each case."""
+    """Return the suites whose time can be calculated: those that ask one forward pass of each case, or of each of its texts."""
     works = []
     for name in suite_names():
         question = main_question(load_suite(name))
@@ -322,7 +322,7 @@ def tables() -> str:
     left = len(suite_names()) - len(works)
     about = (
         f"The night: {fit}. Sizes: {', '.join(f'{share:.0%} {size.name}' for share, size in zip(SHARES, SIZES, strict=True))}. "
-        f"{left} of {len(suite_names())} suites are not in it, since their time is not that of forward passes over known cases: they train, generate, "
+        f"{left} of {len(suite_names())} suites are not in it, since their time is not that of a forward pass for each known case: they take more, train, generate, "
         "read a corpus or need data. A worker has two cores where nothing else is said. A time of 16 cores is calculated."
     )
     parts = (("What early stopping and the cache save", savings()), ("A model each, or a window each", sharing()),

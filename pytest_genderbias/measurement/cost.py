@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import NamedTuple
 
 import numpy as np
 
@@ -115,7 +114,8 @@ class Work:
         return self.operations(size) / machine.rates[size.name]
 
 
-class _Passes(NamedTuple):
+@dataclass(frozen=True)
+class _Passes:
     """The forward passes of one case: how many (on average), and their tokens."""
 
     count: float
@@ -135,10 +135,11 @@ def work_of(cases: Cases, query: Query) -> Work | None:
         query: what is asked of each.
 
     >>> texts = TextCases((("He is a nurse.",), ("She is a nurse.",)), cases_per_unit=2)
-    >>> work_of(texts, PseudoLogLikelihood())  # 4 words are 4.8 tokens, each masked in turn, of 2 sentences
-    Work(rows=10, tokens=6.8, reads=1)
-    >>> work_of(texts, SharedLogLikelihood())  # 3 words are shared
-    Work(rows=7, tokens=6.8, reads=1)
+    >>> work = work_of(texts, PseudoLogLikelihood())  # 4 words are 4.8 tokens, each masked in turn, in each of 2 sentences
+    >>> work.rows, round(work.tokens, 1), work.reads
+    (10, 6.8, 1)
+    >>> work_of(texts, SharedLogLikelihood()).rows  # 3 words are shared, 3.6 tokens
+    7
     """
     if not cases.n_cases:
         return None
