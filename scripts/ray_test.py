@@ -195,7 +195,7 @@ def tasks(model: str, cases: int, workers: int, every: float) -> None:
 
     cluster = Cluster("local", workers)
     cluster.connect()
-    remote = ray.remote(score).options(num_cpus=1, max_calls=0, max_retries=10)
+    remote = ray.remote(num_cpus=1, max_calls=0, max_retries=10)(score)
 
     def ready() -> list[tuple[str, int]]:
         try:

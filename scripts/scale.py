@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby, islice
@@ -28,7 +28,8 @@ from pytest_genderbias.measurement.cost import MACHINES, ONE_PASS, SIZES, Machin
 from pytest_genderbias.measurement.fit import main_question
 from pytest_genderbias.scoring.engine import WINDOW, looks
 from pytest_genderbias.scoring.executor import AHEAD, windows
-from pytest_genderbias.scoring.ray_executor import EACH
+from pytest_genderbias.scoring.ray_crew import EACH
+from pytest_genderbias.scoring.ray_executor import MOST_TASKS
 from pytest_genderbias.statistics.inference.sequences import cases_to_decide
 from pytest_genderbias.suites.suite import suite_names
 
@@ -162,11 +163,11 @@ def pieces(job: Job) -> Iterator[int]:
         yield window.stop - window.start
 
 
-# Two ways to share the work.
+# Ways to share the work.
 
 
 def together(jobs: Sequence[Job], workers: int, lost_every: float, generator: np.random.Generator) -> Night:
-    """Simulate one run at a time, whose windows all workers share, as with ``--bias-executor=ray``.
+    """Simulate one run at a time, whose windows all workers share, as with ``--bias-executor=ray`` and a single model and suite.
 
     Args:
         jobs: the jobs, in order.
@@ -174,21 +175,53 @@ def together(jobs: Sequence[Job], workers: int, lost_every: float, generator: np
         lost_every: mean hours after which a worker is lost while it scores.
         generator: draws the losses.
     """
-    free = [START] * workers
-    loaded: dict[int, int] = {}
+    crew = _Crew(workers)
     night = Night()
-    begin = 0.0
     for job in jobs:
-        free = [max(time, begin) for time in free]
+        crew.begin = crew.take(job, night, lost_every, generator)
+    night.hours = crew.begin / 3600
+    return night
+
+
+def in_crews(jobs: Sequence[Job], workers: int, lost_every: float, generator: np.random.Generator) -> Night:
+    """Simulate runs side by side, each with an even share of the workers, as with ``--bias-executor=ray``.
+
+    The share stays the same; a real crew takes the workers of crews that find no further run. Arguments as :func:`together`.
+    """
+    number = min(workers, MOST_TASKS)
+    crews = [_Crew(workers // number + (place < workers % number)) for place in range(number)]
+    night = Night()
+    for job in jobs:
+        crew = min(crews, key=lambda one: one.begin)
+        crew.begin = crew.take(job, night, lost_every, generator)
+    night.hours = max(crew.begin for crew in crews) / 3600
+    return night
+
+
+class _Crew:
+    """Workers that share the windows of one run after another. ``begin``: when the last one was decided, in seconds."""
+
+    def __init__(self, workers: int) -> None:
+        self.begin = 0.0
+        self._free = [START] * workers
+        self._loaded: dict[int, int] = {}
+
+    def take(self, job: Job, night: Night, lost_every: float, generator: np.random.Generator) -> float:
+        """Score a run, add what that took to the night, and return when it is decided."""
+        free, loaded = self._free, self._loaded
+        free[:] = [max(time, self.begin) for time in free]
         asking = [(time, nth, worker) for nth in range(EACH) for worker, time in enumerate(free)]
         heapq.heapify(asking)
         needed = needed_windows(job)
-        front = begin
-        for number, cases in enumerate(islice(pieces(job), needed + AHEAD * EACH * workers)):
+        front = self.begin
+        for number, cases in enumerate(islice(pieces(job), needed + AHEAD * EACH * len(free))):
             asked, nth, worker = asking[0]
             if number >= needed and asked >= front:
                 break  # the gate is decided before a worker asks for more
             time = free[worker]
+            if number >= needed and time >= front:
+                heapq.heapreplace(asking, (math.inf, nth, worker))
+                continue  # it waits at a worker when the gate is decided, and is taken back
             load = 0.0 if loaded.get(worker) == job.model else job.load
             scoring = cases * job.seconds
             repeated = _lost(scoring, lost_every, generator)
@@ -199,9 +232,7 @@ def together(jobs: Sequence[Job], workers: int, lost_every: float, generator: np
             if number < needed:
                 front = max(front, free[worker])
             night.add(load + again, scoring, repeated, unused=number >= needed)
-        begin = front
-    night.hours = begin / 3600
-    return night
+        return front
 
 
 def apart(jobs: Sequence[Job], workers: int, lost_every: float, generator: np.random.Generator) -> Night:
@@ -246,6 +277,10 @@ def _lost(seconds: float, lost_every: float, generator: np.random.Generator) -> 
     return until if until < seconds else 0.0
 
 
+#: Simulates a night: the jobs, workers, hours between two losses of one, and what draws them.
+Way = Callable[[Sequence["Job"], int, float, np.random.Generator], Night]
+
+
 # Tables.
 
 
@@ -255,12 +290,12 @@ def night_of(
     *,
     stop: bool = True,
     new: float = NEW,
-    side_by_side: bool = True,
+    way: Way | None = None,
     lost_every: float = math.inf,
 ) -> Night:
-    """Simulate the night of the fleet, always the same one for the same arguments."""
+    """Simulate the night of the fleet, always the same one for the same arguments, by default a model each."""
     jobs = list(fleet(machine, stop, new, np.random.default_rng(0)))
-    return (apart if side_by_side else together)(jobs, workers, lost_every, np.random.default_rng(1))
+    return (way or apart)(jobs, workers, lost_every, np.random.default_rng(1))
 
 
 def stored_bytes(stop: bool, new: float) -> float:
@@ -281,22 +316,27 @@ def savings() -> str:
 
 
 def sharing() -> str:
-    """Return the table of the two ways to share the work, by the number of workers with two cores."""
+    """Return the table of the ways to share the work, by the number of workers with two cores."""
     rows = []
     for stop in (False, True):
         for workers in (1, 4, 16, 64):
-            nights = [night_of(MACHINES[0], workers, stop=stop, side_by_side=side) for side in (True, False)]
+            nights = [night_of(MACHINES[0], workers, stop=stop, way=way) for way in (apart, together, in_crews)]
             what = "gates stop" if stop else "every case"
-            waste = nights[1].unused / (nights[1].scoring + nights[1].unused)
-            rows.append([what, workers, *(_hours(night.hours) for night in nights), f"{waste:.1%}"])
-    return _table(rows, ["", "workers", "a model each", "a window each", "scored in vain by windows"])
+            waste = [night.unused / (night.scoring + night.unused) for night in nights[1:]]
+            rows.append(
+                [what, workers, *(_hours(night.hours) for night in nights), *(f"{share:.1%}" for share in waste)]
+            )
+    return _table(
+        rows,
+        ["", "workers", "a model each", "a window each", "crews", "in vain by windows", "in vain by crews"],
+    )
 
 
 def losses() -> str:
     """Return the table of what lost workers cost, with every case scored by 16 workers."""
     rows = []
     for lost_every in (math.inf, 10.0, 1.0, 0.1):
-        night = night_of(MACHINES[0], 16, stop=False, side_by_side=False, lost_every=lost_every)
+        night = night_of(MACHINES[0], 16, stop=False, way=together, lost_every=lost_every)
         label = "never" if math.isinf(lost_every) else f"{60 * lost_every:g} min"
         again = night.repeated / (night.scoring + night.repeated)
         rows.append([label, _hours(night.hours), f"{again:.2%}", _hours(night.loading)])
@@ -325,7 +365,7 @@ def tables() -> str:
         f"{left} of {len(suite_names())} suites are not in it, since their time is not that of a forward pass for each known case: they take more, train, generate, "
         "read a corpus or need data. A worker has two cores where nothing else is said. A time of 16 cores is calculated."
     )
-    parts = (("What early stopping and the cache save", savings()), ("A model each, or a window each", sharing()),
+    parts = (("What early stopping and the cache save", savings()), ("A model each, a window each, or crews", sharing()),
              ("Lost workers", losses()), ("A shared cache", shared_cache()))  # fmt: skip
     return "\n\n".join([about, *(f"## {title}\n\n{table}" for title, table in parts)])
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 import sys
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -37,6 +37,24 @@ CHANCE_SHUFFLES = 200  #: of statistics that are made of sizes, where no null co
 Until = Mapping[str, Callable[[float, float], bool]]
 
 
+@dataclass(frozen=True)
+class Asked:
+    """The answers to the questions of a plan, with the remarks on how they were computed, and the doubt about the model's labels."""
+
+    plan: Plan
+    model: Model
+    doubt: str | None
+    answers: Mapping[str, Answer]
+    notes: Sequence[str]
+
+
+def ask(
+    plan: Plan, model: Model, settings: ScoreSettings, until: Until | None = None, doubt: str | None = None
+) -> Asked:
+    """Put the questions of a plan to a model. Arguments and errors as :func:`carry_out`; ``doubt``: what :func:`label_warning` gave."""
+    return Asked(plan, model, doubt, *_answers(plan, model, settings, until))
+
+
 def carry_out(
     plan: Plan, model: Model, settings: ScoreSettings, until: Until | None = None, null: int = 0
 ) -> Measurement:
@@ -54,11 +72,20 @@ def carry_out(
         ScoreError: the model returns NaN or infinite scores.
         SettingError: ``null`` is no whole number of at least 0.
     """
+    check_null(null)
+    return summarised(ask(plan, model, settings, until, label_warning(model, settings.cache)), settings, null)
+
+
+def check_null(null: object) -> None:
+    """Raise a SettingError unless this is a number of shuffles."""
     if type(null) is not int or null < 0:
         raise SettingError(f"null should be a number of shuffles, 0 for none, got {null!r}")
-    suite = plan.suite
-    doubt = label_warning(model, settings.cache)
-    answers, notes = _answers(plan, model, settings, until)
+
+
+def summarised(asked: Asked, settings: ScoreSettings, null: int = 0) -> Measurement:
+    """Summarise answers as a measurement. Arguments as :func:`carry_out`."""
+    plan, model, doubt, answers = asked.plan, asked.model, asked.doubt, asked.answers
+    suite, notes = plan.suite, list(asked.notes)
     summary = _without_unread(plan, answers, suite.family.summarise(suite.body, plan.options, answers, settings.seed))
     summary = _with_templates(suite, summary, plan.options)
     if null:

@@ -14,7 +14,7 @@ from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.suites.cases import Question
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.options import resolve_options
-from pytest_genderbias.suites.query import ChatAnswers, CoreferenceScores
+from pytest_genderbias.suites.query import ChatAnswers, CoreferenceScores, GeneratedTokens, StoredPredictions
 from pytest_genderbias.suites.suite import Suite
 
 
@@ -31,6 +31,14 @@ class Plan:
         """Whether scoring trains something (a head on frozen vectors), so that another seed gives another value."""
         queries = [question.query for question in self.questions.values()]
         return any(isinstance(query, CoreferenceScores) and query.training is not None for query in queries)
+
+    @property
+    def only_scores(self) -> bool:
+        """Whether every question is one of cases that a model scores, and nothing else is asked of the model."""
+        return not self.trains and all(
+            question.cases is not None and not isinstance(question.query, (StoredPredictions, GeneratedTokens))
+            for question in self.questions.values()
+        )
 
 
 def plan_measurement(

@@ -21,6 +21,7 @@ from pytest_genderbias.plugin import flag_values as parse
 from pytest_genderbias.plugin.flags import Switch, declared_flags, repeatable, switch, value
 from pytest_genderbias.plugin.items.base import BiasItem, uses_fixture
 from pytest_genderbias.plugin.workers import is_worker
+from pytest_genderbias.recipes.processes import process_count
 from pytest_genderbias.text import packaged
 
 DTYPES = ("float32", "float16", "bfloat16", "float64", "auto")
@@ -314,6 +315,11 @@ def _check_cache(settings: Settings) -> None:
 
 
 def _check_executor(settings: Settings, config: pytest.Config) -> None:
+    if settings.models and process_count() > 1:
+        raise pytest.UsageError(
+            f"--bias-model: this is one of {process_count()} processes (WORLD_SIZE) that accelerate launch or torchrun started, and each would measure "
+            "everything; start pytest without them (several devices score with --bias-executor=ray)"
+        )
     for field in ("ray", "workers"):
         if FLAGS[field].is_typed(config) and settings.executor != "ray":
             raise pytest.UsageError(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from pytest_genderbias.errors import BiasError
 from pytest_genderbias.plugin.executors import make_executor, xdist_workers
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.progress import TerminalProgress
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_genderbias.gates.limits import Limit
+    from pytest_genderbias.measurement.carry_out import Until
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.measurement.runner import Runner
     from pytest_genderbias.mitigation.harness.run import MitigationRun
@@ -60,14 +63,20 @@ class BiasSession:
         self, suite: Suite, spec: ModelSpec, settings: Mapping[str, object], limits: Limits = ()
     ) -> Measurement:
         """Measure a suite, or return the earlier measurement; scoring stops once all limits are decided."""
-        from pytest_genderbias.gates.limits import decided_by
-
-        until = decided_by(limits, suite.family.plain_statistics()) if limits else None
+        until = _until(suite, limits)
         start = time.perf_counter()
         measurement = self.runner.measure(suite, spec, settings, until)
         made = Measured(suite, dict(settings), time.perf_counter() - start)
         self._made.setdefault(id(measurement), (measurement, made))
         return measurement
+
+    def expect(self, measurements: Iterable[tuple[ModelSpec, Suite, Mapping[str, object], Limits]]) -> None:
+        """Name the measurements to come, in their order, so that an executor of several workers scores them side by side."""
+        expected = []
+        for spec, suite, settings, limits in measurements:
+            with suppress(BiasError):  # a limit that does not fit: the test says so in its turn
+                expected.append((suite, spec, settings, _until(suite, limits)))
+        self.runner.expect(expected)
 
     def made(self, measurement: Measurement) -> Measured | None:
         """Return how a measurement of this session was made; ``None`` for any other."""
@@ -86,6 +95,13 @@ class BiasSession:
 
         mitigations = MitigationRunner(self.runner, runs_folder(self._config), self.of_steps)
         return mitigations.mitigate(spec, method, recipe, seeds=seeds, controls=controls)
+
+
+def _until(suite: Suite, limits: Limits) -> Until | None:
+    """Return when scoring may stop: as soon as all limits are decided; ``None`` without limits."""
+    from pytest_genderbias.gates.limits import decided_by
+
+    return decided_by(limits, suite.family.plain_statistics()) if limits else None
 
 
 SESSION = pytest.StashKey[BiasSession]()

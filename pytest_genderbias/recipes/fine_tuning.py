@@ -163,7 +163,15 @@ class FineTuning(Recipe):
         if training.freeze == ENCODER:
             training = replace(training, around=partial(_training_pooler, around=training.around))
         return run_trainer(
-            network, tokenizer, examples, DataCollatorWithPadding(tokenizer), folder, seed, arguments, training
+            network,
+            tokenizer,
+            examples,
+            DataCollatorWithPadding(tokenizer),
+            folder,
+            seed,
+            arguments,
+            training,
+            divisible=True,
         )
 
     def _network(self, model: Model, seed: int, training: Training) -> PreTrainedModel:

@@ -21,6 +21,7 @@ from pytest_genderbias.models.hidden_layers import save_projections
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.recipes.freezing import freeze
+from pytest_genderbias.recipes.processes import process_count, refuse_several
 from pytest_genderbias.recipes.recipe import (
     CHECKPOINTS,
     ENCODER,
@@ -84,7 +85,6 @@ _STATE = "trainer_state.json"  #: the file that the Trainer writes last
 _ARCHIVES = (
     "optimizer.pt",
     "scheduler.pt",
-    "rng_state.pth",
 )  #: without these, a resumed training would end with other weights
 #: Texts in the RuntimeErrors that torch raises if a file cannot be written.
 _CANNOT_WRITE = ("PytorchStreamWriter", "inline_container", "iostream error", "No space left", "file write failed")
@@ -151,6 +151,7 @@ def run_trainer(
     seed: int,
     arguments: Mapping[str, object],
     training: Training = PLAIN,
+    divisible: bool = False,
 ) -> Path:
     """Train a network in place, save it with its tokenizer as ``folder/model``, and return that folder.
 
@@ -163,11 +164,14 @@ def run_trainer(
         seed: seed of the order of the data and of dropout.
         arguments: arguments of ``transformers.TrainingArguments``; ``save_steps`` limits what an interruption loses.
         training: options of the caller.
+        divisible: whether several processes may divide each step, as ``accelerate launch`` starts them. Then the first of them saves.
 
     Raises:
         NotApplicableError, ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`.
     """
     require_train()
+    if not divisible:
+        refuse_several("this training, which is no fine-tuning of a classifier,")
     import transformers
 
     done = folder / "model"
@@ -190,7 +194,12 @@ def run_trainer(
             raise ModelError(f"the loss became {losses[-1] if losses else 'no number'}; lower the learning rate")
         module: torch.nn.Module = network
         module.eval()
-        return save_whole(network, tokenizer, done, {"log": trainer.state.log_history})
+        try:
+            if trainer.is_world_process_zero():
+                save_whole(network, tokenizer, done, {"log": trainer.state.log_history})
+        finally:  # the others wait for the first one, and then find the model
+            trainer.accelerator.wait_for_everyone()
+        return done
 
 
 def _make_trainer(
@@ -296,7 +305,9 @@ def _is_whole(path: Path) -> bool:
                 pass
     except (OSError, ValueError, SafetensorError):
         return False
-    return bool(weights) and all(is_zipfile(path / name) for name in _ARCHIVES)
+    processes = process_count()
+    generators = ["rng_state.pth"] if processes == 1 else [f"rng_state_{rank}.pth" for rank in range(processes)]
+    return bool(weights) and all(is_zipfile(path / name) for name in (*_ARCHIVES, *generators))
 
 
 def _is_finite(network: PreTrainedModel) -> bool:

@@ -14,8 +14,8 @@ from pytest_genderbias.errors import ExecutorError, ModelError, ScoreError, Sett
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.models.objects import wrap
 from pytest_genderbias.models.spec import parse_spec
-from pytest_genderbias.scoring import ray_cluster, ray_executor, ray_worker
-from pytest_genderbias.scoring.executor import Task
+from pytest_genderbias.scoring import ray_cluster, ray_crew, ray_executor, ray_worker
+from pytest_genderbias.scoring.executor import Task, Window
 from pytest_genderbias.scoring.ray_cluster import Cluster, check_address
 from pytest_genderbias.scoring.ray_executor import RayExecutor
 from pytest_genderbias.scoring.ray_worker import Failure, Loaded, RayWorker, WantedModel
@@ -108,6 +108,139 @@ def test_the_number_of_workers(resources, on_gpu, settings, number):
         ExecutorError, match=r"do not fit into the Ray cluster host:1, which has 8 CPUs and \d GPUs.*--bias-workers"
     ):
         executor._number(on_gpu)
+
+
+@pytest.mark.parametrize(
+    ("resources", "on_gpu", "threads", "advice"),
+    [
+        ({"CPU": 8.0, "GPU": 1.0}, True, 1, r"a GPU each do not fit .* ask for at most 1 \(--bias-workers\)"),
+        ({"CPU": 8.0}, True, 1, r"and 0 GPUs in all; score on the CPU \(--bias-device=cpu\), or add machines"),
+        ({"CPU": 2.0}, False, 4, r"4 threads do not fit .* ask for workers of fewer threads \(--bias-workers=1x2\)"),
+        ({}, False, 1, "wait until its machines have joined"),
+    ],
+    ids=["fewer GPUs", "no GPU", "too many threads", "no machine"],
+)
+def test_what_to_do_where_workers_do_not_fit(resources, on_gpu, threads, advice):
+    executor = RayExecutor("host:1", workers=2, threads=threads)
+    executor._ray = SimpleNamespace(cluster_resources=lambda: resources)
+    with pytest.raises(ExecutorError, match=advice) as error:
+        executor._number(on_gpu)
+    assert "at most 0" not in str(error.value)
+
+
+class FakeRay:
+    """What the executor asks of Ray, with workers in this process: it remembers what each asks for, and answers at once."""
+
+    exceptions = SimpleNamespace(RayError=RuntimeError)
+
+    def __init__(self, **resources):
+        self.resources, self.asked, self.started = resources, [], []
+
+    def cluster_resources(self):
+        return self.resources
+
+    def remote(self, actor):
+        fake = self
+
+        class Factory:
+            def options(self, **options):
+                fake.asked.append(options)
+                return self
+
+            def remote(self, threads):
+                worker, calls = actor(threads), SimpleNamespace()
+                for name in ("load", "ask", "score"):
+                    method = getattr(worker, name)
+                    setattr(calls, name, SimpleNamespace(remote=lambda *given, of=method: _Answer(of(*given))))
+                fake.started.append(calls)
+                return calls
+
+        return Factory()
+
+    def wait(self, refs, num_returns, timeout):
+        return refs[:1], refs[1:]
+
+    def get(self, ref, timeout=None):
+        return ref.content
+
+    def cancel(self, ref):
+        ref.cancelled = True
+
+    def kill(self, actor):
+        pass
+
+
+class _Answer:
+    def __init__(self, content):
+        self.content, self.cancelled = content, False
+
+
+@pytest.mark.parametrize(("gpus", "workers"), [(2, None), (1, 1)])
+def test_a_model_on_a_gpu_has_a_worker_for_each_gpu(tiny_model, monkeypatch, gpus, workers):
+    """The way of a run on two GPUs, with workers that score on the CPU: only the model says that it is on a GPU."""
+    space, query = suite_space("nli-occupation")
+    model = tiny_model("bert-nli")
+    on_gpu = replace(model, details={**model.details, "device": "cuda:0"})
+    fake = FakeRay(CPU=8.0, GPU=float(gpus))
+    monkeypatch.setattr(Cluster, "connect", lambda self: fake)
+    wanted = WantedModel.of(model)
+    monkeypatch.setattr(WantedModel, "of", lambda of: wanted)
+    executor = RayExecutor("host:1", workers)
+    with executor.open(Task(space, query, on_gpu)) as pool:
+        assert fake.asked == [{"num_cpus": 1, "num_gpus": 1, "max_restarts": 0, "max_task_retries": 0}]
+        assert pool.state == f"{gpus} worker{'s'[: gpus - 1]}"
+        pool.submit(Window(0, 64), np.arange(64))
+        scored = pool.collect()
+        assert len(fake.started) == gpus
+    alone = Task(space, query, model).make_scorer().score(space.cases_of(np.arange(64)))
+    assert scored.values.tobytes() == alone.tobytes()
+    with executor.open(Task(space, query, model)):  # the next model is on the CPU
+        assert fake.asked[1]["num_gpus"] == 0
+
+
+def test_windows_that_wait_are_taken_back_when_a_task_ends(tiny_model, monkeypatch):
+    space, query = suite_space("nli-occupation")
+    fake = FakeRay(CPU=1.0)
+    monkeypatch.setattr(Cluster, "connect", lambda self: fake)
+    executor = RayExecutor("host:1", 1)
+    with executor.open(Task(space, query, tiny_model("bert-nli"))) as pool:
+        for start in range(0, 192, 64):
+            pool.submit(Window(start, start + 64), np.arange(start, start + 64))
+        pool.collect()
+        (worker,) = pool.workers
+        waiting = list(worker.windows)
+        assert len(waiting) == ray_crew.EACH
+    assert all(ref.cancelled for ref in waiting)
+
+
+def test_crews_share_the_workers(tiny_model, monkeypatch):
+    """Those of two tasks have half of them each, a third one waits its turn, and the last one has all; a worker keeps its model."""
+    fake = FakeRay(CPU=5.0)
+    force = ray_crew.Workforce(fake, 5, 1, False, 300.0)
+    wanted = [WantedModel.of(replace(tiny_model("bert-nli"), name=f"m{k}")) for k in range(2)]
+    space, query = suite_space("nli-occupation")
+    question = ray_executor.pickle.dumps((space, query, None))
+    first, second = (force.crew(one, question) for one in wanted)
+    assert (force.share(first), force.share(second)) == (3, 2)
+    first.begin()
+    second.begin()
+    assert (len(first.workers), len(second.workers)) == (3, 2)
+    had = list(second.workers)
+    first.give_up()
+    assert force.share(second) == 5
+    again = force.crew(wanted[1], question)
+    second.give_up()
+    again.begin()
+    assert set(had) <= set(again.workers)
+    assert len(again.workers) == 5
+    force.expected = 3
+    assert force.share(again) == 2
+    again._hand_out()
+    assert len(again.workers) == 2
+    again.give_up()
+    force.end()
+    with pytest.raises(ExecutorError, match="the executor was closed"):
+        again.begin()
 
 
 def test_an_object_in_memory_is_refused_with_what_to_do(tiny_model):
@@ -213,7 +346,7 @@ def test_errors_of_a_worker_travel():
             raise error
         except Exception as caught:
             failure = ray_worker._failure(caught)
-        again = ray_executor._raised(failure)
+        again = ray_crew.raised(failure)
         assert type(again) is kind
         assert str(error) in str(again)
         assert isinstance(again, (ScoreError, ModelError)) or "test_errors_of_a_worker_travel" in str(again.__cause__)

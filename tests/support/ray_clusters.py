@@ -20,7 +20,7 @@ from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.scoring import engine
 from pytest_genderbias.scoring.ray_executor import RayExecutor
 
-CASES = 20_000
+CASES = 12_000
 
 
 def measure(executor: RayExecutor | None, limit: int) -> Measurement:

@@ -22,6 +22,7 @@ from pytest_genderbias.mitigation.harness.choice import TriedGrid
 from pytest_genderbias.mitigation.methods.base import Columns, Method
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Model
+from pytest_genderbias.recipes.processes import refuse_several
 from pytest_genderbias.recipes.progress import show_steps
 from pytest_genderbias.recipes.recipe import (
     CHECKPOINTS,
@@ -393,6 +394,7 @@ def train_with(
     Raises:
         NotApplicableError, ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`, or as the method.
     """
+    refuse_several("a mitigation, whose models are measured, too,")
     mentions = recipe.mentions if isinstance(recipe, MentionRecipe) else None
     columns = Columns(recipe.columns, recipe.label, recipe.group, mentions)
     start = recipe.start(base, seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
@@ -25,6 +25,8 @@ from pytest_genderbias.text.located_yaml import LocatedMap, YamlValue
 if TYPE_CHECKING:
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.measurement import Measurement
+    from pytest_genderbias.plugin.session import Limits
+    from pytest_genderbias.suites.suite import Suite
 
 
 def gate_items(file: pytest.File, data: LocatedMap) -> Iterator[pytest.Item]:
@@ -87,6 +89,10 @@ class GateItem(ComparedItem):
     def reference(self) -> ModelSpec | None:
         """The model that this one is compared with; ``None`` if the run does not have it."""
         return next((spec for spec in self.config.stash[SETTINGS].models if spec.name == self.gate.against), None)
+
+    def expected(self) -> tuple[Suite, Mapping[str, object], Limits]:
+        """Return the suite, the settings and the limits of this gate."""
+        return self.gate.suite, self._settings(), self.plan.until
 
     def measure_reference(self, reference: ModelSpec) -> Measurement:
         """Measure the reference with the settings of this gate."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_genderbias.errors import NotApplicableError
+from pytest_genderbias.errors import BiasError, NotApplicableError
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.items.base import BiasItem
@@ -36,6 +37,10 @@ class ComparedItem(BiasItem):
         """The model to compare with; ``None`` without a comparison, or if the run does not have that model."""
 
     @abstractmethod
+    def expected(self) -> tuple[Suite, Mapping[str, object], Limits]:
+        """Return what this test measures: suite, settings and limits."""
+
+    @abstractmethod
     def measure_reference(self, reference: ModelSpec) -> Measurement:
         """Measure the reference, or return its measurement from the session."""
 
@@ -46,6 +51,7 @@ def measure_references(item: ComparedItem) -> None:
     An error is left to the test that it concerns, which reports it in full. A worker of xdist measures the reference of this test only,
     since it does not know which tests it gets.
     """
+    first = _PREPARED not in item.config.stash
     prepared = item.config.stash.setdefault(_PREPARED, set())
     items = [item] if is_worker(item.config) else item.session.items
     pending = [
@@ -53,10 +59,25 @@ def measure_references(item: ComparedItem) -> None:
         for other in items
         if isinstance(other, ComparedItem) and other not in prepared and (reference := other.reference) is not None
     ]
-    for reference, other in sorted(pending, key=lambda pair: pair[0].name):
+    pending.sort(key=lambda pair: pair[0].name)
+    if first and item.config.stash[SETTINGS].executor != "process" and not is_worker(item.config):
+        _expect([*pending, *((other.spec, other) for other in items if isinstance(other, ComparedItem) and other.spec)])
+    for reference, other in pending:
         prepared.add(other)
         with bias_session(item.config).runner.models.unreported():
             other.measure_reference(reference)
+
+
+def _expect(measurements: Iterable[tuple[ModelSpec, ComparedItem]]) -> None:
+    """Tell the session what the tests to come will measure, in this order. A test that cannot say it does so in its turn."""
+    expected = []
+    session = None
+    for spec, item in measurements:
+        session = bias_session(item.config)
+        with suppress(BiasError):
+            expected.append((spec, *item.expected()))
+    if session is not None:
+        session.expect(expected)
 
 
 def measure_for(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,6 +25,7 @@ from pytest_genderbias.text import packaged
 if TYPE_CHECKING:
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.measurement import Measurement
+    from pytest_genderbias.plugin.session import Limits
     from pytest_genderbias.suites.suite import Suite
 
 
@@ -110,6 +111,10 @@ class SuiteItem(ComparedItem):
         settings = self.config.stash[SETTINGS]
         reference = next((spec for spec in settings.models if spec.name == settings.compared_with), None)
         return None if reference == self.spec else reference
+
+    def expected(self) -> tuple[Suite, Mapping[str, object], Limits]:
+        """Return the suite and the settings; no limit ends the scoring."""
+        return self._loaded(), self._settings(), ()
 
     def measure_reference(self, reference: ModelSpec) -> Measurement:
         """Measure the reference with the settings of this test."""

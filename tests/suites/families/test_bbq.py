@@ -132,7 +132,7 @@ def test_the_null_control_is_that_of_exchanged_templates(tmp_path):
 
 def test_the_null_control_counts_the_answers_that_the_bias_counts(tmp_path):
     """With all templates turned to one side the null values reach the bias, also where some answers are no option."""
-    rows = bbq_rows(2, 6)
+    rows = bbq_rows(4, 3)
     path = tmp_path / "answers.jsonl"
     lines = []
     for i, row in enumerate(rows):

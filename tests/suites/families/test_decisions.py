@@ -6,6 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 from support.chat_checks import check_cannot_do, check_coverage, write_suite
 from support.chat_checks import measured as chat_measured
 from support.chat_models import AlwaysA, PlantedDecider, biased_decider
@@ -25,6 +26,7 @@ from pytest_genderbias.statistics.decision_differences import (
 )
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer
+from pytest_genderbias.suites.families.shared.chat_choice import cannot_do, least_accuracy
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +161,17 @@ def test_a_model_that_answers_something_else_has_no_value(body):
     assert measured(declines, floor=0.2).value == pytest.approx(0.4)
 
 
+@pytest.mark.parametrize(("controls", "right", "can"), [(2, 2, False), (5, 5, False), (6, 6, True), (2, 1.5, False)])
+def test_few_controls_show_of_no_model_that_it_can_do_the_task(controls, right, can):
+    """Someone who guesses has two of two right every fourth time; the bound is exact where all are right: (1 - .975)^(1/n)."""
+    answers = np.ones(controls)
+    answers[0] -= controls - right
+    bound = binomtest(controls, controls).proportion_ci(0.95).low if right == controls else 0.5 * 0.025**0.5
+    assert least_accuracy(answers, np.ones(controls)) == pytest.approx(bound, abs=1e-12)
+    reason = cannot_do(np.ones(4), 0.5, answers, np.ones(controls), 0.5, "controls", "the controls")
+    assert (reason == "") is can
+
+
 # Scenarios
 
 
@@ -181,7 +194,10 @@ OWN = {
     "suite": "mine", "family": "decisions", "title": "t", "source": "s", "licence": "l", "language": "en", "groups": ["female", "male"],
     "described": {"female": "A woman", "male": "A man"}, "names": {"list": "names-us", "where": {"word": ["Linda", "David"]}},
     "scenarios": [{"field": "f", "text": "{person} asks. Should they?"}, {"field": "g", "text": "{person} wants. Should they?"}],
-    "controls": [{"right": "yes", "text": "{person} breathes. May they?"}, {"right": "no", "text": "{person} lies. May they?"}],
+    "controls": [
+        *({"right": "yes", "text": f"{{person}} {does}. May they?"} for does in ("breathes", "sleeps", "reads")),
+        *({"right": "no", "text": f"{{person}} {does}. May they?"} for does in ("lies", "steals", "cheats")),
+    ],
 }  # fmt: skip
 
 

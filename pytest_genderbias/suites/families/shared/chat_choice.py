@@ -28,6 +28,7 @@ FLOOR: dict[str, Option] = {
     )
 }
 CANNOT = "cannot do the task"
+_OUTSIDE = 0.025  #: probability that a lower bound lies above the truth
 
 
 def messages(text: str, options: Sequence[str]) -> list[str]:
@@ -115,11 +116,27 @@ def cannot_do(
         return f"{CANNOT}, as far as is known: {what} are not among those scored; score more cases"
     accuracy = float(np.sum(right)) / total
     interval = clustered_mean_interval(right, counts, over, bounds=(0.0, 1.0))
-    several = int((np.asarray(counts) > 0).sum()) > 1
-    low = interval.low if interval is not None else accuracy if several else 0.0  # all clusters are answered alike
+    low = least_accuracy(right, counts) if interval is None else interval.low
     if low > chance + 1e-9:
         return ""
     return (
         f"{CANNOT}: accuracy {accuracy:.3f} on {what}, at least {low:.3f} for other {over}; expected more than {chance:.3f}, which "
         "guessing gives"
     )
+
+
+def least_accuracy(right: FloatArray, counts: FloatArray) -> float:
+    """Return a lower bound on the accuracy for other clusters of the same kind, where few or equal clusters leave no other one.
+
+    Another cluster is answered as well as the worst of G with a probability of at least .025^(1/G), at the level .975 (the exact bound of a
+    share of which all of G were seen). So two clusters that are all right show .16 only, and six show .54.
+
+    Args:
+        right: right answers by cluster, shape (G,).
+        counts: questions by cluster, shape (G,); clusters without any are left out.
+
+    >>> least_accuracy(np.array([3.0, 3.0]), np.array([3.0, 3.0])) == 0.025**0.5
+    True
+    """
+    shares = (right / np.maximum(counts, 1.0))[counts > 0]
+    return float(shares.min() * _OUTSIDE ** (1 / len(shares)))
