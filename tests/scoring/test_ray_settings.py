@@ -259,6 +259,8 @@ def test_heads_are_trained_in_this_process(tiny_model):
     model = tiny_model("bert")
     assert ray_executor._stays_here(CoreferenceScores(2, "edge-probe", training=("data",)), model)
     assert not ray_executor._stays_here(CoreferenceScores(2, "substitution"), model)
+    served = replace(model, origin=replace(model.origin, spec=replace(model.origin.spec, kind="served")))
+    assert ray_executor._stays_here(CoreferenceScores(2, "substitution"), served)
 
 
 # What a worker does, in this process
