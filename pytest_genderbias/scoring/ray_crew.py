@@ -19,6 +19,7 @@ from pytest_genderbias.scoring.ray_worker import Failure, Loaded, RayWorker, Wan
 from pytest_genderbias.suites.cases import IntArray
 
 EACH = 2  #: windows that a worker has: one that it scores, and one that waits, so that it never waits itself
+_CONTROL = "control"  #: calls of this group do not wait for the others
 _MOST_FAILED_STARTS = 3  #: workers that may end in a row before one of them scores a window
 _LOOK_EVERY = 0.5  #: seconds between two looks at whether any worker is alive, and whether another crew has left some
 
@@ -50,7 +51,8 @@ class Workforce:
         self.ray, self.number, self.threads, self.on_gpu, self.wait = ray, number, threads, on_gpu, wait
         self.expected = 1
         self.crews: list[Crew] = []
-        self._actor = ray.remote(RayWorker).options(
+        self._tasks = 0
+        self._actor = ray.remote(concurrency_groups={_CONTROL: 1})(RayWorker).options(
             num_cpus=threads, num_gpus=1 if on_gpu else 0, max_restarts=0, max_task_retries=0
         )
         self._lock = RLock()
@@ -66,8 +68,9 @@ class Workforce:
 
     def crew(self, wanted: WantedModel, question: bytes) -> Crew:
         """Return a crew for a model and a question, to which workers come when it begins."""
-        crew = Crew(self, wanted, question)
         with self._lock:
+            self._tasks += 1
+            crew = Crew(self, self._tasks, wanted, question)
             self.crews.append(crew)
         return crew
 
@@ -141,8 +144,9 @@ class Workforce:
 class Crew:
     """The workers of one task, with its model and question: a pool that takes another worker for each that is lost."""
 
-    def __init__(self, force: Workforce, wanted: WantedModel, question: bytes) -> None:
-        self._force, self._ray, self.wanted, self._question = force, force.ray, wanted, question
+    def __init__(self, force: Workforce, task: int, wanted: WantedModel, question: bytes) -> None:
+        self._force, self._ray, self._task = force, force.ray, task
+        self.wanted, self._question = wanted, question
         self.workers: list[Worker] = []
         self._queue: list[tuple[Window, IntArray]] = []
         self._done: deque[Scored] = deque()
@@ -208,11 +212,14 @@ class Crew:
                 self._answered(worker, ref)
 
     def give_up(self) -> None:
-        """Leave all windows. Those that wait at a worker are taken back; one that is being scored is finished, and nobody looks at it."""
+        """Leave all windows, and all workers. A worker finishes the window that it scores, and nobody looks at it; it leaves out the next one.
+
+        Ray's own ``cancel`` does not keep a call that waits at an actor from being run (2.60), so the worker is told by a thread of its own.
+        """
         for worker in self.workers:
-            for ref in worker.windows:
+            if worker.windows:
                 with suppress(self._ray.exceptions.RayError, ValueError):
-                    self._ray.cancel(ref)
+                    worker.actor.give_up.options(concurrency_group=_CONTROL).remote(self._task)
         self._queue.clear()
         self._done.clear()
         self._force.dissolve(self)
@@ -263,7 +270,7 @@ class Crew:
                 return
             worker = min(free, key=lambda one: len(one.windows))
             window, units = self._queue.pop(0)
-            worker.windows[worker.actor.score.remote(units)] = window, units
+            worker.windows[worker.actor.score.remote(units, self._task)] = window, units
 
     def _answered(self, worker: Worker, ref: Any) -> Scored | None:
         """Take an answer of a worker: a scored window, or nothing if it now has the model, or is lost."""

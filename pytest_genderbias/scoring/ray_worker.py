@@ -91,9 +91,8 @@ class RayWorker:
 
     def __init__(self, threads: int) -> None:
         """Let torch use ``threads`` threads."""
-        import torch
-
-        torch.set_num_threads(threads)
+        self._threads = threads
+        self._given_up = 0  # number of the last task whose windows nobody wants any more
         self._wanted: WantedModel | None = None
         self._model: Model | None = None
         self._cases: Cases | None = None
@@ -101,6 +100,9 @@ class RayWorker:
 
     def load(self, wanted: WantedModel) -> Loaded | Failure:
         """Load a model, unless it is the one in memory, and compare it with that of the run."""
+        import torch
+
+        torch.set_num_threads(self._threads)  # in the thread that scores
         try:
             if wanted != self._wanted:
                 self._wanted = self._model = self._scorer = self._cases = None
@@ -122,8 +124,17 @@ class RayWorker:
             return _failure(error)
         return None
 
-    def score(self, units: IntArray) -> tuple[NDArray[np.generic], list[str]] | Failure:
-        """Return the scores of units of the question, and the remarks of the scorer."""
+    def give_up(self, task: int) -> None:
+        """Score no further windows of this task, or of those before it. It is called while one is being scored."""
+        self._given_up = task
+
+    def score(self, units: IntArray, task: int = 1) -> tuple[NDArray[np.generic], list[str]] | Failure:
+        """Return the scores of units of the question, and the remarks of the scorer; nothing for a task that is given up.
+
+        Tasks are numbered from 1, in their order.
+        """
+        if task <= self._given_up:
+            return np.zeros(0), []
         try:
             assert self._scorer is not None
             assert self._cases is not None

@@ -203,7 +203,7 @@ def test_windows_that_wait_are_not_scored_once_a_gate_is_decided(
         "    def pair_probabilities(self, premises, hypotheses):\n"
         "        if len(premises) > 6:\n"  # the check of the labels has six
         f"            open({str(tmp_path / 'begun')!r}, 'a').write('window\\n')\n"
-        "            time.sleep(1)\n"
+        "            time.sleep(4)\n"
         "        return np.full((len(premises), 3), 1 / 3)\n"
         "def model():\n    return Slow()\n"
     )
@@ -212,7 +212,7 @@ def test_windows_that_wait_are_not_scored_once_a_gate_is_decided(
     executor.close()  # so that the workers find the module
     found = measure("m=slow_model:model", executor, until={"net_neutral": lambda low, high: True})
     assert found.n == 64
-    time.sleep(3)
+    time.sleep(10)
     begun = len(tmp_path.joinpath("begun").read_text().splitlines())
     assert 1 <= begun <= 3, "the one that was needed, and one that each worker scored when the gate was decided"
     executor.close()

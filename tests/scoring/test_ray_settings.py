@@ -134,12 +134,16 @@ class FakeRay:
     exceptions = SimpleNamespace(RayError=RuntimeError)
 
     def __init__(self, **resources):
-        self.resources, self.asked, self.started = resources, [], []
+        self.resources, self.asked, self.started, self.workers = resources, [], [], []
 
     def cluster_resources(self):
         return self.resources
 
-    def remote(self, actor):
+    def remote(self, *, concurrency_groups):
+        assert concurrency_groups == {"control": 1}
+        return self._factory
+
+    def _factory(self, actor):
         fake = self
 
         class Factory:
@@ -149,9 +153,12 @@ class FakeRay:
 
             def remote(self, threads):
                 worker, calls = actor(threads), SimpleNamespace()
-                for name in ("load", "ask", "score"):
+                fake.workers.append(worker)
+                for name in ("load", "ask", "score", "give_up"):
                     method = getattr(worker, name)
-                    setattr(calls, name, SimpleNamespace(remote=lambda *given, of=method: _Answer(of(*given))))
+                    call = SimpleNamespace(remote=lambda *given, of=method: _Answer(of(*given)))
+                    call.options = lambda call=call, **group: call
+                    setattr(calls, name, call)
                 fake.started.append(calls)
                 return calls
 
@@ -163,16 +170,13 @@ class FakeRay:
     def get(self, ref, timeout=None):
         return ref.content
 
-    def cancel(self, ref):
-        ref.cancelled = True
-
     def kill(self, actor):
         pass
 
 
 class _Answer:
     def __init__(self, content):
-        self.content, self.cancelled = content, False
+        self.content = content
 
 
 @pytest.mark.parametrize(("gpus", "workers"), [(2, None), (1, 1)])
@@ -190,27 +194,14 @@ def test_a_model_on_a_gpu_has_a_worker_for_each_gpu(tiny_model, monkeypatch, gpu
         assert fake.asked == [{"num_cpus": 1, "num_gpus": 1, "max_restarts": 0, "max_task_retries": 0}]
         assert pool.state == f"{gpus} worker{'s'[: gpus - 1]}"
         pool.submit(Window(0, 64), np.arange(64))
+        pool.submit(Window(64, 128), np.arange(64, 128))
         scored = pool.collect()
         assert len(fake.started) == gpus
+    assert max(worker._given_up for worker in fake.workers) == 1  # the second window is left out
     alone = Task(space, query, model).make_scorer().score(space.cases_of(np.arange(64)))
     assert scored.values.tobytes() == alone.tobytes()
     with executor.open(Task(space, query, model)):  # the next model is on the CPU
         assert fake.asked[1]["num_gpus"] == 0
-
-
-def test_windows_that_wait_are_taken_back_when_a_task_ends(tiny_model, monkeypatch):
-    space, query = suite_space("nli-occupation")
-    fake = FakeRay(CPU=1.0)
-    monkeypatch.setattr(Cluster, "connect", lambda self: fake)
-    executor = RayExecutor("host:1", 1)
-    with executor.open(Task(space, query, tiny_model("bert-nli"))) as pool:
-        for start in range(0, 192, 64):
-            pool.submit(Window(start, start + 64), np.arange(start, start + 64))
-        pool.collect()
-        (worker,) = pool.workers
-        waiting = list(worker.windows)
-        assert len(waiting) == ray_crew.EACH
-    assert all(ref.cancelled for ref in waiting)
 
 
 def test_crews_share_the_workers(tiny_model, monkeypatch):
@@ -281,6 +272,9 @@ def test_a_worker_scores_as_this_process_does(tiny_model, checkpoint):
     kept = worker._model
     worker.load(WantedModel.of(model))
     assert worker._model is kept
+    worker.give_up(1)
+    assert len(worker.score(units, 1)[0]) == 0
+    assert worker.score(units, 2)[0].tobytes() == values.tobytes()
 
 
 @pytest.mark.parametrize(
