@@ -105,7 +105,8 @@ def test_the_number_of_workers(resources, on_gpu, settings, number):
         assert executor._number(on_gpu) == number
         return
     with pytest.raises(
-        ExecutorError, match=r"do not fit into the Ray cluster host:1, which has 8 CPUs and \d GPUs.*--bias-(workers|device)"
+        ExecutorError,
+        match=r"do not fit into the Ray cluster host:1, which has 8 CPUs and \d GPUs.*--bias-(workers|device)",
     ):
         executor._number(on_gpu)
 
