@@ -36,13 +36,7 @@ def rows(tmp_path: Path) -> Path:
 
 def launched(processes: int, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Run the training in several processes, as ``accelerate launch`` starts those of several GPUs, or in one."""
-    launch = [
-        "-m",
-        "torch.distributed.run",
-        f"--nproc_per_node={processes}",
-        "--master_addr=127.0.0.1",
-        "--master_port=0",
-    ]
+    launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
     return subprocess.run(
         [sys.executable, *(launch if processes > 1 else []), str(SCRIPT), *map(str, arguments)],
         capture_output=True, text=True, timeout=550, env={**os.environ, "OMP_NUM_THREADS": "1"},
