@@ -17,7 +17,8 @@ from pytest_genderbias.models.objects import inspect_object, wrap
 from pytest_genderbias.models.peft_adapters import inspect_adapter, load_adapted, locate_adapter
 from pytest_genderbias.models.served import inspect_served, load_served
 from pytest_genderbias.models.source import LoadSettings, ModelSource, ServedSettings, inspect_checkpoint
-from pytest_genderbias.models.spec import SERVED, ModelSpec, check_name, parse_spec, path_spec
+from pytest_genderbias.models.spec import SERVED, VLLM, ModelSpec, check_name, parse_spec, path_spec
+from pytest_genderbias.models.vllm_engine import inspect_vllm, load_vllm
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -44,7 +45,7 @@ def load_model(
 
             - a spec ``[NAME=]SPEC`` or a path: a checkpoint's directory, that of an adapter (``adapter:DIR@BASE``), a hub id, an alias such as ``bert-base``, ``demo-mlm``, ``demo-lm``,
               ``demo-nli``, a ``.gguf`` file, an exported graph (``.onnx``, OpenVINO's ``.xml``, or a folder with one), a file of vectors or predictions, ``text:FILE``, ``module:callable``, or a
-              model of a server with OpenAI's completions (``http://HOST:PORT/v1#MODEL``);
+              model of a server with OpenAI's completions (``http://HOST:PORT/v1#MODEL``), or a checkpoint that vLLM runs in this process (``vllm:DIR``);
             - a transformers network (any ``PreTrainedModel``), with its ``tokenizer``;
             - a table of predictions: a pandas DataFrame, or a list of dicts, with the columns of a predictions file;
             - an object with one of the protocols in :mod:`pytest_genderbias.models.protocols`, such as a sentence encoder with ``encode``.
@@ -95,6 +96,8 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
     if spec.kind in files.KINDS:
         return ModelSource(spec, files.role_of_file(spec))
     with uncollected_imports():
+        if spec.kind == VLLM:
+            return inspect_vllm(spec, settings)
         adapter = locate_adapter(spec)
         return inspect_checkpoint(spec, settings) if adapter is None else inspect_adapter(spec, adapter, settings)
 
@@ -113,6 +116,8 @@ def _loaded(source: ModelSource, settings: LoadSettings) -> Model:
     if source.spec.kind in files.KINDS:
         return files.load_file(source.spec, source.role)
     with uncollected_imports():
+        if source.spec.kind == VLLM:
+            return load_vllm(source, settings)
         if source.adapter is not None:
             return load_adapted(source, source.adapter, settings)
         if source.spec.kind in graphs.KINDS:

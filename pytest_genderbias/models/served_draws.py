@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEAST = 400  #: draws that a comparison needs
+_LEAST_EXPECTED = 5.0  #: draws of a token that is counted by itself
+_LEAST_P = 1e-6  #: p-value below which a right source falls once in a million
 _MOST_Z = 5.0  #: standard errors by which a right source is off once in a million
 
 
@@ -118,6 +120,49 @@ def trouble_of_draws(draws: Draws) -> str | None:
     return (
         f"expected {count} tokens drawn at temperature 1 to follow the listed probabilities, but {what} {'more' if z > 0 else 'less'} often "
         f"({abs(z):.1f} standard errors); the values are of another base, temperature or scale, or not of the model that writes"
+    )
+
+
+def p_of_counts(places: Sequence[Draws]) -> float:
+    """Return the p-value of Pearson's test that the draws of some places follow the probabilities listed for each.
+
+    Tokens of a place that are expected less than five times are counted together with all that are not listed.
+
+    Example:
+        One place with two tokens of probability .5 each, ten draws, all of the first: (10 - 5)^2 / 5 twice is 10, with one degree of freedom.
+
+        >>> draws = Draws(np.full((10, 2), .5), np.zeros(10, dtype=np.int64))
+        >>> round(p_of_counts([draws]), 5)
+        0.00157
+    """
+    from scipy.stats import chi2
+
+    total, degrees = 0.0, 0
+    for draws in places:
+        if not len(draws.drawn):
+            continue
+        expected = len(draws.drawn) * draws.probabilities[0]
+        seen = np.bincount(draws.drawn[draws.drawn >= 0], minlength=len(expected))
+        alone = expected >= _LEAST_EXPECTED
+        expected = np.append(expected[alone], max(0.0, len(draws.drawn) - expected[alone].sum()))
+        seen = np.append(seen[alone], len(draws.drawn) - seen[alone].sum())
+        if expected[-1] < _LEAST_EXPECTED:  # what is left over joins the least likely token
+            expected = np.append(expected[:-2], expected[-2:].sum())
+            seen = np.append(seen[:-2], seen[-2:].sum())
+        total += float(((seen - expected) ** 2 / np.maximum(expected, 1e-9)).sum())
+        degrees += len(expected) - 1
+    return float(chi2.sf(total, degrees)) if degrees > 0 else 1.0
+
+
+def trouble_of_counts(places: Sequence[Draws]) -> str | None:
+    """Return what is wrong, in one line, if repeated draws of some places do not follow their lists; ``None`` if they may."""
+    p = p_of_counts(places)
+    if p >= _LEAST_P:
+        return None
+    count = sum(len(draws.drawn) for draws in places)
+    return (
+        f"expected {count} tokens drawn at {len(places)} places at temperature 1 to follow the lists of these places, got other shares (p = {p:.1g}); the "
+        "values are not those that the model writes by, or the server repeats what it wrote before"
     )
 
 

@@ -7,7 +7,7 @@ What no check of this kind can find: another model with the same tokenizer, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ModelError, ScoreError
 from pytest_genderbias.models.prompt_log_probabilities import PromptAnswer, PromptLogProbabilities
-from pytest_genderbias.models.served_draws import Draws, trouble_of_draws
+from pytest_genderbias.models.served_draws import Draws, trouble_of_counts, trouble_of_draws
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -43,6 +43,7 @@ _NEAR = 1e-3  #: nats, or probability: rounding of printed numbers
 _CANARIES = 3  #: texts that are asked again at the end of each measurement
 _UNCHANGED = 1e-3  #: nats a token that canaries may differ by, on average, where the repeat noise is smaller
 _DRAWN_PER_TEXT, _DRAWN = 8, 48  #: prompts of each text, and tokens of each, that are drawn
+_DRAWN_AT_ONE = 80  #: tokens drawn at one place of each text
 
 Prompts: TypeAlias = "list[list[int]]"
 Values: TypeAlias = "NDArray[np.float64]"
@@ -111,6 +112,12 @@ class _Asked:
     def prompts(self) -> Prompts:
         """Texts and shuffles, in the order of the answers."""
         return self.rows + self.shuffled
+
+    @property
+    def bare_rows(self) -> Prompts:
+        """The texts, every second one without the token that begins it: a server that puts one there itself reads something else than it writes."""
+        front = self.tokenizer.bos_token_id
+        return [row[1:] if i % 2 and row[0] == front else row for i, row in enumerate(self.rows)]
 
     def values(self, start: int = 0, stop: int | None = None) -> list[Values]:
         """Return the values of some prompts without the first token's."""
@@ -355,7 +362,7 @@ def _distinct(asked: _Asked) -> str | None:
 
 def _drawn(asked: _Asked) -> str | None:
     most = _DRAWN if asked.longest is None else min(_DRAWN, asked.longest - 2 * _DRAWN_PER_TEXT - 2)
-    starts = [row[: 2 + 2 * k] for row in asked.rows for k in range(_DRAWN_PER_TEXT) if len(row) > 2 + 2 * k]
+    starts = [row[: 2 + 2 * k] for row in asked.bare_rows for k in range(_DRAWN_PER_TEXT) if len(row) > 2 + 2 * k]
     written = asked.source.generate(starts, most, 1.0, None)
     pairs = [(start, tokens) for start, tokens in zip(starts, written, strict=True) if tokens]
     prompts = [[*start, *tokens] for start, tokens in pairs]
@@ -370,6 +377,30 @@ def _drawn(asked: _Asked) -> str | None:
             asked.tokenizer.eos_token_id,
         )
     )
+
+
+def _drawn_at_one_place(asked: _Asked) -> str | None:
+    """Test the shares of tokens drawn again and again where the lists leave most open, which finds what moves single tokens only."""
+    answers = asked.source.ask(asked.bare_rows, _LISTED)
+    if trouble := _trouble_of_lists(asked.bare_rows, answers):
+        return trouble
+    tops = [(row[:k], a.top[k]) for row, a in zip(asked.bare_rows, answers, strict=True) for k in _open_places(a.top)]
+    starts = [start for start, _ in tops for _ in range(_DRAWN_AT_ONE)]
+    written = asked.source.generate(starts, 1, 1.0, None)
+    tokens = [
+        [t for ids in written[at : at + _DRAWN_AT_ONE] for t in ids] for at in range(0, len(written), _DRAWN_AT_ONE)
+    ]
+    end = asked.tokenizer.eos_token_id
+    return trouble_of_counts(
+        [Draws.of([[top] * len(drawn)], [drawn], _LISTED, end) for (_, top), drawn in zip(tops, tokens, strict=True)]
+    )
+
+
+def _open_places(top: Sequence[Mapping[int, float]]) -> list[int]:
+    """Return the two places, from the third on, whose lists have the largest entropy."""
+    chances = [np.exp(sorted(listed.values(), reverse=True)[:_LISTED]) for listed in top[2:]]
+    entropy = [-float((p * np.log(np.maximum(p, 1e-300))).sum()) for p in chances]
+    return [2 + int(k) for k in np.argsort(entropy)[-2:]]
 
 
 _FORM: dict[str, _Check] = {
@@ -388,6 +419,7 @@ _CONTENT: dict[str, _Check] = {
     "temperature": _temperature,
     "distinct values": _distinct,
     "draws": _drawn,
+    "draws of one place": _drawn_at_one_place,
 }
 
 

@@ -44,6 +44,8 @@ DEMO_FOLDER = Path(__file__).resolve().parents[1] / "demo"
 _LONG = 300  #: characters of a spec that a message repeats
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 SERVED = "served"  #: kind of a model behind a server
+VLLM = "vllm"  #: kind of a checkpoint that vLLM runs
+_VLLM_PREFIX = "vllm:"
 _URL = re.compile(r"https?://.*", re.IGNORECASE)
 _OBJECT = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*(?:\.\w+)*")
 
@@ -124,6 +126,8 @@ def portable_spec(spec: str) -> str:
     ('bert', 'text:a.txt', 'runs/bert', 'b')
     >>> portable_spec("adapter:/home/me/lora@/models/bert"), portable_spec("adapter:runs/lora")
     ('adapter:lora@bert', 'adapter:runs/lora')
+    >>> portable_spec("vllm:/models/chat")
+    'vllm:chat'
     >>> portable_spec("http://127.0.0.1:8000/v1#/models/chat")
     'http://127.0.0.1:8000/v1#chat'
     """
@@ -134,7 +138,8 @@ def portable_spec(spec: str) -> str:
     if _URL.fullmatch(spec):
         url, _, model = spec.partition("#")
         return f"{url}#{portable_spec(model)}"
-    kind, path = ("text:", spec.removeprefix("text:")) if spec.startswith("text:") else ("", spec)
+    kind = next((prefix for prefix in ("text:", _VLLM_PREFIX) if spec.startswith(prefix)), "")
+    path = spec.removeprefix(kind)
     absolute = path.startswith(("/", "~")) or PureWindowsPath(path).is_absolute()
     return kind + PureWindowsPath(path).name if absolute else spec
 
@@ -143,7 +148,7 @@ def portable_spec(spec: str) -> str:
 class ModelSpec:
     """A model's name (for tables and baselines), and where it comes from.
 
-    ``kind`` is ``directory``, ``hub``, ``adapter``, ``gguf``, ``onnx``, ``openvino``, ``object``, ``vectors``, ``predictions``, ``text`` or ``served``; ``target`` is the path
+    ``kind`` is ``directory``, ``hub``, ``adapter``, ``gguf``, ``onnx``, ``openvino``, ``object``, ``vectors``, ``predictions``, ``text``, ``served`` or ``vllm``; ``target`` is the path
     (of a folder with an exported graph: of the graph), the hub id, ``module:callable``, or ``URL#MODEL``. ``base``: what an adapter changes, where the spec says so; ``None`` for other kinds, and where the adapter's own file names it.
     """
 
@@ -210,6 +215,8 @@ def _parse(name: str, spec: str) -> ModelSpec:
         return _parse_adapter(name, spec)
     if _URL.fullmatch(spec):
         return _parse_served(name, spec)
+    if spec.startswith(_VLLM_PREFIX):
+        return _parse_vllm(name, spec)
     path = Path(spec).expanduser()
     if path.is_dir():
         if (path / ADAPTER).is_file():
@@ -225,7 +232,7 @@ def _parse(name: str, spec: str) -> ModelSpec:
         return ModelSpec(name or _safe(spec.rpartition(":")[2]), spec, "object", spec)
     if spec.startswith((".", "/", "~")) or spec.count("/") > 1 or not HUB_ID.fullmatch(spec):
         raise ModelError(
-            f"no directory {spec if len(spec) < _LONG else brief(spec)}; expected a checkpoint's directory, adapter:DIR@BASE, a file of vectors or predictions, text:FILE, a hub id, module:callable, http://HOST:PORT/v1#MODEL, or one of {_known()}"
+            f"no directory {spec if len(spec) < _LONG else brief(spec)}; expected a checkpoint's directory, adapter:DIR@BASE, a file of vectors or predictions, text:FILE, a hub id, module:callable, http://HOST:PORT/v1#MODEL, vllm:DIR, or one of {_known()}"
         )
     return ModelSpec(name or _safe(spec.rpartition("/")[2]), spec, "hub", spec)
 
@@ -316,6 +323,16 @@ def _parse_text(name: str, spec: str) -> ModelSpec:
             f"no text {path}; expected text:FILE, a plain or .gz text, a .jsonl of documents, or a folder of them"
         )
     return ModelSpec(name or _safe(path.name.partition(".")[0]), spec, "text", str(path.resolve()))
+
+
+def _parse_vllm(name: str, spec: str) -> ModelSpec:
+    """Parse ``vllm:DIR``. DIR may be a hub id or an alias, too."""
+    checkpoint = _parse("", spec.removeprefix(_VLLM_PREFIX))
+    if checkpoint.kind not in ("directory", "hub"):
+        raise ModelError(
+            f"vllm: expects a checkpoint's directory or a hub id, got {brief(checkpoint.spec)}, which is {checkpoint.kind}"
+        )
+    return ModelSpec(name or checkpoint.name, spec, VLLM, checkpoint.target)
 
 
 def _parse_served(name: str, spec: str) -> ModelSpec:

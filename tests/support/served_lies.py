@@ -334,19 +334,19 @@ def _every(number, change):
 
 
 def _from_memory(server, prompts, readings):
-    """Give the same prompt the same reading for ever, though the network behind the memory changes after 300 prompts."""
+    """Give the same prompt the same reading for ever, though the network behind the memory changes in the meantime."""
     other = _read_by(_other_network)
     for place, reading in enumerate(readings):
         key = ("prompt", *reading.ids)
         if key not in server.memory:
-            late = server.readings_given > _LATE
+            late = server.readings_given > LATE
             server.memory[key] = other(server, None, [reading])[0] if late else reading
         readings[place] = server.memory[key]
     return readings
 
 
 #: Readings after which a change begins: more than a proof asks for.
-_LATE = 6000
+LATE = 6000
 _OTHER = _read_by(_other_network)
 
 LIES = {
@@ -389,6 +389,9 @@ LIES = {
     "short-memory": Lie(
         "Reads each token of a prompt after the four before it only, and writes with all of them.",
         readings=_short_memory(4),
+    ),
+    "window": Lie(
+        "Reads and writes each token after the eight before it only.", readings=_short_memory(8), also_written=True
     ),
     "begin-while-reading": Lie(
         "Puts a first token before the prompts that it reads, and not before those that it continues.",
@@ -442,7 +445,7 @@ LIES = {
     "raised-list": Lie("Lists the likeliest tokens with three times their probability.", choices=_raised_top),
     "list-of-next": Lie("Lists the likeliest tokens of the next place.", readings=_each(_top_of_others)),
     "two-machines": Lie("Has other weights on every second machine behind its address.", readings=_every(2, _OTHER)),
-    "swapped": Lie("Gets other weights after some thousand prompts.", readings=_after(_LATE, _OTHER)),
+    "swapped": Lie("Gets other weights after some thousand prompts.", readings=_after(LATE, _OTHER)),
     "swapped-behind-memory": Lie(
         "Gets other weights, and answers prompts that it had before from memory.", readings=_from_memory
     ),
@@ -467,9 +470,6 @@ CONSISTENT = {
         "Puts a first token before every prompt, and gives no value to the prompt's first.",
         readings=_with_usual_begin,
         also_written=True,
-    ),
-    "window": Lie(
-        "Reads and writes each token after the eight before it only.", readings=_short_memory(8), also_written=True
     ),
     "tenth-of-a-percent": Lie(
         "Lowers each value by a thousandth, which 400 draws cannot show.", readings=_table(lambda table: table - 1e-3)
