@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import chisquare, kstest
 
-from pytest_genderbias.models.served_draws import Draws, trouble_of_draws
+from pytest_genderbias.models.served_draws import Draws, p_of_counts, trouble_of_counts, trouble_of_draws
 
 WORDS, LISTED, END = 50, 5, 0
 
@@ -75,3 +76,45 @@ def test_a_model_that_is_certain_passes_and_one_that_should_be_does_not():
     certain = Draws(np.tile([1.0, 0.0], (500, 1)), np.zeros(500, dtype=np.int64))
     assert trouble_of_draws(certain) is None
     assert trouble_of_draws(Draws(certain.probabilities, np.full(500, -1))) is not None
+
+
+def draws_at_places(seed, given, places=12, count=80):
+    """Draw tokens again and again at some places, each with its list of what ``given`` makes of the place's log-probabilities."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for true in rng.dirichlet(np.full(WORDS, 0.3), places):
+        true = np.maximum(true, 1e-12) / np.maximum(true, 1e-12).sum()
+        values = given(np.log(true)[None])[0]
+        top = {int(i): float(values[i]) for i in np.argsort(-values)[:LISTED]}
+        tokens = rng.choice(WORDS, count, p=true).tolist()
+        found.append(Draws.of([[top] * count], [tokens], LISTED, None))
+    return found
+
+
+def test_repeated_draws_of_right_lists_have_even_p_values():
+    found = [draws_at_places(seed, lambda v: v) for seed in range(100)]
+    assert kstest([p_of_counts(places) for places in found], "uniform").pvalue > 1e-3
+    assert not any(map(trouble_of_counts, found))
+
+
+def test_repeated_draws_are_compared_token_by_token():
+    def moved(values):
+        changed = values.copy()
+        changed[:, ::2] -= 1.5  # every second token, as of a penalty
+        return normalised(changed)
+
+    assert all("other shares" in (trouble_of_counts(draws_at_places(seed, moved)) or "") for seed in range(8))
+
+
+def test_p_of_counts_is_that_of_scipy():
+    (place,) = draws_at_places(3, lambda v: v, places=1, count=2000)
+    expected = 2000 * np.append(place.probabilities[0], 1 - place.probabilities[0].sum())
+    seen = np.append(np.bincount(place.drawn[place.drawn >= 0], minlength=LISTED), (place.drawn < 0).sum())
+    assert (expected >= 5).all()
+    assert p_of_counts([place]) == pytest.approx(chisquare(seen, expected).pvalue, rel=1e-9)
+
+
+def test_a_server_that_repeats_itself_is_found():
+    places = draws_at_places(1, lambda v: v)
+    again = [Draws(place.probabilities, np.full_like(place.drawn, place.drawn[0])) for place in places]
+    assert trouble_of_counts(again)

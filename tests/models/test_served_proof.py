@@ -92,7 +92,7 @@ def test_a_causal_lm_passes_all_checks(words):
     proof = prove(PlantedSource(words), words, 512, "planted")
     assert proof.noise == 0.0
     assert {"values", "token ids", "known texts", "greedy", "draws"} < set(proof.checks)
-    assert len(proof.checks) >= 13
+    assert len(proof.checks) == 14
     assert [len(v) for v in proof.values] == [len(c) for c in proof.canaries]
 
 

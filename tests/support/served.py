@@ -280,15 +280,16 @@ class CompletionServer:
         def name(token):
             return f"token_id:{token}" if as_ids else self.tokenizer.decode([token])
 
+        rows = np.stack([row for _, _, row in entries]) if entries else np.zeros((0, most + 1))
+        likeliest = np.argpartition(-rows, most, axis=1)[:, :most].tolist()
         listed = []
-        for token, value, row in entries:
-            if not np.isfinite(row).any():
+        for (token, value, row), known, best in zip(entries, np.isfinite(rows).any(axis=1), likeliest, strict=True):
+            if not known:
                 listed.append(None)
                 continue
-            likeliest = np.argsort(-row, kind="stable")[:most].tolist()
-            if token not in likeliest and "bare-top-list" not in self.troubles:
-                likeliest.append(token)
-            listed.append({name(t): self._number(value if t == token else row[t]) for t in likeliest})
+            if token not in best and "bare-top-list" not in self.troubles:
+                best.append(token)
+            listed.append({name(t): self._number(value if t == token else row[t]) for t in best})
         names = [name(token) for token, _, _ in entries]
         return {
             "tokens": names,
