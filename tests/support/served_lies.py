@@ -287,7 +287,7 @@ def _penalised(server, reading):
     """Take a penalty off every token that came before, as a sampler does against repetitions."""
     table = reading.table.copy()
     for place in range(1, len(table)):
-        table[place, list(set(reading.ids[:place]))] -= 1.0
+        table[place, list(set(reading.ids[:place]))] -= 2.0
     reading.relist(_normalised(table))
 
 
@@ -440,7 +440,8 @@ LIES = {
     ),
     "jitter": Lie("Moves each prompt's logits at random, the same prompt always alike.", readings=_each(_jittered)),
     "penalty": Lie(
-        "Lowers the tokens of a prompt that came before, and does not while it writes.", readings=_each(_penalised)
+        "Lowers the tokens of a prompt that came before by two nats, and does not while it writes.",
+        readings=_each(_penalised),
     ),
     "raised-list": Lie("Lists the likeliest tokens with three times their probability.", choices=_raised_top),
     "list-of-next": Lie("Lists the likeliest tokens of the next place.", readings=_each(_top_of_others)),
