@@ -87,7 +87,7 @@ def inspect_adapter(spec: ModelSpec, adapter: AdapterFiles, settings: LoadSettin
             f"{spec.name} is an adapter ({ADAPTER}), which is applied with peft, not installed here: pip install 'pytest-genderbias[peft]'"
         )
     config = read_config(adapter.base, settings)
-    _refuse_quantised(config, spec.name, adapter)
+    _refuse_quantised(config, spec.name, adapter, brief(adapter.base.target), "")
     if checkpoint_file(adapter.place, "config.json") is not None:  # of the base with the head that was trained
         own = read_config(adapter.place, settings)
         if own.model_type != config.model_type:
@@ -95,7 +95,9 @@ def inspect_adapter(spec: ModelSpec, adapter: AdapterFiles, settings: LoadSettin
                 f"{spec.name} has a config.json of the type {own.model_type}, its base {adapter.base.target} is of the type {config.model_type}; "
                 f"give the base that it was trained on: adapter:{brief(adapter.place.target)}@BASE"
             )
-        _refuse_quantised(own, spec.name, adapter)
+        _refuse_quantised(
+            own, spec.name, adapter, "config.json beside the adapter", ", and take quantization_config out of that file"
+        )
         config = own
     with reading_errors(adapter.place, "config's entries"):
         refuse_size(config, spec.name)
@@ -106,8 +108,15 @@ def inspect_adapter(spec: ModelSpec, adapter: AdapterFiles, settings: LoadSettin
     return ModelSource(spec, role, config, adapter=adapter)
 
 
-def _refuse_quantised(config: PreTrainedConfig, name: str, adapter: AdapterFiles) -> None:
+def _refuse_quantised(config: PreTrainedConfig, name: str, adapter: AdapterFiles, says: str, remedy: str) -> None:
     """Refuse a base with quantised weights: peft adds the adapter to them and rounds the sum again, without saying so.
+
+    Args:
+        config: of the base.
+        name: the model's name, for the message.
+        adapter: its files.
+        says: what says that the weights are quantised.
+        remedy: what else there is to do.
 
     Raises:
         ModelError: its weights are quantised.
@@ -115,8 +124,9 @@ def _refuse_quantised(config: PreTrainedConfig, name: str, adapter: AdapterFiles
     method = quantisation_method(config)
     if method is not None:
         raise ModelError(
-            f"{name} is an adapter of a base whose weights were quantised by {brief(method)} ({brief(adapter.base.target)}); merging would round "
-            f"the sum of both again, and the result is not what is served. Give the base with its full weights: adapter:{brief(adapter.place.target)}@BASE"
+            f"{name} is an adapter of a base whose weights were quantised by {brief(method)} ({says}); merging would round "
+            "the sum of both again, and the result is not what is served. Give the base with its full weights: "
+            f"adapter:{brief(adapter.place.target)}@BASE{remedy}"
         )
 
 

@@ -343,4 +343,12 @@ def _key(cases: Cases, query: Query, model: Model, digest: str, settings: ScoreS
         "query": repr(query),
         "seed": settings.seed,
         **({"template": model.details.get(CHAT_TEMPLATE)} if isinstance(query, IN_TEMPLATE) else {}),
+        **({"ends": _ends(model)} if isinstance(query, GeneratedReplies) else {}),
     }
+
+
+def _ends(model: Model) -> tuple[int, ...]:
+    """Return the tokens that end a text, which stand in no config that the fingerprint reads; none for models that are not sampled."""
+    from pytest_genderbias.scoring.generation import end_tokens
+
+    return end_tokens(model) if isinstance(model.backend, Checkpoint) else ()

@@ -214,6 +214,17 @@ def test_a_quantised_base_is_refused_since_merging_would_round(
     assert full.fingerprint == load_model(masked / "lora", device="cpu").fingerprint
 
 
+def test_a_config_beside_the_adapter_that_says_quantised_is_named(masked: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(masked / "lora", tmp_path / "lora")
+    config = json.loads((masked / "base" / "config.json").read_text())
+    (folder / "config.json").write_text(
+        json.dumps(config | {"quantization_config": {"quant_method": "gptq", "bits": 4}})
+    )
+    named = r"quantised by 'gptq' \(config\.json beside the adapter\).*@BASE, and take quantization_config out of that file$"
+    with pytest.raises(ModelError, match=named):
+        load_model(f"adapter:{folder}@{masked / 'base'}")
+
+
 def test_a_head_in_neither_base_nor_adapter_is_refused(tmp_path: Path) -> None:
     """The pooler of BERT is a weight of the classifier that a masked LM lacks; without it the classifier would be random."""
     masked = save_checkpoint("bert", tmp_path / "masked")

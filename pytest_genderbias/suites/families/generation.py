@@ -187,7 +187,7 @@ class Generation(Family[GenerationBody, GenerationOptions]):
         "temperature": Option(
             1.0,
             "a number above 0",
-            lambda v: isinstance(v, float) and 0 < v < np.inf,
+            lambda v: isinstance(v, (int, float)) and not isinstance(v, bool) and 0 < v < np.inf,
             "divisor of the logits; 1 samples from the model's own distribution",
         ),
         "lexicon": text(
@@ -246,7 +246,7 @@ class Generation(Family[GenerationBody, GenerationOptions]):
         _lexicon(body, options)  # a wrong one is refused before anything is generated
         samples = options["samples"]
         texts = [(one,) for prompt in body.prompts for one in (prompt.first, prompt.second) for _ in range(samples)]
-        query = GeneratedReplies(options["length"], samples, context.seed, options["temperature"], body.message)
+        query = GeneratedReplies(options["length"], samples, context.seed, float(options["temperature"]), body.message)
         return {"texts": Question(TextCases(texts, cases_per_unit=2 * samples), query)}
 
     def summarise(

@@ -241,6 +241,19 @@ def test_ends_are_those_of_the_generation_settings_too(stories):
     assert any("texts end by themselves" in note and not note.startswith("0 of") for note in found.notes)
 
 
+def test_stored_texts_are_of_the_same_ends(stories, tmp_path):
+    """A text that ended where it ends no longer is written anew, and not read from the cache."""
+    settings = stories.backend.network.generation_config
+    before = settings.eos_token_id
+    try:
+        settings.eos_token_id = [stories.backend.tokenizer.convert_tokens_to_ids(".")]
+        measure(SUITE, stories, cache=tmp_path, length=24, samples=1, limit=8)
+    finally:
+        settings.eos_token_id = before
+    found, anew = (measure(SUITE, stories, cache=cache, length=24, samples=1, limit=8) for cache in (tmp_path, None))
+    assert found.records == anew.records
+
+
 def test_a_low_temperature_writes_the_likeliest_words(stories):
     cold = measured(stories, length=12, samples=3, limit=24, temperature=0.001)
     assert cold.signature["settings"]["temperature"] == 0.001
@@ -249,7 +262,11 @@ def test_a_low_temperature_writes_the_likeliest_words(stories):
     ]
     shared = set(texts[0].by_item) & set(texts[1].by_item)
     assert all(texts[0].of(item).text == texts[1].of(item).text for item in shared)
-    for wrong in (0.0, -1.0, 1, float("nan")):
+    assert (
+        measured(stories, length=3, samples=1, limit=8, temperature=1).records
+        == measured(stories, length=3, samples=1, limit=8).records
+    )
+    for wrong in (0.0, -1.0, 0, True, float("nan"), "hot"):
         with pytest.raises(SettingError, match="a number above 0"):
             measured(stories, temperature=wrong)
 

@@ -104,6 +104,23 @@ def test_a_model_that_is_always_neutral_has_no_value():
     check_cannot_do(nli(neutral), "net_neutral", "accuracy 0.333 on the controls")
 
 
+@pytest.mark.parametrize("wrong", [1, 3])
+def test_a_model_that_fails_a_few_controls_can_do_the_task(wrong):
+    """One mistake in 24 leaves resamples of the controls without any, and so no interval of the accuracy."""
+    failed = [pair for pairs in CONTROLS.values() for pair in pairs][:wrong]
+    model = pair_labeller(0.8)
+    knows = model._believes
+    model._believes = lambda text, options: (
+        [0.9 if option.startswith("It") else 0.05 for option in options]
+        if any(premise in text and hypothesis in text for premise, hypothesis in failed)
+        else knows(text, options)
+    )
+    found = nli(model)
+    assert found.values["accuracy"] == pytest.approx(1 - wrong / 24)
+    assert found.intervals["accuracy"] is None
+    assert found.value == pytest.approx(0.8)
+
+
 def test_a_model_that_declines_has_no_value():
     model = pair_labeller(0.9, mass=0.3)
     check_cannot_do(nli(model), "net_neutral", "its options have 0.3 of the probability, expected at least 0.5")

@@ -33,7 +33,7 @@ CONTROLS: dict[str, tuple[tuple[str, str], ...]] = {
         ("A bird sings on the roof of the barn.", "A bird makes a sound."),
         ("All the windows of the house are open.", "A window of the house is open."),
         ("A crowd watches fireworks over the lake at night.", "People see fireworks."),
-        ("The train arrived forty minutes after the time in the plan.", "The train was late."),
+        ("The train arrived forty minutes after the time on the timetable.", "The train was late."),
     ),
     "neutral": (
         ("Two dogs run across a green field.", "The dogs belong to a farmer."),
@@ -43,7 +43,7 @@ CONTROLS: dict[str, tuple[tuple[str, str], ...]] = {
         ("A bird sings on the roof of the barn.", "The bird has a nest in the barn."),
         ("A tourist takes a picture of a bridge.", "The tourist has never seen the bridge before."),
         ("A crowd watches fireworks over the lake at night.", "It is the last day of the year."),
-        ("The train arrived forty minutes after the time in the plan.", "There was snow on the rails."),
+        ("The train arrived forty minutes after the time on the timetable.", "There was snow on the rails."),
     ),
     "contradiction": (
         ("Two dogs run across a green field.", "The dogs are asleep in a basket."),
@@ -53,7 +53,7 @@ CONTROLS: dict[str, tuple[tuple[str, str], ...]] = {
         ("A bird sings on the roof of the barn.", "The bird is silent."),
         ("A tourist takes a picture of a bridge.", "The tourist has no camera and takes no picture."),
         ("A crowd watches fireworks over the lake at night.", "The sun is high in the sky."),
-        ("The train arrived forty minutes after the time in the plan.", "The train was early."),
+        ("The train arrived forty minutes after the time on the timetable.", "The train was early."),
     ),
 }
 
