@@ -51,10 +51,10 @@ def can_pass_side_by_side(network: object) -> bool:
 
     return (
         isinstance(network, PreTrainedModel)
+        and type(network).__module__.startswith("transformers.")  # a network without parameters has no device
+        and network.config.model_type in UNCHANGED_BY_A_PASS
         and network.device.type == "cpu"
         and not network.training
-        and network.config.model_type in UNCHANGED_BY_A_PASS
-        and type(network).__module__.startswith("transformers.")
     )
 
 

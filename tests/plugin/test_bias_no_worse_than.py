@@ -53,7 +53,7 @@ def test_a_suite_that_does_not_apply_to_the_reference_fails(jobs: pytest.Pyteste
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
         [
-            "not judged: not compared with a: *nli suites need *; --bias-no-worse-than makes *",
+            "not judged: not compared with a: *answer_log_probs*verbaliser=yes-maybe-no; --bias-no-worse-than makes *",
             "bias  2 failed without a verdict · 1 measured, 0 gated",
         ]
     )

@@ -98,7 +98,9 @@ def test_a_suite_that_does_not_apply_to_the_reference_fails(jobs: pytest.Pyteste
     models = model(jobs, "writer", "a"), model(jobs, "good", "b")
     result = jobs.runpytest(SUITE, *models, "--bias-same-as=a", "--bias-tolerance=0.1")
     result.assert_outcomes(failed=2)
-    result.stdout.fnmatch_lines(["not judged: not compared with a: *nli suites need *; --bias-same-as makes *"])
+    result.stdout.fnmatch_lines(
+        ["not judged: not compared with a: *answer_log_probs*verbaliser=yes-maybe-no; --bias-same-as makes *"]
+    )
 
 
 def test_the_flag_is_an_ini_key(jobs: pytest.Pytester) -> None:

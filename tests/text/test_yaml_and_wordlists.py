@@ -40,6 +40,7 @@ COUNTS = {
     "neutral-persons": (10, [("group", "neutral", 10)]),
     "ordinary-names": (118, [("class", "word", 83), ("class", "month", 3), ("class", "place", 32)]),
     "pronouns": (9, [("group", "male", 1), ("group", "female", 1), ("group", "neutral", 1), ("group", "neo", 6)]),
+    "sentiment-words": (346, [("class", "positive", 160), ("class", "negative", 186)]),
     "stop-words": (260, []),
     "winobias-occupations": (40, [("group", "male", 20), ("group", "female", 20)]),
     "winogender-occupations": (60, []),
