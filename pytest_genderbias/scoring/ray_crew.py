@@ -29,13 +29,14 @@ class Worker:
     """An actor, and the windows that it has, in the order in which it scores them.
 
     ``wanted``: the model that it has, or loads. ``getting``: its answers to the model and the question, which are awaited. ``ready``: it has
-    both. ``about``: its process and node.
+    both. ``about``: its process and node. ``is_new``: it has not been in another crew.
     """
 
     actor: Any
     wanted: WantedModel | None = None
     getting: list[Any] = field(default_factory=list)
     ready: bool = False
+    is_new: bool = True
     about: Loaded | None = None
     windows: dict[Any, tuple[Window, IntArray]] = field(default_factory=dict)
 
@@ -111,6 +112,7 @@ class Workforce:
         """Take back a worker that a crew does not need any more."""
         worker.windows.clear()
         worker.getting.clear()
+        worker.is_new = False
         with self._lock:
             self._idle.append(worker)
 
@@ -306,7 +308,10 @@ class Crew:
         self.workers.remove(worker)
         self._force.lose(worker)
         reason = _reason(error)
-        self._failed_starts = 0 if worker.ready else self._failed_starts + 1
+        if worker.ready:
+            self._failed_starts = 0
+        elif worker.is_new:  # others were lost while they waited, as with their machine
+            self._failed_starts += 1
         if self._failed_starts >= _MOST_FAILED_STARTS:
             raise ExecutorError(
                 f"{self._failed_starts} workers ended one after another before they could score, the last one so: {reason}; this package has to be installed "

@@ -17,7 +17,7 @@ from threading import Lock
 
 from pytest_genderbias.errors import ExecutorError, SettingError
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.spec import SERVED
+from pytest_genderbias.models.spec import SERVED, VLLM
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.scoring.executor import InProcess, Pool, Task
 from pytest_genderbias.scoring.ray_cluster import LOCAL, Cluster, check_address
@@ -180,8 +180,8 @@ def _what_fits(room: int, cpus: int, gpus: int, on_gpu: bool) -> str:
 
 
 def _stays_here(query: Query, model: Model) -> bool:
-    """Return whether a question is answered in this process: a head is trained for it, nothing is computed, or a server computes."""
-    if model.origin is not None and model.origin.spec.kind == SERVED:
+    """Return whether a question is answered in this process: a head is trained for it, nothing is computed, or a server or vLLM computes."""
+    if model.origin is not None and model.origin.spec.kind in (SERVED, VLLM):
         return True
     return (isinstance(query, CoreferenceScores) and query.training is not None) or isinstance(
         model.backend, WordVectors
