@@ -14,8 +14,17 @@ from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.suites.cases import Question
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.options import resolve_options
-from pytest_genderbias.suites.query import ChatAnswers, CoreferenceScores, GeneratedTokens, StoredPredictions
+from pytest_genderbias.suites.query import (
+    ChatAnswers,
+    CoreferenceScores,
+    GeneratedReplies,
+    GeneratedTokens,
+    StoredPredictions,
+)
 from pytest_genderbias.suites.suite import Suite
+
+#: Queries that ask more of a model than scores: predictions in a file, or the network's own settings, by which generated texts end.
+_NOT_ONLY_SCORES = (StoredPredictions, GeneratedTokens, GeneratedReplies)
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,7 @@ class Plan:
     def only_scores(self) -> bool:
         """Whether every question is one of cases that a model scores, and nothing else is asked of the model."""
         return not self.trains and all(
-            question.cases is not None and not isinstance(question.query, (StoredPredictions, GeneratedTokens))
+            question.cases is not None and not isinstance(question.query, _NOT_ONLY_SCORES)
             for question in self.questions.values()
         )
 

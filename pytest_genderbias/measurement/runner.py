@@ -337,6 +337,8 @@ class Runner:
         if not isinstance(self.executor, SharedExecutor) or len(pieces) < 2:
             return
         if self._beside is None or pieces[0].key not in self._beside:
+            if self._beside is not None:
+                self._beside.abandon()
             self._beside = SideBySide(self.executor, pieces)
 
     def _plan(self, suite: Suite, model: ModelSpec | Model, request: _Request) -> Plan:

@@ -45,6 +45,7 @@ class SideBySide(Generic[T]):
         self._executor = executor
         self._pieces = deque(pieces)
         self._begun: dict[Hashable, _Running[T]] = {}  # in their order
+        self._begins = True  # False while the run works on a measurement itself
 
     def __contains__(self, key: object) -> bool:
         """Return whether a piece has not been asked for yet."""
@@ -57,11 +58,14 @@ class SideBySide(Generic[T]):
             The result; ``None`` if there is no such piece, or it was not possible before its turn.
         """
         if key not in self:
+            self._leave_to_the_run()
             return None
+        self._begins = True
         self._drop_until(key)
         try:
             while key not in self._begun and self._pieces:  # it is the next one
                 if not self._begin_next():
+                    self._leave_to_the_run()
                     return None
             running = self._begun[key]
             with _Shown(progress, running) as shown:
@@ -80,6 +84,11 @@ class SideBySide(Generic[T]):
             running.abandoned = True
         self._begun.clear()
         self._tell()
+
+    def _leave_to_the_run(self) -> None:
+        """Begin nothing until the next piece is asked for, so that no worker is left for it."""
+        self._begins = False
+        self._tell(1)
 
     def _drop_until(self, key: Hashable) -> None:
         """Drop the pieces before one, which nobody asked for."""
@@ -113,7 +122,8 @@ class SideBySide(Generic[T]):
     def _tell(self, more: int = 0) -> None:
         """Tell the executor how many tasks to expect: those at work, and those that follow when one of them is done."""
         working = sum(not running.over.is_set() for running in list(self._begun.values()))
-        self._executor.expect(max(1, min(self._executor.tasks, working + max(more, len(self._pieces)))))
+        coming = len(self._pieces) if self._begins else 1
+        self._executor.expect(max(1, min(self._executor.tasks, working + max(more, coming))))
 
 
 class _Running(Generic[T]):

@@ -212,6 +212,32 @@ def test_restarts_are_scored_side_by_side(specs):
     assert everything(expected.measure(NLI, restarts, {"seeds": 3})) == everything(here)
 
 
+def test_restarts_that_were_not_expected_end_what_was(specs):
+    """Threads whose result nobody takes leave their workers and the lock of their entry."""
+    restarts = parse_spec("m=" + specs[0].target.replace("seed-0", "seed-{seed}"))
+    one = runner(Workers())
+    one.expect((one.suite(NLI), spec, {}, None) for spec in specs[:4])
+    one.measure(NLI, specs[0])
+    before = one._beside
+    assert everything(one.measure(DEMONYM, restarts, {"seeds": 3})) == everything(
+        runner().measure(DEMONYM, restarts, {"seeds": 3})
+    )
+    assert not before._begun and not before._pieces
+    assert everything(one.measure(NLI, specs[1])) == everything(runner().measure(NLI, specs[1]))
+
+
+def test_generated_texts_wait_for_their_turn(tmp_path):
+    """Where they end is asked of the network, which no other thread has: they would be generated twice."""
+    causal = parse_spec(f"g={save_checkpoint('gpt2', tmp_path / 'causal')}")
+    workers = Workers()
+    one, other = (runner(executor, limit=2) for executor in (workers, None))
+    one.expect([(one.suite("counterfactual-generation"), causal, {}, None)])
+    assert everything(one.measure("counterfactual-generation", causal)) == everything(
+        other.measure("counterfactual-generation", causal)
+    )
+    assert workers.models == ["g"]
+
+
 def test_stored_scores_open_no_pool(specs, tmp_path):
     before = made(runner(cache=tmp_path), specs[:2])
     workers = Workers()
@@ -250,6 +276,17 @@ def test_results_come_by_key(tasks):
     assert [beside.take(k, None) for k in range(10)] == [0, 1, 2, 3, None, 5, 6, 7, 8, 9]
     assert beside.take(3, None) is None
     assert 7 not in beside
+
+
+@pytest.mark.parametrize("key", [0, "not expected"])
+def test_no_worker_is_left_for_others_while_the_run_works_itself(key):
+    """Nothing is begun until the next piece is asked for, so that a share for each of those would lie idle."""
+    executor = _Executor(20)
+    beside = SideBySide(executor, pieces(10, fails={0}))
+    assert beside.take(key, None) is None
+    assert executor.expected[-1] == 1
+    assert beside.take(1, None) == 1
+    assert max(executor.expected) > 5
 
 
 def test_an_interruption_lets_the_threads_end():
