@@ -28,6 +28,8 @@ _MOST_TOKENS = 4096
 UNCHANGED_BY_A_PASS = frozenset(
     ("albert", "bert", "camembert", "deberta-v2", "distilbert", "electra", "gpt2", "mpnet", "roberta", "xlm-roberta")
 )
+#: Where the classes of a network and of all its layers come from.
+_KNOWN_CODE = ("transformers.models.", "transformers.activations", "transformers.pytorch_utils", "torch.nn.modules.")
 
 
 class Failed(NamedTuple):
@@ -46,7 +48,10 @@ class Plan(NamedTuple):
 
 
 def can_pass_side_by_side(network: object) -> bool:
-    """Return whether several threads may pass batches through a network at once: on a CPU, and nothing in it changes."""
+    """Return whether several threads may pass batches through a network at once: on a CPU, and nothing in it changes.
+
+    Layers that others put in, as for quantised weights, may keep a state of the pass.
+    """
     from transformers import PreTrainedModel
 
     return (
@@ -55,6 +60,7 @@ def can_pass_side_by_side(network: object) -> bool:
         and network.config.model_type in UNCHANGED_BY_A_PASS
         and network.device.type == "cpu"
         and not network.training
+        and all(type(module).__module__.startswith(_KNOWN_CODE) for module in network.modules())
     )
 
 

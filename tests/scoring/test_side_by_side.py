@@ -1,6 +1,7 @@
 """Batches in several threads: the same scores, the same bits in every run, the same errors, and torch's settings as before."""
 
 import ast
+import copy
 import inspect
 import threading
 import time
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from support.tiny_checkpoints import suite_space
+from support.tiny_checkpoints import CAUSAL, CLASSIFIERS, MASKED, suite_space
 
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.scoring import network as networks
@@ -237,3 +238,21 @@ def test_which_networks_are_passed_side_by_side(tiny_model):
         patch.setattr(type(network), "__module__", "my_project.networks")
         assert not can_pass_side_by_side(network)
     assert side_by_side.can_pass_side_by_side(network)
+
+
+def test_a_layer_of_others_may_keep_a_state_of_the_pass(tiny_model):
+    """As the layers of quantised weights do, which leave the class of the network as it is."""
+
+    class Counted(torch.nn.Linear):
+        pass
+
+    network = copy.deepcopy(tiny_model("bert").backend.network)
+    before = network.bert.encoder.layer[0].output.dense
+    network.bert.encoder.layer[0].output.dense = Counted(before.in_features, before.out_features)
+    assert not can_pass_side_by_side(network.eval())
+
+
+@pytest.mark.parametrize("kind", [*MASKED, *CAUSAL, *CLASSIFIERS])
+def test_all_layers_of_a_known_network_are_known(tiny_model, kind):
+    network = tiny_model(kind).backend.network
+    assert can_pass_side_by_side(network) == (network.config.model_type in UNCHANGED_BY_A_PASS)
