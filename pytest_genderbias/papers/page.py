@@ -71,9 +71,10 @@ def _cost_of_the_small_scale(made: Sequence[RunConfig], runs: Mapping[str, Store
     timed = sum(runs[run.name].processor_seconds is not None for run in made)
     return (
         f"Together they take at most {hours:.1f} hours of one core, or {hours / 2:.1f} hours of two cores with a run on each. "
-        f"The longest row of a table, one method or task with all its seeds, takes {by_row[longest]:.0f} minutes ({longest}); the longest run, {most.name}, "
-        f"makes {counted(most.rows, 'row')} in {minutes[most.name]:.0f} minutes. An interrupted run goes on at the training where it stopped. "
-        f"The times of {counted(timed, 'run')} are processor times; the others are wall times beside other work, which are longer."
+        f"The longest row of a table, one method or task with all its seeds, takes {by_row[longest]:.0f} minutes on average over its run ({longest}); "
+        f"the longest run, {most.name}, makes {counted(most.rows, 'row')} in {minutes[most.name]:.0f} minutes. An interrupted run goes on at the training where it stopped. "
+        f"The times of {counted(timed, 'run')} are processor times; the others are wall times beside other work, which are longer. An interrupted run keeps "
+        "the time of its last part only, so that the time that was expected of a run counts where it is longer."
     )
 
 
