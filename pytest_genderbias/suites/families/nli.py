@@ -434,7 +434,7 @@ def _accuracy(answer: Answer | None) -> tuple[float | None, Interval | None, str
         return None, None, "SNLI is missing: name its folder with --bias-data (docs/reference/data.md)"
     right = _right(answer)
     interval = clustered_mean_interval(right, np.ones(len(right)), "sentence pairs", bounds=(0.0, 1.0))
-    return float(right.mean()), interval, "" if interval else "all pairs are right, or all wrong"
+    return float(right.mean()), interval, "" if interval else "too few pairs, or too few that differ, for an interval"
 
 
 def _right(answer: Answer) -> NDArray[Any]:

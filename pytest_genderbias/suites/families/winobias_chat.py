@@ -53,7 +53,7 @@ from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap
 
 _CHANCE = 0.5
-_FEW = "all pairs of sentences have the same answers"
+_FEW = "too few pairs of sentences, or too few that differ, for an interval"
 
 
 class WinobiasChatOptions(TypedDict):

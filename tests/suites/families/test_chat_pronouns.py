@@ -120,6 +120,7 @@ def test_a_model_that_fails_a_sentence_or_two_can_do_the_task(made):
     folder, sentences, others = made
     found = winobias(winobias_resolver(sentences, 0.99, 0.99), data=folder)
     assert 0 < (1 - found.values["accuracy"]) * 240 <= 3 and found.intervals["accuracy"] is None
+    assert found.reasons["accuracy"] == "too few pairs of sentences, or too few that differ, for an interval"
     assert found.value is not None
     wrong = next(s for s in others if s.gender == "female")
     almost = winogender_resolver([s for s in others if s is not wrong], 0.0, right=1.0)

@@ -118,6 +118,7 @@ def test_a_model_that_fails_a_few_controls_can_do_the_task(wrong):
     found = nli(model)
     assert found.values["accuracy"] == pytest.approx(1 - wrong / 24)
     assert found.intervals["accuracy"] is None
+    assert found.reasons["accuracy"] == "too few pairs, or too few that differ, for an interval"
     assert found.value == pytest.approx(0.8)
 
 
