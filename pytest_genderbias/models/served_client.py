@@ -89,9 +89,9 @@ class ServedClient:
 
     @property
     def max_length(self) -> int | None:
-        """Most tokens in a prompt, as the server says; ``None`` if it does not."""
+        """Most tokens in a prompt, one less than the server says, since servers generate a token after it; ``None`` if it does not say."""
         longest = self._about.get("max_model_len")
-        return longest if type(longest) is int and longest > 0 else None
+        return longest - 1 if type(longest) is int and longest > 1 else None
 
     @property
     def facts(self) -> Mapping[str, str]:
@@ -158,22 +158,23 @@ class ServedClient:
 
     def _completed(self, body: Mapping[str, object], count: int) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """Return ``count`` choices in the order of the prompts, and the usage."""
+        extras = self._extras  # which another thread may change
         try:
-            content = self._sent("POST", "completions", {"model": self._model, **body, **self._extras})
+            content = self._sent("POST", "completions", {"model": self._model, **body, **extras})
         except _RefusedError:
-            if self._extras == _BY_IDS:
+            if extras == _BY_IDS:
                 raise
             content = self._sent("POST", "completions", {"model": self._model, **body, **_BY_IDS})
             self._extras = dict(_BY_IDS)
         choices, usage = content.get("choices"), content.get("usage")
         if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
             raise ScoreError(
-                f"{self.where} answers {brief(json.dumps(content))}; expected 'choices', a list, as OpenAI's completions have"
+                f"{self.where} answers {brief(_without_key(json.dumps(content)))}; expected 'choices', a list, as OpenAI's completions have"
             )
         indexes = [choice.get("index", place) for place, choice in enumerate(choices)]
         if sorted(map(str, indexes)) != sorted(map(str, range(count))):
             raise ScoreError(
-                f"{self.where} answers {len(choices)} choices with the indexes {brief(str(indexes))} to {count} prompts; expected one for each"
+                f"{self.where} answers {len(choices)} choices with the indexes {brief(_without_key(str(indexes)))} to {count} prompts; expected one for each"
             )
         ordered = [choice for _, choice in sorted(zip(indexes, choices, strict=True), key=lambda pair: int(pair[0]))]
         return ordered, usage if isinstance(usage, dict) else {}
@@ -202,7 +203,7 @@ class ServedClient:
         )
         if self._model not in known:
             raise ModelError(
-                f"{self.where} has no model {brief(self._model)}; it names {', '.join(map(brief, list(known)[:8])) or 'none'}: "
+                f"{self.where} has no model {brief(self._model)}; it names {', '.join(brief(_without_key(name)) for name in list(known)[:8]) or 'none'}: "
                 f"--bias-model={self._name}={self._url}#NAME"
             )
         return {**known[self._model], "server": self._software()}
@@ -217,7 +218,7 @@ class ServedClient:
             named = response.headers.get("server", "")
         except (httpx.HTTPError, ValueError):
             return "unknown"
-        return _without_key(f"{named} {version or ''}".strip()[:80]) or "unknown"
+        return _without_key(f"{named} {version or ''}".strip())[:80] or "unknown"
 
     def _sent(self, method: str, path: str, body: Mapping[str, object] | None) -> dict[str, Any]:
         """Send a request, again where it fails for a while, and return the JSON of its answer."""
@@ -237,7 +238,7 @@ class ServedClient:
                     ) from None
                 trouble = _reason(error)
                 continue
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:  # on the way, or an answer that cannot be unpacked
                 trouble = _reason(error)
                 continue
             if response.status_code in _PASSING:
@@ -299,10 +300,22 @@ def _is_loopback(host: str) -> bool:
 
 
 def _connection(url: str, time_limit: float, transport: httpx.BaseTransport | None) -> httpx.Client:
-    """Return a client with the key. Redirections are not followed, and no proxy stands before this machine."""
+    """Return a client with the key. Redirections are not followed, and no proxy stands before this machine.
+
+    Raises:
+        ModelError: the address is none, or the key cannot be sent in a header.
+    """
     import httpx
 
+    try:
+        httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise ModelError(f"{brief(url)} is no address of a server: {error}") from None
     key = os.environ.get(API_KEY, "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ModelError(
+            f"{API_KEY} has a line break, or another character that a header of HTTP cannot have; expected the key alone, in one line"
+        )
     return httpx.Client(
         headers={"Authorization": f"Bearer {key}"} if key else {},
         timeout=httpx.Timeout(time_limit, connect=min(_CONNECT, time_limit)),
@@ -341,7 +354,7 @@ def _retry_after(response: httpx.Response, otherwise: float) -> float:
         pass
     try:
         return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return otherwise
 
 
@@ -356,7 +369,7 @@ def _json(response: httpx.Response) -> dict[str, Any] | None:
 
 
 def _reason(error: Exception) -> str:
-    return brief(" ".join(f"{type(error).__name__}: {error}".split()), 160)
+    return brief(_without_key(" ".join(f"{type(error).__name__}: {error}".split())), 160)
 
 
 def _token_ids(choice: Mapping[str, Any]) -> list[int] | None:

@@ -74,7 +74,7 @@ def test_prompts_are_sent_as_token_ids_and_their_values_come_back_in_order():
     assert math.isnan(answers[1].log_probabilities[0])
     np.testing.assert_array_equal(answers[1].log_probabilities[1:], [-0.9, -0.2])
     assert answers[1].top == [{}, {9: -0.9, 1: -0.1}, {2: -0.2, 1: -0.1}]
-    assert client.max_length == 32
+    assert client.max_length == 31
     assert client.facts == {"server": "uvicorn 0.9"}
     assert client.ask([[5, 6]])[0].tokens_read == 2  # alone, the count of the server is of this prompt
 
@@ -116,6 +116,8 @@ def test_generated_tokens_are_ids_drawn_from_the_whole_distribution():
         (lambda: httpx.ReadTimeout("late"), [0.5, 1.0]),
         (lambda: httpx.RemoteProtocolError("closed"), [0.5, 1.0]),
         (lambda: httpx.ConnectError("refused"), [0.5, 1.0]),
+        (lambda: httpx.Response(200, headers={"content-encoding": "gzip"}, content=b"{}"), [0.5, 1.0]),
+        (lambda: httpx.Response(429, headers={"Retry-After": f"Thu, 01 Jan {10**30} 00:00:00 GMT"}), [0.5, 1.0]),
     ],
 )
 def test_what_fails_for_a_while_is_asked_again_after_a_pause(failure, pauses):
@@ -217,6 +219,53 @@ def test_the_key_is_in_the_header_and_nowhere_else(monkeypatch, caplog):
     assert KEY not in f"{raised.value}{raised.value!r}{client!r}{client.where}{dict(client.facts)}{caplog.text}"
 
 
+@pytest.mark.parametrize("key", ["sk-very\nsecret", "sk-very\x00secret", "sk-very\u2026secret"])
+def test_a_key_that_no_header_can_have_is_refused_and_not_shown(key, monkeypatch):
+    monkeypatch.setattr(served_client.os, "environ", {"GENDERBIAS_API_KEY": key})
+    server = Server()
+    with pytest.raises(ModelError, match="GENDERBIAS_API_KEY has a line break") as raised:
+        server.client()
+    assert "secret" not in f"{raised.value!r}{raised.value.__context__!r}"
+    assert not server.requests
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda: httpx.Response(200, json={"seen": f"Bearer {KEY}"}),
+        lambda: httpx.Response(200, json={"choices": [{"index": KEY}]}),
+        lambda: httpx.ReadError(f"header {KEY}"),
+    ],
+    ids=["another object", "an index", "an error"],
+)
+def test_what_repeats_the_key_is_shown_without_it(answer, monkeypatch):
+    monkeypatch.setenv("GENDERBIAS_API_KEY", KEY)
+    with pytest.raises(ScoreError, match=r"\*\*\*") as raised:
+        Server(before=lambda number, body: answer()).client().ask([[5, 6]])
+    assert KEY not in str(raised.value)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8000/v1\x7f", "https://-bad-.example\u2603/v1"])
+def test_an_address_that_cannot_be_asked_is_one_error(url):
+    server = Server()
+    with pytest.raises(ModelError, match="is no address of a server"):
+        server.client(url, allow_remote=True)
+    assert not server.requests
+
+
+def test_a_refusal_of_further_fields_is_no_error_while_another_thread_learns_the_same():
+    def refuse(number, body):
+        if "top_k" not in body:
+            return None
+        client._extras = dict(served_client._BY_IDS)  # as another thread does in the meantime
+        return httpx.Response(422)
+
+    server = Server(before=refuse)
+    client = server.client()
+    assert client.ask([[5, 6]])[0].token_ids == [5, 6]
+    assert server.bodies[-1]["max_tokens"] == 0  # which was never refused
+
+
 def test_without_a_key_no_header_is_sent(monkeypatch):
     monkeypatch.delenv("GENDERBIAS_API_KEY", raising=False)
     server = Server()
@@ -251,7 +300,7 @@ def test_another_machine_is_asked_only_where_that_is_permitted(host, monkeypatch
 def test_this_machine_is_asked_with_or_without_a_key(host, monkeypatch):
     monkeypatch.setenv("GENDERBIAS_API_KEY", KEY)
     monkeypatch.setenv("HTTP_PROXY", "http://proxy.example:3128")
-    assert Server().client(f"http://{host}/v1").max_length == 32
+    assert Server().client(f"http://{host}/v1").max_length == 31
 
 
 def test_another_name_of_the_model_is_refused_with_those_that_there_are():

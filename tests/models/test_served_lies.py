@@ -76,6 +76,15 @@ def test_an_honest_server_passes_with_its_troubles(pieces, memo, trouble):
     np.testing.assert_allclose(values[1:], table[np.arange(1, len(values)), proof.canaries[0][1:]], rtol=1e-4)
 
 
+@pytest.mark.parametrize("trouble", ["", "at-least-one-token"])
+def test_a_prompt_of_the_most_tokens_is_answered(pieces, trouble):
+    with CompletionServer(*pieces, trouble=filter(None, [trouble])) as server:
+        client = ServedClient(server.url, server.model, "candidate", **NO_PAUSE)
+        prompt = np.arange(client.max_length) % 50 + 5
+        (answer,) = client.ask([prompt])
+    assert answer.token_ids == prompt.tolist()
+
+
 @pytest.mark.parametrize(("trouble", "check"), REFUSED.items())
 def test_an_honest_server_whose_answers_prove_nothing_is_refused(pieces, memo, trouble, check):
     with (
