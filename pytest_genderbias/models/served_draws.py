@@ -156,10 +156,12 @@ def p_of_counts(places: Sequence[Draws]) -> float:
 
 def trouble_of_counts(places: Sequence[Draws]) -> str | None:
     """Return what is wrong, in one line, if repeated draws of some places do not follow their lists; ``None`` if they may."""
+    count = sum(len(draws.drawn) for draws in places)
+    if count < LEAST:
+        return f"expected at least {LEAST} tokens drawn one by one at {len(places)} places, got {count}; their lists cannot be compared with draws"
     p = p_of_counts(places)
     if p >= _LEAST_P:
         return None
-    count = sum(len(draws.drawn) for draws in places)
     return (
         f"expected {count} tokens drawn at {len(places)} places at temperature 1 to follow the lists of these places, got other shares (p = {p:.1g}); the "
         "values are not those that the model writes by, or the server repeats what it wrote before"

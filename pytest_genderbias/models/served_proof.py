@@ -42,6 +42,7 @@ _CERTAIN = -1e-3  #: values above it are near 0 for many tokens
 _NEAR = 1e-3  #: nats, or probability: rounding of printed numbers
 _CANARIES = 3  #: texts that are asked again at the end of each measurement
 _UNCHANGED = 1e-3  #: nats a token that canaries may differ by, on average, where the repeat noise is smaller
+_TIMES_NOISE = 10  #: how much more than the mean repeat noise they may differ by
 _DRAWN_PER_TEXT, _DRAWN = 8, 48  #: prompts of each text, and tokens of each, that are drawn
 _DRAWN_AT_ONE = 80  #: tokens drawn at one place of each text
 
@@ -68,18 +69,20 @@ class Proof:
         noise: largest difference of one value when a prompt was asked again, alone or in another batch, in nats.
         canaries: prompts that are asked again, each with other tokens after it, so that no memory for equal prompts can answer.
         values: their values, in nats; the first of each is NaN.
+        mean_noise: mean difference of a value when prompts were asked again, in nats.
     """
 
     checks: tuple[str, ...]
     noise: float
     canaries: tuple[tuple[int, ...], ...]
     values: tuple[Values, ...] = field(repr=False)
+    mean_noise: float = 0.0
 
     def confirm_unchanged(self, source: PromptLogProbabilities, name: str) -> None:
         """Ask the canaries again.
 
         Raises:
-            ScoreError: their values changed since the proof by more than the repeat noise.
+            ScoreError: their values changed since the proof, on average by more than ten times the mean repeat noise.
         """
         known = np.asarray([token for canary in self.canaries for token in canary])
         ends = np.random.default_rng().choice(known, (len(self.canaries), 3))  # others at every call
@@ -87,12 +90,12 @@ class Proof:
         found = [answer.log_probabilities[: len(values)] for answer, values in zip(answers, self.values, strict=True)]
         same_size = [*map(len, found)] == [*map(len, self.values)]
         moved = _differences(found, self.values) if same_size else np.array([np.inf])
-        limit = max(_UNCHANGED, 10 * self.noise)
+        limit = max(_UNCHANGED, _TIMES_NOISE * self.mean_noise)
         if not moved.mean() <= limit:
             raise ScoreError(
                 f"{name} changed while it was measured: {source.where} gives other log-probabilities for {len(self.canaries)} texts than before the "
                 f"first figure (on average {moved.mean():.3g} nats a token, expected at most {limit:.2g}), so that the scores may be of two models; "
-                "nothing is kept of them: measure again when the server stays the same"
+                "nothing is kept of the last ones: measure again when the server stays the same, with another --bias-endpoint-version if there was one"
             )
 
 
@@ -107,6 +110,7 @@ class _Asked:
     shuffled: Prompts
     answers: list[PromptAnswer]
     noise: float = 0.0
+    mean_noise: float = 0.0
 
     @property
     def prompts(self) -> Prompts:
@@ -167,6 +171,7 @@ def prove(source: PromptLogProbabilities, tokenizer: PreTrainedTokenizerBase, lo
         asked.noise,
         tuple(tuple(rows[i]) for i in kept),
         tuple(answers[i].log_probabilities for i in kept),
+        asked.mean_noise,
     )
 
 
@@ -249,6 +254,7 @@ def _steady(asked: _Asked) -> str | None:
         "in another order": _differences(again, before),
     }
     asked.noise = max(float(moved.max()) for moved in by_way.values())
+    asked.mean_noise = max(float(moved.mean()) for moved in by_way.values())
     for way, moved in by_way.items():
         if not (moved.mean() <= _STEADY_MEAN and moved.max() <= _STEADY_MOST):
             return (

@@ -114,6 +114,11 @@ def test_p_of_counts_is_that_of_scipy():
     assert p_of_counts([place]) == pytest.approx(chisquare(seen, expected).pvalue, rel=1e-9)
 
 
+def test_too_few_repeated_draws_prove_nothing():
+    assert "got 396;" in trouble_of_counts(draws_at_places(2, lambda v: v, count=33))
+    assert "got 0;" in trouble_of_counts([Draws.of([[]], [[]], LISTED, None)])
+
+
 def test_a_server_that_repeats_itself_is_found():
     places = draws_at_places(1, lambda v: v)
     again = [Draws(place.probabilities, np.full_like(place.drawn, place.drawn[0])) for place in places]

@@ -190,6 +190,22 @@ def test_a_change_after_the_proof_is_found(words, moved, found):
         proof.confirm_unchanged(source, "planted")
 
 
+def test_a_change_is_found_beside_the_noise_of_single_values(words):
+    class Noisy(PlantedSource):
+        def _given(self, table, prompt):
+            return renormalised(table + self.rng.normal(0, 0.003, table.shape))
+
+    source = Noisy(words)
+    proof = prove(source, words, 512, "planted")
+    moved = 0.08
+    assert 10 * proof.noise > moved > 10 * proof.mean_noise > 0
+    for _ in range(20):
+        proof.confirm_unchanged(source, "planted")
+    source._values = lambda values, *rest: values - moved
+    with pytest.raises(ScoreError, match="planted changed while it was measured"):
+        proof.confirm_unchanged(source, "planted")
+
+
 def test_a_memory_for_equal_prompts_does_not_hide_a_change(words):
     """Since other tokens come after the canaries each time."""
     source, known = PlantedSource(words), {}
