@@ -58,7 +58,7 @@ def fit_of(runner: Runner, suite: Suite, spec: ModelSpec) -> Fit:
         if main.cases is not None and first.kind == "object":  # it is in memory: its methods say what it can answer
             make_scorer(main.cases, main.query, runner.models.model(first), batch_tokens=None)
         if main.cases is not None and first.kind in (SERVED, VLLM):
-            refuse_unserved(main.query, spec.name)
+            refuse_unserved(main.query, spec.name, runner.models.source(first).role)
     except MissingDataError as error:
         return Fit(suite, None, NO_DATA, _without(suite.name, error))
     except NotApplicableError as error:

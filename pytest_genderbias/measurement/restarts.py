@@ -142,11 +142,13 @@ def _widened(interval: Interval, values: FloatArray, bounds: Sequence[Interval |
 
 
 def _signature(measurements: Sequence[Measurement], spec: str | None) -> dict[str, Any]:
-    """Return the signature of the first restart, with the number of restarts and a fingerprint of all models."""
+    """Return the signature of the first restart, with the number of restarts and a fingerprint of all models, if each has one."""
     first = measurements[0].signature
-    prints = [str(m.signature["model"]["fingerprint"]) for m in measurements]
+    prints = [m.signature["model"]["fingerprint"] for m in measurements]
     sample = next((m.signature["sample"] for m in measurements if m.stopped), first["sample"])
-    together = hashlib.sha256("\n".join(prints).encode()).hexdigest() if len(set(prints)) > 1 else prints[0]
+    together = prints[0]
+    if len(set(prints)) > 1:
+        together = None if None in prints else hashlib.sha256("\n".join(prints).encode()).hexdigest()
     return {
         **first,
         "sample": sample,

@@ -150,7 +150,7 @@ class Model:
         """Size of the model's vectors: the hidden size of a network, or the dimensions of word vectors.
 
         Raises:
-            NotApplicableError: the model is an object without vectors.
+            NotApplicableError: the model is an object without vectors, or runs elsewhere.
             ModelError: the config has no hidden size.
         """
         if isinstance(self.backend, Checkpoint):
@@ -164,7 +164,7 @@ class Model:
                 )
             return size
         if not isinstance(self.backend, WordVectors):
-            raise NotApplicableError(f"{self.name} is an object without vectors, which this suite needs")
+            raise NotApplicableError(f"{self.name} ({self.role.text}) gives no vectors here, which this suite needs")
         return int(self.backend.matrix.shape[1])
 
     @property

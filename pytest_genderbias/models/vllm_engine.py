@@ -23,6 +23,7 @@ from pytest_genderbias.models.source import LoadSettings, ModelSource, inspect_c
 from pytest_genderbias.models.spec import ModelSpec
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
     from vllm import LLM, RequestOutput
 
 ROLE = Role(CAUSAL_LM, "a causal LM in vLLM")
@@ -111,12 +112,16 @@ def load_vllm(source: ModelSource, settings: LoadSettings) -> Model:
     spec, config = source.spec, source.config
     assert config is not None
     place = _checkpoint(spec)
-    dtype, version = settings.dtype, _version()
+    dtype, version = _number_format(config, settings), _version()
     own_longest = getattr(config.get_text_config(), "max_position_embeddings", None)
     longest = min(_LONGEST, own_longest) if isinstance(own_longest, int) and own_longest > 1 else _LONGEST
     tokenizer = load_tokenizer(place, settings)
     content = _content(Path(place.target)) if place.kind == "directory" else None
-    engine = VllmEngine(_started(spec, longest, settings), {"engine": f"vLLM {version}", "dtype": dtype}, longest)
+    engine = VllmEngine(
+        _started(spec, longest, dtype, settings.trust_remote_code),
+        {"engine": f"vLLM {version}", "dtype": dtype},
+        longest,
+    )
     known_as = None if content is None else f"{content} {version} {dtype}"
     model = proved_model(spec, engine, tokenizer, known_as)
     details = {name: value for name, value in model.details.items() if name != "endpoint_version"}
@@ -124,7 +129,12 @@ def load_vllm(source: ModelSource, settings: LoadSettings) -> Model:
     return replace(model, role=ROLE, details={**details, "architecture": architecture})
 
 
-def _started(spec: ModelSpec, longest: int, settings: LoadSettings) -> LLM:
+def _number_format(config: PreTrainedConfig, settings: LoadSettings) -> str:
+    """Return the number format to compute in. vLLM's own ``auto`` would take a checkpoint in float32 down to 16 bits."""
+    return settings.dtype if settings.dtype != "auto" else str(config.dtype or "float32").removeprefix("torch.")
+
+
+def _started(spec: ModelSpec, longest: int, dtype: str, trust_remote_code: bool) -> LLM:
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     from vllm import LLM
@@ -133,8 +143,8 @@ def _started(spec: ModelSpec, longest: int, settings: LoadSettings) -> LLM:
         return LLM(
             model=spec.target,
             skip_tokenizer_init=True,
-            trust_remote_code=settings.trust_remote_code,
-            dtype=settings.dtype,
+            trust_remote_code=trust_remote_code,
+            dtype=dtype,
             load_format="safetensors",
             max_model_len=longest,
             enforce_eager=True,

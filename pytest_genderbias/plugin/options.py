@@ -16,7 +16,7 @@ import pytest
 
 from pytest_genderbias.folders import default_cache
 from pytest_genderbias.gates.tolerance import Tolerance
-from pytest_genderbias.models.spec import ModelSpec
+from pytest_genderbias.models.spec import SERVED, ModelSpec
 from pytest_genderbias.plugin import flag_values as parse
 from pytest_genderbias.plugin.flags import Switch, declared_flags, repeatable, switch, value
 from pytest_genderbias.plugin.items.base import BiasItem, uses_fixture
@@ -298,6 +298,7 @@ def read_settings(config: pytest.Config) -> Settings:
     settings = Settings(**values)  # type: ignore[arg-type]  # each flag's parser returns the type of its field
     _check_cache(settings)
     _check_executor(settings, config)
+    _check_tokenizers(settings, config)
     _check_update(settings)
     _check_plan(settings)
     _check_compare(settings)
@@ -324,6 +325,21 @@ def _check_executor(settings: Settings, config: pytest.Config) -> None:
         if FLAGS[field].is_typed(config) and settings.executor != "ray":
             raise pytest.UsageError(
                 f"{FLAGS[field].name}: goes with --bias-executor=ray, which scores in a Ray cluster"
+            )
+
+
+def _check_tokenizers(settings: Settings, config: pytest.Config) -> None:
+    """Reject a tokenizer on the command line that no model would have; the ini file may name those of other runs."""
+    kinds = {spec.name: spec.kind for spec in settings.models}
+    for name, _ in settings.tokenizers if FLAGS["tokenizers"].is_typed(config) else ():
+        if name not in kinds:
+            raise pytest.UsageError(
+                f"--bias-tokenizer: no model {name!r}; the run has {', '.join(kinds) or 'none'}. Give it with "
+                f"--bias-model={name}=http://HOST:PORT/v1#MODEL"
+            )
+        if kinds[name] != SERVED:
+            raise pytest.UsageError(
+                f"--bias-tokenizer: {name} has a tokenizer of its own; the flag is for models behind a server"
             )
 
 

@@ -6,6 +6,7 @@ import gc
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
 from pytest_genderbias.gates.limits import Limit, decided_by
 from pytest_genderbias.measurement import run_models as module
+from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import parse_spec
@@ -136,6 +138,9 @@ def test_restarts_of_a_model_from_python(checkpoints: str) -> None:
     assert found.value == pytest.approx(np.mean([one.value for one in each]), abs=1e-12)
     assert found.notes[0] == "mean over 3 restarts, seeds 0, 1, 2" and "no null control" in found.notes[-1]
     assert found.interval is None or found.interval.low < found.value < found.interval.high
+    unknown = [replace(one, signature={**one.signature, "model": {"fingerprint": None}}) for one in each]
+    assert combine_restarts(unknown, range(3)).signature["model"]["fingerprint"] is None  # as of served models
+    assert combine_restarts([each[0], *unknown[1:]], range(3)).signature["model"]["fingerprint"] is None
     with pytest.raises(SettingError, match="is one checkpoint a seed; say how many"):
         measure("lm-occupation", f"all={checkpoints}", cache=None)
     with pytest.raises(SettingError, match="at least 2, got 1"):

@@ -124,6 +124,11 @@ def test_the_name_of_the_scores_changes_with_the_weights_and_the_format(folder, 
     assert len({same.fingerprint, changed.fingerprint, half.fingerprint}) == 3
 
 
+def test_auto_is_the_number_format_of_the_checkpoint(folder, started):
+    assert load_model(f"candidate=vllm:{folder}", dtype="auto").details["dtype"] == "float32"
+    assert started.engines[-1].settings["dtype"] == "float32"  # where vLLM's own auto would be 16 bits
+
+
 def test_an_engine_that_gives_other_values_is_refused(folder, started):
     started.start.off = -0.4
     with pytest.raises(UnprovenError, match="candidate: vLLM in this process gives no log-probabilities"):
@@ -131,7 +136,7 @@ def test_an_engine_that_gives_other_values_is_refused(folder, started):
 
 
 def test_suites_of_hidden_states_are_not_for_it(folder, started):
-    with pytest.raises(NotApplicableError):
+    with pytest.raises(NotApplicableError, match=r"candidate \(a causal LM in vLLM\) gives no vectors here"):
         measure("weat", load_model(f"candidate=vllm:{folder}"))
 
 

@@ -111,6 +111,7 @@ def test_another_machine_is_not_asked_without_the_flag(project):
     [
         ("--bias-tokenizer=chat", "*--bias-tokenizer*expected NAME=DIR*got 'chat'*"),
         ("--bias-tokenizer==x", "*--bias-tokenizer*expected NAME=DIR*"),
+        ("--bias-tokenizer=chat=gpt2", "*--bias-tokenizer: no model 'chat'; the run has none*"),
         ("--bias-model=http://user:secret@127.0.0.1/v1#m", "*no user, password or query*"),
         ("--bias-model=http://127.0.0.1:8000/v1", "*names no model*"),
     ],
@@ -120,3 +121,11 @@ def test_wrong_values_are_usage_errors(project, flag, message):
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([message])
     assert "secret" not in result.stderr.str() + result.stdout.str()
+
+
+def test_a_tokenizer_that_no_model_would_have_is_refused_on_the_command_line_only(project):
+    result = project.runpytest("--bias-model=demo-lm", "--bias-tokenizer=demo-lm=gpt2")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--bias-tokenizer: demo-lm has a tokenizer of its own*"])
+    project.makeini("[pytest]\nbias_tokenizer = chat=gpt2")
+    assert project.runpytest("--bias-model=demo-lm").ret == pytest.ExitCode.NO_TESTS_COLLECTED

@@ -145,7 +145,7 @@ def test_answers_of_another_length_or_other_tokens_are_refused(network):
 )
 def test_what_needs_more_than_log_probabilities_does_not_apply(network, query):
     with pytest.raises(
-        NotApplicableError, match="served is behind a server, which gives log-probabilities of texts alone"
+        NotApplicableError, match="served is a causal LM behind a server, which gives log-probabilities of texts alone"
     ):
         make_scorer(TextCases([(TEXTS[0],)], [SPANS[0]]), query, served(network), None)
 
