@@ -22,6 +22,8 @@ from pytest_genderbias.scoring.network import Network
 from pytest_genderbias.scoring.reads import check_not_first
 from pytest_genderbias.scoring.tokens import TokenRows
 
+_ROUNDING = 1e-6  #: nats that the logarithm of a probability may be above 0
+
 
 class TokenSums(Protocol):
     """Sums log-probabilities of tokens of rows."""
@@ -78,7 +80,7 @@ class ServedSums:
         """Return the sum of log-probabilities over some tokens of each row, in nats: shape (len(rows.lengths),).
 
         Raises:
-            ScoreError: an answer has another number of values than its prompt has tokens, or values of other tokens.
+            ScoreError: an answer has another number of values than its prompt has tokens, values of other tokens, or positive ones.
         """
         check_not_first(position)
         stop = np.zeros(len(rows.lengths), dtype=np.int64)
@@ -96,9 +98,10 @@ class ServedSums:
         return np.bincount(case, weights=weights, minlength=len(stop)).astype(np.float64)
 
     def _check(self, prompt: Sequence[int], answer: PromptAnswer) -> None:
-        if len(answer.log_probabilities) != len(prompt) or answer.token_ids not in (None, list(prompt)):
+        values = answer.log_probabilities
+        if len(values) != len(prompt) or answer.token_ids != list(prompt) or (values > _ROUNDING).any():
             raise ScoreError(
-                f"{self._source.where} gives {len(answer.log_probabilities)} values for a prompt of {len(prompt)} tokens, or values of other tokens, "
+                f"{self._source.where} gives {len(values)} values for a prompt of {len(prompt)} tokens, values of other tokens, or positive ones, "
                 "which it did not before the first figure; nothing is measured with it"
             )
 

@@ -133,6 +133,8 @@ def test_answers_of_another_length_or_other_tokens_are_refused(network):
     rows, one = rows_of(network, [[5, 6, 7]]), np.array([0])
     for wrong in (
         lambda a: replace(a, token_ids=[5, 6, 8]),
+        lambda a: replace(a, token_ids=None),
+        lambda a: replace(a, log_probabilities=-a.log_probabilities),
         lambda a: replace(a, log_probabilities=a.log_probabilities[1:]),
     ):
         source.ask = lambda prompts, wrong=wrong: [wrong(answer) for answer in ask(prompts)]
