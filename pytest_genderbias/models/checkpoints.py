@@ -18,6 +18,7 @@ from pytest_genderbias.models.hidden_layers import (
 )
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.number_format import number_format, slow_format
+from pytest_genderbias.models.one_reader import READING
 from pytest_genderbias.models.plain_tensors import floats_of
 from pytest_genderbias.models.quantised import QUANTISED, quantisation_method
 from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, MASKED_LM, Role
@@ -208,7 +209,7 @@ def read_network(source: ModelSource, settings: LoadSettings) -> tuple[PreTraine
     # Weights that are missing are drawn at random.
     method = None if source.config is None else quantisation_method(source.config)
     part = "weights" if method is None else QUANTISED + method
-    with reading_errors(source.spec, part), quiet_transformers(), torch.random.fork_rng(devices=[]):
+    with READING, reading_errors(source.spec, part), quiet_transformers(), torch.random.fork_rng(devices=[]):
         network, info = auto.from_pretrained(
             config=source.config,
             dtype=settings.dtype if settings.dtype == "auto" else getattr(torch, settings.dtype),

@@ -21,6 +21,7 @@ from pytest_genderbias.models.config_entries import entry
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.hidden_layers import has_unsaved_hooks, save_projections
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.one_reader import READING
 from pytest_genderbias.models.peft_adapters import locate_adapter, place_of_sentence_files
 from pytest_genderbias.models.spec import parse_spec
 from pytest_genderbias.models.transformers_logging import quiet_transformers
@@ -185,10 +186,11 @@ def _difference(network: PreTrainedModel, folder: Path) -> str | None:
     """Return the first difference between a network and its saved copy, or ``None``."""
     import torch
 
-    again, info = cast(
-        "tuple[PreTrainedModel, dict[str, list[object]]]",
-        type(network).from_pretrained(folder, dtype=network.dtype, output_loading_info=True),
-    )
+    with READING:
+        again, info = cast(
+            "tuple[PreTrainedModel, dict[str, list[object]]]",
+            type(network).from_pretrained(folder, dtype=network.dtype, output_loading_info=True),
+        )
     if info["missing_keys"]:
         return f"missing {', '.join(sorted(map(str, info['missing_keys'])))}"
     saved, loaded = dict(_tensors(network)), dict(_tensors(again))

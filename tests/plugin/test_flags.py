@@ -29,7 +29,7 @@ NO_INI = {
 }
 #: For each field of the settings, a value as a user writes it and the setting that comes of it.
 EXAMPLES: dict[str, tuple[str, object]] = {
-    "models": ("m=gpt2 n=bert-base", ("m", "n")),
+    "models": ("m=gpt2 n=http://127.0.0.1:9/v1#chat", ("m", "n")),
     "selection": ("disco-names", ("disco-names",)),
     "list_suites": ("true", True),
     "show_suites": ("bios,weat", ("bios", "weat")),
@@ -44,7 +44,7 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "workers": ("4x2", (4, 2)),
     "labels": ("a,b", ("a", "b")),
     "trust_remote_code": ("true", True),
-    "tokenizers": ("chat=org/chat", (("chat", "org/chat"),)),
+    "tokenizers": ("n=org/chat", (("n", "org/chat"),)),
     "allow_remote": ("true", True),
     "endpoint_version": ("2026-11-23", "2026-11-23"),
     "data": (".", Path()),
