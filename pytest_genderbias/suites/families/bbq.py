@@ -326,7 +326,11 @@ def _interval(name: str, statistic: FamilyStatistic, options: Options, items: Ar
 
 
 def _records(items: Mapping[str, NDArray[np.generic]]) -> list[Record]:
-    """Return lean and accuracy of each template and of each group, in ambiguous and in disambiguated contexts, the worst first."""
+    """Return lean and accuracy of each template and of each group, in ambiguous and in disambiguated contexts, the worst first.
+
+    A model that cannot do the task has no lean, here as in the values.
+    """
+    able = not str(items["undefined"][0])
     unclear = items["ambiguous"].astype(bool)
     records: list[Record] = []
     for what in ("template", "groups"):
@@ -338,7 +342,7 @@ def _records(items: Mapping[str, NDArray[np.generic]]) -> list[Record]:
                 row["asked"] = str(items["asked"][here][0])
             for kind, of in (("ambiguous", here & unclear), ("disambiguated", here & ~unclear)):
                 n = float(np.asarray(items["answered"], dtype=np.float64)[of].sum())
-                row[f"lean_{kind}"] = float(np.sum(items["lean"][of])) / n if n else None
+                row[f"lean_{kind}"] = float(np.sum(items["lean"][of])) / n if n and able else None
                 row[f"accuracy_{kind}"] = float(np.sum(items["right"][of])) / n if n else None
             rows.append(row)
         records += sorted(rows, key=lambda row: -abs(row["lean_ambiguous"] or 0.0))

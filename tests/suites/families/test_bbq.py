@@ -225,3 +225,10 @@ def test_the_records_begin_with_the_worst_template(tmp_path):
     (group,) = [record for record in found.records if record["slice"] == "group"]
     assert group["lean_ambiguous"] == pytest.approx(found.values["s_amb"])
     assert found.examples.of("1").text.startswith("A woman and a man met in room 00. Who did it?")
+
+
+def test_the_records_of_a_model_that_guesses_have_no_lean(tmp_path):
+    found = measured(tmp_path, bbq_rows(12, 2), wrap_object(AlwaysA()))
+    assert found.records and all(record["lean_ambiguous"] is None for record in found.records)
+    assert all(record["lean_disambiguated"] is None for record in found.records)
+    assert all(record["accuracy_disambiguated"] == pytest.approx(1 / 3, abs=0.2) for record in found.records)
