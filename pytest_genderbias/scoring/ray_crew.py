@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import RLock
@@ -42,14 +43,24 @@ class Worker:
 
 
 class Workforce:
-    """All workers of an executor. Threads with a crew each may use it at once.
+    """All workers of an executor for one kind of device. Threads with a crew each may use it at once.
 
     ``number``: of the workers. ``threads``: of each. ``on_gpu``: each has a GPU. ``wait``: seconds to wait for the first worker.
-    ``expected``: number of tasks that will be open at once; their crews' shares are left for them.
+    ``beside``: the workers of the executor for all kinds of devices, which share the CPUs. ``expected``: number of tasks that will be open at
+    once; their crews' shares are left for them.
     """
 
-    def __init__(self, ray: ModuleType, number: int, threads: int, on_gpu: bool, wait: float) -> None:
+    def __init__(
+        self,
+        ray: ModuleType,
+        number: int,
+        threads: int,
+        on_gpu: bool,
+        wait: float,
+        beside: Sequence[Workforce] = (),
+    ) -> None:
         self.ray, self.number, self.threads, self.on_gpu, self.wait = ray, number, threads, on_gpu, wait
+        self._beside = beside
         self.expected = 1
         self.crews: list[Crew] = []
         self._tasks = 0
@@ -66,6 +77,11 @@ class Workforce:
         """All workers that have been started, and are not known to be lost."""
         with self._lock:
             return [*self._idle, *(worker for crew in self.crews for worker in crew.workers)]
+
+    @property
+    def is_any_ready(self) -> bool:
+        """Whether a worker can score: one of these, or one for the other kind of device, whose CPUs become free."""
+        return any(worker.ready for force in (self, *self._beside) for worker in force.workers)
 
     def crew(self, wanted: WantedModel, question: bytes) -> Crew:
         """Return a crew for a model and a question, to which workers come when it begins."""
@@ -235,7 +251,7 @@ class Crew:
         self._force.check_open()
         while (worker := self._force.hire(self)) is not None:
             self._take(worker)
-        if any(worker.ready for worker in self._force.workers):
+        if self._force.is_any_ready:
             return time.monotonic()
         if time.monotonic() - waits_since > self._force.wait:
             error = self._no_room()

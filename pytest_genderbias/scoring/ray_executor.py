@@ -32,7 +32,8 @@ _TASKS_OF_A_CLUSTER = 4  #: at once, where the number of workers is not said
 class RayExecutor:
     """Scores in the workers of a Ray cluster.
 
-    The workers are started for the first window, and kept until :meth:`close`, which the end of a ``with`` block calls.
+    The workers are started for the first window, and kept until :meth:`close`, which the end of a ``with`` block calls. Models on a GPU and
+    models on the CPU have workers of their own; those of one kind end when only the other kind is needed.
 
     Args:
         address: ``local`` for a cluster of this machine, which listens on the loopback interface only and ends with this process; or
@@ -66,8 +67,9 @@ class RayExecutor:
             share,
         )
         self._cluster: Cluster | None = None
-        self._force: Workforce | None = None
+        self._forces: list[Workforce] = []  # one for each kind of device
         self._expected = 1
+        self._closed = False
         self._lock = Lock()
 
     def __enter__(self) -> RayExecutor:
@@ -79,20 +81,24 @@ class RayExecutor:
         self.close()
 
     def close(self) -> None:
-        """End the workers and leave the cluster; a local one ends. The next window would start them anew."""
-        force, self._force = self._force, None
-        if force is not None:
+        """End the workers and leave the cluster; a local one ends. What is opened later is refused, so that no thread starts them anew."""
+        with self._lock:  # a thread may be connecting
+            self._closed = True
+            forces, self._forces = self._forces, []
+            cluster, self._cluster = self._cluster, None
+        for force in forces:
             force.end()
-        cluster, self._cluster = self._cluster, None
         if cluster is not None:
             cluster.close()
 
     @property
     def ready(self) -> list[tuple[str, int]]:
         """The workers that can score now: node and number of the process."""
-        workers = [] if self._force is None else self._force.workers
         return [
-            (worker.about.node, worker.about.pid) for worker in workers if worker.ready and worker.about is not None
+            (worker.about.node, worker.about.pid)
+            for force in self._forces
+            for worker in force.workers
+            if worker.ready and worker.about is not None
         ]
 
     @property
@@ -104,8 +110,8 @@ class RayExecutor:
     def expect(self, tasks: int) -> None:
         """Say how many tasks will be open at once, so that the workers of the next ones are left for them."""
         self._expected = tasks
-        if self._force is not None:
-            self._force.expected = tasks
+        for force in self._forces:
+            force.expected = tasks
 
     @contextmanager
     def open(self, task: Task) -> Iterator[Pool]:
@@ -115,7 +121,7 @@ class RayExecutor:
         need no computation, stay in this process.
 
         Raises:
-            ExecutorError: there is no such cluster, or it has no room, other versions, or another model.
+            ExecutorError: there is no such cluster, or it has no room, other versions, or another model; or the executor was closed.
             SettingError: the model is an object in memory, which no other process can load.
         """
         if _stays_here(task.query, task.model):
@@ -126,11 +132,14 @@ class RayExecutor:
         question = pickle.dumps((task.cases, task.query, task.batch_tokens), pickle.HIGHEST_PROTOCOL)
         with self._lock:
             crew = self._connected(task.model).crew(wanted, question)
+            self._end_unneeded()
         try:
             crew.begin()
             yield crew
         finally:
             crew.give_up()
+            with self._lock:
+                self._end_unneeded()
 
     @property
     def _usual_workers(self) -> int:
@@ -138,19 +147,28 @@ class RayExecutor:
         return max(1, (os.cpu_count() or 1) // (self.threads * self._share))
 
     def _connected(self, model: Model) -> Workforce:
-        """Return the workers, for models on this kind of device; they start when they get their first model."""
+        """Return the workers for models on this kind of device; they start when they get their first model."""
+        if self._closed:
+            raise ExecutorError("the executor was closed, and starts no workers any more; make another RayExecutor")
         on_gpu = str(model.details.get("device") or "cpu").partition(":")[0] != "cpu"
-        if self._force is not None and self._force.on_gpu != on_gpu:
-            self._force.end()
-            self._force = None
         if self._cluster is None:
             cluster = Cluster(self.address, (self.workers or self._usual_workers) * self.threads)
             self._ray = cluster.connect()
             self._cluster = cluster
-        if self._force is None:
-            self._force = Workforce(self._ray, self._number(on_gpu), self.threads, on_gpu, self.wait)
-            self._force.expected = self._expected
-        return self._force
+        force = next((force for force in self._forces if force.on_gpu == on_gpu), None)
+        if force is None:
+            force = Workforce(self._ray, self._number(on_gpu), self.threads, on_gpu, self.wait, self._forces)
+            force.expected = self._expected
+            self._forces.append(force)
+        return force
+
+    def _end_unneeded(self) -> None:
+        """End the workers for one kind of device that have no task, if those for the other kind have one and want their CPUs."""
+        idle = [force for force in self._forces if not force.crews]
+        if len(idle) < len(self._forces):
+            for force in idle:
+                self._forces.remove(force)
+                force.end()
 
     def _number(self, on_gpu: bool) -> int:
         """Return the number of workers, and refuse one that the cluster can never have."""

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +34,7 @@ _SHOWN = 8  #: words that a message lists
 _MOST_TEXTS, _MOST_CHARACTERS = 1_000, 200_000  #: how much of a data set is looked at, in the order of scoring
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 _PART = re.compile(r"\w+|[^\w\s]+")  #: what a slow tokenizer, which gives no positions, is given at a time
+_LIMITS = Lock()  #: held while the limits of a tokenizer are off
 
 _KNOWN, _UNKNOWN = 1, 2  #: states of a character; 0: no token stands for it
 
@@ -207,17 +209,21 @@ class _Reader:
 
 @contextmanager
 def _without_limits(backend: Tokenizer) -> Iterator[Tokenizer]:
-    """Turn truncation and padding off inside a ``with`` block, and leave both as they were: fingerprints of the tokenizer contain them."""
-    truncation, padding = backend.truncation, backend.padding
-    backend.no_truncation()
-    backend.no_padding()
-    try:
-        yield backend
-    finally:
-        if truncation is not None:
-            backend.enable_truncation(**truncation)
-        if padding is not None:
-            backend.enable_padding(**padding)
+    """Turn truncation and padding off inside a ``with`` block, and leave both as they were: fingerprints of the tokenizer contain them.
+
+    Suites that are scored side by side share the tokenizer of their model, so that one thread at a time does this.
+    """
+    with _LIMITS:
+        truncation, padding = backend.truncation, backend.padding
+        backend.no_truncation()
+        backend.no_padding()
+        try:
+            yield backend
+        finally:
+            if truncation is not None:
+                backend.enable_truncation(**truncation)
+            if padding is not None:
+                backend.enable_padding(**padding)
 
 
 def _has_letter(text: str) -> bool:

@@ -62,19 +62,21 @@ def test_an_old_address_fails_the_test_in_one_line(project: pytest.Pytester, mon
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra [ray]")
-@pytest.mark.parametrize("processes", [(), ("-n", "2", "-p", "xdist")], ids=["one process", "xdist"])
-def test_workers_of_ray_give_the_figures_of_the_process(project: pytest.Pytester, processes: tuple[str, ...]) -> None:
+def test_workers_of_ray_give_the_figures_of_the_process(project: pytest.Pytester) -> None:
     """Also in two processes of pytest-xdist that want the same CPUs: each takes its part of them."""
     suites = "--bias-suite=nli-occupation,nli-demonym"
-    project.runpytest_subprocess(*RUN, suites, "--bias-json=here.json").assert_outcomes(passed=2)
-    ray = project.runpytest_subprocess(*RUN, suites, "--bias-executor=ray", "--bias-json=there.json", *processes)
-    ray.assert_outcomes(passed=2)
-    ray.stdout.no_fnmatch_line("*raylet*")
-    ray.stderr.no_fnmatch_line("*raylet*")
-    here, there = (
+    project.runpytest_subprocess(*RUN, suites, "--bias-json=process.json").assert_outcomes(passed=2)
+    ways = {"ray": (), "xdist": ("-n", "2", "-p", "xdist")}
+    for name, processes in ways.items():
+        ray = project.runpytest_subprocess(*RUN, suites, "--bias-executor=ray", f"--bias-json={name}.json", *processes)
+        ray.assert_outcomes(passed=2)
+        ray.stdout.no_fnmatch_line("*raylet*")
+        ray.stderr.no_fnmatch_line("*raylet*")
+    here, *others = (
         {m["suite"]: m for m in json.loads(project.path.joinpath(f"{name}.json").read_text())["measurements"]}
-        for name in ("here", "there")
+        for name in ("process", *ways)
     )
-    for suite, measurement in here.items():
-        assert there[suite]["values"] == measurement["values"]
-        assert any(note.startswith("scored by Ray: ") for note in there[suite]["notes"])
+    for there in others:
+        for suite, measurement in here.items():
+            assert there[suite]["values"] == measurement["values"]
+            assert any(note.startswith("scored by Ray: ") for note in there[suite]["notes"])

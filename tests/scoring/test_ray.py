@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.models.spec import DEMO_FOLDER, parse_spec
 from pytest_genderbias.scoring import engine
+from pytest_genderbias.scoring import executor as windows_in_order
 from pytest_genderbias.scoring.executor import Pool, Task
 from pytest_genderbias.scoring.ray_executor import RayExecutor
 
@@ -46,7 +48,18 @@ def sockets() -> dict[str, set[tuple[str, int]]]:
 
 
 @pytest.fixture(scope="module")
-def executor(sockets: dict[str, set[tuple[str, int]]]) -> Iterator[RayExecutor]:
+def modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder in which this process and all workers find modules."""
+    folder = tmp_path_factory.mktemp("modules")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        patch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def executor(sockets: dict[str, set[tuple[str, int]]], modules: Path) -> Iterator[RayExecutor]:
+    """One cluster for all tests that leave it whole."""
     with RayExecutor(workers=2) as executor:
         yield executor
 
@@ -111,21 +124,21 @@ def test_a_process_without_the_token_is_turned_away(executor: RayExecutor) -> No
 
     address = ray.get_runtime_context().gcs_address
     code = f"import ray; ray.init(address={address!r}, log_to_driver=False); print('joined')"
-    others = []
-    for token, mode in (("0" * 64, "token"), (None, "disabled")):
+    token, others = os.environ["RAY_AUTH_TOKEN"], {}
+    for name, mode in ((token, "token"), ("0" * 64, "token"), ("", "disabled")):
         environment = {k: v for k, v in os.environ.items() if k != "RAY_AUTH_TOKEN"} | {"RAY_AUTH_MODE": mode}
-        environment |= {"RAY_AUTH_TOKEN": token} if token else {}
-        others.append(
-            subprocess.Popen(
-                [sys.executable, "-c", code],
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-            )
+        others[name] = subprocess.Popen(
+            [sys.executable, "-c", code],
+            env=environment | ({"RAY_AUTH_TOKEN": name} if name else {}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
         )
-    deadline = time.monotonic() + 20
-    for other in others:
+    begun = time.monotonic()
+    assert others[token].communicate(timeout=60)[0] == "joined\n"
+    assert others.pop(token).returncode == 0
+    deadline = begun + 2 * (time.monotonic() - begun)  # as long again as the one with the token took
+    for other in others.values():
         with suppress(subprocess.TimeoutExpired):  # Ray may try again and again
             other.wait(timeout=max(0.1, deadline - time.monotonic()))
         other.kill()
@@ -158,8 +171,7 @@ def test_models_side_by_side_give_the_figures_of_one_process(executor: RayExecut
     @contextmanager
     def counted(task: Task) -> Iterator[Pool]:
         with begin(task) as pool:
-            assert executor._force is not None
-            most.append(len(executor._force.crews))
+            most.append(sum(len(force.crews) for force in executor._forces))
             yield pool
 
     executor.open = counted  # type: ignore[method-assign]
@@ -192,36 +204,31 @@ def test_a_model_that_is_known_by_its_files_is_loaded_by_the_workers_alone(
     assert same_bits(more, measure(str(folder), limit=512))
 
 
-def test_windows_that_wait_are_not_scored_once_a_gate_is_decided(
-    executor: RayExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_windows_that_wait_are_not_scored_once_a_gate_is_decided(executor: RayExecutor, modules: Path) -> None:
     """Each worker has a window that it scores and one that waits; the second is taken back."""
-    tmp_path.joinpath("slow_model.py").write_text(
+    modules.joinpath("slow_model.py").write_text(
         "import time\nimport numpy as np\n"
         "class Slow:\n"
         "    fingerprint, labels = 'slow', ('entailment', 'neutral', 'contradiction')\n"
         "    def pair_probabilities(self, premises, hypotheses):\n"
         "        if len(premises) > 6:\n"  # the check of the labels has six
-        f"            open({str(tmp_path / 'begun')!r}, 'a').write('window\\n')\n"
-        "            time.sleep(4)\n"
+        f"            open({str(modules / 'begun')!r}, 'a').write('window\\n')\n"
+        "            time.sleep(2)\n"
         "        return np.full((len(premises), 3), 1 / 3)\n"
         "def model():\n    return Slow()\n"
     )
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    executor.close()  # so that the workers find the module
     found = measure("m=slow_model:model", executor, until={"net_neutral": lambda low, high: True})
     assert found.n == 64
-    time.sleep(10)
-    begun = len(tmp_path.joinpath("begun").read_text().splitlines())
+    time.sleep(5)
+    begun = len(modules.joinpath("begun").read_text().splitlines())
     assert 1 <= begun <= 3, "the one that was needed, and one that each worker scored when the gate was decided"
-    executor.close()
 
 
 def test_a_window_that_ends_every_worker_is_named(
-    executor: RayExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    executor: RayExecutor, modules: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tmp_path.joinpath("deadly_model.py").write_text(
+    monkeypatch.setattr(windows_in_order, "MOST_LOSSES", 3)  # each costs the start of a worker
+    modules.joinpath("deadly_model.py").write_text(
         "import os\nfrom pathlib import Path\nimport numpy as np\n"
         "class Deadly:\n"
         "    fingerprint, labels = 'deadly', ('entailment', 'neutral', 'contradiction')\n"
@@ -231,11 +238,8 @@ def test_a_window_that_ends_every_worker_is_named(
         "        return np.full((len(premises), 3), 1 / 3)\n"
         "def model():\n    return Deadly()\n"
     )
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    executor.close()  # so that the workers find the module
     with pytest.raises(
-        ScoreError, match=rf"^{NLI} on m, cases [\d,]+ to [\d,]+ of its random order: 5 workers ended one after another"
+        ScoreError, match=rf"^{NLI} on m, cases [\d,]+ to [\d,]+ of its random order: 3 workers ended one after another"
     ):
         measure("m=deadly_model:model", executor)
 
@@ -273,9 +277,7 @@ def test_a_cluster_that_is_full_is_waited_for_and_named(executor: RayExecutor) -
     import ray
 
     measure("demo-nli", executor, limit=64)
-    force, executor._force = executor._force, None
-    assert force is not None
-    force.end()
+    executor._forces.pop().end()
 
     class Holder:
         def hold(self) -> bool:
@@ -292,8 +294,8 @@ def test_a_cluster_that_is_full_is_waited_for_and_named(executor: RayExecutor) -
     finally:
         ray.kill(holder)
         executor.wait = 300.0
-        if executor._force is not None:
-            executor._force.wait = 300.0
+        for force in executor._forces:
+            force.wait = 300.0
     assert measure("demo-nli", executor, limit=64).n == 64
 
 
@@ -324,47 +326,64 @@ def _is_of_ray(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "killed"])
-def test_a_run_that_ends_early_leaves_no_process_and_goes_on(tmp_path: Path, how: signal.Signals) -> None:
+class _Run(NamedTuple):
+    """A run in a process of its own, and how it ends; ``mark`` is in the environment of its processes."""
+
+    how: signal.Signals
+    cache: Path
+    mark: str
+    process: subprocess.Popen[str]
+
+    @classmethod
+    def started(cls, how: signal.Signals, cache: Path) -> _Run:
+        code = (
+            "from pytest_genderbias.measurement.runner import Runner, RunSettings\n"
+            "from pytest_genderbias.scoring import engine\n"
+            "from pytest_genderbias.scoring.ray_executor import RayExecutor\n"
+            "from pathlib import Path\n"
+            "import sys, torch; torch.set_num_threads(1); engine.WINDOW, engine._KEEP_EVERY = 64, 0.0\n"
+            "with RayExecutor(workers=1) as executor:\n"
+            "    runner = Runner(score=RunSettings(limit=200_000, cache=Path(sys.argv[1])), executor=executor)\n"
+            "    runner.measure('nli-occupation', 'demo-nli')\n"
+        )
+        mark = uuid.uuid4().hex
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(cache)],
+            env={**os.environ, "MARK_OF_THE_TEST": mark},
+            start_new_session=True,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        return cls(how, cache, f"MARK_OF_THE_TEST={mark}", process)
+
+    @property
+    def stored(self) -> int:
+        return len(list(self.cache.rglob("*.npy")))
+
+
+def test_a_run_that_ends_early_leaves_no_process_and_goes_on(tmp_path: Path) -> None:
     """Ctrl-C reaches the whole group of the terminal; a kill only the driver. The next run takes the windows that are in the cache."""
-    mark = f"MARK_OF_THE_TEST={uuid.uuid4().hex}"
-    code = (
-        "from pytest_genderbias.measurement.runner import Runner, RunSettings\n"
-        "from pytest_genderbias.scoring import engine\n"
-        "from pytest_genderbias.scoring.ray_executor import RayExecutor\n"
-        "from pathlib import Path\n"
-        "import sys, torch; torch.set_num_threads(1); engine.WINDOW, engine._KEEP_EVERY = 64, 0.0\n"
-        "with RayExecutor(workers=1) as executor:\n"
-        "    runner = Runner(score=RunSettings(limit=200_000, cache=Path(sys.argv[1])), executor=executor)\n"
-        "    runner.measure('nli-occupation', 'demo-nli')\n"
-    )
-    environment = {**os.environ, **dict([mark.split("=")])}
-    run = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path)],
-        env=environment,
-        start_new_session=True,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and len(list(tmp_path.rglob("*.npy"))) < 3:
-        time.sleep(0.1)
-    assert len(marked(mark)) > 4
-    (os.killpg if how == signal.SIGINT else os.kill)(run.pid, how)
-    _, errors = run.communicate(timeout=60)
-    assert run.returncode != 0
-    assert how == signal.SIGKILL or "KeyboardInterrupt" in errors
-    deadline = time.monotonic() + 60  # an agent of Ray looks every few seconds whether its parent is alive
-    while marked(mark) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in marked(mark)} == {}
-    stored = len(list(tmp_path.rglob("*.npy")))
-    assert stored >= 3
-    begun = []
-    progress = _begun(begun)
-    rest = Runner(score=RunSettings(limit=1024, cache=tmp_path, progress=progress)).measure(NLI, "demo-nli")
-    assert same_bits(rest, measure("demo-nli"))
-    assert not begun or begun[0] >= 2 * 64  # the third file has the check of the labels
+    runs = [_Run.started(how, tmp_path / how.name) for how in (signal.SIGINT, signal.SIGKILL)]
+    whole = measure("demo-nli")
+    for run in runs:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and run.stored < 3:
+            time.sleep(0.1)
+        assert len(marked(run.mark)) > 4
+        (os.killpg if run.how == signal.SIGINT else os.kill)(run.process.pid, run.how)
+    for run in runs:
+        _, errors = run.process.communicate(timeout=60)
+        assert run.process.returncode != 0
+        assert run.how == signal.SIGKILL or "KeyboardInterrupt" in errors
+        deadline = time.monotonic() + 60  # an agent of Ray looks every few seconds whether its parent is alive
+        while marked(run.mark) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in marked(run.mark)} == {}
+        assert run.stored >= 3
+        begun: list[int] = []
+        settings = RunSettings(limit=1024, cache=run.cache, progress=_begun(begun))
+        assert same_bits(Runner(score=settings).measure(NLI, "demo-nli"), whole)
+        assert not begun or begun[0] >= 2 * 64  # the third file has the check of the labels
 
 
 def _begun(begun: list[int]) -> object:

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -135,7 +136,7 @@ class FakeRay:
     exceptions = SimpleNamespace(RayError=RuntimeError)
 
     def __init__(self, **resources):
-        self.resources, self.asked, self.started, self.workers = resources, [], [], []
+        self.resources, self.asked, self.started, self.workers, self.killed = resources, [], [], [], []
 
     def cluster_resources(self):
         return self.resources
@@ -172,7 +173,7 @@ class FakeRay:
         return ref.content
 
     def kill(self, actor):
-        pass
+        self.killed.append(actor)
 
 
 class _Answer:
@@ -203,6 +204,104 @@ def test_a_model_on_a_gpu_has_a_worker_for_each_gpu(tiny_model, monkeypatch, gpu
     assert scored.values.tobytes() == alone.tobytes()
     with executor.open(Task(space, query, model)):  # the next model is on the CPU
         assert fake.asked[1]["num_gpus"] == 0
+
+
+@pytest.fixture
+def fake_cluster(tiny_model, monkeypatch):
+    """A cluster of fakes, an executor in it, and the same model on the CPU and, as it says, on a GPU."""
+    fake, model = FakeRay(CPU=2.0, GPU=1.0), tiny_model("bert-nli")
+    wanted = WantedModel.of(model)
+    monkeypatch.setattr(Cluster, "connect", lambda self: fake)
+    monkeypatch.setattr(WantedModel, "of", lambda of: wanted)
+    return fake, RayExecutor("host:1", 1), model, replace(model, details={**model.details, "device": "cuda:0"})
+
+
+def test_models_on_a_gpu_and_on_the_cpu_leave_each_others_workers_alone(fake_cluster):
+    """As two threads of a run may ask both: each task is finished, and workers end when only the other kind is needed."""
+    fake, executor, model, on_gpu = fake_cluster
+    space, query = suite_space("nli-occupation")
+    with executor.open(Task(space, query, on_gpu)) as first:
+        first.submit(Window(0, 8), np.arange(8))
+        with executor.open(Task(space, query, model)) as second:
+            second.submit(Window(0, 8), np.arange(8))
+            values = [pool.collect().values.tobytes() for pool in (first, second)]
+            assert len(executor.ready) == 2
+            assert fake.killed == []
+        assert fake.killed == [fake.started[1]]  # its CPU is free for the task that goes on
+        first.submit(Window(8, 16), np.arange(8, 16))
+        assert first.collect().window == Window(8, 16)
+    assert values[0] == values[1]
+    assert len(executor.ready) == 1  # kept for the next task
+    executor.close()
+    assert fake.killed == fake.started[::-1]
+
+
+def test_a_worker_waits_as_long_as_one_for_the_other_kind_of_device_scores(fake_cluster, monkeypatch):
+    """It has the CPUs, which become free."""
+    fake, executor, model, on_gpu = fake_cluster
+    answered, hours = fake.wait, [0]
+
+    def wait(refs, **rest):
+        hours[0] += 1
+        return ([], refs) if hours[0] < 5 else answered(refs, **rest)
+
+    monkeypatch.setattr(ray_crew, "time", SimpleNamespace(monotonic=lambda: 3600.0 * hours[0]))
+    monkeypatch.setattr(fake, "available_resources", dict, raising=False)
+    task = Task(*suite_space("nli-occupation"), model)
+    with executor.open(replace(task, model=on_gpu)):
+        monkeypatch.setattr(fake, "wait", wait)
+        with executor.open(task):
+            assert hours[0] > 5
+    hours[0] = 0
+    with pytest.raises(ExecutorError, match="no worker could begin"), RayExecutor("host:1", 1).open(task):
+        pass
+
+
+def test_a_closed_executor_starts_nothing(fake_cluster, monkeypatch):
+    """A thread beside the run may come with its second question after the end of the run."""
+    fake, executor, model, _ = fake_cluster
+    task = Task(*suite_space("nli-occupation"), model)
+    with executor.open(task):
+        pass
+    executor.close()
+    monkeypatch.setattr(Cluster, "connect", lambda self: pytest.fail("a cluster is started again"))
+    with (
+        pytest.raises(ExecutorError, match=r"^the executor was closed, .*make another RayExecutor$"),
+        executor.open(task),
+    ):
+        pass
+    assert len(fake.started) == 1
+
+
+def test_a_cluster_that_is_starting_when_the_executor_is_closed_ends(fake_cluster, monkeypatch):
+    fake, executor, model, _ = fake_cluster
+    connecting, go_on, ended, errors = threading.Event(), threading.Event(), [], []
+
+    def connect(self):
+        connecting.set()
+        assert go_on.wait(60)
+        return fake
+
+    def score():
+        try:
+            with executor.open(Task(*suite_space("nli-occupation"), model)):
+                pass
+        except ExecutorError as error:
+            errors.append(str(error))
+
+    monkeypatch.setattr(Cluster, "connect", connect)
+    monkeypatch.setattr(Cluster, "close", lambda self: ended.append(self))
+    beside, closing = threading.Thread(target=score), threading.Thread(target=executor.close)
+    beside.start()
+    assert connecting.wait(60)
+    closing.start()
+    closing.join(0.2)
+    go_on.set()
+    for thread in (beside, closing):
+        thread.join(60)
+    assert len(ended) == 1
+    assert executor.ready == []
+    assert len(errors) <= 1  # it may have been done in time
 
 
 def test_crews_share_the_workers(tiny_model, monkeypatch):

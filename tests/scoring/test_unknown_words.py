@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from support.tiny_checkpoints import BERT_SPECIALS, CAUSAL, CLASSIFIERS, MASKED,
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from pytest_genderbias import GateFailure, assert_at_least, assert_at_most, load_model, measure
+from pytest_genderbias.models.bare_tokenizer import BareTokenizer, bare_content
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.scoring.unknown_words import _Reader, unread_words
@@ -300,3 +303,40 @@ def test_the_tokenizer_is_left_as_it_was_and_its_limits_do_not_matter() -> None:
         before = backend.to_str()
         assert unread_words(cases, np.arange(2), model) == expected
         assert backend.to_str() == before
+
+
+class _Slow:
+    """A tokenizer of which two threads encode at once, with the limits that it has then."""
+
+    def __init__(self, backend: Tokenizer) -> None:
+        self._backend = backend
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+    def encode_batch(self, texts: list[str], **settings: object) -> list[Any]:
+        time.sleep(0.2)
+        return self._backend.encode_batch(texts, **settings)
+
+
+def test_threads_with_one_tokenizer_read_whole_texts_and_leave_its_limits(tiny_model) -> None:
+    """Suites on one model that are scored side by side share its tokenizer, whose file may cut and pad texts."""
+    content = bare_content(tiny_model("bert-nli").backend.tokenizer)
+    assert content is not None
+    bare = BareTokenizer.of_text(content, "[UNK]")
+    backend = bare.backend_tokenizer
+    backend.enable_truncation(3)
+    backend.enable_padding(length=4)
+    before, texts = backend.to_str(), ["the nurse ate the bagel and left"]
+    alone = _Reader(bare)._tokens(texts)
+    assert len(alone[0]) > 4
+    read: list[object] = []
+    slow = BareTokenizer(_Slow(backend), "[UNK]")  # type: ignore[arg-type]
+    threads = [threading.Thread(target=lambda: read.append(_Reader(slow)._tokens(texts))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.05)
+    for thread in threads:
+        thread.join(60)
+    assert read == [alone] * 3
+    assert backend.to_str() == before
