@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 ROLE = Role(CAUSAL_LM, "a causal LM behind a server")
 _NO_TOKENIZER = "{0} is served, and its own tokenizer is needed here: {1}; give its folder or hub id: --bias-tokenizer={0}=DIR (tokenizer=... in Python)"
 DETAIL = "server"  #: of a model's details, by which the signature says that it is served
+VERSION = "endpoint_version"  #: of a model's details: the user's word under which its scores are cached
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def proved_model(
         "architecture": "served",
         "tokenizer": tokenizer_print[:16],
         **source.facts,
-        **({} if version is None else {"endpoint_version": version}),
+        **({} if version is None else {VERSION: version}),
         **chat_template_details(tokenizer),
     }
     fingerprint = None if version is None else _fingerprint(spec.target, version, tokenizer_print)

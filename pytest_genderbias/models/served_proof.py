@@ -90,12 +90,38 @@ class Proof:
         found = [answer.log_probabilities[: len(values)] for answer, values in zip(answers, self.values, strict=True)]
         same_size = [*map(len, found)] == [*map(len, self.values)]
         moved = _differences(found, self.values) if same_size else np.array([np.inf])
-        limit = max(_UNCHANGED, _TIMES_NOISE * self.mean_noise)
+        limit = _most_moved(self.mean_noise)
         if not moved.mean() <= limit:
             raise ScoreError(
                 f"{name} changed while it was measured: {source.where} gives other log-probabilities for {len(self.canaries)} texts than before the "
                 f"first figure (on average {moved.mean():.3g} nats a token, expected at most {limit:.2g}), so that the scores may be of two models; "
                 "nothing is kept of the last ones: measure again when the server stays the same, with another --bias-endpoint-version if there was one"
+            )
+
+    @property
+    def kept(self) -> Values:
+        """What is kept beside cached scores: the mean noise, then the values of all tokens of the canaries but the first of each."""
+        return np.concatenate([[self.mean_noise], *(values[1:] for values in self.values)])
+
+    def confirm_same(self, kept: Values, where: str, name: str, version: str) -> None:
+        """Compare the canaries with those of the proof before cached scores were made.
+
+        Args:
+            kept: :attr:`kept` of that proof, of the same length.
+            where: the server, in words.
+            name: the model's name.
+            version: the user's word under which the scores are cached.
+
+        Raises:
+            ScoreError: the values differ, on average by more than ten times the larger of both mean repeat noises.
+        """
+        then, now = kept[1:], self.kept[1:]
+        moved, limit = float(np.abs(now - then).mean()), _most_moved(max(float(kept[0]), self.mean_noise))
+        if not moved <= limit:
+            raise ScoreError(
+                f"{name} is another model than the one whose scores are cached under --bias-endpoint-version={version}: {where} gives other "
+                f"log-probabilities for {len(self.canaries)} texts than it did then (on average {then.mean():.4f} nats a token then, {now.mean():.4f} now, "
+                f"{moved:.3g} apart, expected at most {limit:.2g}); no cached score is used: take another TAG for what is served now"
             )
 
 
@@ -427,6 +453,11 @@ _CONTENT: dict[str, _Check] = {
     "draws": _drawn,
     "draws of one place": _drawn_at_one_place,
 }
+
+
+def _most_moved(mean_noise: float) -> float:
+    """Return by how many nats a token the values of the canaries may differ on average, in two answers of the same model."""
+    return max(_UNCHANGED, _TIMES_NOISE * mean_noise)
 
 
 def _differences(first: Sequence[Values], second: Sequence[Values]) -> Values:

@@ -18,7 +18,7 @@ from pytest_genderbias.models.checkpoints import load_tokenizer
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.prompt_log_probabilities import Prompt, PromptAnswer
 from pytest_genderbias.models.roles import CAUSAL_LM, Role
-from pytest_genderbias.models.served import proved_model
+from pytest_genderbias.models.served import VERSION, proved_model
 from pytest_genderbias.models.source import LoadSettings, ModelSource, inspect_checkpoint, loading_error
 from pytest_genderbias.models.spec import ModelSpec
 
@@ -124,7 +124,7 @@ def load_vllm(source: ModelSource, settings: LoadSettings) -> Model:
     )
     known_as = None if content is None else f"{content} {version} {dtype}"
     model = proved_model(spec, engine, tokenizer, known_as)
-    details = {name: value for name, value in model.details.items() if name != "endpoint_version"}
+    details = {name: value for name, value in model.details.items() if name != VERSION}
     architecture = (config.architectures or ["unknown"])[0]
     return replace(model, role=ROLE, details={**details, "architecture": architecture})
 

@@ -20,7 +20,7 @@ from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
 from pytest_genderbias.models.facts import vocabulary_size
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.served import ServedModel
+from pytest_genderbias.models.served import VERSION, ServedModel
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.scoring.base import Progress, answer_width
 from pytest_genderbias.scoring.executor import (
@@ -155,6 +155,7 @@ def score_suite(
         settings.cache if model.fingerprint else None, _key(cases, query, model, digest, settings), _about(label, model, cases)
     )  # fmt: skip
     with store.locked():
+        _confirm_cached(store, model)
         cache = None if settings.cache is None or distrusted(settings.cache) else settings.cache
         run = _Run(
             Task(cases, query, model, settings.batch_tokens, cache, settings.progress),
@@ -178,6 +179,21 @@ def score_suite(
 def _confirm(served: ServedModel, name: str) -> None:
     """Check that a served model is still the one that was proved."""
     served.proof.confirm_unchanged(served.source, name)
+
+
+def _confirm_cached(store: ScoreStore, model: Model) -> None:
+    """Check that a model behind a server is the one whose scores are stored under the user's word for it, before any of them is read.
+
+    Raises:
+        ScoreError: it is another one.
+    """
+    version = model.details.get(VERSION)
+    if not isinstance(model.backend, ServedModel) or version is None:
+        return
+    proof = model.backend.proof
+    kept = store.kept_beside(proof.kept)
+    if kept is not None:
+        proof.confirm_same(kept, model.backend.source.where, model.name, str(version))
 
 
 def _texts(query: Query, model: Model, answer: Answer) -> object:

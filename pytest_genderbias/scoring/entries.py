@@ -1,7 +1,7 @@
 """Entries of the score cache: list them, clear them, and bound their size by removing the least recently used.
 
 An entry is a folder of :class:`~pytest_genderbias.scoring.store.ScoreStore` (named with 32 hexadecimal digits, it holds only scores,
-``about.json``, a lock and the unfinished files of killed writers), a trained head in ``heads``, or what is known of a model in ``models``.
+``canaries.npy`` of a served model, ``about.json``, a lock and the unfinished files of killed writers), a trained head in ``heads``, or what is known of a model in ``models``.
 Other files in the cache folder are
 neither counted nor changed. No entry is removed while a process holds its lock.
 """
@@ -18,10 +18,10 @@ from pathlib import Path
 from pytest_genderbias.folders import is_on_disk
 from pytest_genderbias.models.known import RECORDS
 
-ABOUT, LOCK = "about.json", ".lock"
+ABOUT, LOCK, CANARIES = "about.json", ".lock", "canaries.npy"
 _FOLDER = re.compile(r"[0-9a-f]{32}")
 SCORES = re.compile(r"(\d{10,})-(\d{10,})\.npy")
-_LEFTOVER = re.compile(r"\.(\d{10,}-\d{10,}\.npy|about\.json)-\w+")
+_LEFTOVER = re.compile(r"\.(\d{10,}-\d{10,}\.npy|about\.json|canaries\.npy)-\w+")
 _HEAD = re.compile(r"[0-9a-f]{32}\.safetensors")
 _RECORD = re.compile(r"[0-9a-f]{32}\.json")
 
@@ -179,7 +179,7 @@ def _stored(spans: Sequence[re.Match[str]]) -> int:
 
 
 def _is_ours(path: Path) -> bool:
-    named = path.name in (ABOUT, LOCK) or any(p.fullmatch(path.name) for p in (SCORES, _LEFTOVER))
+    named = path.name in (ABOUT, LOCK, CANARIES) or any(p.fullmatch(path.name) for p in (SCORES, _LEFTOVER))
     return named and path.is_file() and not path.is_symlink()
 
 

@@ -1,7 +1,8 @@
 """The score cache: content-addressed, checksummed, with atomic writes. Damaged entries are recomputed and never end a run.
 
 A folder holds the scores of one key (model fingerprint, suite digest, cases, query, settings, scoring version) in files
-``START-STOP.npy`` of consecutive units in the random order. Each file begins with the SHA-256 of its rest.
+``START-STOP.npy`` of consecutive units in the random order; beside those of a served model, ``canaries.npy`` says of which model they are.
+Each file begins with the SHA-256 of its rest.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.folders import acquire, distrusted, write_whole
 from pytest_genderbias.scoring import SCORING_VERSION
-from pytest_genderbias.scoring.entries import ABOUT, LOCK, SCORES, sweep
+from pytest_genderbias.scoring.entries import ABOUT, CANARIES, LOCK, SCORES, sweep
 
 _MOST_HEADER = 4096  #: bytes of a file before its numbers
 #: Tells whether stored scores can be those of the query.
@@ -75,6 +76,29 @@ class ScoreStore:
                     write_whole(path, content)
             os.utime(folder)
 
+    def kept_beside(self, canaries: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Return the canaries that are kept beside the stored scores, of the same shape; ``None`` if no score is stored, and these are kept from now on.
+
+        Stored scores without canaries, or with damaged ones, may be of any model: they are removed, and scored again.
+        """
+        if self.folder is None:
+            return None
+        path, scores = self.folder / CANARIES, [path for _, _, path in self._files()]
+        kept = _read_checked(path, canaries.shape, canaries.dtype) if scores else None
+        if kept is not None:
+            return cast("NDArray[np.float64]", kept)
+        if self.note is not None:  # nothing is changed without the lock, and so nothing is read
+            self.folder = None
+            return None
+        try:
+            for score in scores:
+                score.unlink()
+            write_whole(path, _sealed(canaries))
+        except OSError as error:
+            self._give_up(error)
+            self.folder = None
+        return None
+
     def read(self, scores: NDArray[np.generic], plausible: Plausible = lambda values: True) -> int:
         """Fill ``scores`` (units, cases, width) from the front with stored scores; return the number of filled units.
 
@@ -101,13 +125,8 @@ class ScoreStore:
         """Store the scores of consecutive units from ``start`` on. If this fails, nothing more is stored, and ``note`` says why."""
         if self.folder is None or self.note is not None or not len(values):
             return
-        buffer = io.BytesIO()
-        np.save(buffer, values, allow_pickle=False)
-        payload = buffer.getvalue()
         try:
-            write_whole(
-                self.folder / f"{start:010d}-{start + len(values):010d}.npy", hashlib.sha256(payload).digest() + payload
-            )
+            write_whole(self.folder / f"{start:010d}-{start + len(values):010d}.npy", _sealed(values))
         except OSError as error:
             self._give_up(error)
 
@@ -123,6 +142,14 @@ class ScoreStore:
         """Store nothing more, and note the reason."""
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         self.note = f"scores not cached: {reason} ({self.folder})"
+
+
+def _sealed(values: NDArray[np.generic]) -> bytes:
+    """Return the content of a file: the SHA-256 of its rest, and the array."""
+    buffer = io.BytesIO()
+    np.save(buffer, values, allow_pickle=False)
+    payload = buffer.getvalue()
+    return hashlib.sha256(payload).digest() + payload
 
 
 def _read_checked(path: Path, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> NDArray[np.generic] | None:

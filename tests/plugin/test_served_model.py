@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import pytest
+import torch
 from support.served import CompletionServer
 
 from pytest_genderbias import load_model
 from pytest_genderbias.models import served_proof
 from pytest_genderbias.models.spec import DEMO_FOLDER
+from pytest_genderbias.scoring import slot_likelihood  # noqa: F401 - first loaded inside a run, it is another one in the next
 
 KEY = "sk-secret-of-the-test"
 SUITE = ("--bias-suite=lm-occupation", "--bias-limit=32")
@@ -70,6 +73,41 @@ def test_a_served_model_has_the_figures_of_its_checkpoint(project, server, with_
     assert served["values"] == results(project)[0][0]["values"]
     assert server.bodies  # of the proof
     assert not [body for body in server.bodies if _is_of_the_suite(body)]  # whose scores are cached
+
+
+def test_another_model_under_the_same_address_and_tag_is_refused_before_anything_is_read(
+    project, server, with_key, of_templates
+):
+    run = (f"--bias-model=chat={server.url}#m", TOKENIZER, *SUITE, "--bias-json=r.json", "--bias-device=cpu")
+    project.runpytest(*run, "--bias-endpoint-version=night 7").assert_outcomes(passed=1)
+    first = results(project)[0][0]
+    network, memo = server.network, server.memo
+    server.network, server.memo = _with_other_weights(network), None
+    result = project.runpytest(*run, "--bias-endpoint-version=night 7")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "ScoreError: chat is another model than *--bias-endpoint-version=night 7: the server at *"
+            "on average * nats a token then, * now, * apart, expected at most 0.001*take another TAG*"
+        ]
+    )
+    result.stdout.no_fnmatch_line("*Traceback*")
+    assert results(project)[0] == []
+    server.network, server.memo = network, memo
+    server.bodies.clear()
+    project.runpytest(*run, "--bias-endpoint-version=night 7").assert_outcomes(passed=1)
+    assert results(project)[0][0]["values"] == first["values"]
+    assert not [body for body in server.bodies if _is_of_the_suite(body)]
+
+
+def _with_other_weights(network):
+    """Return a copy whose weights are a twentieth larger, so that it passes the proof as well."""
+    other = copy.deepcopy(network)
+    with torch.no_grad():
+        for name, weights in other.named_parameters():
+            if "norm" not in name and "ln" not in name:
+                weights.mul_(1.05)
+    return other
 
 
 def _is_of_the_suite(body):

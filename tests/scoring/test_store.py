@@ -472,3 +472,77 @@ def test_what_cannot_be_a_score_is_left_out(tmp_path: Path) -> None:
     add(tmp_path, "a")
     one = ScoreStore(tmp_path, {"name": "a"}, ABOUT)
     assert one.read(np.zeros((3, 2, 1)), lambda values: bool((values > 99).all())) == 0
+
+
+# Canaries: what a served model said when its scores were stored.
+
+CANARIES = np.array([0.1, -2.0, -3.5])
+
+
+def beside(root: Path, canaries: Any = CANARIES) -> tuple[Any, int]:
+    """Return the canaries that are kept beside an entry, and how many units are then read."""
+    one = ScoreStore(root, {"name": "a"}, ABOUT)
+    with one.locked():
+        kept = one.kept_beside(canaries)
+        return kept, one.read(np.zeros((3, 2, 1)))
+
+
+def test_canaries_stay_as_they_were_when_the_first_score_was_stored(tmp_path: Path) -> None:
+    assert beside(tmp_path, CANARIES + 1) == (None, 0)
+    assert beside(tmp_path) == (None, 0)  # no score was stored with the first
+    folder = add(tmp_path)
+    for other in (CANARIES + 1, CANARIES):
+        kept, units = beside(tmp_path, other)
+        assert np.array_equal(kept, CANARIES) and units == 3
+    (entry,) = list_entries(tmp_path)
+    assert entry.cases == 6 and entry.size == sum(path.stat().st_size for path in folder.iterdir())
+    assert clear(tmp_path).removed == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("damage", ["none", "cut", "changed", "another number"])
+def test_scores_without_canaries_are_scored_again(tmp_path: Path, damage: str) -> None:
+    beside(tmp_path)
+    path = add(tmp_path) / "canaries.npy"
+    content = path.read_bytes()
+    if damage == "none":
+        path.unlink()
+    elif damage != "another number":
+        path.write_bytes(content[:-3] if damage == "cut" else content[:-1] + b"!")
+    now = np.zeros(4) if damage == "another number" else CANARIES
+    assert beside(tmp_path, now) == (None, 0)
+    assert filled(tmp_path) == 0  # not even by those who look for no canaries
+    add(tmp_path)
+    kept, units = beside(tmp_path, now)
+    assert np.array_equal(kept, now) and units == 3
+
+
+def test_without_a_lock_scores_without_canaries_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*arguments: Any) -> None:
+        raise OSError(13, "Permission denied")
+
+    folder = add(tmp_path)
+    monkeypatch.setattr(store, "acquire", refused)
+    assert beside(tmp_path) == (None, 0)
+    assert not (folder / "canaries.npy").exists()
+    monkeypatch.undo()
+    assert filled(tmp_path) == 3
+    beside(tmp_path)
+    add(tmp_path)
+    monkeypatch.setattr(store, "acquire", refused)
+    kept, units = beside(tmp_path)
+    assert np.array_equal(kept, CANARIES) and units == 3
+
+
+def test_where_canaries_cannot_be_stored_no_score_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    one = ScoreStore(tmp_path, {"name": "a"}, None)
+    monkeypatch.setattr(store, "write_whole", full)
+    with one.locked():
+        assert one.kept_beside(CANARIES) is None
+        monkeypatch.undo()
+        one.write(0, np.zeros((3, 2, 1)))
+    assert one.note is not None and "No space left on device" in one.note
+    assert not list(tmp_path.rglob("*.npy"))

@@ -16,7 +16,7 @@ from pytest_genderbias.errors import NotApplicableError, ScoreError
 from pytest_genderbias.models.chat_template import chat_template_details
 from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.served import ROLE, ServedModel
+from pytest_genderbias.models.served import ROLE, VERSION, ServedModel
 from pytest_genderbias.models.served_proof import Proof
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.scoring.token_sums import ServedSums, distinct_prompts
@@ -47,7 +47,8 @@ def served(model, source=None, fingerprint=None):
     canaries = (tuple(model.backend.tokenizer(TEXTS[0])["input_ids"]),)
     proof = Proof(("values",), 0.0, canaries, (source.ask(canaries)[0].log_probabilities,))
     backend = ServedModel(source, model.backend.tokenizer, model.backend.max_length, proof)
-    return Model("served", "http://127.0.0.1/v1#m", ROLE, fingerprint, {**model.details, "server": "test 1"}, backend)
+    details = {**model.details, "server": "test 1"} | ({} if fingerprint is None else {VERSION: fingerprint})
+    return Model("served", "http://127.0.0.1/v1#m", ROLE, fingerprint, details, backend)
 
 
 def slots():
@@ -180,7 +181,7 @@ def test_nothing_is_kept_of_a_model_that_changed(network, tmp_path):
     source.after = 12
     with pytest.raises(ScoreError, match="served changed while it was measured"):
         measure("lm-occupation", model, limit=24, cache=tmp_path)
-    assert not list(tmp_path.rglob("*.npy"))
+    assert not list(tmp_path.rglob("0*.npy"))
 
 
 def test_without_a_version_nothing_is_cached_and_with_one_nothing_is_asked_again(network, tmp_path):
@@ -220,3 +221,49 @@ def test_the_suites_that_fit_a_served_model_are_known_before_it_is_asked():
     runner, spec = Runner(), parse_spec("m=http://127.0.0.1:9/v1#m")  # where nothing listens
     assert fit_of(runner, load_suite("lm-occupation"), spec).obstacle == ""
     assert fit_of(runner, load_suite("disco-names"), spec).obstacle == "other model"
+
+
+class Moved(LocalSource):
+    """Gives values that are all smaller, as of another model."""
+
+    def __init__(self, model, by):
+        super().__init__(model)
+        self.by = by
+
+    def ask(self, prompts, most_likely=0, temperature=0.0):
+        answers = super().ask(prompts, most_likely, temperature)
+        return [replace(a, log_probabilities=a.log_probabilities - self.by) for a in answers]
+
+
+def test_scores_of_another_model_under_the_same_tag_are_not_read(network, tmp_path):
+    value = measure("lm-occupation", served(network, None, "tag"), limit=24, cache=tmp_path).value
+    source = Moved(network, 0.01)
+    other = served(network, source, "tag")
+    source.asked.clear()
+    message = (
+        r"served is another model than the one whose scores are cached under --bias-endpoint-version=tag: .* 0\.01 apart, expected at most "
+        r"0\.001\); no cached score is used: take another TAG"
+    )
+    for limit in (24, 64):  # with all scores in the cache, and with some
+        with pytest.raises(ScoreError, match=message):
+            measure("lm-occupation", other, limit=limit, cache=tmp_path)
+    assert source.asked == []
+    for unchanged in (served(network, None, "tag"), served(network, Moved(network, 5e-4), "tag")):
+        unchanged.backend.source.asked.clear()
+        assert measure("lm-occupation", unchanged, limit=24, cache=tmp_path).value == value
+        assert unchanged.backend.source.asked == []
+    measure("lm-occupation", served(network, Moved(network, 0.01), "another tag"), limit=24, cache=tmp_path)
+
+
+@pytest.mark.parametrize("by_whom", ["the writer", "the reader"])
+def test_the_noise_of_either_run_is_no_other_model(network, tmp_path, by_whom):
+    def noisy(model, noise):
+        proof = replace(model.backend.proof, mean_noise=noise)
+        return replace(model, backend=replace(model.backend, proof=proof))
+
+    noises = (0.002, 0.0) if by_whom == "the writer" else (0.0, 0.002)
+    measure("lm-occupation", noisy(served(network, None, "tag"), noises[0]), limit=24, cache=tmp_path)
+    measure("lm-occupation", noisy(served(network, Moved(network, 0.015), "tag"), noises[1]), limit=24, cache=tmp_path)
+    far = noisy(served(network, Moved(network, 0.025), "tag"), noises[1])
+    with pytest.raises(ScoreError, match=r"0\.025 apart, expected at most 0\.02\)"):
+        measure("lm-occupation", far, limit=24, cache=tmp_path)
