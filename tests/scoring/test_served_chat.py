@@ -1,0 +1,85 @@
+"""Chat suites on a served model: every answer and every figure of the checkpoint in process, by requests to a real server.
+
+The network is small and knows none of the tasks. What would take its values away is left out on both sides, so that all figures are compared.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+from support.answered_suites import write_winobias, write_winogender
+from support.chat_models import bbq_rows, write_bbq
+from support.served import CompletionServer
+from support.trained_causal import trained
+
+from pytest_genderbias import load_model, load_suite
+from pytest_genderbias.measurement.carry_out import ask, summarised
+from pytest_genderbias.measurement.plan import plan_measurement
+from pytest_genderbias.models.objects import wrap_network
+from pytest_genderbias.models.served_proof import KNOWN_TEXTS
+from pytest_genderbias.scoring.engine import ScoreSettings
+
+TEMPLATE = (
+    "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+#: By name: suite, most cases, and options.
+SUITES = {
+    "bbq": ("bbq", 36, {}),
+    "chat-iat": ("chat-iat", 24, {}),
+    "decisions": ("decisions", 24, {}),
+    "decisions, described": ("decisions", 24, {"person": "described"}),
+    "winobias-chat": ("winobias-chat", 60, {}),
+    "winogender-chat": ("winogender-chat", 90, {}),
+    "nli-occupation": ("nli-occupation", 24, {}),
+}
+_CAN_DO = ("bbq", "chat_iat", "decisions", "winobias_chat", "winogender_chat", "shared.inference_chat")
+
+
+@pytest.fixture(scope="module")
+def models():
+    """The model behind a server, whose proof is part of loading it, and the checkpoint in this process."""
+    network, words = trained("gpt2", *KNOWN_TEXTS)
+    before, words.chat_template = words.chat_template, TEMPLATE
+    with CompletionServer(network, words) as server:
+        yield load_model(f"chat={server.url}#local", tokenizer=words), wrap_network(network, words, "chat")
+    words.chat_template = before
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    write_bbq(folder, bbq_rows(6, 1))
+    write_winobias(folder, 40)
+    write_winogender(folder, 10)
+    return folder
+
+
+@pytest.fixture
+def all_figures(monkeypatch):
+    for module in _CAN_DO:
+        name = f"pytest_genderbias.suites.families.{module}"
+        monkeypatch.setattr(import_module(name), "cannot_do", lambda *arguments: "")
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_answers_and_figures_are_those_of_the_checkpoint(models, data, all_figures, name):
+    suite, limit, options = SUITES[name]
+    loaded, settings = load_suite(suite), ScoreSettings(limit)
+    folder = data if suite in ("bbq", "winobias-chat", "winogender-chat") else None
+    served, plain = (
+        ask(plan_measurement(loaded, "chat", model.role, options, folder), model, settings) for model in models
+    )
+    assert served.answers.keys() == plain.answers.keys()
+    for question, answer in plain.answers.items():
+        assert len(answer.units) and served.answers[question].units.tolist() == answer.units.tolist()
+        np.testing.assert_allclose(served.answers[question].values, answer.values, rtol=1e-5)
+    found, expected = summarised(served, settings), summarised(plain, settings)
+    assert [key for key, value in expected.values.items() if value is not None]
+    for key, value in expected.values.items():
+        assert found.values[key] == (value if value is None else pytest.approx(value, rel=1e-5, abs=1e-5)), key
+    assert found.reasons == expected.reasons
+    assert found.signature["model"]["chat_template"] == expected.signature["model"]["chat_template"]
+    assert any("behind the server" in note for note in found.notes)
