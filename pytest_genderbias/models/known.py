@@ -12,14 +12,14 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
-from pytest_genderbias.errors import ModelError
+from pytest_genderbias.errors import BiasError, ModelError
 from pytest_genderbias.folders import distrusted, write_whole
 from pytest_genderbias.models.bare_tokenizer import BareTokenizer
 from pytest_genderbias.models.checkpoints import pick_device
@@ -27,7 +27,8 @@ from pytest_genderbias.models.facts import facts_of
 from pytest_genderbias.models.model import Checkpoint, CheckpointFacts, DeferredCheckpoint, Model, Origin
 from pytest_genderbias.models.quantised import quantisation_method
 from pytest_genderbias.models.roles import Role
-from pytest_genderbias.models.source import LoadSettings, ModelSource
+from pytest_genderbias.models.sentence_encoders import pooling_folder
+from pytest_genderbias.models.source import LoadSettings, ModelSource, explicit_weights, indexed_weights
 from pytest_genderbias.models.spec import ModelSpec
 
 #: Folder of the records inside the score cache.
@@ -137,7 +138,7 @@ class KnownModels:
         return self._folder is not None and spec.kind == "directory" and not self._settings.trust_remote_code
 
     def _hashed(self, spec: ModelSpec) -> _Files | None:
-        return _files_of(Path(spec.target), self._settings) if self._covers(spec) else None
+        return _files_of(spec, self._settings) if self._covers(spec) else None
 
     def _refuse_another(self, spec: ModelSpec, fingerprint: str, model: Model) -> None:
         """Refuse a model that is not the one of its record, and remove the record.
@@ -160,17 +161,31 @@ class KnownModels:
 # Files.
 
 
-def _files_of(folder: Path, settings: LoadSettings) -> _Files | None:
+def _files_of(spec: ModelSpec, settings: LoadSettings) -> _Files | None:
     """Hash the files of a checkpoint; ``None`` where that does not say what is loaded."""
+    folder = Path(spec.target)
     state = _state_of(folder)
     role = None if state is None else _role_hash(folder, state, settings)
-    if state is None or role is None:
+    if state is None or role is None or not _names_only(spec, {name for name, *_ in state}):
         return None
     try:
         hashes = {name: _sha256(folder / name) for name, *_ in state}
     except OSError:
         return None
     return _Files(role, hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest(), state)
+
+
+def _names_only(spec: ModelSpec, hashed: Collection[str]) -> bool:
+    """Return whether config, indexes and the list of modules name hashed files only, and no hidden one, one of a training or one elsewhere."""
+    folder = Path(spec.target)
+    try:
+        explicit, pooling = explicit_weights(folder), pooling_folder(spec)
+        named = [file for _, file in indexed_weights(folder)]
+        named += [] if explicit is None else [explicit]
+        named += [] if pooling is None else [f"{PurePath(pooling).as_posix()}/config.json"]
+        return all(name in hashed for name in named)
+    except (BiasError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # loading says why
+        return False
 
 
 def _role_hash(folder: Path, state: _State, settings: LoadSettings) -> str | None:
@@ -191,7 +206,8 @@ def _role_hash(folder: Path, state: _State, settings: LoadSettings) -> str | Non
 def _state_of(folder: Path) -> _State | None:
     """Return the state of all files in a checkpoint's folder, sorted; ``None`` if it is no folder of plain files.
 
-    Folders of other checkpoints inside (``checkpoint-500``), hidden files and the state of a training are left out: no loading reads them.
+    Folders of other checkpoints inside (``checkpoint-500``), hidden files and the state of a training are left out: no loading reads them, unless
+    a file names them (:func:`_names_only`).
     """
     state: list[tuple[str, int, int, int]] = []
     try:

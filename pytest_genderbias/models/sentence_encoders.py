@@ -50,7 +50,7 @@ def read_sentence_files(spec: ModelSpec) -> SentenceFiles:
 
 def _pooling(spec: ModelSpec) -> str | None:
     """Return the pooling according to the encoder's files, or ``None`` if it has none."""
-    folder = _pooling_folder(spec)
+    folder = pooling_folder(spec)
     name = f"{folder or '1_Pooling'}/config.json"
     content = _read_json(spec, name, dict)
     if content is None and folder is not None:
@@ -65,7 +65,7 @@ def _pooling(spec: ModelSpec) -> str | None:
     return modes[0]
 
 
-def _pooling_folder(spec: ModelSpec) -> str | None:
+def pooling_folder(spec: ModelSpec) -> str | None:
     """Return the folder of the pooling in ``modules.json``, if any; refuse modules that would not be applied."""
     modules = _read_json(spec, _MODULES, list) or []
     try:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 #: The number of layers in configs of several architectures, and the most that are built.
 _LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers")
 _MOST_LAYERS = 1000
+#: Files that say which file has which weight, where there are several.
+_INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 
 
 @dataclass(frozen=True)
@@ -213,18 +215,29 @@ def refuse_outside(spec: ModelSpec) -> None:
     """
     if spec.kind != "directory":
         return
-    for name in ("model.safetensors.index.json", "pytorch_model.bin.index.json"):
-        path = checkpoint_file(spec, name)
-        if path is None:
-            continue
-        with reading_errors(spec, "index of the weights"):
-            index = json.loads(path.read_text(encoding="utf-8"))
-            files = index["weight_map"].values()
-            outside = next((f for f in files if not isinstance(f, str) or PurePath(f).name != f or "\\" in f), None)
-        if outside is not None:
-            raise ModelError(
-                f"{path} names the file {brief(outside)} for a weight; expected the name of a file in the same folder: save the checkpoint again"
-            )
+    with reading_errors(spec, "index of the weights"):
+        for path, file in indexed_weights(Path(spec.target)):
+            if not isinstance(file, str) or PurePath(file).name != file or "\\" in file:
+                raise ModelError(
+                    f"{path} names the file {brief(file)} for a weight; expected the name of a file in the same folder: save the checkpoint again"
+                )
+
+
+def explicit_weights(folder: Path) -> object:
+    """Return what the config of a checkpoint names as its file of weights, or as their index, by a path in the folder; ``None`` if it names none."""
+    return json.loads((folder / "config.json").read_text(encoding="utf-8")).get("transformers_weights")
+
+
+def indexed_weights(folder: Path) -> Iterator[tuple[Path, object]]:
+    """Yield the files that the indexes in a checkpoint's folder name for its weights, each after its index.
+
+    Raises:
+        OSError, ValueError, KeyError, TypeError, AttributeError: the config or an index is damaged.
+    """
+    for name in (*_INDEXES, explicit_weights(folder)):
+        if isinstance(name, str) and name.endswith(".index.json") and (folder / name).is_file():
+            index = json.loads((folder / name).read_text(encoding="utf-8"))
+            yield from ((folder / name, file) for file in index["weight_map"].values())
 
 
 def refuse_size(config: PreTrainedConfig, name: str) -> None:

@@ -176,6 +176,65 @@ def test_what_no_loading_reads_changes_nothing(copy: Callable[[str], Path], tmp_
     assert loads == ["bert"]
 
 
+def in_index(folder: Path, name: str, index: str = "model.safetensors.index.json") -> Path:
+    """Move the weights to a file that an index names."""
+    weights = folder / "model.safetensors"
+    content = {"metadata": {"total_size": 1}, "weight_map": dict.fromkeys(safetensors.numpy.load_file(weights), name)}
+    (folder / index).write_text(json.dumps(content))
+    return weights.rename(folder / name)
+
+
+def in_config(folder: Path, name: str) -> Path:
+    """Move the weights to a file that the config names."""
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "transformers_weights": name}))
+    (folder / name).parent.mkdir(exist_ok=True)
+    return (folder / "model.safetensors").rename(folder / name)
+
+
+@pytest.mark.parametrize(
+    ("put", "name"),
+    [
+        (in_index, ".hidden.safetensors"),
+        (in_index, "rng_state.safetensors"),
+        (in_config, ".hidden.safetensors"),
+        (in_config, "checkpoint-1/model.safetensors"),
+        (in_config, ".hidden/model.safetensors"),
+    ],
+)
+def test_weights_in_files_that_are_not_hashed_have_no_record(
+    put: Callable[[Path, str], Path], name: str, copy: Callable[[str], Path], tmp_path: Path
+) -> None:
+    folder, cache = copy("gpt2"), tmp_path / "cache"
+    weights = put(folder, name)
+    before = run(folder, cache, "lm-occupation")
+    content = safetensors.numpy.load_file(weights)
+    safetensors.numpy.save_file({name: 3 * array for name, array in content.items()}, weights, {"format": "pt"})
+    after = run(folder, cache, "lm-occupation")
+    assert before.signature["model"]["fingerprint"] != after.signature["model"]["fingerprint"]
+    assert before.values != after.values
+    assert not records(cache)
+
+
+def test_weights_in_several_files_have_a_record(copy: Callable[[str], Path], tmp_path: Path, loads: list[str]) -> None:
+    folder, cache = copy("gpt2"), tmp_path / "cache"
+    in_index(folder, "model-00001-of-00001.safetensors")
+    assert run(folder, cache, "lm-occupation").to_dict() == run(folder, cache, "lm-occupation").to_dict()
+    assert loads == ["gpt2"]
+
+
+@pytest.mark.parametrize(("place", "number"), [("1_Pooling", 1), (".pooling", 0)])
+def test_a_pooling_in_a_hidden_folder_has_no_record(
+    place: str, number: int, copy: Callable[[str], Path], tmp_path: Path
+) -> None:
+    folder, cache = copy("bert"), tmp_path / "cache"
+    (folder / "modules.json").write_text(json.dumps([{"type": "x.Pooling", "path": place}]))
+    (folder / place).mkdir()
+    (folder / place / "config.json").write_text('{"pooling_mode_cls_token": true}')
+    run(folder, cache, "disco-terms")
+    assert len(records(cache)) == number
+
+
 @pytest.mark.parametrize(
     "settings", [LoadSettings(device="cpu", dtype="float64"), LoadSettings("cpu", labels=("neutral", "entailment", "contradiction"))]
 )  # fmt: skip

@@ -174,6 +174,12 @@ def with_index(target: object) -> Change:
     return change
 
 
+def with_index_of_another_name(folder: Path) -> None:
+    with_index("../outside.safetensors")(folder)
+    (folder / "model.safetensors.index.json").rename(folder / "other.safetensors.index.json")
+    edit("config.json", transformers_weights="other.safetensors.index.json")(folder)
+
+
 DEEP = "[" * 100_000
 CHANGES: dict[str, tuple[Change, str]] = {
     "deep config": (write("config.json", '{"a": ' + DEEP), "the config"),
@@ -202,6 +208,9 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "index that leaves the folder": (with_index("../outside.safetensors"), "names the file '../outside.safetensors' for a weight"),
     "index with an absolute path": (with_index("/etc/passwd"), "names the file '/etc/passwd' for a weight"),
     "index of a number": (with_index(5), "names the file 5 for a weight"),
+    "index of another name": (with_index_of_another_name, "names the file '../outside.safetensors' for a weight"),
+    "weights outside": (edit("config.json", transformers_weights="../outside.safetensors"), "the weights"),
+    "weights of a number": (edit("config.json", transformers_weights=5), "the weights"),
     "broken index": (write("model.safetensors.index.json", '{"weight_map": []}'), "the index of the weights"),
     "adapter": (write("adapter_config.json", '{"peft_type": "LORA"}'), "beside weights of its own (model.safetensors)"),
     "pooling outside": (
