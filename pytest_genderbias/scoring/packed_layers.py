@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ _TRIAL_WORK, _TRIAL_OUTPUTS, _TRIALS = 1 << 23, 4096, 4
 #: from the number, so the load of the machine does not decide and runs repeat to the last bit.
 _RATIO_ON_AMD, _RATIO = 0.9, 1.25
 
+#: Held while layers take their places and leave them, since several threads may score with one network.
+_CHANGING = Lock()
 _Forward = Callable[..., "Tensor"]
 _Shape = tuple[int, int]  #: inputs and outputs of a layer
 
@@ -63,14 +66,14 @@ class PackedLayers:
             tokens: how many tokens are passed through the network; for a few nothing is packed.
         """
         layers = self._current() if tokens >= _FEWEST_TOKENS and _can_pack() else {}
-        changed = [module for module in layers if "forward" not in vars(module)]
+        with _CHANGING:
+            used = [in_place for layer in layers.values() if (in_place := layer.put_in_place()) is not None]
         try:
-            for module in changed:
-                vars(module)["forward"] = layers[module]
             yield
         finally:
-            for module in changed:
-                vars(module).pop("forward", None)
+            with _CHANGING:
+                for in_place in used:
+                    in_place.leave()
 
     def _current(self) -> dict[Module, _PackedLayer]:
         """Return the packed layers by the module whose ``forward`` they replace. If a weight changed, all is decided and packed again."""
@@ -82,18 +85,41 @@ class PackedLayers:
         return self._layers
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _PackedLayer:
-    """A linear layer with its packed weight; called in place of the ``forward`` of ``module``: the layer, or one that applies GELU to it."""
+    """A linear layer with its packed weight; called in place of the ``forward`` of ``module``: the layer, or one that applies GELU to it.
+
+    ``users``: blocks of :meth:`PackedLayers.in_use` that need it in its place, each in a thread of its own or within another.
+    """
 
     module: Module
     linear: Linear
     weight: Tensor
     version: tuple[int, int]
+    users: int = 0
 
     @classmethod
     def of(cls, module: Module, linear: Linear) -> _PackedLayer:
         return cls(module, linear, _pack(linear.weight), _version(linear.weight))
+
+    def put_in_place(self) -> _PackedLayer | None:
+        """Take the place of the module's ``forward``, and return the layer that is there: that of another block if one has the same weight.
+
+        ``None`` if the module has a ``forward`` of somebody else.
+        """
+        there = vars(self.module).setdefault("forward", self)
+        if not isinstance(there, _PackedLayer):
+            return None
+        in_place = there if there.is_current else self
+        vars(self.module)["forward"] = in_place
+        in_place.users += 1
+        return in_place
+
+    def leave(self) -> None:
+        """Give the module its own ``forward`` back, unless another block needs this layer."""
+        self.users -= 1
+        if not self.users and vars(self.module).get("forward") is self:
+            del vars(self.module)["forward"]
 
     @property
     def is_current(self) -> bool:
@@ -249,8 +275,13 @@ def _is_plain(layer: Linear) -> bool:
         and weight.numel() >= _SMALLEST
         and not layer.training
         and not layer._forward_pre_hooks
-        and "forward" not in vars(layer)
+        and not _has_own_forward(layer)
     )
+
+
+def _has_own_forward(module: Module) -> bool:
+    """Return whether somebody gave a module another ``forward`` than that of its class; packed layers of another block are not meant."""
+    return not isinstance(vars(module).get("forward"), (_PackedLayer, type(None)))
 
 
 def _with_gelu(network: object, layers: list[Linear]) -> dict[Module, Linear]:
@@ -277,11 +308,11 @@ def _only_applies_gelu(module: Module) -> bool:
     parts = dict(module.named_children())
     if parts.keys() != {"dense", "intermediate_act_fn"} or type(parts["intermediate_act_fn"]) is not GELUActivation:
         return False
-    watched = any(part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part) for part in parts.values())
-    if watched or "forward" in vars(module) or module.training:
+    watched = any(part._forward_hooks or part._forward_pre_hooks or _has_own_forward(part) for part in parts.values())
+    if watched or _has_own_forward(module) or module.training:
         return False
     dense = parts["dense"]
     x = torch.randn((2, 3, int(dense.get_parameter("weight").shape[1])), generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
-        expected, output = gelu(dense(x)), module(x)
+        expected, output = gelu(dense(x)), type(module).forward(module, x)
     return bool(torch.is_tensor(output) and output.shape == expected.shape and torch.equal(output, expected))

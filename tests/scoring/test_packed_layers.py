@@ -325,6 +325,37 @@ def test_blocks_within_blocks(faster):
     assert changed(network) == []
 
 
+@pytest.mark.parametrize("ends_first", [0, 1])
+@pytest.mark.parametrize("make", [layer, lambda: make_network("bert", **WIDE).bert.encoder.layer[0].intermediate])
+def test_two_blocks_at_once_both_multiply_with_packed_weights_to_their_ends(faster, multiplied, make, ends_first):
+    """As two threads that score with one network do, in whichever order they end."""
+    network = make()
+    x = torch.randn(900, next(network.parameters()).shape[1])
+    whole = output(network, x)
+    packed = [PackedLayers(network) for _ in range(2)]
+    blocks = [one.in_use(TOKENS) for one in packed]
+    with torch.inference_mode():
+        for block in blocks:
+            block.__enter__()
+        assert torch.equal(network(x), whole)
+        blocks[ends_first].__exit__(None, None, None)
+        assert torch.equal(network(x), whole)
+        blocks[1 - ends_first].__exit__(None, None, None)
+    assert len(multiplied) == 3
+    assert changed(network) == []
+    assert packed[0]._layers.keys() == packed[1]._layers.keys()
+
+
+def test_a_block_within_another_multiplies_with_a_weight_that_changed_in_the_meantime(faster, multiplied):
+    network, x = layer(), torch.randn(700, 384)
+    nothing = torch.zeros_like(network.weight.detach())
+    with torch.inference_mode(), PackedLayers(network).in_use(TOKENS):
+        network.weight.data = nothing
+        with PackedLayers(network).in_use(TOKENS):
+            assert torch.equal(network(x), network.bias.expand(700, -1))
+    assert changed(network) == []
+
+
 def test_another_thread_that_trains_gets_the_ordinary_way(faster, multiplied):
     network, x = layer(), torch.randn(700, 384)
 
