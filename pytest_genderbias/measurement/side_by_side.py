@@ -1,7 +1,8 @@
 """``SideBySide``: work on the measurements to come in threads, while the first of them is awaited.
 
 The measurements are still made one after another, in the order in which they are asked for. Only their cases are scored earlier: by workers that
-the first one leaves free. What a thread cannot do is left for the turn of its measurement, which then finds out by itself and says why.
+the first one leaves free. What a thread cannot do is left for the turn of its measurement, which then finds out by itself and says why. An error of this
+package, as of a window that ended one worker after another, is raised in that turn.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from threading import Event, Lock, Thread
 from typing import Generic, NamedTuple, TypeVar
 
+from pytest_genderbias.errors import BiasError
 from pytest_genderbias.scoring.base import Progress
 from pytest_genderbias.scoring.executor import SharedExecutor
 
@@ -56,6 +58,9 @@ class SideBySide(Generic[T]):
 
         Returns:
             The result; ``None`` if there is no such piece, or it was not possible before its turn.
+
+        Raises:
+            BiasError: the work ended so. It would again, so that the run does not try it itself.
         """
         if key not in self:
             self._leave_to_the_run()
@@ -72,10 +77,12 @@ class SideBySide(Generic[T]):
                 while not running.over.wait(0.0 if self._may_begin and self._begin_next() else _LOOK_EVERY):
                     shown.update()
             del self._begun[key]
-            return running.result
         except BaseException:
             self.abandon()
             raise
+        if running.error is not None:
+            raise running.error
+        return running.result
 
     def abandon(self) -> None:
         """Begin nothing more. Threads end with the window that they wait for; what is complete is stored."""
@@ -127,11 +134,12 @@ class SideBySide(Generic[T]):
 
 
 class _Running(Generic[T]):
-    """A thread that works on a piece. ``result`` is ``None`` until it is over, and if it failed."""
+    """A thread that works on a piece. ``result`` is ``None`` until it is over, and if it failed; ``error`` is that of this package, if it was one."""
 
     def __init__(self, work: Work[T], ended: Callable[[], None]) -> None:
         self.over, self.abandoned = Event(), False
         self.result: T | None = None
+        self.error: BiasError | None = None
         self._lock = Lock()
         self._line: tuple[str, int, int] | None = None
         self._lines = 0
@@ -141,7 +149,9 @@ class _Running(Generic[T]):
     def _run(self, work: Work[T]) -> None:
         try:
             self.result = work(self._progress)
-        except Exception:  # the measurement meets it in its turn
+        except BiasError as error:
+            self.error = error
+        except Exception:  # it may be of this thread only: the measurement finds out in its turn
             self.result = None
         finally:
             self.over.set()
