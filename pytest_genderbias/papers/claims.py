@@ -14,13 +14,16 @@ from pytest_genderbias.papers.stored import StoredFigure, StoredRun, figure_at
 AGREES, DIFFERS, TOO_SMALL, NEEDS = "agrees", "differs", "too small to say", "needs the paper's scale"
 LEVEL = 0.95  #: one-sided, of each bound
 FEWEST_SEEDS = 3  #: with fewer, the spread over seeds is unknown
+_ONE_SIDED = float(
+    stats.norm.ppf(LEVEL) / stats.norm.ppf((1 + LEVEL) / 2)
+)  #: reach of a one-sided bound in that of a two-sided one
 
 
 @dataclass(frozen=True)
 class Difference:
     """A figure minus what it is compared with, with one-sided 95 % bounds; ``low`` and ``high`` are ``None`` if there are none.
 
-    ``over``: what the bounds generalise to: ``restarts`` or ``items``.
+    ``over``: what the bounds generalise to: ``restarts``, ``items``, or ``restarts and items``.
     """
 
     value: float
@@ -98,10 +101,10 @@ def difference(
 ) -> Difference | None:
     """Return ``figure`` minus ``other`` with its bounds, ``None`` if one of them has no value.
 
-    Restarts of equal seeds are compared seed by seed, by Student's t, and restarts of different seeds by the means (Welch). A single value
-    against restarts, or a ``fixed`` number, adds no error of its own. The bounds of two single values follow from their intervals over items,
-    as if the items were different ones: too wide where both are of the same items. Fewer than three restarts without such intervals have no
-    bounds.
+    Restarts of equal seeds are compared seed by seed, by Student's t, and restarts of different seeds by the means (Welch). A ``fixed`` number
+    adds no error. A single value against restarts adds that of its interval over items to theirs, and has no bounds without an interval. The
+    bounds of two single values follow from their intervals over items. Such intervals are combined as if the items were different ones: too
+    wide where both are of the same items. Fewer than three restarts without such intervals have no bounds.
 
     Args:
         figure: a figure, one value a seed.
@@ -118,7 +121,8 @@ def difference(
     a, b = np.array(figure.defined), np.array(other.defined)
     if max(len(set(a)), len(set(b))) > 1:
         if min(len(a), len(b)) == 1:
-            return _over_restarts(a - b)
+            over_restarts = _over_restarts(a - b)
+            return over_restarts if fixed else _with_items(over_restarts, figure, other)
         named = len(seeds) == len(a) and len(other_seeds) == len(b)
         order = _same_seeds(seeds, other_seeds) if named else _same_seeds(range(len(a)), range(len(b)))
         return _welch(a, b) if order is None else _over_restarts(a - b[order])
@@ -151,6 +155,19 @@ def _over_restarts(differences: np.ndarray[tuple[int], np.dtype[np.float64]]) ->
     return Difference(value, value - reach, value + reach, "restarts")
 
 
+def _with_items(found: Difference, figure: StoredFigure, other: StoredFigure) -> Difference:
+    """Return a difference of restarts and a single value with bounds that hold for other items of the single one, too (MOVER)."""
+    one = min(figure, other, key=lambda side: len(side.values))
+    if found.low is None or found.high is None or one.interval is None:
+        return Difference(found.value)
+    below, above = (abs(one.defined[0] - bound) for bound in one.interval)
+    if one is other:
+        below, above = above, below
+    low = found.value - float(np.hypot(found.value - found.low, _ONE_SIDED * below))
+    high = found.value + float(np.hypot(found.high - found.value, _ONE_SIDED * above))
+    return Difference(found.value, low, high, "restarts and items")
+
+
 def _welch(
     a: np.ndarray[tuple[int], np.dtype[np.float64]], b: np.ndarray[tuple[int], np.dtype[np.float64]]
 ) -> Difference:
@@ -175,5 +192,4 @@ def _over_items(
         return Difference(value)
     below = ((at - interval[0]) ** 2 + (other[1] - (at - value)) ** 2) ** 0.5
     over = ((interval[1] - at) ** 2 + ((at - value) - other[0]) ** 2) ** 0.5
-    one_sided = float(stats.norm.ppf(LEVEL) / stats.norm.ppf((1 + LEVEL) / 2))
-    return Difference(value, value - one_sided * below, value + one_sided * over, "items")
+    return Difference(value, value - _ONE_SIDED * below, value + _ONE_SIDED * over, "items")

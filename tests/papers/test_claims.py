@@ -134,6 +134,28 @@ def test_one_training_without_bounds_is_near_to_nothing_and_a_fact_of_a_model_is
     assert judge_claim(Claim("", "a after/s/x", NEAR, 0.7, within=0.1), runs).verdict == verdict
 
 
+def test_one_value_against_restarts_has_the_error_of_its_items():
+    """Restarts of spread 0: what is left is the interval over items of the other figure, from two-sided to one-sided 95 %."""
+    restarts, one = StoredFigure([0.36, 0.36 + 1e-9, 0.36]), StoredFigure([0.37], [[0.35, 0.40]])
+    found, ratio = difference(one, restarts), stats.norm.ppf(0.95) / stats.norm.ppf(0.975)
+    assert (found.low, found.high) == pytest.approx((0.01 - ratio * 0.02, 0.01 + ratio * 0.03), abs=1e-8)
+    turned = difference(restarts, one)
+    assert (turned.low, turned.high) == pytest.approx((-found.high, -found.low))
+
+
+def test_one_value_against_restarts_adds_to_their_spread():
+    values = [0.30, 0.36, 0.42]
+    found, ratio = difference(StoredFigure(values), StoredFigure([0.2], [[0.15, 0.25]])), stats.norm.ppf(0.95)
+    reach = np.hypot(stats.t.ppf(0.95, 2) * np.std(values, ddof=1) / 3**0.5, ratio * 0.05 / stats.norm.ppf(0.975))
+    assert (found.low, found.high, found.over) == pytest.approx((0.16 - reach, 0.16 + reach, "restarts and items"))
+
+
+def test_one_training_without_an_interval_decides_nothing_against_restarts():
+    assert difference(StoredFigure([0.9], [None]), StoredFigure([0.1, 0.2, 0.3])).low is None
+    runs = of_seeds("a", [0], [0.9], {"recipe": {}}) | of_seeds("b", [0, 1, 2], [0.1, 0.2, 0.3])
+    assert judge_claim(Claim("", "a after/s/x", ABOVE, "b after/s/x"), runs).verdict == TOO_SMALL
+
+
 @pytest.mark.parametrize("values", [[1.0, None, 2.0], [None], []])
 def test_undefined_values_decide_nothing(values):
     assert difference(StoredFigure(values), StoredFigure([1.0, 2.0, 3.0])) is None
