@@ -44,13 +44,15 @@ def carry_out(typed: Typed) -> int:
     if values["check"]:
         return _check(paper, names, _places(typed))
     failed: list[str] = []
-    if values["runs"] and values["scale"] == PAPER:
+    if values["scale"] == PAPER:
         _print(paragraph(_to_fetch(paper, names), width))
     if values["runs"]:
         failed = make_runs(paper, names, values["scale"], _places(typed), results, _print)
     runs = _by_run(read_runs(results), values["scale"])
     if values["table"]:
         _print(table_text(paper, tables[0], runs, width))
+        if not values["runs"] and any(values["scale"] in paper.runs[name].scales for name in names if name not in runs):
+            _print(f"\nTo make its runs: {_command(paper, tables[0], values['scale'])}")
     else:
         _print(
             columns(
@@ -120,6 +122,12 @@ def _to_fetch(paper: PaperConfig, names: Iterable[str]) -> str:
     fetched = list(dict.fromkeys(what for run in runs for what in run.fetch))
     hours = sum(run.gpu_hours or 0 for run in runs)
     return f"The paper's scale: about {hours:,.0f} GPU hours. To fetch: {'; '.join(fetched) or 'nothing'}."
+
+
+def _command(paper: PaperConfig, table: Table, scale: str) -> str:
+    """Return the command that makes the runs of a table."""
+    of_scale = f" --scale={PAPER}" if scale == PAPER else ""
+    return f"genderbias paper {paper.name} {table.name} --data=DIR --runs=DIR{of_scale}"
 
 
 def _by_run(stored: dict[str, StoredRun], scale: str) -> dict[str, StoredRun]:

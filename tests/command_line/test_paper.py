@@ -85,6 +85,19 @@ def test_the_papers_scale_says_what_it_needs_and_fails_without_it(own_paper, cap
     assert "about 3 GPU hours. To fetch: a large model." in out and "no-such-model" in out
 
 
+def test_the_papers_scale_says_what_it_needs_before_any_run(own_paper, capsys):
+    assert main(["paper", "doe2020", "table-1", "--scale", "paper", "--results", str(own_paper / "none")]) == 0
+    assert "about 3 GPU hours. To fetch: a large model." in capsys.readouterr().out
+
+
+def test_a_table_without_results_says_how_to_make_them(own_paper, capsys):
+    assert main(["paper", "doe2020", "table-1", "--results", str(own_paper / "none")]) == 0
+    out = capsys.readouterr().out
+    assert "no result yet" in out and "genderbias paper doe2020 table-1 --data=DIR --runs=DIR" in out
+    assert main(["paper", "doe2020", "table-1", "--runs", str(own_paper / "runs")]) == 0
+    assert "--runs=DIR" not in capsys.readouterr().out
+
+
 def test_the_papers_scale_is_checked_with_its_stand_in_and_stores_nothing(own_paper, capsys):
     assert main(["paper", "doe2020", "table-1", "--check"]) == 0
     assert "demo: checked with a stand-in" in capsys.readouterr().out
