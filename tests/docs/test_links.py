@@ -40,3 +40,15 @@ def test_every_link_leads_somewhere() -> None:
                 wrong.append(f"{page.relative_to(ROOT)}: {target} has no heading #{anchor}")
     assert not wrong
     assert followed > 50
+
+
+def test_every_page_that_a_message_or_a_suite_names_is_there() -> None:
+    named = {
+        (path.relative_to(ROOT).as_posix(), page)
+        for folder in ("pytest_genderbias", "fixtures", "wordlists", "examples", "benchmarks", "scripts")
+        for path in (ROOT / folder).rglob("*.*")
+        if path.suffix in (".py", ".yaml", ".md", ".jinja")
+        for page in re.findall(r"\bdocs/[a-z/_-]+\.md\b", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 20
+    assert not sorted(f"{file}: no {page}" for file, page in named if not (ROOT / page).is_file())

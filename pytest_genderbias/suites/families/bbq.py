@@ -143,7 +143,7 @@ class Bbq(Family[None, BbqOptions]):
             ),
         ),
         paper="Parrish et al. 2022, BBQ: A Hand-Built Bias Benchmark for Question Answering, Findings of ACL, section 5",
-        cost="Six passes a question, one for each order of the options: 9,600 for the 1,600 questions on gender, of some 120 tokens each. You download the data (docs/data.md). A file of answers costs nothing.",
+        cost="Six passes a question, one for each order of the options: 9,600 for the 1,600 questions on gender, of some 120 tokens each. You download the data (docs/reference/data.md). A file of answers costs nothing.",
     )
     roles: ClassVar[tuple[str, ...]] = (*CHAT_ROLES, STORED)
     keys: ClassVar[tuple[str, ...]] = ()

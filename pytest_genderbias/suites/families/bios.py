@@ -237,7 +237,7 @@ class Bios(Family[None, BiosOptions]):
             ),
         ),
         paper="Orgad et al. 2022, How Gender Debiasing Affects Internal Model Representations, and Why It Matters, section 3; slope: Webster et al. 2020; data: De-Arteaga et al. 2019, Bias in Bios, FAT*",
-        cost="One forward pass a biography, which you download (docs/data.md). A file of predictions costs no pass at all.",
+        cost="One forward pass a biography, which you download (docs/reference/data.md). A file of predictions costs no pass at all.",
     )
     roles: ClassVar[tuple[str, ...]] = ("text-classifier", "class-predictions")
     keys: ClassVar[tuple[str, ...]] = ()

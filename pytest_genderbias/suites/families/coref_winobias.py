@@ -84,7 +84,7 @@ class CorefWinobias(Family[WinobiasBody, WinobiasOptions]):
             TWO_PRONOUNS,
         ),
         paper="Zhao et al. 2018, Gender Bias in Coreference Resolution: Evaluation and Debiasing Methods, NAACL; gaps: Orgad et al. 2022, appendix A.4.2",
-        cost="One pass a sentence of WinoBias (1,584 in the test part), which you download (docs/data.md). An encoder needs an edge-probe head, which is trained once; a file of a system's output costs nothing.",
+        cost="One pass a sentence of WinoBias (1,584 in the test part), which you download (docs/reference/data.md). An encoder needs an edge-probe head, which is trained once; a file of a system's output costs nothing.",
     )
     roles: ClassVar[tuple[str, ...]] = (*SCORING_ROLES, PREDICTIONS)
     keys: ClassVar[tuple[str, ...]] = ("profession", "share")
@@ -127,7 +127,7 @@ class CorefWinobias(Family[WinobiasBody, WinobiasOptions]):
             "accuracy",
             lambda: float(conll_f1(verdicts.counts.sum(axis=0))),
             lambda: f1_interval(pro + anti, PAIRS),
-            "all pairs of sentences have the same answers",
+            "too few pairs of sentences, or too few that differ, for an interval",
         )
         kind = "F1: mean of MUC, B3 and CEAF-phi4 over clusters" if verdicts.clusters else "F1: f1_pair, by pairs"
         return figures.summary(records, items, [scorer_note(answer.cases), kind, *notes])

@@ -80,7 +80,7 @@ class CorefWinogender(Family[None, WinogenderOptions]):
             TWO_PRONOUNS,
         ),
         paper="Webster et al. 2020, Measuring and Reducing Gendered Correlations in Pre-trained Models, section 3.1; sentences: Rudinger et al. 2018, Gender Bias in Coreference Resolution, NAACL",
-        cost="One pass a sentence of Winogender (360 with she or he), which you download (docs/data.md). An encoder needs an edge-probe head, which is trained once; a file of a system's output costs nothing.",
+        cost="One pass a sentence of Winogender (360 with she or he), which you download (docs/reference/data.md). An encoder needs an edge-probe head, which is trained once; a file of a system's output costs nothing.",
     )
     roles: ClassVar[tuple[str, ...]] = (*SCORING_ROLES, PREDICTIONS)
     keys: ClassVar[tuple[str, ...]] = ()

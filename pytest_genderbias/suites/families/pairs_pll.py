@@ -122,7 +122,7 @@ class PairsPll(Family[None, PairsOptions]):
             ),
         ),
         paper="Nangia et al. 2020, CrowS-Pairs: A Challenge Dataset for Measuring Social Biases in Masked Language Models, section 4",
-        cost="One forward pass for every shared token of every sentence for a masked LM, one a sentence for a causal LM: minutes for the 262 pairs on gender, which you download (docs/data.md).",
+        cost="One forward pass for every shared token of every sentence for a masked LM, one a sentence for a causal LM: minutes for the 262 pairs on gender, which you download (docs/reference/data.md).",
     )
     roles: ClassVar[tuple[str, ...]] = ("masked-lm", "causal-lm")
     keys: ClassVar[tuple[str, ...]] = ()

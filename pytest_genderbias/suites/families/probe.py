@@ -101,7 +101,7 @@ class Probe(Family[ProbeBody, ProbeOptions]):
             ),
         ),
         paper="Orgad et al. 2022, How Gender Debiasing Affects Internal Model Representations, and Why It Matters, section 3 and appendix A; code: Voita and Titov 2020, Information-Theoretic Probing with Minimum Description Length, EMNLP",
-        cost="One forward pass a text, then eleven small probes for each of five shuffles, on the CPU: minutes for some hundred texts. Needs biographies or WinoBias (docs/data.md).",
+        cost="One forward pass a text, then eleven small probes for each of five shuffles, on the CPU: minutes for some hundred texts. Needs biographies or WinoBias (docs/reference/data.md).",
     )
     roles: ClassVar[tuple[str, ...]] = WITH_HIDDEN_STATES
     keys: ClassVar[tuple[str, ...]] = ("data", "professions")

@@ -271,7 +271,7 @@ class Ceat(_Associations[CeatOptions]):
             SEED_WORDS,
         ),
         paper="Guo and Caliskan 2021, Detecting Emergent Intersectional Biases: Contextualized Word Embeddings Contain a Distribution of Human-like Biases, AIES",
-        cost="One forward pass a context, at most 200 a word: some 2,000 to 4,000. Needs a corpus (docs/data.md).",
+        cost="One forward pass a context, at most 200 a word: some 2,000 to 4,000. Needs a corpus (docs/reference/data.md).",
     )
     roles: ClassVar[tuple[str, ...]] = WITH_HIDDEN_STATES
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {

@@ -98,7 +98,7 @@ class WinobiasChat(Family[WinobiasBody, WinobiasChatOptions]):
             RULERS,
         ),
         paper="Zhao et al. 2018, Gender Bias in Coreference Resolution: Evaluation and Debiasing Methods, NAACL; gaps: Orgad et al. 2022, appendix A.4.2; the question is our own",
-        cost="Six passes a sentence, one for each order of the options, of some 90 tokens: 9,504 for the 1,584 sentences of a part of WinoBias, which you download (docs/data.md). --bias-limit takes pairs of sentences at random.",
+        cost="Six passes a sentence, one for each order of the options, of some 90 tokens: 9,504 for the 1,584 sentences of a part of WinoBias, which you download (docs/reference/data.md). --bias-limit takes pairs of sentences at random.",
     )
     roles: ClassVar[tuple[str, ...]] = CHAT_ROLES
     keys: ClassVar[tuple[str, ...]] = ("profession", "share")

@@ -88,7 +88,7 @@ class WinogenderChat(Family[None, WinogenderChatOptions]):
             RULERS,
         ),
         paper="Rudinger et al. 2018, Gender Bias in Coreference Resolution, NAACL; value: Webster et al. 2020, Measuring and Reducing Gendered Correlations in Pre-trained Models, section 3.1; the question is our own",
-        cost="Six passes a sentence, one for each order of the options, of some 80 tokens: 4,320 for the 720 sentences of Winogender, which you download (docs/data.md).",
+        cost="Six passes a sentence, one for each order of the options, of some 80 tokens: 4,320 for the 720 sentences of Winogender, which you download (docs/reference/data.md).",
     )
     roles: ClassVar[tuple[str, ...]] = CHAT_ROLES
     keys: ClassVar[tuple[str, ...]] = ()

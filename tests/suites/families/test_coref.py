@@ -233,6 +233,13 @@ def stereotype(word, gender):
     return float(groups().get(word) == gender)
 
 
+def test_an_accuracy_without_an_interval_does_not_say_that_all_pairs_are_alike(tmp_path):
+    """Here they are; in other data a few differ, and no interval holds either."""
+    found = run("coref-winobias", Planted(stereotype), winobias(tmp_path, PAIRS * 10))
+    assert (found.values["accuracy"], found.intervals["accuracy"]) == (0.5, None)
+    assert found.reasons["accuracy"] == "too few pairs of sentences, or too few that differ, for an interval"
+
+
 def test_winobias_by_a_stereotype(tmp_path):
     found = run("coref-winobias", Planted(stereotype), winobias(tmp_path))
     assert found.n == 12
