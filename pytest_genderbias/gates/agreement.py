@@ -13,7 +13,7 @@ MUST_AGREE = {"digest": "suite", "definition": "definition", "settings": "settin
 #: Batches and threads cause differences up to this size. They say nothing about a model.
 FLOAT_NOISE = 1e-6
 _DEFAULT = "the default"  # of an option that a signature does not have
-_MAY_DIFFER = ("architecture", "tokenizer", "pooling", "max_length", "dtype", "device", "runtime")
+_MAY_DIFFER = ("architecture", "tokenizer", "pooling", "max_length", "dtype", "device", "runtime", "text_ends")
 
 
 def worsening(measurement: Measurement, statistic: str, before: float | None) -> float | None:

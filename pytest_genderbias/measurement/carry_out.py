@@ -28,6 +28,7 @@ from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.inference.two_way import two_way_interval
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, TextCases
+from pytest_genderbias.suites.options import signed_options
 from pytest_genderbias.suites.query import IN_TEMPLATE, GeneratedReplies
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.suites.summary import Summary
@@ -104,14 +105,14 @@ def summarised(asked: Asked, settings: ScoreSettings, null: int = 0) -> Measurem
         "definition": suite.family.definition,
         "settings": {
             "seed": settings.seed,
-            **{k: v for k, v in plan.options.items() if suite.family.options[k].is_signed(v)},
+            **signed_options(suite.family.options, plan.options),
         },
         "sample": _sample(main, settings.seed),
         "data": {
             **{k: q.data_digest[:16] for k, q in plan.questions.items() if q.data_digest is not None},
             **summary.data,
         },
-        "model": {"fingerprint": model.fingerprint, "spec": model.spec, **model.details},
+        "model": {"fingerprint": model.fingerprint, "spec": model.spec, **model.details, **_text_ends(plan, model)},
         "versions": versions(),
     }
     return Measurement(
@@ -120,6 +121,15 @@ def summarised(asked: Asked, settings: ScoreSettings, null: int = 0) -> Measurem
         {**summary.reasons, **left_out}, suite.family.plain_statistics(), summary.count or main.n, summary.count or main.n_total,
         summary.records, summary.items, signature, (*summary.notes, *notes, *null_notes), shuffled, _item_sums(suite, summary, signature), summary.examples,
     )  # fmt: skip
+
+
+def _text_ends(plan: Plan, model: Model) -> dict[str, str]:
+    """Return the tokens at which a model's own texts end, if it writes some: the generation settings name them, which no fingerprint reads."""
+    if not any(isinstance(question.query, GeneratedReplies) for question in plan.questions.values()):
+        return {}
+    from pytest_genderbias.scoring.generation import end_tokens
+
+    return {"text_ends": ", ".join(map(str, end_tokens(model)))}
 
 
 def _template_notes(plan: Plan, model: Model) -> list[str]:

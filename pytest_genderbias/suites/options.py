@@ -25,6 +25,7 @@ class Option:
         implied: whether signatures leave out the default, as of an option that a family did not always have: baselines that were
             stored before it stay comparable.
         synonyms: values that mean the same as another one, which signatures have in their place.
+        only_with: another option and the value of it with which this one does anything; signatures leave it out with other values.
     """
 
     default: object
@@ -34,10 +35,22 @@ class Option:
     display: bool = False
     implied: bool = False
     synonyms: Mapping[str, str] = field(default_factory=dict)
+    only_with: tuple[str, object] | None = None
 
-    def is_signed(self, value: object) -> bool:
-        """Return whether a signature has this value of the option: measurements with other values are not compared."""
-        return not self.display and not (self.implied and value == self.default)
+    def is_signed(self, value: object, others: Mapping[str, object]) -> bool:
+        """Return whether a signature has this value of the option beside those of all: measurements with other values are not compared."""
+        used = self.only_with is None or others[self.only_with[0]] == self.only_with[1]
+        return used and not self.display and not (self.implied and value == self.default)
+
+
+def signed_options(options: Mapping[str, Option], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that a signature has, of the values of all options.
+
+    >>> known = {"by": one_of("sum", "draws", meaning=""), "draws": whole(20, "", only_with=("by", "draws"))}
+    >>> signed_options(known, {"by": "sum", "draws": 20})
+    {'by': 'sum'}
+    """
+    return {name: value for name, value in values.items() if options[name].is_signed(value, values)}
 
 
 def one_of(default: str, *others: str, meaning: str, implied: bool = False) -> Option:
@@ -51,11 +64,13 @@ def flag(meaning: str) -> Option:
     return Option(False, "true or false", lambda v: isinstance(v, bool), meaning)
 
 
-def whole(default: int, meaning: str, least: int = 1, display: bool = False) -> Option:
+def whole(
+    default: int, meaning: str, least: int = 1, display: bool = False, only_with: tuple[str, object] | None = None
+) -> Option:
     """Make an option that is a whole number of at least ``least``."""
     return Option(
-        default, f"a whole number of at least {least}", lambda v: type(v) is int and v >= least, meaning, display
-    )
+        default, f"a whole number of at least {least}", lambda v: type(v) is int and v >= least, meaning, display, only_with=only_with,
+    )  # fmt: skip
 
 
 def letters(meaning: str) -> Option:

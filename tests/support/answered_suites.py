@@ -32,7 +32,7 @@ from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.family import Family
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.options import resolve_options, signed_options
 from pytest_genderbias.suites.summary import Summary
 from pytest_genderbias.text.wordlist import load_wordlist
 
@@ -64,7 +64,7 @@ class Answered:
 
     def item_sums(self, statistic, items=None):
         """As a measurement does it: with the settings of its signature, where options of the display have no place."""
-        settings = {name: value for name, value in self.options.items() if self.family.options[name].is_signed(value)}
+        settings = signed_options(self.family.options, self.options)
         arrays = {**self.summary.items, **self.summary.unstored} if items is None else items
         return self.family.statistics[statistic].item_sums(settings, arrays)
 
@@ -394,7 +394,7 @@ def measurement_of(case: Answered) -> Measurement:
     summary, family = case.summary, case.family
     signature = {
         "suite": case.suite.name, "digest": case.suite.digest, "definition": family.definition,
-        "settings": {"seed": 0, **{k: v for k, v in case.options.items() if family.options[k].is_signed(v)}},
+        "settings": {"seed": 0, **signed_options(family.options, case.options)},
         "sample": {"n": case.main.n, "of": case.main.n_total, "seed": 0}, "data": dict(summary.data),
         "model": {"fingerprint": None, "spec": "noise"}, "versions": {},
     }  # fmt: skip

@@ -193,7 +193,11 @@ class ChatIat(Family[ChatIatBody, ChatIatOptions]):
             "counts",
             meaning="what an attribute gives to both words: the probability of each, or how many of some sampled answers are each",
         ),
-        "samples": whole(20, "answers that are sampled to each question in each order, with by=counts"),
+        "samples": whole(
+            20,
+            "answers that are sampled to each question in each order, with by=counts",
+            only_with=("by", "counts"),
+        ),
         **FLOOR,
     }
 

@@ -264,6 +264,18 @@ def test_counts_are_those_of_sampled_answers(body):
     )
 
 
+def test_a_signature_has_the_samples_of_counts_alone(body):
+    """Of probabilities nothing is sampled, so that measurements with other numbers of samples are the same, and are compared."""
+    model = iat_chooser(body, 0.3)
+    found = {
+        (by, n): measured(model, by=by, samples=n).signature["settings"]
+        for by in ("probabilities", "counts")
+        for n in (5, 6)
+    }
+    assert found["probabilities", 5] == found["probabilities", 6] and "samples" not in found["probabilities", 5]
+    assert [found["counts", n]["samples"] for n in (5, 6)] == [5, 6]
+
+
 def test_many_samples_come_near_the_probabilities(body):
     model = iat_chooser(body, 0.4)
     counted = measured(model, by="counts", samples=400)

@@ -237,6 +237,7 @@ def test_ends_are_those_of_the_generation_settings_too(stories):
         found = measured(stories, length=24, samples=1, limit=8)
     finally:
         settings.eos_token_id = before
+    assert found.signature["model"]["text_ends"] == f"{stories.backend.tokenizer.eos_token_id}, {period}"
     assert all("." not in example.text.partition(" | ")[2] for example in found.examples.by_item.values())
     assert any("texts end by themselves" in note and not note.startswith("0 of") for note in found.notes)
 
