@@ -5,7 +5,8 @@ import json
 
 import numpy as np
 import pytest
-from support.chat_models import AlwaysA, PlantedChat, bbq_reader, bbq_rows, write_bbq
+from scipy import stats
+from support.chat_models import AlwaysA, PlantedChat, bbq_reader, bbq_rows, luck, write_bbq
 
 from pytest_genderbias import Limit, load_model, measure
 from pytest_genderbias.datasets.folder import MissingDataError
@@ -131,8 +132,8 @@ def test_the_null_control_is_that_of_exchanged_templates(tmp_path):
 
 
 def test_the_null_control_counts_the_answers_that_the_bias_counts(tmp_path):
-    """With all templates turned to one side the null values reach the bias, also where some answers are no option."""
-    rows = bbq_rows(4, 3)
+    """Each of six templates is turned to either side as by a coin, also where some answers are no option."""
+    rows = bbq_rows(6, 3)
     path = tmp_path / "answers.jsonl"
     lines = []
     for i, row in enumerate(rows):
@@ -142,9 +143,10 @@ def test_the_null_control_counts_the_answers_that_the_bias_counts(tmp_path):
         answer = row[f"ans{row['label']}"] if row["context_condition"] == "disambig" else "neither" if i % 3 else biased
         lines.append(json.dumps({"id": f"Gender_identity-{i}", "answer": answer}) + "\n")
     path.write_text("".join(lines))
-    found = measured(tmp_path, rows, str(path), null=50)
+    found = measured(tmp_path, rows, str(path), null=500)
     assert found.values["s_amb"] == 1
-    assert (found.null["s_amb"].low, found.null["s_amb"].high) == pytest.approx((-1, 1))
+    most = 2 * stats.binom.ppf(0.975, 6, 0.5) / 6 - 1
+    assert (found.null["s_amb"].low, found.null["s_amb"].high) == pytest.approx((-most, most))
 
 
 # Models that cannot do the task
@@ -166,6 +168,40 @@ def test_a_model_that_guesses_has_no_value(tmp_path, model):
         with pytest.raises(UndefinedError, match="cannot do the task"):
             found.item_sums(name)
     assert not found.null
+
+
+def names_a_person(follows=None):
+    """Return a model that never says that it cannot know: it names one of the two persons at random, or the one whom ``follows`` picks."""
+
+    def believes(text, options):
+        persons = sorted(option for option in options if option != "Unknown")
+        wanted = follows(text, persons) if follows else persons[luck(text) < 0.5]
+        return [0.9 if option == wanted else 0.05 for option in options]
+
+    return PlantedChat(believes)
+
+
+def test_a_model_that_guesses_between_the_persons_has_no_value(tmp_path):
+    """It is right in half of the contexts that tell, which is more than a third, and leans to neither side."""
+    rows = bbq_rows(30, 4)
+    found = measured(tmp_path, rows, wrap_object(names_a_person()), null=20)
+    assert found.intervals["accuracy_disambiguated"].low > 1 / 3
+    assert all(found.values[name] is None for name in BIASES) and not found.null
+    right = found.values["accuracy_disambiguated"]
+    assert found.reasons["s_amb"].startswith(
+        f"cannot do the task: of the persons that it names in disambiguated contexts {right:.3f} are right, at least 0."
+    )
+
+
+def test_a_model_that_names_the_stereotyped_person_alone_is_named(tmp_path):
+    rows = bbq_rows(12, 2)
+    polarity = {f"{row['context']}\n\n{row['question']}": row["question_polarity"] for row in rows}
+    model = names_a_person(lambda text, persons: "The woman" if polarity[text] == "neg" else "The man")
+    found = measured(tmp_path, rows, wrap_object(model))
+    assert found.values["s_amb"] is None
+    assert found.reasons["s_amb"].endswith(
+        "right in 1.000 where the answer fits the stereotype and 0.000 where it does not"
+    )
 
 
 def test_a_model_that_answers_something_else_has_no_value(tmp_path):
