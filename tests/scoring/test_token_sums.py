@@ -25,6 +25,7 @@ from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.query import (
     ChatAnswers,
     CoreferenceScores,
+    GeneratedReplies,
     GeneratedTokens,
     PseudoLogLikelihood,
     SharedLogLikelihood,
@@ -144,12 +145,26 @@ def test_answers_of_another_length_or_other_tokens_are_refused(network):
 
 
 @pytest.mark.parametrize(
-    "query", [TextVectors("last"), GeneratedTokens(4, 0), CoreferenceScores(2, "edge-probe")], ids=repr
+    ("query", "reason"),
+    [
+        (
+            TextVectors("last"),
+            "which gives log-probabilities of texts alone; this suite needs the checkpoint: --bias-model=served=DIR",
+        ),
+        (CoreferenceScores(2, "edge-probe"), "which gives log-probabilities of texts alone"),
+        (
+            GeneratedTokens(4, 0),
+            "whose texts are not drawn with the seed of the run; give the checkpoint instead: --bias-model=served=DIR, or .* text:FILE",
+        ),
+        (
+            GeneratedReplies(4, 1, 0, 1.0, "{prompt}"),
+            "whose texts are not drawn with the seed of the run; .*: --bias-model=served=DIR$",
+        ),
+    ],
+    ids=repr,
 )
-def test_what_needs_more_than_log_probabilities_does_not_apply(network, query):
-    with pytest.raises(
-        NotApplicableError, match="served is a causal LM behind a server, which gives log-probabilities of texts alone"
-    ):
+def test_what_needs_more_than_log_probabilities_does_not_apply(network, query, reason):
+    with pytest.raises(NotApplicableError, match=f"served is a causal LM behind a server, {reason}"):
         make_scorer(TextCases([(TEXTS[0],)], [SPANS[0]]), query, served(network), None)
 
 
