@@ -26,7 +26,13 @@ SUITES = {
     "nli-occupation": {"limit": 32, "verbaliser": "yes-maybe-no"},
     "decisions": {"limit": 32},
     "pairs-pll": {"limit": 64},
+    "bbq": {"limit": 24},
+    "winobias-chat": {"limit": 24},
+    "winogender-chat": {"limit": 36},
+    "chat-iat": {"limit": 24},
 }
+#: Suites that need data sets. The others are measured without, or their accuracy would be measured on whole data sets.
+OF_DATA = ("pairs-pll", "bbq", "winobias-chat", "winogender-chat")
 
 
 @pytest.fixture(scope="module")
@@ -95,9 +101,9 @@ def models(folder, url):
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_figures_are_those_of_the_checkpoint(models, suite, record_property):
-    if suite == "pairs-pll" and DATA is None:
+    if suite in OF_DATA and DATA is None:
         pytest.skip("no data sets: name their folder with GENDERBIAS_DATA")
-    data = DATA if suite == "pairs-pll" else None  # else accuracy would be measured on all of SNLI
+    data = DATA if suite in OF_DATA else None
     served, plain = (measure(suite, model, data=data, **SUITES[suite]) for model in models)
     known = {name: value for name, value in plain.values.items() if value is not None}
     assert known and {name for name, value in served.values.items() if value is not None} == set(known)
