@@ -16,7 +16,7 @@ from pytest_genderbias.models.model import Model, Origin
 from pytest_genderbias.models.objects import inspect_object, wrap
 from pytest_genderbias.models.peft_adapters import inspect_adapter, load_adapted, locate_adapter
 from pytest_genderbias.models.served import inspect_served, load_served
-from pytest_genderbias.models.source import LoadSettings, ModelSource, ServedSettings, inspect_checkpoint
+from pytest_genderbias.models.source import TIME_LIMIT, LoadSettings, ModelSource, ServedSettings, inspect_checkpoint
 from pytest_genderbias.models.spec import SERVED, VLLM, ModelSpec, check_name, parse_spec, path_spec
 from pytest_genderbias.models.vllm_engine import inspect_vllm, load_vllm
 
@@ -37,6 +37,7 @@ def load_model(
     trust_remote_code: bool = False,
     allow_remote: bool = False,
     endpoint_version: str | None = None,
+    endpoint_timeout: float = TIME_LIMIT,
 ) -> Model:
     """Load a model by its spec, or wrap an object in memory.
 
@@ -57,6 +58,7 @@ def load_model(
         trust_remote_code: run code that comes with a checkpoint.
         allow_remote: a server may be on another machine.
         endpoint_version: your word for what is served; scores of a served model are cached under it, and not at all without one.
+        endpoint_timeout: seconds after which a request to a server is sent again if no answer came; six times, then it is an error.
 
     A network in memory is shared, not copied, and put into evaluation mode; it stays on its device, in its dtype. Its scores are not
     cached, since its weights may change. The caller vouches for its weights: whether a head was trained or is newly initialised cannot be seen
@@ -82,7 +84,9 @@ def load_model(
     if tokenizer is not None and spec.kind != SERVED:
         raise SettingError(f"tokenizer goes with a network in memory; {model} names a model that has its own")
     place = fspath(tokenizer) if isinstance(tokenizer, PathLike) else tokenizer
-    served = ServedSettings(() if place is None else ((spec.name, place),), allow_remote, endpoint_version)
+    served = ServedSettings(
+        () if place is None else ((spec.name, place),), allow_remote, endpoint_version, endpoint_timeout
+    )
     settings = LoadSettings(device, dtype, tuple(labels) if labels else None, trust_remote_code, served)
     return load(inspect(spec, settings), settings)
 

@@ -63,7 +63,7 @@ def load_served(source: ModelSource, settings: LoadSettings) -> Model:
 
     spec = source.spec
     url, model = served_parts(spec)
-    client = ServedClient(url, model, spec.name, settings.served.allow_remote)
+    client = ServedClient(url, model, spec.name, settings.served.allow_remote, settings.served.time_limit)
     return proved_model(spec, client, _tokenizer(spec, model, settings), settings.served.version)
 
 

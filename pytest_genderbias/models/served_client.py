@@ -1,31 +1,37 @@
 """The client of a server with OpenAI's ``/v1/completions``: prompts as token ids, their log-probabilities by ``echo`` and ``logprobs``.
 
 Requests that fail for a while (429, 5xx, time-outs, truncated answers) are sent again after a pause that doubles, or that the server names.
-A few are under way at once. The key of the environment variable ``GENDERBIAS_API_KEY`` is in the header of each request, and nowhere else.
+A few are under way at once, in the event loop of a thread, so that an interruption cancels them. The key of the environment variable
+``GENDERBIAS_API_KEY`` is in the header of each request, and nowhere else.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
+from functools import cache
 from importlib.util import find_spec
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import numpy as np
 
 from pytest_genderbias.errors import ModelError, ScoreError
 from pytest_genderbias.models.prompt_log_probabilities import Prompt, PromptAnswer
+from pytest_genderbias.models.source import TIME_LIMIT
 from pytest_genderbias.models.spec import API_KEY
 from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
     import httpx
+
+T = TypeVar("T")
 
 _ATTEMPTS = 7  #: of one request
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0  #: seconds between two attempts
@@ -55,7 +61,7 @@ class ServedClient:
         name: name of the model in messages.
         allow_remote: whether the server may be on another machine.
         time_limit: seconds after which a request without an answer is sent again.
-        pause: waits for some seconds; replaced in tests.
+        pause: called in place of a pause, with its seconds, in tests.
         transport: carries the requests; replaced in tests.
 
     Raises:
@@ -68,19 +74,20 @@ class ServedClient:
         model: str,
         name: str,
         allow_remote: bool = False,
-        time_limit: float = 300.0,
-        pause: Callable[[float], None] = time.sleep,
-        transport: httpx.BaseTransport | None = None,
+        time_limit: float = TIME_LIMIT,
+        pause: Callable[[float], object] | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         if find_spec("httpx") is None:
             raise ModelError(
                 f"{name} is asked over HTTP with httpx, not installed here: pip install 'pytest-genderbias[served]'"
             )
         _refuse_remote(url, name, allow_remote)
-        self._url, self._model, self._name, self._pause = url, model, name, pause
+        self._url, self._model, self._name = url, model, name
+        self._time_limit, self._pause = time_limit, pause
         self._http = _connection(url, time_limit, transport)
         self._extras, self._max_tokens = dict(_EXTRAS), 0
-        self._about = self._described()
+        self._about = _done(self._described())
 
     @property
     def where(self) -> str:
@@ -106,10 +113,8 @@ class ServedClient:
             ScoreError: it does not answer, or what it answers cannot be read.
         """
         settings = {"echo": True, "logprobs": max(1, most_likely), "temperature": temperature}
-        parts = list(_parts(prompts))
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            answers = pool.map(lambda part: self._asked(part, settings), parts)
-            return [answer for answered in answers for answer in answered]
+        answers = _done(_all(lambda part: self._asked(part, settings), _parts(prompts)))
+        return [answer for answered in answers for answer in answered]
 
     def generate(self, prompts: Sequence[Prompt], tokens: int, temperature: float, seed: int | None) -> list[list[int]]:
         """Return the ids of up to ``tokens`` generated tokens for each prompt.
@@ -120,51 +125,49 @@ class ServedClient:
         settings = {"max_tokens": tokens, "logprobs": 1, "temperature": temperature, "top_p": 1.0}
         if seed is not None:
             settings["seed"] = seed
-        parts = list(_parts(prompts))
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            answers = pool.map(lambda part: self._choices(part, settings), parts)
-            return [self._generated(choice) for choices in answers for choice in choices]
+        answers = _done(_all(lambda part: self._choices(part, settings), _parts(prompts)))
+        return [self._generated(choice) for choices in answers for choice in choices]
 
     def own_token_ids(self, text: str) -> list[int] | None:
         """Return the ids into which the server cuts a text; ``None`` if it does not name ids."""
-        (choice,) = self._echoed(text, 1, {"echo": True, "logprobs": 1, "temperature": 0.0})[0]
+        (choice,) = _done(self._echoed(text, 1, {"echo": True, "logprobs": 1, "temperature": 0.0}))[0]
         ids = _token_ids(choice)
         return ids if ids is None or not self._max_tokens else ids[: -self._max_tokens]
 
-    def _asked(self, prompts: Sequence[Prompt], settings: Mapping[str, object]) -> list[PromptAnswer]:
-        choices, usage = self._echoed([list(map(int, prompt)) for prompt in prompts], len(prompts), settings)
+    async def _asked(self, prompts: Sequence[Prompt], settings: Mapping[str, object]) -> list[PromptAnswer]:
+        choices, usage = await self._echoed([list(map(int, prompt)) for prompt in prompts], len(prompts), settings)
         read = usage.get("prompt_tokens") if len(prompts) == 1 else None
         return [
             _answer(choice, len(prompt) if self._max_tokens else None, read if type(read) is int else None)
             for choice, prompt in zip(choices, prompts, strict=True)
         ]
 
-    def _echoed(
+    async def _echoed(
         self, prompt: object, count: int, settings: Mapping[str, object]
     ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """Return the choices of a request without a generated token; with one, for servers that refuse to generate none."""
         try:
-            return self._completed({"prompt": prompt, **settings, "max_tokens": self._max_tokens}, count)
+            return await self._completed({"prompt": prompt, **settings, "max_tokens": self._max_tokens}, count)
         except _RefusedError:
             if self._max_tokens:
                 raise
-            completed = self._completed({"prompt": prompt, **settings, "max_tokens": 1}, count)
+            completed = await self._completed({"prompt": prompt, **settings, "max_tokens": 1}, count)
             self._max_tokens = 1
             return completed
 
-    def _choices(self, prompts: Sequence[Prompt], settings: Mapping[str, object]) -> list[dict[str, Any]]:
+    async def _choices(self, prompts: Sequence[Prompt], settings: Mapping[str, object]) -> list[dict[str, Any]]:
         body = {"prompt": [list(map(int, prompt)) for prompt in prompts], **settings}
-        return self._completed(body, len(prompts))[0]
+        return (await self._completed(body, len(prompts)))[0]
 
-    def _completed(self, body: Mapping[str, object], count: int) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    async def _completed(self, body: Mapping[str, object], count: int) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """Return ``count`` choices in the order of the prompts, and the usage."""
-        extras = self._extras  # which another thread may change
+        extras = self._extras  # which another request may change
         try:
-            content = self._sent("POST", "completions", {"model": self._model, **body, **extras})
+            content = await self._sent("POST", "completions", {"model": self._model, **body, **extras})
         except _RefusedError:
             if extras == _BY_IDS:
                 raise
-            content = self._sent("POST", "completions", {"model": self._model, **body, **_BY_IDS})
+            content = await self._sent("POST", "completions", {"model": self._model, **body, **_BY_IDS})
             self._extras = dict(_BY_IDS)
         choices, usage = content.get("choices"), content.get("usage")
         if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
@@ -188,13 +191,13 @@ class ServedClient:
             )
         return ids
 
-    def _described(self) -> dict[str, Any]:
+    async def _described(self) -> dict[str, Any]:
         """Return the server's entry for the model, with ``server``, its software.
 
         Raises:
             ModelError: the server has no model of this name.
         """
-        content = self._sent("GET", "models", None)
+        content = await self._sent("GET", "models", None)
         entries = content.get("data")
         known = (
             {str(entry.get("id")): entry for entry in entries if isinstance(entry, dict)}
@@ -206,31 +209,30 @@ class ServedClient:
                 f"{self.where} has no model {brief(self._model)}; it names {', '.join(brief(_without_key(name)) for name in list(known)[:8]) or 'none'}: "
                 f"--bias-model={self._name}={self._url}#NAME"
             )
-        return {**known[self._model], "server": self._software()}
+        return {**known[self._model], "server": await self._software()}
 
-    def _software(self) -> str:
+    async def _software(self) -> str:
         import httpx
 
         try:
-            response = self._http.get(f"{self._url.removesuffix('/v1')}/version")
-            content = response.json() if response.status_code == 200 else {}
-            version = content.get("version") if isinstance(content, dict) else None
-            named = response.headers.get("server", "")
-        except (httpx.HTTPError, ValueError):
+            response, body = await self._answered("GET", f"{self._url.removesuffix('/v1')}/version", None)
+        except (httpx.HTTPError, ScoreError):
             return "unknown"
-        return _without_key(f"{named} {version or ''}".strip())[:80] or "unknown"
+        content = (_json(body) or {}) if response.status_code == 200 else {}
+        named = response.headers.get("server", "")
+        return _without_key(f"{named} {content.get('version') or ''}".strip())[:80] or "unknown"
 
-    def _sent(self, method: str, path: str, body: Mapping[str, object] | None) -> dict[str, Any]:
+    async def _sent(self, method: str, path: str, body: Mapping[str, object] | None) -> dict[str, Any]:
         """Send a request, again where it fails for a while, and return the JSON of its answer."""
         import httpx
 
         trouble, wait = "", _FIRST_PAUSE
         for attempt in range(_ATTEMPTS):
             if attempt:
-                self._pause(min(wait, _LONGEST_PAUSE))
+                await self._paused(min(wait, _LONGEST_PAUSE))
             wait = _FIRST_PAUSE * 2**attempt
             try:
-                response = self._http.request(method, f"{self._url}/{path}", json=body)
+                response, answer = await self._answered(method, f"{self._url}/{path}", body)
             except httpx.ConnectError as error:
                 if method == "GET":  # the first request: nothing listens there
                     raise ModelError(
@@ -239,14 +241,14 @@ class ServedClient:
                 trouble = _reason(error)
                 continue
             except httpx.RequestError as error:  # on the way, or an answer that cannot be unpacked
-                trouble = _reason(error)
+                trouble = _reason(error) + self._longer(error)
                 continue
             if response.status_code in _PASSING:
                 trouble, wait = f"status {response.status_code}", _retry_after(response, wait)
                 continue
             if response.status_code != 200:
-                raise self._refused(response)
-            content = _json(response)
+                raise self._refused(response, answer)
+            content = _json(answer)
             if content is not None:
                 return content
             trouble = "an answer that is no whole JSON object"
@@ -255,8 +257,38 @@ class ServedClient:
             "run again when the server is well"
         )
 
-    def _refused(self, response: httpx.Response) -> ModelError:
-        content = _json(response) or {}
+    async def _answered(self, method: str, url: str, body: object) -> tuple[httpx.Response, bytes]:
+        """Send a request once, and return the response with its content.
+
+        Raises:
+            ScoreError: the content is longer than any that was asked for; it is not read to its end.
+        """
+        async with self._http.stream(method, url, json=body) as response:
+            content = bytearray()
+            async for piece in response.aiter_bytes():
+                content += piece
+                if len(content) > _MOST_BYTES:
+                    raise ScoreError(
+                        f"{self.where} sends more than {_MOST_BYTES >> 20} MiB in answer to one request, which was not read to its end; expected "
+                        "a list of numbers for each token of at most 32 prompts: is it a server of OpenAI's completions?"
+                    )
+            return response, bytes(content)
+
+    async def _paused(self, seconds: float) -> None:
+        if self._pause is None:
+            await asyncio.sleep(seconds)
+        else:
+            self._pause(seconds)
+
+    def _longer(self, error: Exception) -> str:
+        """Return how a server gets more time, where it took too much."""
+        import httpx
+
+        too_late = isinstance(error, (httpx.ReadTimeout, httpx.WriteTimeout))
+        return f" after {self._time_limit:g} s, --bias-endpoint-timeout=SECONDS waits longer" if too_late else ""
+
+    def _refused(self, response: httpx.Response, answer: bytes) -> ModelError:
+        content = _json(answer) or {}
         error = content.get("error", content)
         message = error.get("message") if isinstance(error, dict) else error
         said = brief(_without_key(" ".join(str(message or response.reason_phrase).split())), 300)
@@ -276,11 +308,49 @@ class _RefusedError(ModelError):
     """The server does not take a request as it is."""
 
 
+@cache
+def _loop(process: int) -> asyncio.AbstractEventLoop:
+    """Return the event loop of all requests of this process, in a thread that ends with it."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="requests to servers", daemon=True).start()
+    return loop
+
+
+def _done(work: Coroutine[Any, Any, T]) -> T:
+    """Return what requests give. An interruption cancels them, and their connections are closed."""
+    future = asyncio.run_coroutine_threadsafe(work, _loop(os.getpid()))
+    try:
+        return future.result()
+    finally:
+        future.cancel()
+
+
+async def _all(ask: Callable[[Sequence[Prompt]], Awaitable[T]], parts: Iterator[Sequence[Prompt]]) -> list[T]:
+    """Return the answers to all parts in order, of which a few are asked for at once. The first error cancels the others."""
+    free = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(part: Sequence[Prompt]) -> T:
+        async with free:
+            return await ask(part)
+
+    tasks = [asyncio.ensure_future(one(part)) for part in parts]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
 def _refuse_remote(url: str, name: str, allow_remote: bool) -> None:
     parts = urlsplit(url)
     host = parts.hostname or ""
     if _is_loopback(host):
         return
+    if _is_unspecified(host):
+        raise ModelError(
+            f"{name} is at {host}, by which a server says that it listens at every address of its machine; ask one on this machine at 127.0.0.1, and "
+            "one on another machine by its name"
+        )
     if not allow_remote:
         raise ModelError(
             f"{name} is at {host}, another machine: the texts of the suites would leave this one; --bias-allow-remote permits it "
@@ -299,7 +369,14 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _connection(url: str, time_limit: float, transport: httpx.BaseTransport | None) -> httpx.Client:
+def _is_unspecified(host: str) -> bool:
+    try:
+        return ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def _connection(url: str, time_limit: float, transport: httpx.AsyncBaseTransport | None) -> httpx.AsyncClient:
     """Return a client with the key. Redirections are not followed, and no proxy stands before this machine.
 
     Raises:
@@ -316,7 +393,7 @@ def _connection(url: str, time_limit: float, transport: httpx.BaseTransport | No
         raise ModelError(
             f"{API_KEY} has a line break, or another character that a header of HTTP cannot have; expected the key alone, in one line"
         )
-    return httpx.Client(
+    return httpx.AsyncClient(
         headers={"Authorization": f"Bearer {key}"} if key else {},
         timeout=httpx.Timeout(time_limit, connect=min(_CONNECT, time_limit)),
         limits=httpx.Limits(max_connections=_AT_ONCE),
@@ -358,11 +435,9 @@ def _retry_after(response: httpx.Response, otherwise: float) -> float:
         return otherwise
 
 
-def _json(response: httpx.Response) -> dict[str, Any] | None:
-    if len(response.content) > _MOST_BYTES:
-        return None
+def _json(answer: bytes) -> dict[str, Any] | None:
     try:
-        content = json.loads(response.content)
+        content = json.loads(answer)
     except (ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None

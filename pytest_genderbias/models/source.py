@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypedDict
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from pytest_genderbias.errors import BiasError, ModelError
+from pytest_genderbias.errors import BiasError, ModelError, SettingError
 from pytest_genderbias.models import graphs, networks
 from pytest_genderbias.models.config import role_of_config, role_of_gguf, settled_role
 from pytest_genderbias.models.config_entries import entry
@@ -34,17 +34,27 @@ _MOST_LAYERS = 1000
 _INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 
 
+TIME_LIMIT = 300.0  #: seconds in which a server should answer a request
+
+
 @dataclass(frozen=True)
 class ServedSettings:
     """Settings for models behind a server.
 
     ``tokenizers``: pairs of a model's name and its tokenizer: a folder, a hub id, or a tokenizer in memory. ``allow_remote``: texts may be sent to
     another machine. ``version``: the user's word for what is served; scores are cached under it, and not at all without one.
+    ``time_limit``: seconds after which a request without an answer is sent again.
     """
 
     tokenizers: tuple[tuple[str, str | PreTrainedTokenizerBase], ...] = ()
     allow_remote: bool = False
     version: str | None = None
+    time_limit: float = TIME_LIMIT
+
+    def __post_init__(self) -> None:
+        """Reject a time that no request can keep."""
+        if not 0 < self.time_limit < float("inf"):
+            raise SettingError(f"endpoint_timeout should be a number of seconds above 0, got {self.time_limit!r}")
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,11 @@ class Settings:
         "--bias-endpoint-version", "TAG", parse.one_line,
         "your word for what a server serves: its scores are cached under it, and not at all without one, since a server can change behind its address",
     )  # fmt: skip
+    endpoint_timeout: int = value(
+        "--bias-endpoint-timeout", "SECONDS", parse.whole_number(1),
+        "seconds after which a request to a server is sent again if no answer came; six times, then it is an error",
+        default="300",
+    )  # fmt: skip
     data: Path | None = value(
         "--bias-data", "DIR", parse.data_folder,
         "folder of your data sets (STS-B, WinoBias, Winogender, GAP, biographies, corpora, ...); docs/reference/data.md describes its layout",

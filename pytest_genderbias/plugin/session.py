@@ -119,7 +119,7 @@ def make_runner(run: Settings, progress: TerminalProgress | None, executor: Exec
     from pytest_genderbias.measurement.runner import Runner, RunSettings
     from pytest_genderbias.models.source import LoadSettings, ServedSettings
 
-    served = ServedSettings(run.tokenizers, run.allow_remote, run.endpoint_version)
+    served = ServedSettings(run.tokenizers, run.allow_remote, run.endpoint_version, run.endpoint_timeout)
     return Runner(
         LoadSettings(run.device, run.dtype, run.labels, run.trust_remote_code, served),
         RunSettings(run.limit, run.seed, run.batch_tokens, run.cache, run.null, progress),

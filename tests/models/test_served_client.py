@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import math
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import numpy as np
 import pytest
+from support.served import CompletionServer
+from support.tiny_checkpoints import make_network, tokenizer
 
-from pytest_genderbias.errors import ModelError, ScoreError
+from pytest_genderbias.errors import ModelError, ScoreError, SettingError
 from pytest_genderbias.models import served_client
 from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.models.served_client import ServedClient
@@ -133,6 +144,145 @@ def test_a_server_that_never_answers_is_one_error():
     assert server.pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0]
 
 
+@pytest.mark.parametrize("late", [httpx.ReadTimeout("late"), httpx.WriteTimeout("late")])
+def test_a_server_that_takes_too_long_is_an_error_that_names_the_flag(late):
+    message = r"7 times \(at last: .*Timeout: late.* after 2.5 s, --bias-endpoint-timeout=SECONDS waits longer\)"
+    with pytest.raises(ScoreError, match=message):
+        Server(before=lambda number, body: late).client(time_limit=2.5).ask([[5, 6]])
+
+
+def test_a_request_without_an_answer_is_sent_again_after_the_time_limit():
+    """By a real server, which waits for two seconds once."""
+    with CompletionServer(make_network("llama"), tokenizer("llama"), trouble=["slow"]) as server:
+        client = ServedClient(server.url, server.model, "chat", time_limit=0.5, pause=(pauses := []).append)
+        for prompt in ([1, 300], [1, 301]):
+            assert client.ask([prompt])[0].token_ids == prompt
+    assert pauses and [body["prompt"] for body in server.bodies][:3] == [[[1, 300]], [[1, 301]], [[1, 301]]]
+
+
+class Endless(httpx.AsyncByteStream):
+    """An answer of a mebibyte at a time that does not end."""
+
+    sent = 0
+
+    async def __aiter__(self):
+        while self.sent < 2000:
+            self.sent += 1
+            yield b" " * (1 << 20)
+
+
+def test_an_answer_that_does_not_end_is_not_read_to_its_end(monkeypatch):
+    monkeypatch.setattr(served_client, "_MOST_BYTES", 5 << 20)
+    answer = Endless()
+    server = Server(before=lambda number, body: httpx.Response(200, stream=answer))
+    with pytest.raises(
+        ScoreError, match="sends more than 5 MiB in answer to one request, which was not read to its end"
+    ):
+        server.client().ask([[5, 6]])
+    assert answer.sent <= 7
+    assert len(server.bodies) == 1  # it is not asked again
+
+
+ASKS = """
+import signal, sys
+from pytest_genderbias.models.served_client import ServedClient
+signal.signal(signal.SIGINT, signal.default_int_handler)
+client = ServedClient(sys.argv[1], "m", "chat")
+try:
+    client.ask([[n] * 4000 for n in range(40)])
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    sys.stdin.read()
+"""
+
+
+class Silent(BaseHTTPRequestHandler):
+    """Names its model, and answers no request for completions. It notes when the client hangs up."""
+
+    def do_GET(self):
+        data = json.dumps({"data": [{"id": "m"}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.events.put("asked")
+        self.rfile.read(1)
+        self.server.events.put("hung up")
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows sends no SIGINT to one process")
+def test_an_interruption_cancels_the_requests_under_way():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Silent) as server:
+        server.events = queue.Queue()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        process = subprocess.Popen(
+            [sys.executable, "-c", ASKS, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        try:
+            assert [server.events.get(timeout=60) for _ in range(4)] == ["asked"] * 4
+            process.send_signal(signal.SIGINT)
+            assert [server.events.get(timeout=20) for _ in range(4)] == ["hung up"] * 4
+            assert process.stdout.readline() == "interrupted\n" and process.poll() is None
+            process.communicate("", timeout=20)  # and no thread keeps it
+            assert process.returncode == 0 and server.events.empty()
+        finally:
+            process.kill()
+            process.communicate()
+            server.shutdown()
+
+
+def test_an_error_cancels_the_requests_beside_it():
+    async def answer(request):
+        if request.url.path.endswith("models"):
+            return httpx.Response(200, json={"data": [{"id": "m"}]})
+        if request.url.path.endswith("version"):
+            return httpx.Response(404)
+        number = json.loads(request.content)["prompt"][0][0]
+        asked.append(number)
+        if number == 2:
+            return httpx.Response(403)
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.append(number)
+            raise
+
+    asked, cancelled = [], []
+    client = ServedClient(URL, "m", "chat", transport=httpx.MockTransport(answer))
+    with pytest.raises(ModelError, match="status 403"):
+        client.ask([[n] * 8000 for n in range(1, 9)])
+    deadline = time.monotonic() + 20
+    while len(cancelled) < len(asked) - 1 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert (
+        2 in asked and set(cancelled) == set(asked) - {2} and len(asked) <= 5
+    )  # four, and one more at most in the meantime
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
+def test_a_time_limit_that_no_request_can_keep_is_refused(seconds):
+    with pytest.raises(SettingError, match="endpoint_timeout should be a number of seconds above 0"):
+        load_model("chat=http://127.0.0.1:9/v1#m", endpoint_timeout=seconds)
+
+
+def test_the_time_limit_reaches_the_client(monkeypatch):
+    limits = []
+    monkeypatch.setattr(
+        served_client, "_connection", lambda url, limit, transport: limits.append(limit) or httpx.AsyncClient()
+    )
+    for settings in ({}, {"endpoint_timeout": 7.5}):
+        with pytest.raises(ModelError, match="nothing answers"):
+            load_model("chat=http://127.0.0.1:9/v1#m", **settings)
+    assert limits == [300.0, 7.5]
+
+
 def test_a_server_that_generates_at_least_one_token_is_asked_for_one_that_is_left_out():
     server = Server(
         before=lambda number, body: (
@@ -253,11 +403,11 @@ def test_an_address_that_cannot_be_asked_is_one_error(url):
     assert not server.requests
 
 
-def test_a_refusal_of_further_fields_is_no_error_while_another_thread_learns_the_same():
+def test_a_refusal_of_further_fields_is_no_error_while_another_request_learns_the_same():
     def refuse(number, body):
         if "top_k" not in body:
             return None
-        client._extras = dict(served_client._BY_IDS)  # as another thread does in the meantime
+        client._extras = dict(served_client._BY_IDS)  # as another request does in the meantime
         return httpx.Response(422)
 
     server = Server(before=refuse)
@@ -294,6 +444,15 @@ def test_another_machine_is_asked_only_where_that_is_permitted(host, monkeypatch
     assert KEY not in str(raised.value)
     assert not server.requests
     assert server.client(f"https://{host}/v1", allow_remote=True).ask([[5, 6]])[0].token_ids == [5, 6]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0:8000", "[::]:8000"])
+@pytest.mark.parametrize("allow_remote", [False, True])
+def test_the_address_at_which_servers_listen_is_none_to_ask(host, allow_remote):
+    server = Server()
+    with pytest.raises(ModelError, match=r"every address of its machine; ask one on this machine at 127\.0\.0\.1"):
+        server.client(f"http://{host}/v1", allow_remote=allow_remote)
+    assert not server.requests
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:1", "127.8.8.8", "localhost:9", "[::1]:3"])

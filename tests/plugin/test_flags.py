@@ -47,6 +47,7 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "tokenizers": ("n=org/chat", (("n", "org/chat"),)),
     "allow_remote": ("true", True),
     "endpoint_version": ("2026-11-23", "2026-11-23"),
+    "endpoint_timeout": ("7", 7),
     "data": (".", Path()),
     "cache_folder": ("somewhere", Path("somewhere")),
     "no_cache": ("true", True),

@@ -1,16 +1,17 @@
-"""``--bias-model=NAME=http://...``, with ``--bias-tokenizer``, ``--bias-allow-remote`` and ``--bias-endpoint-version``: a run against a real server."""
+"""``--bias-model=NAME=http://...``, with ``--bias-tokenizer``, ``--bias-allow-remote``, ``--bias-endpoint-version`` and ``--bias-endpoint-timeout``: a run against a real server."""
 
 from __future__ import annotations
 
 import copy
 import json
 
+import httpx
 import pytest
 import torch
 from support.served import CompletionServer
 
 from pytest_genderbias import load_model
-from pytest_genderbias.models import served_proof
+from pytest_genderbias.models import served_client, served_proof
 from pytest_genderbias.models.spec import DEMO_FOLDER
 from pytest_genderbias.scoring import slot_likelihood  # noqa: F401 - first loaded inside a run, it is another one in the next
 
@@ -144,9 +145,20 @@ def test_another_machine_is_not_asked_without_the_flag(project):
     result.stdout.fnmatch_lines(["ModelError: chat is at 192.0.2.7, another machine*--bias-allow-remote*"])
 
 
+def test_the_flag_says_how_long_a_request_may_take(project, monkeypatch):
+    limits = []
+    monkeypatch.setattr(
+        served_client, "_connection", lambda url, limit, transport: limits.append(limit) or httpx.AsyncClient()
+    )
+    result = project.runpytest("--bias-model=chat=http://127.0.0.1:9/v1#m", *SUITE, "--bias-endpoint-timeout=40")
+    result.stdout.fnmatch_lines(["ModelError: chat: nothing answers at *"])
+    assert limits == [40]
+
+
 @pytest.mark.parametrize(
     ("flag", "message"),
     [
+        ("--bias-endpoint-timeout=0", "*--bias-endpoint-timeout*expected a whole number of at least 1, got '0'*"),
         ("--bias-tokenizer=chat", "*--bias-tokenizer*expected NAME=DIR*got 'chat'*"),
         ("--bias-tokenizer==x", "*--bias-tokenizer*expected NAME=DIR*"),
         ("--bias-tokenizer=chat=gpt2", "*--bias-tokenizer: no model 'chat'; the run has none*"),
