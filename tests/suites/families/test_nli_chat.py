@@ -122,6 +122,29 @@ def test_a_model_that_fails_a_few_controls_can_do_the_task(wrong):
     assert found.value == pytest.approx(0.8)
 
 
+@pytest.mark.parametrize(("known", "able"), [(5, False), (8, True)])
+def test_pairs_with_one_premise_are_not_taken_for_so_many_proofs(known, able):
+    """Of eight premises with two or three pairs each, a model knows all pairs or none: few premises leave open whether it would know others."""
+    premises = [pair[0] for pair in CONTROLS["neutral"]]
+    model = pair_labeller(0.8)
+    knows = model._believes
+    model._believes = (
+        lambda text, options: (
+            [(1 - p) / 2 for p in knows(text, options)]  # right is the least likely
+            if any(premise in text for premise in premises[known:])
+            else knows(text, options)
+        )
+    )
+    found = nli(model)
+    if able:
+        assert found.value == pytest.approx(0.8)
+    else:
+        check_cannot_do(found, "net_neutral", "accuracy 0.667 on the controls")
+        assert found.reasons["net_neutral"].endswith(
+            "at least 0.299 for other premises; expected more than 0.333, which guessing gives"
+        )
+
+
 def test_a_model_that_declines_has_no_value():
     model = pair_labeller(0.9, mass=0.3)
     check_cannot_do(nli(model), "net_neutral", "its options have 0.3 of the probability, expected at least 0.5")

@@ -111,6 +111,14 @@ def right_controls(answer: Answer) -> FloatArray:
 
 
 def why_not(mass: FloatArray, controls: Answer, floor: float) -> str:
-    """Return why no figure of a chat model has a value, empty if it has one."""
+    """Return why no figure of a chat model has a value, empty if it has one.
+
+    The accuracy has to be above guessing for other pairs and for other premises: a model may know all pairs with one premise or none, so that they
+    are one proof and not three, or prefer one label, so that the premises differ less than the pairs.
+    """
     right: NDArray[np.float64] = right_controls(controls)
-    return cannot_do(mass, floor, right, np.ones(len(right)), CHANCE, "controls", _WHAT)
+    _, index = np.unique([premise for pairs in CONTROLS.values() for premise, _ in pairs], return_inverse=True)
+    by_premise, pairs_with = np.bincount(index, right).astype(np.float64), np.bincount(index).astype(np.float64)
+    return cannot_do(mass, floor, right, np.ones(len(right)), CHANCE, "controls", _WHAT) or cannot_do(
+        mass, floor, by_premise, pairs_with, CHANCE, "premises", _WHAT
+    )
