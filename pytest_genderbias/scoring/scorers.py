@@ -62,6 +62,15 @@ def make_scorer(
     """
     if isinstance(model.backend, ServedModel):
         refuse_unserved(query, model.name, model.role)
+    if isinstance(query, CoreferenceScores):  # the one query for which something may be trained, kept and shown
+        from pytest_genderbias.scoring import coreference
+
+        return coreference.make(cases, query, model, batch_tokens, cache, progress)
+    return _scorer_of_query(cases, query, model, batch_tokens)
+
+
+def _scorer_of_query(cases: Cases, query: Query, model: Model, batch_tokens: int | None) -> Scorer:
+    """Return the scorer of a query for which nothing is trained."""
     match query:
         case TextVectors():
             from pytest_genderbias.scoring import vectors
@@ -71,10 +80,6 @@ def make_scorer(
             from pytest_genderbias.scoring import similarity
 
             return similarity.make(cases, query, model, batch_tokens)
-        case CoreferenceScores():
-            from pytest_genderbias.scoring import coreference
-
-            return coreference.make(cases, query, model, batch_tokens, cache, progress)
         case PseudoLogLikelihood() | SharedLogLikelihood():
             from pytest_genderbias.scoring import pseudo_likelihood
 

@@ -253,16 +253,21 @@ def mitigate(
     count = controls if controls is not None else TRAINED_CONTROLS if method.trains else CONTROLS
     workshop = _Workshop(runner, base, recipe, Path(folder) if folder is not None else None, progress)
     made = _make_models(workshop, method, restarts, count, trains)
-    what = {
-        "method": method.settings(),
-        "recipe": None if recipe is None else {"recipe": recipe.name, **recipe.settings()},
-        "control": _control_in_words(method, trains),
-        "controls": count if made[0].control else 0,
-    }
+    what = _what_was_done(method, recipe, trains, count if made[0].control else 0)
     return MitigationRun(
         [models.before for models in made], [models.after for models in made], [models.control for models in made if models.control],
         restarts, recipe, trains, what, sum(models.seconds for models in made), workshop.folder, runner, name, progress, _workshop=workshop,
     )  # fmt: skip
+
+
+def _what_was_done(method: Method, recipe: Recipe | None, trains: bool, controls: int) -> dict[str, object]:
+    """Return the settings of a run as plain data."""
+    return {
+        "method": method.settings(),
+        "recipe": None if recipe is None else {"recipe": recipe.name, **recipe.settings()},
+        "control": _control_in_words(method, trains),
+        "controls": controls,
+    }
 
 
 @dataclass(frozen=True)

@@ -142,9 +142,7 @@ def judge_reduction(
     after = _mean_over_seeds(run, measured[AFTER])
     judged = after.statistic(statistic)
     case = MeasuredRun(run, loaded, measured, judged, after)
-    bound = ", ".join(
-        [requirement_in_words(by), *(f"{figure} {percent(share)} worse at most" for figure, share in budget.items())]
-    )
+    bound = _bound_in_words(by, budget)
     if trouble := case.trouble():
         return make_judgement(after, judged, Finding(trouble[0], bound, trouble[1], lines=run_in_words(run)), name)
     figures, signed = case.figures()
@@ -153,6 +151,12 @@ def judge_reduction(
     if superficial:
         parts.append(_judge_heads(case, back, settings, parts[0].verdict == REDUCED))
     return make_judgement(after, judged, _summed_up(case, parts, bound), name)
+
+
+def _bound_in_words(by: float, budget: Mapping[str, float]) -> str:
+    """Return what a mitigation has to reach, and what it may cost."""
+    costs = (f"{figure} {percent(share)} worse at most" for figure, share in budget.items())
+    return ", ".join([requirement_in_words(by), *costs])
 
 
 @dataclass(frozen=True)

@@ -88,13 +88,14 @@ def balance(
         summary.before.update({(kind, value): len(members) for value, members in by_group.items()})
         summary.after.update({(kind, value): int(times[members].sum()) for value, members in by_group.items()})
     if summary.left:
-        classes = ", ".join(map(str, summary.left[:5])) + (" ..." if len(summary.left) > 5 else "")
-        warnings.warn(
-            f"{len(summary.left)} of {len(cells)} classes stay unbalanced, because they lack a group: {classes}",
-            BiasWarning,
-            stacklevel=2,
-        )
+        warnings.warn(_unbalanced(summary.left, len(cells)), BiasWarning, stacklevel=2)
     return [row for row, n in zip(rows, times, strict=True) for _ in range(n)]
+
+
+def _unbalanced(left: Sequence[object], classes: int) -> str:
+    """Return the warning that some of the classes stay as they are."""
+    names = ", ".join(map(str, left[:5])) + (" ..." if len(left) > 5 else "")
+    return f"{len(left)} of {classes} classes stay unbalanced, because they lack a group: {names}"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
@@ -190,12 +190,9 @@ def hard_debias_embeddings(
     equalised = _pair_rows(pairs, rows_of)
     if not equalised:
         raise UndefinedError(f"none of {len(pairs)} pairs has both words in the vocabulary of {model.name}")
-    unchanged = {row for pair in pairs for word in pair for row in rows_of(word)}
-    unchanged |= {row for word in gendered for row in rows_of(word)}
-    if neutral is None:
-        candidates = set(range(len(matrix))) - special
-    else:
-        candidates = {row for word in neutral for row in rows_of(word) if row is not None}
+    every_row = frozenset(range(len(matrix))) - special
+    candidates = every_row if neutral is None else _rows_of_all(neutral, rows_of)
+    unchanged = _rows_of_all((*(word for pair in pairs for word in pair), *gendered), rows_of)
     rows = np.array(sorted(candidates - unchanged), dtype=np.int64)
     rows = rows[np.linalg.norm(matrix[rows], axis=1) > 0]  # without the padding of the vocabulary
     changed = hard_debias(matrix, basis, rows, np.array(equalised), lengths)
@@ -205,6 +202,11 @@ def hard_debias_embeddings(
     network = copied(backend.network)
     replace_input_embeddings(network, changed)
     return with_network(model, network, what)
+
+
+def _rows_of_all(words: Iterable[str], rows_of: Callable[[str], tuple[int | None, ...]]) -> frozenset[int]:
+    """Return the rows of some words; words outside the vocabulary have none."""
+    return frozenset(row for word in words for row in rows_of(word) if row is not None)
 
 
 def _pair_rows(
