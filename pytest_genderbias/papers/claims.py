@@ -101,8 +101,9 @@ def difference(
 ) -> Difference | None:
     """Return ``figure`` minus ``other`` with its bounds, ``None`` if one of them has no value.
 
-    Restarts of equal seeds are compared seed by seed, by Student's t, and restarts of different seeds by the means (Welch). A ``fixed`` number
-    adds no error. A single value against restarts adds that of its interval over items to theirs, and has no bounds without an interval. The
+    Restarts of equal seeds are compared seed by seed, by Student's t, and restarts of different seeds by the means (Welch). Against a
+    ``fixed`` number the error over the items of the restarts, the mean of theirs, is added to their spread. A single value against restarts adds
+    that of its interval over items to theirs, and has no bounds without an interval. The
     bounds of two single values follow from their intervals over items. Such intervals are combined as if the items were different ones: too
     wide where both are of the same items. Fewer than three restarts without such intervals have no bounds.
 
@@ -121,8 +122,7 @@ def difference(
     a, b = np.array(figure.defined), np.array(other.defined)
     if max(len(set(a)), len(set(b))) > 1:
         if min(len(a), len(b)) == 1:
-            over_restarts = _over_restarts(a - b)
-            return over_restarts if fixed else _with_items(over_restarts, figure, other)
+            return _one_against(_over_restarts(a - b), figure, other, fixed)
         named = len(seeds) == len(a) and len(other_seeds) == len(b)
         order = _same_seeds(seeds, other_seeds) if named else _same_seeds(range(len(a)), range(len(b)))
         return _welch(a, b) if order is None else _over_restarts(a - b[order])
@@ -155,17 +155,28 @@ def _over_restarts(differences: np.ndarray[tuple[int], np.dtype[np.float64]]) ->
     return Difference(value, value - reach, value + reach, "restarts")
 
 
-def _with_items(found: Difference, figure: StoredFigure, other: StoredFigure) -> Difference:
-    """Return a difference of restarts and a single value with bounds that hold for other items of the single one, too (MOVER)."""
-    one = min(figure, other, key=lambda side: len(side.values))
-    if found.low is None or found.high is None or one.interval is None:
-        return Difference(found.value)
-    below, above = (abs(one.defined[0] - bound) for bound in one.interval)
-    if one is other:
-        below, above = above, below
+def _one_against(found: Difference, figure: StoredFigure, other: StoredFigure, fixed: bool) -> Difference:
+    """Return a difference of restarts and a number, or a single figure, with bounds that hold for other items, too (MOVER).
+
+    A number leaves the restarts' own items; without intervals over them the bounds are over restarts only.
+    """
+    one = figure if fixed else min(figure, other, key=lambda side: len(side.values))
+    reach = _reach_over_items(one)
+    if reach is None or found.low is None or found.high is None:
+        return found if fixed else Difference(found.value)
+    below, above = reach if one is figure else reach[::-1]
     low = found.value - float(np.hypot(found.value - found.low, _ONE_SIDED * below))
     high = found.value + float(np.hypot(found.high - found.value, _ONE_SIDED * above))
     return Difference(found.value, low, high, "restarts and items")
+
+
+def _reach_over_items(figure: StoredFigure) -> tuple[float, float] | None:
+    """Return how far the intervals over items reach below and above the values, mean over the restarts; ``None`` unless each has one."""
+    bounds = [bound for bound in figure.intervals if bound is not None]
+    if not bounds or len(bounds) < len(figure.values):
+        return None
+    reaches = np.abs(np.array(bounds, dtype=np.float64) - np.array(figure.defined)[:, None]).mean(axis=0)
+    return float(reaches[0]), float(reaches[1])
 
 
 def _welch(

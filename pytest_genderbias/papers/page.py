@@ -24,7 +24,7 @@ _HEAD = """\
 <!-- Generated from the configs of the papers and the stored results: genderbias paper --page=docs/papers.md --results=docs/evidence/papers -->
 
 Each table and figure of the five papers that has figures has a row here. The configs hold the published figures and what the table says as *claims*: relations of figures, such as "scrubbing lowers the TPR gap
-sum". Small runs on the project's test models decide each claim by one-sided 95 % bounds: over restarts, seed by seed, where something is trained, and over items where nothing is, or once only, which the table then says. Bounds over restarts keep the suite's items as they are. Nothing is corrected for the number of claims: of twenty claims without any effect behind them, one is confirmed by chance.
+sum". Small runs on the project's test models decide each claim by one-sided 95 % bounds: over restarts, seed by seed, where something is trained, and over items where nothing is, or once only, which the table then says. Bounds of differences over restarts keep the suite's items as they are; those of a figure against a number hold for other items, too, where it has an interval over them. Nothing is corrected for the number of claims: of twenty claims without any effect behind them, one is confirmed by chance.
 
 - *agrees*: the bounds confirm at least one claim, and refute none.
 - *differs*: the bounds refute a claim.

@@ -150,6 +150,19 @@ def test_one_value_against_restarts_adds_to_their_spread():
     assert (found.low, found.high, found.over) == pytest.approx((0.16 - reach, 0.16 + reach, "restarts and items"))
 
 
+def test_restarts_against_a_number_have_the_error_of_their_items():
+    """Three restarts that hardly differ measure the same 30 words, and say nothing of other words."""
+    values, intervals = [0.18, 0.16, 0.20], [[-0.15, 0.47], [-0.14, 0.45], [-0.12, 0.46]]
+    found, ratio = difference(StoredFigure(values, intervals), StoredFigure([0.0]), fixed=True), stats.norm.ppf(0.95)
+    below, above = np.mean([0.33, 0.30, 0.32]), np.mean([0.29, 0.29, 0.26])
+    spread = stats.t.ppf(0.95, 2) * 0.02 / 3**0.5
+    low, high = (np.hypot(spread, ratio * reach / stats.norm.ppf(0.975)) for reach in (below, above))
+    assert (found.low, found.high, found.over) == pytest.approx((0.18 - low, 0.18 + high, "restarts and items"))
+    assert found.low < 0 < difference(StoredFigure(values), StoredFigure([0.0]), fixed=True).low
+    some = difference(StoredFigure(values, [*intervals[:2], None]), StoredFigure([0.0]), fixed=True)
+    assert some.over == "restarts", "the others say nothing of the restart without an interval"
+
+
 def test_one_training_without_an_interval_decides_nothing_against_restarts():
     assert difference(StoredFigure([0.9], [None]), StoredFigure([0.1, 0.2, 0.3])).low is None
     runs = of_seeds("a", [0], [0.9], {"recipe": {}}) | of_seeds("b", [0, 1, 2], [0.1, 0.2, 0.3])
