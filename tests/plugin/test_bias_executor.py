@@ -65,7 +65,7 @@ def test_an_old_address_fails_the_test_in_one_line(project: pytest.Pytester, mon
 def test_workers_of_ray_give_the_figures_of_the_process(project: pytest.Pytester) -> None:
     """Also in two processes of pytest-xdist that want the same CPUs: each takes its part of them."""
     suites = "--bias-suite=nli-occupation,nli-demonym"
-    project.runpytest_subprocess(*RUN, suites, "--bias-json=process.json").assert_outcomes(passed=2)
+    project.runpytest(*RUN, suites, "--bias-json=process.json").assert_outcomes(passed=2)
     ways = {"ray": (), "xdist": ("-n", "2", "-p", "xdist")}
     for name, processes in ways.items():
         ray = project.runpytest_subprocess(*RUN, suites, "--bias-executor=ray", f"--bias-json={name}.json", *processes)

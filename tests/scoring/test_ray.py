@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from support.listening import descendants, listening, marked
+from support.listening import descendants, listening, marked, running
 
 from pytest_genderbias import load_model
 from pytest_genderbias.errors import ExecutorError, ScoreError
@@ -78,6 +78,123 @@ def same_bits(one: Measurement, other: Measurement) -> bool:
     return one.values == other.values and all(
         np.asarray(v).tobytes() == np.asarray(other.items[k]).tobytes() for k, v in one.items.items()
     )
+
+
+class _Run(NamedTuple):
+    """A run in a process of its own, and how it ends; ``mark`` is in the environment of its processes."""
+
+    how: signal.Signals
+    cache: Path
+    mark: str
+    process: subprocess.Popen[str]
+
+    @classmethod
+    def started(cls, how: signal.Signals, cache: Path) -> _Run:
+        code = (
+            "from pytest_genderbias.measurement.runner import Runner, RunSettings\n"
+            "from pytest_genderbias.scoring import engine\n"
+            "from pytest_genderbias.scoring.ray_executor import RayExecutor\n"
+            "from pathlib import Path\n"
+            "import sys, torch; torch.set_num_threads(1); engine.WINDOW, engine._KEEP_EVERY = 64, 0.0\n"
+            "with RayExecutor(workers=1) as executor:\n"
+            "    runner = Runner(score=RunSettings(limit=200_000, cache=Path(sys.argv[1])), executor=executor)\n"
+            "    runner.measure('nli-occupation', 'demo-nli')\n"
+        )
+        mark = uuid.uuid4().hex
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(cache)],
+            env={**os.environ, "MARK_OF_THE_TEST": mark},
+            start_new_session=True,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        return cls(how, cache, f"MARK_OF_THE_TEST={mark}", process)
+
+    @property
+    def stored(self) -> int:
+        return len(list(self.cache.rglob("*.npy")))
+
+
+@pytest.fixture(scope="module")
+def orphans() -> set[tuple[int, int]]:
+    """Two processes of a cluster whose run was killed."""
+    return set()
+
+
+def test_a_run_that_ends_early_leaves_no_process_and_goes_on(tmp_path: Path, orphans: set[tuple[int, int]]) -> None:
+    """Ctrl-C reaches the whole group of the terminal; a kill only the driver. The next run takes the windows that are in the cache.
+
+    After a kill two agents of Ray try for a minute to tell the cluster that it is gone.
+    """
+    runs = [_Run.started(how, tmp_path / how.name) for how in (signal.SIGINT, signal.SIGKILL)]
+    whole = measure("demo-nli")
+    for run in runs:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and run.stored < 3:
+            time.sleep(0.1)
+        below = running(descendants(run.process.pid))
+        assert len(below) > 4
+        (os.killpg if run.how == signal.SIGINT else os.kill)(run.process.pid, run.how)
+        _, errors = run.process.communicate(timeout=60)
+        assert run.process.returncode != 0
+        assert run.how == signal.SIGKILL or "KeyboardInterrupt" in errors
+        few = 2 if run.how == signal.SIGKILL else 0
+        deadline = time.monotonic() + 30
+        while len(left := _left(run.mark, below)) > few and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert {_name(pid) for pid, _ in left} <= (
+            {"ray::DashboardAgent", "ray::RuntimeEnvAgent", ""} if few else set()
+        )
+        orphans |= left
+        assert run.stored >= 3
+        begun: list[int] = []
+        settings = RunSettings(limit=1024, cache=run.cache, progress=_begun(begun))
+        assert same_bits(Runner(score=settings).measure(NLI, "demo-nli"), whole)
+        assert not begun or begun[0] >= 2 * 64  # the third file has the check of the labels
+
+
+def _name(pid: int) -> str:
+    """Return the name of a process; empty if it has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text().rstrip(" \0")
+    return ""
+
+
+def _left(mark: str, below: set[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Return the processes of a run that are left: those it had, and those that began since. Some overwrite the mark when they change their name."""
+    return running(marked(mark)) | (below & running(pid for pid, _ in below))
+
+
+def _begun(begun: list[int]) -> object:
+    def progress(label: str, total: int, done: int) -> object:
+        begun.append(done)
+        return nullcontext(lambda count: None)
+
+    return progress
+
+
+def test_a_cluster_that_is_full_is_waited_for_and_named(executor: RayExecutor) -> None:
+    """The first of the tests with this cluster, before it has any workers."""
+    executor._connected(load_model("demo-nli", device="cpu"))
+    import ray
+
+    class Holder:
+        def hold(self) -> bool:
+            return True
+
+    holder = ray.remote(Holder).options(num_cpus=2).remote()
+    assert ray.get(holder.hold.remote())
+    (force,) = executor._forces
+    force.wait = 2.0
+    try:
+        with pytest.raises(
+            ExecutorError, match=r"no worker could begin within 2 seconds: .* 0 CPUs .*another run may hold the rest"
+        ):
+            measure("demo-nli", executor, limit=64)
+    finally:
+        ray.kill(holder)
+        force.wait = 300.0
+    assert measure("demo-nli", executor, limit=64).n == 64
 
 
 def test_the_bits_and_the_stop_are_those_of_one_process(executor: RayExecutor) -> None:
@@ -273,32 +390,6 @@ def test_a_model_that_changed_or_went_away_is_refused(executor: RayExecutor, tmp
         measure(model, executor, limit=64)
 
 
-def test_a_cluster_that_is_full_is_waited_for_and_named(executor: RayExecutor) -> None:
-    import ray
-
-    measure("demo-nli", executor, limit=64)
-    executor._forces.pop().end()
-
-    class Holder:
-        def hold(self) -> bool:
-            return True
-
-    holder = ray.remote(Holder).options(num_cpus=2).remote()
-    assert ray.get(holder.hold.remote())
-    executor.wait = 2.0
-    try:
-        with pytest.raises(
-            ExecutorError, match=r"no worker could begin within 2 seconds: .* 0 CPUs .*another run may hold the rest"
-        ):
-            measure("demo-nli", executor, limit=64)
-    finally:
-        ray.kill(holder)
-        executor.wait = 300.0
-        for force in executor._forces:
-            force.wait = 300.0
-    assert measure("demo-nli", executor, limit=64).n == 64
-
-
 def test_nothing_is_left(executor: RayExecutor, sockets: dict[str, set[tuple[str, int]]]) -> None:
     """The last of the tests with this cluster: processes, sockets, files and variables are gone."""
     measure("demo-nli", executor, limit=64)
@@ -326,74 +417,6 @@ def _is_of_ray(pid: int) -> bool:
         return False
 
 
-class _Run(NamedTuple):
-    """A run in a process of its own, and how it ends; ``mark`` is in the environment of its processes."""
-
-    how: signal.Signals
-    cache: Path
-    mark: str
-    process: subprocess.Popen[str]
-
-    @classmethod
-    def started(cls, how: signal.Signals, cache: Path) -> _Run:
-        code = (
-            "from pytest_genderbias.measurement.runner import Runner, RunSettings\n"
-            "from pytest_genderbias.scoring import engine\n"
-            "from pytest_genderbias.scoring.ray_executor import RayExecutor\n"
-            "from pathlib import Path\n"
-            "import sys, torch; torch.set_num_threads(1); engine.WINDOW, engine._KEEP_EVERY = 64, 0.0\n"
-            "with RayExecutor(workers=1) as executor:\n"
-            "    runner = Runner(score=RunSettings(limit=200_000, cache=Path(sys.argv[1])), executor=executor)\n"
-            "    runner.measure('nli-occupation', 'demo-nli')\n"
-        )
-        mark = uuid.uuid4().hex
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, str(cache)],
-            env={**os.environ, "MARK_OF_THE_TEST": mark},
-            start_new_session=True,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        return cls(how, cache, f"MARK_OF_THE_TEST={mark}", process)
-
-    @property
-    def stored(self) -> int:
-        return len(list(self.cache.rglob("*.npy")))
-
-
-def test_a_run_that_ends_early_leaves_no_process_and_goes_on(tmp_path: Path) -> None:
-    """Ctrl-C reaches the whole group of the terminal; a kill only the driver. The next run takes the windows that are in the cache."""
-    runs = [_Run.started(how, tmp_path / how.name) for how in (signal.SIGINT, signal.SIGKILL)]
-    whole = measure("demo-nli")
-    for run in runs:
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline and run.stored < 3:
-            time.sleep(0.1)
-        assert len(marked(run.mark)) > 4
-        (os.killpg if run.how == signal.SIGINT else os.kill)(run.process.pid, run.how)
-    for run in runs:
-        _, errors = run.process.communicate(timeout=60)
-        assert run.process.returncode != 0
-        assert run.how == signal.SIGKILL or "KeyboardInterrupt" in errors
-        deadline = time.monotonic() + 60  # an agent of Ray looks every few seconds whether its parent is alive
-        while marked(run.mark) and time.monotonic() < deadline:
-            time.sleep(0.2)
-        assert {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in marked(run.mark)} == {}
-        assert run.stored >= 3
-        begun: list[int] = []
-        settings = RunSettings(limit=1024, cache=run.cache, progress=_begun(begun))
-        assert same_bits(Runner(score=settings).measure(NLI, "demo-nli"), whole)
-        assert not begun or begun[0] >= 2 * 64  # the third file has the check of the labels
-
-
-def _begun(begun: list[int]) -> object:
-    def progress(label: str, total: int, done: int) -> object:
-        begun.append(done)
-        return nullcontext(lambda count: None)
-
-    return progress
-
-
 def test_a_cluster_that_runs() -> None:
     """A cluster of three machines in one: joined by its address, refused with another version, and left by a machine during a measurement."""
     ended = subprocess.run(
@@ -407,3 +430,11 @@ def test_a_cluster_that_runs() -> None:
     assert found["same bits"]
     assert found["lost"]
     assert found["left"] == 1
+
+
+def test_the_agents_of_a_killed_run_end(orphans: set[tuple[int, int]]) -> None:
+    """The last of the tests, so that nobody waits for the minute."""
+    deadline = time.monotonic() + 90
+    while (left := orphans & running(pid for pid, _ in orphans)) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert left == set()

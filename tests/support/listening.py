@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,6 +31,17 @@ def marked(mark: str) -> set[int]:
         with suppress(OSError):
             if mark.encode() in folder.joinpath("environ").read_bytes():
                 found.add(int(folder.name))
+    return found
+
+
+def running(pids: Iterable[int]) -> set[tuple[int, int]]:
+    """Return the numbers of those processes that run, each with the time of its start, so that another one with its number is not it."""
+    found = set()
+    for pid in pids:
+        with suppress(OSError):
+            facts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            if facts[0] != "Z":
+                found.add((pid, int(facts[19])))
     return found
 
 

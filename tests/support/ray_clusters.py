@@ -20,7 +20,7 @@ from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.scoring import engine
 from pytest_genderbias.scoring.ray_executor import RayExecutor
 
-CASES = 12_000
+CASES = 6_000
 
 
 def measure(executor: RayExecutor | None, limit: int) -> Measurement:
@@ -53,7 +53,7 @@ def main() -> None:
         here = measure(None, CASES)
         with RayExecutor(cluster.address) as executor:
             measure(executor, 64)
-            removed = threading.Timer(1.0, lambda: cluster.remove_node(nodes[0], allow_graceful=False))
+            removed = threading.Timer(0.5, lambda: cluster.remove_node(nodes[0], allow_graceful=False))
             removed.start()
             there = measure(executor, CASES)
             removed.join()
