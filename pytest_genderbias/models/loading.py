@@ -83,12 +83,17 @@ def load_model(
     spec = spec if name is None else replace(spec, name=check_name(name))
     if tokenizer is not None and spec.kind != SERVED:
         raise SettingError(f"tokenizer goes with a network in memory; {model} names a model that has its own")
-    place = fspath(tokenizer) if isinstance(tokenizer, PathLike) else tokenizer
-    served = ServedSettings(
-        () if place is None else ((spec.name, place),), allow_remote, endpoint_version, endpoint_timeout
-    )
+    served = ServedSettings(_named(spec.name, tokenizer), allow_remote, endpoint_version, endpoint_timeout)
     settings = LoadSettings(device, dtype, tuple(labels) if labels else None, trust_remote_code, served)
     return load(inspect(spec, settings), settings)
+
+
+def _named(
+    name: str, tokenizer: PreTrainedTokenizerBase | PathLike[str] | str | None
+) -> tuple[tuple[str, PreTrainedTokenizerBase | str], ...]:
+    """Return the tokenizer that was given for a served model, by the model's name; nothing if none was."""
+    place = fspath(tokenizer) if isinstance(tokenizer, PathLike) else tokenizer
+    return () if place is None else ((name, place),)
 
 
 def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
-from functools import cache
+from functools import partial
 from importlib.util import find_spec
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -85,7 +85,8 @@ class ServedClient:
         _refuse_remote(url, name, allow_remote)
         self._url, self._model, self._name = url, model, name
         self._time_limit, self._pause = time_limit, pause
-        self._http = _connection(url, time_limit, transport)
+        self._connect = partial(_connection, url, time_limit, transport)
+        self._http, self._process = self._connect(), os.getpid()
         self._extras, self._max_tokens = dict(_EXTRAS), 0
         self._about = _done(self._described())
 
@@ -263,7 +264,7 @@ class ServedClient:
         Raises:
             ScoreError: the content is longer than any that was asked for; it is not read to its end.
         """
-        async with self._http.stream(method, url, json=body) as response:
+        async with self._connections().stream(method, url, json=body) as response:
             content = bytearray()
             async for piece in response.aiter_bytes():
                 content += piece
@@ -273,6 +274,12 @@ class ServedClient:
                         "a list of numbers for each token of at most 32 prompts: is it a server of OpenAI's completions?"
                     )
             return response, bytes(content)
+
+    def _connections(self) -> httpx.AsyncClient:
+        """Return those of this process: the event loop of the process that it was forked from waits for the answers of others."""
+        if self._process != os.getpid():
+            self._http, self._process = self._connect(), os.getpid()
+        return self._http
 
     async def _paused(self, seconds: float) -> None:
         if self._pause is None:
@@ -308,17 +315,25 @@ class _RefusedError(ModelError):
     """The server does not take a request as it is."""
 
 
-@cache
-def _loop(process: int) -> asyncio.AbstractEventLoop:
-    """Return the event loop of all requests of this process, in a thread that ends with it."""
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="requests to servers", daemon=True).start()
-    return loop
+#: The event loop of all requests of a process, by its number.
+_LOOPS: dict[int, asyncio.AbstractEventLoop] = {}
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop of this process, in a thread that ends with it. Threads that begin at once have the same one, without a lock to fork with."""
+    process = os.getpid()
+    if process not in _LOOPS:
+        begun = asyncio.new_event_loop()
+        if _LOOPS.setdefault(process, begun) is begun:
+            threading.Thread(target=begun.run_forever, name="requests to servers", daemon=True).start()
+        else:
+            begun.close()
+    return _LOOPS[process]
 
 
 def _done(work: Coroutine[Any, Any, T]) -> T:
     """Return what requests give. An interruption cancels them, and their connections are closed."""
-    future = asyncio.run_coroutine_threadsafe(work, _loop(os.getpid()))
+    future = asyncio.run_coroutine_threadsafe(work, _loop())
     try:
         return future.result()
     finally:

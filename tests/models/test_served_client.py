@@ -238,6 +238,74 @@ def test_an_interruption_cancels_the_requests_under_way():
             server.shutdown()
 
 
+FORKS = """
+child = os.fork()
+if not child:
+    ask(client)
+    os._exit(0)
+os.waitpid(child, 0)
+ask(client)
+"""
+BESIDE = """
+begin = asyncio.new_event_loop
+def slow():
+    time.sleep(0.3)
+    return begin()
+asyncio.new_event_loop = slow
+ready = threading.Barrier(2)
+def work():
+    ready.wait()
+    client = ServedClient(sys.argv[1], "m", "chat")
+    ask(client)
+    ask(client)
+threads = [threading.Thread(target=work) for _ in range(2)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+FIRST = """
+import asyncio, os, sys, threading, time
+from pytest_genderbias.models.served_client import ServedClient
+def ask(client):
+    print(client.ask([[5, 6]])[0].token_ids, flush=True)
+"""
+
+
+class Keeping(Silent):
+    """Answers all requests, and keeps connections open."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        data = json.dumps(completed(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+@pytest.mark.parametrize(
+    ("code", "times"),
+    [
+        pytest.param(
+            'client = ServedClient(sys.argv[1], "m", "chat")\nask(client)\n' + FORKS,
+            3,
+            marks=pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here"),
+            id="a process that was forked",
+        ),
+        pytest.param(BESIDE, 4, id="two threads that begin at once"),
+    ],
+)
+def test_no_connection_is_taken_from_another_event_loop(code, times):
+    """A loop waits for its own connections only: another one that asks through them ends in an error, or never hears the answer."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Keeping) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        ended = subprocess.run([sys.executable, "-c", FIRST + code, url], capture_output=True, text=True, timeout=60)
+        server.shutdown()
+    assert (ended.stdout, ended.returncode) == ("[5, 6]\n" * times, 0), ended.stderr
+
+
 def test_an_error_cancels_the_requests_beside_it():
     async def answer(request):
         if request.url.path.endswith("models"):
