@@ -301,7 +301,8 @@ def test_a_cluster_that_is_starting_when_the_executor_is_closed_ends(fake_cluste
         thread.join(60)
     assert len(ended) == 1
     assert executor.ready == []
-    assert len(errors) <= 1  # it may have been done in time
+    late = "the executor was closed while it scored; what is complete is in the cache"
+    assert errors in ([], [late])  # it may have been done in time
 
 
 def test_crews_share_the_workers(tiny_model, monkeypatch):
