@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 
+import httpcore  # noqa: F401 - first loaded inside a run, it is another one in the next, and httpx knows the errors of the first
 import httpx
 import pytest
 import torch
