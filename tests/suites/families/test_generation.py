@@ -317,7 +317,7 @@ def test_an_object_cannot_be_sampled():
         def continuation_log_probs(self, prefixes, continuations):
             return np.zeros(len(prefixes))
 
-    with pytest.raises(NotApplicableError, match="needs a checkpoint"):
+    with pytest.raises(NotApplicableError, match="give the checkpoint of its model"):
         measured(Own())
 
 
