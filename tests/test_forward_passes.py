@@ -16,6 +16,7 @@ from pytest_genderbias.scoring.scorers import make_scorer
 FILE = Path(__file__).parents[1] / "benchmarks" / "forward_passes.py"
 
 
+@pytest.mark.skipif(not FILE.is_file(), reason="the benchmarks are not part of what is tested here")
 @pytest.mark.parametrize(("kind", "suite"), [("bert-nli", "nli-occupation"), ("bert", "disco-names")])
 def test_the_batches_have_each_row_once(
     tiny_model: Any, monkeypatch: pytest.MonkeyPatch, kind: str, suite: str

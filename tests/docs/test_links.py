@@ -42,6 +42,7 @@ def test_every_link_leads_somewhere() -> None:
     assert followed > 50
 
 
+@pytest.mark.skipif(not (ROOT / "pytest_genderbias").is_dir(), reason="the source that names pages is not here")
 def test_every_page_that_a_message_or_a_suite_names_is_there() -> None:
     named = {
         (path.relative_to(ROOT).as_posix(), page)
