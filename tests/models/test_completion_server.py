@@ -79,6 +79,17 @@ def test_draws_follow_the_network_and_the_seed(network):
     assert abs(share - float(chances[token])) < 5 * np.sqrt(float(chances[token]) / len(drawn))
 
 
+def test_what_is_remembered_is_drawn_anew_when_a_request_comes_again_and_alike_by_the_next_server(network):
+    body = {"model": "local", "prompt": [PROMPTS[0]] * 8, "max_tokens": 1, "temperature": 1.0, "logprobs": 1}
+    drawn, memo = [], {}
+    for _ in range(2):
+        with CompletionServer(network, tokenizer("llama"), memo=memo) as server:
+            answers = [post(server.url, {**body, "return_tokens_as_token_ids": True}) for _ in range(3)]
+        drawn.append([[choice["logprobs"]["tokens"] for choice in answer["choices"]] for answer in answers])
+    assert drawn[0] == drawn[1]
+    assert len({str(tokens) for tokens in drawn[0]}) == 3
+
+
 @pytest.mark.parametrize(("trouble", "status"), [("busy", 429), ("unavailable", 503)])
 def test_a_body_is_refused_once(network, trouble, status):
     with CompletionServer(network, tokenizer("llama"), trouble=[trouble]) as server:

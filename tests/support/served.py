@@ -158,17 +158,20 @@ class CompletionServer:
 
     def write(self, prompts, body):
         """Return the tokens after each prompt, with the rows that they were drawn from: a (prompt, sample, tokens, rows) for each."""
-        if self.memo is None or (self.lie and self.lie.also_written):
-            return self._write(prompts, body)
         key = json.dumps([prompts, *(body.get(name) for name in ("max_tokens", "temperature", "seed", "n", "top_k"))])
-        if key not in self.memo:
-            self.memo[key] = self._write(prompts, body)
-        return self.memo[key]
+        with self._lock:
+            self._drawn[key] += 1
+            asked = (key, self._drawn[key])
+        if self.memo is None or (self.lie and self.lie.also_written):
+            return self._write(prompts, body, asked)
+        if asked not in self.memo:
+            self.memo[asked] = self._write(prompts, body, asked)
+        return self.memo[asked]
 
-    def _write(self, prompts, body):
+    def _write(self, prompts, body, asked):
         wanted = [(number, sample) for number in range(len(prompts)) for sample in range(body.get("n", 1))]
         texts = [list(prompts[number]) for number, _ in wanted]
-        generators = [self._generator(prompts[number], sample, body) for number, sample in wanted]
+        generators = [self._generator(asked, place, sample, body) for place, (_, sample) in enumerate(wanted)]
         rows = [[] for _ in wanted]
         lengths = np.array([len(text) for text in texts])
         for length in np.unique(lengths):
@@ -193,15 +196,13 @@ class CompletionServer:
             output = self.network(input_ids=torch.as_tensor(texts), past_key_values=past, use_cache=True)
         return torch.log_softmax(output.logits[:, -1].double(), -1).numpy(), output.past_key_values
 
-    def _generator(self, prompt, sample, body):
-        """Return a generator: of the seed alone where there is one, as vLLM has it for every prompt of a list, else another at each call."""
+    def _generator(self, asked, place, sample, body):
+        """Return a generator: of the seed alone where there is one, as vLLM has it for every prompt of a list, else another each time that a request comes."""
         if body.get("seed") is not None:
             return np.random.default_rng(body["seed"] + sample)
-        key = json.dumps([prompt, body.get("temperature")])
-        with self._lock:
-            self._drawn[key] += 1
-            number = self._drawn[key]
-        return np.random.default_rng([int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big"), number])
+        key, number = asked
+        digest = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big")
+        return np.random.default_rng([digest, number, place])
 
     def _draw(self, row, generator, body):
         temperature = body.get("temperature", 1.0)
