@@ -249,7 +249,11 @@ def _add_papers(commands: _Commands) -> None:
         default=[],
         help="a path that runs name, as glove=FILE; repeatable",
     )
-    paper.add_argument("--results", metavar="DIR", help="folder of the results (default: results/ in that of --runs)")
+    paper.add_argument(
+        "--results",
+        metavar="DIR",
+        help="folder of the results (default: results/ in that of --runs; in a clone, without --runs, the results that are stored there)",
+    )
     paper.add_argument("--only", metavar="RUN,...", help="only these runs")
     paper.add_argument(
         "--scale",

@@ -23,7 +23,7 @@ _ONE_SIDED = float(
 class Difference:
     """A figure minus what it is compared with, with one-sided 95 % bounds; ``low`` and ``high`` are ``None`` if there are none.
 
-    ``over``: what the bounds generalise to: ``restarts``, ``items``, or ``restarts and items``.
+    ``over``: what the bounds generalise to: ``restarts``, ``items``, ``restarts and items``, or ``splits of the texts``.
     """
 
     value: float
@@ -47,13 +47,19 @@ def judge_claims(table: Table, runs: Mapping[str, StoredRun]) -> list[JudgedClai
 
 
 def table_verdict(judged: Sequence[JudgedClaim]) -> str:
-    """Return the verdict of a table: ``differs`` if a claim does, else ``agrees`` if one does, else what the others are.
+    """Return the verdict of a table: ``differs`` if a claim does, else ``agrees`` if more than half of its claims do.
+
+    Where as few as half of them agree, or fewer, it is too small to say, and where no claim has a result, it needs the paper's scale.
 
     >>> table_verdict([])
     "needs the paper's scale"
     """
-    verdicts = {claim.verdict for claim in judged}
-    return next((verdict for verdict in (DIFFERS, AGREES, TOO_SMALL) if verdict in verdicts), NEEDS)
+    verdicts = [claim.verdict for claim in judged]
+    if DIFFERS in verdicts:
+        return DIFFERS
+    if 2 * verdicts.count(AGREES) > len(verdicts):
+        return AGREES
+    return TOO_SMALL if AGREES in verdicts or TOO_SMALL in verdicts else NEEDS
 
 
 def judge_claim(claim: Claim, runs: Mapping[str, StoredRun]) -> JudgedClaim:
@@ -101,7 +107,8 @@ def difference(
 ) -> Difference | None:
     """Return ``figure`` minus ``other`` with its bounds, ``None`` if one of them has no value.
 
-    Restarts of equal seeds are compared seed by seed, by Student's t, and restarts of different seeds by the means (Welch). Against a
+    Restarts of equal seeds are compared seed by seed, by Student's t, and restarts of different seeds by the means (Welch). Seeds that are
+    splits of the same texts share most of them, so that their variance is enlarged (Nadeau and Bengio 2003). Against a
     ``fixed`` number the error over the items of the restarts, the mean of theirs, is added to their spread. A single value against restarts adds
     that of its interval over items to theirs, and has no bounds without an interval. The
     bounds of two single values follow from their intervals over items. Such intervals are combined as if the items were different ones: too
@@ -122,10 +129,10 @@ def difference(
     a, b = np.array(figure.defined), np.array(other.defined)
     if max(len(set(a)), len(set(b))) > 1:
         if min(len(a), len(b)) == 1:
-            return _one_against(_over_restarts(a - b), figure, other, fixed)
+            return _one_against(_over_restarts(a - b, figure.held_out), figure, other, fixed)
         named = len(seeds) == len(a) and len(other_seeds) == len(b)
         order = _same_seeds(seeds, other_seeds) if named else _same_seeds(range(len(a)), range(len(b)))
-        return _welch(a, b) if order is None else _over_restarts(a - b[order])
+        return _welch(a, b) if order is None else _over_restarts(a - b[order], figure.held_out)
     return _over_items(
         float(a[0] - b[0]), figure.interval, (float(b[0]), float(b[0])) if fixed else other.interval, float(a[0])
     )
@@ -147,12 +154,16 @@ def _same_seeds(seeds: Sequence[int], other_seeds: Sequence[int]) -> list[int] |
     return [list(other_seeds).index(seed) for seed in seeds]
 
 
-def _over_restarts(differences: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Difference:
+def _over_restarts(
+    differences: np.ndarray[tuple[int], np.dtype[np.float64]], held_out: float | None = None
+) -> Difference:
+    """Return the mean with bounds by Student's t; ``held_out`` is the share that splits of the same texts hold out."""
     value, n = float(differences.mean()), len(differences)
     if n < FEWEST_SEEDS:
         return Difference(value)
-    reach = float(stats.t.ppf(LEVEL, n - 1) * differences.std(ddof=1) / n**0.5)
-    return Difference(value, value - reach, value + reach, "restarts")
+    shared = 0.0 if held_out is None else held_out / (1 - held_out)
+    reach = float(stats.t.ppf(LEVEL, n - 1) * differences.std(ddof=1) * (1 / n + shared) ** 0.5)
+    return Difference(value, value - reach, value + reach, "restarts" if held_out is None else "splits of the texts")
 
 
 def _one_against(found: Difference, figure: StoredFigure, other: StoredFigure, fixed: bool) -> Difference:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from pytest_genderbias.papers.stored import StoredFigure, StoredRun, figure_at
 from pytest_genderbias.reports.layout import columns, paragraph
 
 NO_RESULT = "no result yet"
+_FOLDER = re.compile(r"\{(data|runs)\}/(models/)?")  #: what stands before the name of a model or file
 
 
 #: of an entry that measures a suite: what is no option of the suite
@@ -72,11 +74,12 @@ def verdict_in_words(paper: PaperConfig, table: Table, judged: Sequence[JudgedCl
         reasons = dict.fromkeys(
             claim.claim.because for claim in judged if claim.verdict == DIFFERS and claim.claim.because
         )
-        return f"differs, because {'; '.join(reasons)}" if reasons else DIFFERS
+        words = f"{DIFFERS} ({_counted_verdicts(paper, judged, verdict)})" if len(judged) > 1 else DIFFERS
+        return f"{words}, because {'; '.join(reasons)}" if reasons else words
     if verdict == NEEDS and table.needs:
         return f"{NEEDS}: {table.needs}"
-    if verdict == AGREES and any(claim.verdict != AGREES for claim in judged):
-        return f"{AGREES} ({_counted_verdicts(paper, judged)})"
+    if len({_verdict_of_claim(paper, claim) for claim in judged}) > 1:
+        return f"{verdict} ({_counted_verdicts(paper, judged, verdict)})"
     return verdict
 
 
@@ -86,11 +89,18 @@ def short_verdict(paper: PaperConfig, table: Table, judged: Sequence[JudgedClaim
     return NO_RESULT if verdict_in_words(paper, table, judged) == NO_RESULT else verdict
 
 
-def _counted_verdicts(paper: PaperConfig, judged: Sequence[JudgedClaim]) -> str:
-    """Return how many claims of a table agree, and how many have each other verdict."""
-    others = Counter(_verdict_of_claim(paper, claim) for claim in judged if claim.verdict != AGREES)
-    agreeing = f"{len(judged) - others.total()} of {counted(len(judged), 'claim')}"
-    return "; ".join([agreeing, *(f"{number} {verdict}" for verdict, number in others.items())])
+def _counted_verdicts(paper: PaperConfig, judged: Sequence[JudgedClaim], verdict: str) -> str:
+    """Return how many claims of a table have its verdict, and how many have each other: ``2 of 3 claims; 1 too small to say``."""
+    verdicts = Counter(_verdict_of_claim(paper, claim) for claim in judged)
+    own, claims = verdicts.pop(verdict, 0), counted(len(judged), "claim")
+    others = ", ".join(f"{number} {_plural(other, number)}" for other, number in verdicts.items())
+    if not own:
+        return f"of {claims} {others}"
+    return f"{own} of {claims}; {others}" if others else f"{own} of {claims}"
+
+
+def _plural(verdict: str, number: int) -> str:
+    return verdict.removesuffix("s") if verdict in (AGREES, DIFFERS) and number > 1 else verdict
 
 
 def _verdict_of_claim(paper: PaperConfig, judged: JudgedClaim) -> str:
@@ -136,9 +146,12 @@ def differences(paper: PaperConfig, table: Table) -> list[str]:
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield settings by dotted names; suites that are measured by their names. What does not change figures is left out."""
+    """Yield settings by dotted names; suites that are measured by their names. What does not change figures is left out.
+
+    Such are the budget of a verdict, and the folder of all data sets.
+    """
     for key, value in settings.items():
-        if key == "judge":
+        if key == "judge" or value == "{data}":
             continue
         if key == "measure":
             for entry in value:
@@ -163,9 +176,10 @@ def _brief(value: object) -> str:
         return f"{len(value)} values"
     if isinstance(value, list) and value and all(isinstance(member, Mapping) for member in value):
         return " and ".join(
-            ", ".join(f"{v}" if k == "name" else f"{k} {v}" for k, v in member.items()) for member in value
+            ", ".join(f"{v}" if k == "name" else f"{k} {v}" for k, v in member.items() if v != "{data}")
+            for member in value
         )
-    text = "not set" if value is None else str(value)
+    text = "not set" if value is None else _FOLDER.sub("", str(value)).replace("{", "").replace("}", "")
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

@@ -26,10 +26,12 @@ class StoredFigure:
     Attributes:
         values: one a seed, in the order of the run's seeds: the mean over the models of that seed (controls); ``None`` where undefined.
         intervals: the 95 % interval of each over the suite's items; ``None`` where there is none.
+        held_out: where the seeds are splits of the same texts, the share that each holds out (above 0, below 1); ``None`` where they are restarts.
     """
 
     values: Sequence[float | None]
     intervals: Sequence[Sequence[float] | None] = field(default_factory=list)
+    held_out: float | None = None
 
     @property
     def defined(self) -> list[float]:
@@ -88,6 +90,12 @@ def write_run(run: StoredRun, folder: Path) -> Path:
     path = folder / f"{run.run}.json"
     write_whole(path, (json_text({"schema": SCHEMA, **asdict(run)}) + "\n").encode())
     return path
+
+
+def results_of_checkout() -> Path | None:
+    """Return the folder of the results that the repository stores; ``None`` where the package is not run from a clone."""
+    folder = Path(__file__).parents[2] / "docs" / "evidence" / "papers"
+    return folder if folder.is_dir() else None
 
 
 def read_run(path: Path) -> StoredRun:

@@ -9,6 +9,7 @@ import pytest
 from pytest_genderbias.command_line.main import main
 from pytest_genderbias.papers import config
 from pytest_genderbias.papers.config import load_paper
+from pytest_genderbias.papers.stored import results_of_checkout
 
 RUNS = """\
 title: Doe 2020
@@ -51,6 +52,29 @@ def test_papers_and_tables_are_listed(own_paper, capsys):
     assert "doe2020  Doe 2020" in capsys.readouterr().out
     assert main(["paper", "doe2020", "--results", str(own_paper / "none")]) == 0
     assert "table-1  no result yet" in capsys.readouterr().out
+
+
+def test_a_clone_shows_the_stored_results_without_flags(capsys, monkeypatch):
+    folder = results_of_checkout()
+    if folder is None:
+        pytest.skip("the stored results lie in the checkout")
+    monkeypatch.setenv("COLUMNS", "160")
+    assert main(["paper", "lu2018", "table-4"]) == 0
+    implicit = capsys.readouterr().out
+    assert main(["paper", "lu2018", "table-4", "--results", str(folder)]) == 0
+    assert implicit == capsys.readouterr().out and "no result yet" not in implicit
+    assert main(["paper", "lu2018", "table-4", "--scale", "paper"]) == 0
+    assert "no result yet" in capsys.readouterr().out
+
+
+def test_what_differs_names_models_without_their_folders(own_paper, capsys):
+    runs = own_paper / "configs" / "doe2020" / "runs.yaml"
+    small = 'small: {model: "{data}/models/tiny", recipe: {data: "{data}"}, measure'
+    runs.write_text(runs.read_text().replace("small: {model: demo-lm, measure", small))
+    load_paper.cache_clear()
+    assert main(["paper", "doe2020", "table-1", "--results", str(own_paper / "none")]) == 0
+    out = capsys.readouterr().out
+    assert "model tiny here, no-such-model in the paper" in out and "recipe.data" not in out
 
 
 def test_a_run_is_made_once_and_shown_beside_the_papers_figure(own_paper, capsys):

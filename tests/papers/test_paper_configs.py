@@ -147,8 +147,8 @@ def test_the_page_is_that_of_the_results(results):
 @pytest.mark.parametrize(
     ("scale", "words"),
     [
-        ("small", "agrees (1 of 2 claims; 1 no result yet)"),
-        ("paper", "agrees (1 of 2 claims; 1 needs the paper's scale)"),
+        ("small", "too small to say (of 2 claims 1 agrees, 1 no result yet)"),
+        ("paper", "too small to say (of 2 claims 1 agrees, 1 needs the paper's scale)"),
     ],
 )
 def test_a_claim_without_a_result_is_not_too_small_to_say(own_configs, scale, words):

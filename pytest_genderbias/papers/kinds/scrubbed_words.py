@@ -24,6 +24,8 @@ from pytest_genderbias.papers.kinds.outcome import Outcome, seeds_of
 from pytest_genderbias.papers.places import Places
 from pytest_genderbias.papers.stored import StoredFigure
 
+_HELD_OUT = 0.25  #: share of the texts on which each seed measures accuracies
+
 
 def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     """Scrub the training texts round by round, all of them and those of one class."""
@@ -38,9 +40,11 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     seeds = seeds_of(settings["seeds"])
     rounds = settings["rounds"]
     profession = settings.get("profession", Counter(classes).most_common(1)[0][0])
-    original = removed_words(texts, groups, seeds=seeds, rounds=1, scrub_first=False)
-    scrubbed = removed_words(texts, groups, seeds=seeds, rounds=rounds)
-    of_one = removed_words(texts, groups, classes, profession=profession, seeds=seeds, rounds=rounds)
+    original = removed_words(texts, groups, seeds=seeds, rounds=1, scrub_first=False, held_out=_HELD_OUT)
+    scrubbed = removed_words(texts, groups, seeds=seeds, rounds=rounds, held_out=_HELD_OUT)
+    of_one = removed_words(
+        texts, groups, classes, profession=profession, seeds=seeds, rounds=rounds, held_out=_HELD_OUT
+    )
     figures = {
         **_figures("original", original.iterations[0].accuracies, original),
         **_figures("scrubbed", scrubbed.iterations[0].accuracies, scrubbed),
@@ -54,9 +58,9 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
 def _figures(side: str, accuracies: Mapping[int, float], words: RemovedWords) -> dict[str, StoredFigure]:
     majority = [words.majority[seed] for seed in accuracies]
     return {
-        f"{side}/words/accuracy": StoredFigure(list(accuracies.values())),
-        f"{side}/words/majority": StoredFigure(majority),
+        f"{side}/words/accuracy": StoredFigure(list(accuracies.values()), held_out=_HELD_OUT),
+        f"{side}/words/majority": StoredFigure(majority, held_out=_HELD_OUT),
         f"{side}/words/above_majority": StoredFigure(
-            [a - m for a, m in zip(accuracies.values(), majority, strict=True)]
+            [a - m for a, m in zip(accuracies.values(), majority, strict=True)], held_out=_HELD_OUT
         ),
     }
