@@ -86,6 +86,11 @@ def inspect_adapter(spec: ModelSpec, adapter: AdapterFiles, settings: LoadSettin
         raise ModelError(
             f"{spec.name} is an adapter ({ADAPTER}), which is applied with peft, not installed here: pip install 'pytest-genderbias[peft]'"
         )
+    if adapter.base.kind == "hub" and checkpoint_file(adapter.base, "config.json") is None:
+        raise ModelError(
+            f"the base of the adapter {spec.name}, {brief(adapter.base.target)}, is not in the local cache, and the hub does not give it; give its folder: "
+            f"--bias-model={spec.name}=adapter:{brief(adapter.place.target)}@/path/to/base"
+        )
     config = read_config(adapter.base, settings)
     _refuse_quantised(config, spec.name, adapter, brief(adapter.base.target), "")
     if checkpoint_file(adapter.place, "config.json") is not None:  # of the base with the head that was trained

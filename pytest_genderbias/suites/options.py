@@ -98,7 +98,7 @@ def table(default: str | None, *names: str, meaning: str) -> Option:
 
 def share(default: float, meaning: str) -> Option:
     """Make an option that lies strictly between 0 and 1."""
-    return Option(default, "a number between 0 and 1", lambda v: isinstance(v, float) and 0 < v < 1, meaning)
+    return Option(default, "a number above 0 and below 1", lambda v: isinstance(v, float) and 0 < v < 1, meaning)
 
 
 def resolve_options(options: Mapping[str, Option], chosen: Mapping[str, object], what: str) -> dict[str, Any]:

@@ -93,7 +93,9 @@ def test_no_gzip_and_damaged_gzip_cannot_be_read(tmp_path) -> None:
 # rows
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
 @given(rows=st.lists(st.tuples(st.text(), st.text()), min_size=1, max_size=5), zipped=st.booleans())
 def test_rows_survive_json_and_csv(tmp_path, rows, zipped) -> None:
     rows = [tuple(re.sub(r"[\r\n\x00\ud800-\udfff]", " ", cell) for cell in row) for row in rows]

@@ -385,6 +385,15 @@ def test_which_folders_are_adapters(masked: Path, lora: Path, tmp_path: Path) ->
             parse_spec(text)
 
 
+def test_a_base_that_is_nowhere_is_asked_for_where_an_adapter_names_it(masked: Path, tmp_path: Path) -> None:
+    lora = edit(shutil.copytree(masked / "lora", tmp_path / "lora"), base_model_name_or_path="nobody/has-this")
+    with pytest.raises(
+        ModelError,
+        match=r"the base of the adapter tuned, 'nobody/has-this', .*--bias-model=tuned=adapter:.*@/path/to/base",
+    ):
+        load_model(f"tuned={lora}")
+
+
 def test_the_base_that_was_named_is_not_confused_with_another(masked: Path, tmp_path: Path) -> None:
     from pytest_genderbias.measurement.run_models import RunModels
     from pytest_genderbias.models.source import LoadSettings

@@ -8,6 +8,7 @@ import numpy  # noqa: F401 - before any in-process pytest run: these extensions 
 import pytest
 import torch
 import transformers
+from hypothesis import HealthCheck, settings
 from support.baseline_books import TEST
 from support.cache_entries import holding
 from support.small_projects import FEW, GENDERED, JOB_PERSONS, MODELS, PERSONS, SUITES
@@ -26,6 +27,9 @@ with suppress(ImportError):  # the extra [report]
 #: Plugins of packages that are installed for the tests, which a run inside a test would load for nothing.
 WITHOUT_OTHERS = "-p no:hypothesispytest -p no:typeguard -p no:anyio"
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+# Properties are tried on the same examples everywhere, and a busy machine, where they take long, fails none.
+settings.register_profile("any machine", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session")

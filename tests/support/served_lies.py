@@ -55,7 +55,8 @@ def _table(change):
 
 def _normalised(table):
     table = np.where(np.isneginf(table), -1e30, table)
-    return table - np.logaddexp.reduce(table, axis=-1, keepdims=True)
+    with np.errstate(invalid="ignore"):  # the first token has no values
+        return table - np.logaddexp.reduce(table, axis=-1, keepdims=True)
 
 
 # --- values that are no values -------------------------------------------------------------------------------------------------------

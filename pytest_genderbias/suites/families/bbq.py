@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.bbq import BbqSet, make_bbq_gender, read_bbq
 from pytest_genderbias.datasets.folder import BBQ_CATEGORIES, DataFolder, MissingDataError
-from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
+from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.multiple_choice import rate_difference_interval
@@ -337,8 +337,7 @@ def _guesses(right: FloatArray, named: FloatArray) -> str:
         right: right answers in disambiguated contexts, by template, shape (G,).
         named: answers there that name a person, shape (G,).
     """
-    interval = clustered_mean_interval(right, named, _OVER, bounds=(0.0, 1.0))
-    low = max(least_accuracy(right, named), 0.0 if interval is None else interval.low)
+    low = least_accuracy(right, named, _OVER)
     if low > _CHANCE_OF_PERSONS + 1e-9:
         return ""
     return (

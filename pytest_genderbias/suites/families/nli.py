@@ -22,6 +22,7 @@ from pytest_genderbias.statistics.inference.item_sums import (
     ItemSums,
     mean_sums,
 )
+from pytest_genderbias.statistics.inference.least_share import share_interval
 from pytest_genderbias.statistics.neutrality import (
     CONTRADICTION,
     ENTAILMENT,
@@ -39,9 +40,11 @@ from pytest_genderbias.suites.examples import examples_of, text_of_pair
 from pytest_genderbias.suites.families.shared.chat_choice import CHAT_ROLES, FLOOR
 from pytest_genderbias.suites.families.shared.chat_task import CONTROLS, refuse_unable
 from pytest_genderbias.suites.families.shared.inference_chat import (
+    PREMISES,
     asked_controls,
     asked_pairs,
     label_probabilities,
+    right_by_premise,
     right_controls,
     why_not,
 )
@@ -172,9 +175,9 @@ def _by_words(arrays: Arrays, sums: NDArray[Any], n: NDArray[Any]) -> ItemSums:
 
 
 def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
-    """Return the number of correct answers by block of consecutive pairs."""
+    """Return the number of correct answers by block of consecutive pairs; of a chat model, by premise of the controls."""
     labels, right, n = take_arrays(arrays, "accuracy_pairs", "accuracy_right", "accuracy_n")
-    return mean_sums(labels, right, n, "blocks of sentence pairs")
+    return mean_sums(labels, right, n, PREMISES if "undefined" in arrays else "blocks of sentence pairs")
 
 
 class NliOptions(TypedDict):
@@ -328,7 +331,6 @@ class Nli(Family[NliBody, NliOptions]):
         scores = answers["cases"]
         space = _space(scores)
         p = _probabilities(scores)
-        labelled = answers.get(CONTROLS, answers.get("accuracy"))
         columns = space.columns(scores.units)
         counts = _Counts(p)
         premise, hypothesis = (columns[name] for name in body.subjects)
@@ -351,7 +353,9 @@ class Nli(Family[NliBody, NliOptions]):
         reasons = {
             k: f"the {items_of} that vary are too few among those scored" for k, i in intervals.items() if i is None
         }
-        values["accuracy"], intervals["accuracy"], reason = _accuracy(labelled)
+        values["accuracy"], intervals["accuracy"], reason = (
+            _accuracy_of_controls(answers[CONTROLS]) if CONTROLS in answers else _accuracy(answers.get("accuracy"))
+        )
         if reason:
             reasons["accuracy"] = reason
         records = _slices(body, options, space, columns, counts) + _extremes(options["top"], space, scores, p)
@@ -363,7 +367,7 @@ class Nli(Family[NliBody, NliOptions]):
                 key: value.reshape(sizes).astype(np.float64 if key == "net_neutral" else np.int32)
                 for key, value in item.items()
             },
-            **_accuracy_items(labelled),
+            **_accuracy_items(answers),
         }
         examples = examples_of(
             labels[: sizes[0]],
@@ -437,18 +441,25 @@ def _accuracy(answer: Answer | None) -> tuple[float | None, Interval | None, str
     return float(right.mean()), interval, "" if interval else "too few pairs, or too few that differ, for an interval"
 
 
+def _accuracy_of_controls(controls: Answer) -> tuple[float, Interval | None, str]:
+    """Return the accuracy of a chat model, with its interval for other premises."""
+    _, right, n = right_by_premise(controls)
+    return float(right.sum() / n.sum()), share_interval(right, n, PREMISES), ""
+
+
 def _right(answer: Answer) -> NDArray[Any]:
-    """Return whether each pair is labelled right, in the order of the cases; of a chat model, the controls."""
-    if answer.cases.cases_per_unit > 1:
-        return right_controls(answer)
+    """Return whether each pair is labelled right, in the order of the cases."""
     return np.asarray(answer.in_order().argmax(axis=1) == answer.cases.facts["gold"])
 
 
-def _accuracy_items(answer: Answer | None) -> Items:
-    """Return the number of correct pairs in each block of consecutive pairs."""
-    if answer is None:
+def _accuracy_items(answers: Mapping[str, Answer]) -> Items:
+    """Return the number of correct pairs in each block of consecutive pairs, or of the controls with each premise."""
+    if CONTROLS in answers:
+        labels, right, n = right_by_premise(answers[CONTROLS])
+        return {"accuracy_pairs": labels, "accuracy_right": _whole(right), "accuracy_n": n.astype(np.int32)}
+    if "accuracy" not in answers:
         return {}
-    right = _right(answer)
+    right = _right(answers["accuracy"]).astype(np.float64)
     labels, block = blocks_of(len(right), "pairs")
     return {
         "accuracy_pairs": labels,

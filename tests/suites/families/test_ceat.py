@@ -113,7 +113,9 @@ def test_windows(tmp_path, word, window, expected):
     at=st.integers(0, 11),
     window=st.integers(1, 14),
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 def test_a_window_is_a_piece_of_the_sentence_with_the_word_in_it(tmp_path, words, marks, at, window):
     words[at % len(words)] = "nurse"
     sentence = "".join(word + mark for word, mark in zip(words, marks, strict=False)).strip()

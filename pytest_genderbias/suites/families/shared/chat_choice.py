@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.stored_answers import StoredAnswers, picked_options
 from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
+from pytest_genderbias.statistics.inference.least_share import least_share, share_interval
 from pytest_genderbias.statistics.multiple_choice import choices, option_orders, option_probabilities
 from pytest_genderbias.suites.cases import Answer, Facts
 from pytest_genderbias.suites.options import Option, share
@@ -28,7 +29,6 @@ FLOOR: dict[str, Option] = {
     )
 }
 CANNOT = "cannot do the task"
-_OUTSIDE = 0.025  #: probability that a lower bound lies above the truth
 
 
 def messages(text: str, options: Sequence[str]) -> list[str]:
@@ -92,6 +92,12 @@ def mean_interval(sums: ItemSums, low: float = 0.0) -> Interval | None:
     return clustered_mean_interval(totals, counts, sums.over, bounds=(low, 1.0))
 
 
+def accuracy_interval(sums: ItemSums) -> Interval | None:
+    """Return the interval of a share of right answers; there is one of few clusters, too."""
+    right, counts = np.asarray(sums.sums, dtype=np.float64).T
+    return share_interval(right, counts, sums.over)
+
+
 def cannot_do(
     mass: FloatArray, floor: float, right: FloatArray, counts: FloatArray, chance: float, over: str, what: str
 ) -> str:
@@ -115,8 +121,7 @@ def cannot_do(
     if not total:
         return f"{CANNOT}, as far as is known: {what} are not among those scored; score more cases"
     accuracy = float(np.sum(right)) / total
-    interval = clustered_mean_interval(right, counts, over, bounds=(0.0, 1.0))
-    low = least_accuracy(right, counts) if interval is None else interval.low
+    low = least_accuracy(right, counts, over)
     if low > chance + 1e-9:
         return ""
     return (
@@ -125,22 +130,20 @@ def cannot_do(
     )
 
 
-def least_accuracy(right: FloatArray, counts: FloatArray) -> float:
-    """Return a lower bound on the accuracy for other clusters of the same kind, where few clusters, or few that differ, leave no other one.
+def least_accuracy(right: FloatArray, counts: FloatArray, over: str) -> float:
+    """Return a lower bound on the accuracy for other clusters of the same kind, at the level .975.
 
-    The exact bound of a share (Clopper and Pearson 1934) at the level .975, with the sum of the shares of right answers in place of a number
-    of hits: where all answers of a cluster are right or wrong it is exact, and shares in between vary less. So two clusters that are all right
-    show .16 only, six show .54, and 23 right of 24 show .79.
+    The higher one of two: that of :func:`~pytest_genderbias.statistics.inference.least_share.least_share`, which is exact where the answers of a
+    cluster are all right or all wrong, and that of :func:`~pytest_genderbias.statistics.inference.intervals.clustered_mean_interval`, which is
+    nearer where many clusters are right in part. ``docs/evidence/coverage-shares.md`` shows how seldom it lies above the accuracy.
 
     Args:
         right: right answers by cluster, shape (G,).
         counts: questions by cluster, shape (G,); clusters without any are left out.
+        over: what a cluster is, in the plural.
 
-    >>> [round(least_accuracy(np.arange(n) >= wrong, np.ones(n)), 2) for n, wrong in ((2, 0), (6, 0), (24, 1))]
-    [0.16, 0.54, 0.79]
+    >>> [round(least_accuracy(np.arange(24.0) >= wrong, np.ones(24), "controls"), 3) for wrong in (1, 5)]
+    [0.789, 0.578]
     """
-    from scipy.special import betaincinv
-
-    shares = (np.asarray(right, dtype=np.float64) / np.maximum(counts, 1.0))[counts > 0]
-    hits = float(shares.sum())
-    return float(betaincinv(hits, len(shares) - hits + 1, _OUTSIDE)) if hits > 0 else 0.0
+    interval = clustered_mean_interval(right, counts, over, bounds=(0.0, 1.0))
+    return max(least_share(right, counts), 0.0 if interval is None else interval.low)

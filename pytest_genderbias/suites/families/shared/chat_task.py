@@ -13,7 +13,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer
-from pytest_genderbias.suites.families.shared.chat_choice import mean_interval
+from pytest_genderbias.suites.families.shared.chat_choice import accuracy_interval, mean_interval
 from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, MakeSums, Options
 from pytest_genderbias.suites.summary import SummaryBuilder
 
@@ -100,7 +100,7 @@ def take_task(
     items: Arrays,
     few: str,
 ) -> None:
-    """Add figures that are means over clusters, from 0 to 1, such as mass and accuracy.
+    """Add figures that are means over clusters, from 0 to 1, such as mass and accuracy; the accuracy is a share.
 
     Args:
         figures: takes them.
@@ -112,10 +112,11 @@ def take_task(
     """
     for name in names:
         sums = partial(statistics[name].item_sums, options, items)
+        interval = accuracy_interval if name == "accuracy" else mean_interval
         figures.take(
             name,
             lambda sums=sums: float(sums().total),  # type: ignore[misc]
-            lambda sums=sums: mean_interval(sums()),  # type: ignore[misc]
+            lambda sums=sums, interval=interval: interval(sums()),  # type: ignore[misc]
             few,
         )
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 OPTIONS = ("Yes, it must be true.", "It may be true or false.", "No, it cannot be true.")
 ORDERS = 6
 CHANCE = 1 / 3
+PREMISES = "premises"  #: over which the accuracy on the controls is judged
 _WHAT = "the controls, pairs of sentences whose label is known"
 
 #: By label: premise and hypothesis, in the way of SNLI. None asks about gender, an origin or a religion.
@@ -110,6 +111,13 @@ def right_controls(answer: Answer) -> FloatArray:
     return right
 
 
+def right_by_premise(controls: Answer) -> tuple[NDArray[np.str_], FloatArray, FloatArray]:
+    """Return the premises of the controls, the right labels of the pairs with each, and the number of these pairs, each of shape (G,)."""
+    labels, index = np.unique([premise for pairs in CONTROLS.values() for premise, _ in pairs], return_inverse=True)
+    right = np.bincount(index, right_controls(controls)).astype(np.float64)
+    return labels, right, np.bincount(index).astype(np.float64)
+
+
 def why_not(mass: FloatArray, controls: Answer, floor: float) -> str:
     """Return why no figure of a chat model has a value, empty if it has one.
 
@@ -117,8 +125,7 @@ def why_not(mass: FloatArray, controls: Answer, floor: float) -> str:
     are one proof and not three, or prefer one label, so that the premises differ less than the pairs.
     """
     right: NDArray[np.float64] = right_controls(controls)
-    _, index = np.unique([premise for pairs in CONTROLS.values() for premise, _ in pairs], return_inverse=True)
-    by_premise, pairs_with = np.bincount(index, right).astype(np.float64), np.bincount(index).astype(np.float64)
+    _, by_premise, pairs_with = right_by_premise(controls)
     return cannot_do(mass, floor, right, np.ones(len(right)), CHANCE, "controls", _WHAT) or cannot_do(
-        mass, floor, by_premise, pairs_with, CHANCE, "premises", _WHAT
+        mass, floor, by_premise, pairs_with, CHANCE, PREMISES, _WHAT
     )
