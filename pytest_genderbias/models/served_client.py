@@ -12,6 +12,7 @@ import json
 import os
 import threading
 import time
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -86,7 +87,7 @@ class ServedClient:
         self._url, self._model, self._name = url, model, name
         self._time_limit, self._pause = time_limit, pause
         self._connect = partial(_connection, url, time_limit, transport)
-        self._http, self._process = self._connect(), os.getpid()
+        self._open()
         self._extras, self._max_tokens = dict(_EXTRAS), 0
         self._about = _done(self._described())
 
@@ -278,8 +279,13 @@ class ServedClient:
     def _connections(self) -> httpx.AsyncClient:
         """Return those of this process: the event loop of the process that it was forked from waits for the answers of others."""
         if self._process != os.getpid():
-            self._http, self._process = self._connect(), os.getpid()
+            self._open()
         return self._http
+
+    def _open(self) -> None:
+        """Open connections of this process, which are closed when nobody has the client any more."""
+        self._http, self._process = self._connect(), os.getpid()
+        weakref.finalize(self, _closed, self._http, self._process).atexit = False
 
     async def _paused(self, seconds: float) -> None:
         if self._pause is None:
@@ -329,6 +335,12 @@ def _loop() -> asyncio.AbstractEventLoop:
         else:
             begun.close()
     return _LOOPS[process]
+
+
+def _closed(connections: httpx.AsyncClient, process: int) -> None:
+    """Close connections that nobody uses any more, unless they are those of the process that this one was forked from."""
+    if process == os.getpid():
+        asyncio.run_coroutine_threadsafe(connections.aclose(), _loop())
 
 
 def _done(work: Coroutine[Any, Any, T]) -> T:

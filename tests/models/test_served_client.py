@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import math
@@ -304,6 +305,30 @@ def test_no_connection_is_taken_from_another_event_loop(code, times):
         ended = subprocess.run([sys.executable, "-c", FIRST + code, url], capture_output=True, text=True, timeout=60)
         server.shutdown()
     assert (ended.stdout, ended.returncode) == ("[5, 6]\n" * times, 0), ended.stderr
+
+
+class Counted(httpx.AsyncHTTPTransport):
+    """Says when its connections are closed."""
+
+    def __init__(self):
+        super().__init__()
+        self.closed = threading.Event()
+
+    async def aclose(self):
+        await super().aclose()
+        self.closed.set()
+
+
+def test_connections_are_closed_when_nobody_has_the_client_any_more():
+    """The event loop holds open connections, so that they would stay until the server ends them."""
+    connections = Counted()
+    with CompletionServer(make_network("llama"), tokenizer("llama")) as served:
+        client = ServedClient(served.url, "local", "chat", transport=connections)
+        assert len(client.ask([[5, 6], [7, 8]])) == 2 and connections._pool.connections
+        assert not connections.closed.is_set()
+        del client
+        gc.collect()
+        assert connections.closed.wait(60) and not connections._pool.connections
 
 
 def test_an_error_cancels_the_requests_beside_it():

@@ -625,7 +625,8 @@ def test_a_suite_file_that_is_not_there(tmp_path):
     [
         ("disco-names", {"top_k": 0}, "whole number of at least 1"),
         ("disco-names", {"top_k": True}, "whole number"),
-        ("disco-names", {"level": 1.5}, "between 0 and 1"),
+        ("disco-names", {"level": 1.5}, "above 0 and below 1"),
+        ("bbq", {"floor": 1.0}, "should be a number above 0 and below 1, got 1.0"),
         ("disco-names", {"test": "t"}, "one of chi2, fisher"),
         ("disco-names", {"initials": "A"}, "two letters such as A-M"),
         ("disco-names", {"family": "all"}, "one of template, suite"),
