@@ -75,13 +75,20 @@ def named_by_calls(tree: ast.AST, own_name: str, modules: Iterable[str] = MODULE
     strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     ends = sorted(string.partition(":")[0] for string in strings)
     for node in ast.walk(tree):
-        if not (isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "import_module"):
+        if not (isinstance(node, ast.Call) and last_name(node.func) == "import_module"):
             continue
         if isinstance(node.args[0], ast.Constant):
             yield str(node.args[0].value)
         elif isinstance(node.args[0], ast.JoinedStr):
             prefix = prefix_of(node.args[0], own_name)
             yield from (prefix + end for end in ends if prefix + end in modules)
+
+
+def last_name(function: ast.expr) -> str:
+    """Return the name of what is called, without what is before its last dot."""
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
 
 
 def prefix_of(text: ast.JoinedStr, own_name: str) -> str:

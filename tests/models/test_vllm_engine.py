@@ -38,11 +38,12 @@ class StandIn:
     model: str
     settings: dict
     off: float = 0.0
+    memo: dict | None = None
     server: CompletionServer = field(init=False)
 
     def __post_init__(self):
         self.loaded = load_model(self.model).backend
-        self.server = CompletionServer(self.loaded.network, self.loaded.tokenizer)
+        self.server = CompletionServer(self.loaded.network, self.loaded.tokenizer, memo=self.memo)
 
     def generate(self, prompts, parameters, use_tqdm):
         assert not use_tqdm and parameters.top_p == parameters.repetition_penalty == 1 and parameters.min_p == 0
@@ -79,13 +80,19 @@ def folder(tmp_path_factory):
     return place
 
 
+@pytest.fixture(scope="module")
+def memo():
+    """What the network says of prompts, by folder; it is the same for all engines of this file."""
+    return {}
+
+
 @pytest.fixture
-def started(monkeypatch):
+def started(monkeypatch, memo):
     """Put the stand-in in the place of vLLM; returns what was started."""
     engines = []
 
     def start(model, **settings):
-        engines.append(StandIn(model, settings, off=start.off))
+        engines.append(StandIn(model, settings, off=start.off, memo=memo.setdefault(model, {})))
         return engines[-1]
 
     start.off = 0.0

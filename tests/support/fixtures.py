@@ -16,6 +16,8 @@ from support.tiny_checkpoints import save_checkpoint
 from support.wide_suites import CLASSIFIERS, write_suites
 
 from pytest_genderbias import load_model
+from pytest_genderbias.plugin import run_info, summary  # noqa: F401 - each in-process run would load them again
+from pytest_genderbias.plugin.items import files, gates, reductions  # noqa: F401 - as above
 
 # Loaded when they are named, and with them modules of torch that cannot be imported twice either. A class that is first loaded inside an
 # in-process run is another one afterwards.
