@@ -40,6 +40,11 @@ class PlantedSource:
         logits = self.after[prompt] + before
         return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
 
+    def following(self, prompt):
+        """Return the last row of the table: what follows the prompt."""
+        logits = self.after[prompt[-1]] + self.far[prompt].sum(axis=0) / np.sqrt(len(prompt))
+        return logits - np.log(np.exp(logits).sum())
+
     def ask(self, prompts, most_likely=0, temperature=0.0):
         self.asked += 1
         return [self._answer(prompts, place, most_likely, temperature) for place in range(len(prompts))]
@@ -63,8 +68,10 @@ class PlantedSource:
     def _written(self, prompt, tokens, temperature):
         new = []
         for _ in range(tokens):
-            row = np.exp(self.table([*prompt, *new])[-1])
-            new.append(int(self.rng.choice(len(row), p=row / row.sum()) if temperature else row.argmax()))
+            row = self.following([*prompt, *new])
+            cumulated = np.exp(row).cumsum()
+            drawn = np.searchsorted(cumulated, self.rng.random() * cumulated[-1], side="right")
+            new.append(int(drawn if temperature else row.argmax()))
         return new
 
     def _given(self, table, prompt):
@@ -96,17 +103,34 @@ def test_a_causal_lm_passes_all_checks(words):
     assert [len(v) for v in proof.values] == [len(c) for c in proof.canaries]
 
 
+def test_what_follows_a_prompt_is_the_last_row_of_its_table(words):
+    source = PlantedSource(words)
+    prompt = words(KNOWN_TEXTS[0])["input_ids"]
+    np.testing.assert_allclose(source.following(prompt), source.table(prompt)[-1], rtol=1e-12)
+
+
 def test_a_model_of_few_places_is_asked_for_no_more(words):
     class Short(PlantedSource):
         def table(self, prompt):
             assert len(prompt) <= 64
             return super().table(prompt)
 
+        def following(self, prompt):
+            return self.table(prompt)[-1]
+
     assert prove(Short(words), words, 64, "planted").noise == 0.0
 
 
 def renormalised(table):
     return table - np.log(np.exp(table).sum(axis=1, keepdims=True))
+
+
+def of_four_tokens(source, prompt):
+    """Return the table of a model that reads the last four tokens only."""
+    sums = np.cumsum(source.far[prompt], axis=0)
+    sums[4:] -= sums[:-4].copy()
+    read = np.minimum(np.arange(1, len(prompt) + 1), 4)
+    return renormalised(source.after[prompt] + sums / np.sqrt(read)[:, None])
 
 
 LIES = {
@@ -124,12 +148,7 @@ LIES = {
     "beginnings": [("_values", lambda self, values, *rest: values + np.append(values[1:], 0.0) / 8)],
     "context": [
         ("_given", lambda self, table, prompt: np.concatenate([self.after_alone(prompt), table])[: len(prompt)]),
-        (
-            "table",
-            lambda self, prompt: np.concatenate(
-                [PlantedSource.table(self, prompt[max(0, i - 3) : i + 1])[-1:] for i in range(len(prompt))]
-            ),
-        ),
+        ("table", of_four_tokens),
     ],
     "most likely tokens": [
         ("_top", lambda self, top: [{}, *top[2:], {1: -1.0}]),
@@ -154,9 +173,10 @@ LIES = {
 @pytest.mark.parametrize(("check", "changed"), [(check, changed) for check, cases in LIES.items() for changed in cases])
 def test_each_check_finds_what_it_is_for(words, check, changed):
     name, method = changed
-    lying = type(
-        "Lying", (PlantedSource,), {name: method, "after_alone": lambda self, prompt: renormalised(self.after[[0]])}
-    )
+    changes = {name: method, "after_alone": lambda self, prompt: renormalised(self.after[[0]])}
+    if name == "table":  # and it writes by that table
+        changes["following"] = lambda self, prompt: self.table(prompt)[-1]
+    lying = type("Lying", (PlantedSource,), changes)
     with pytest.raises(UnprovenError, match="the planted source gives no log-probabilities of prompts") as raised:
         prove(lying(words), words, 512, "planted")
     first, *lines = str(raised.value).splitlines()
