@@ -9,6 +9,7 @@ from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.served import ServedModel
 from pytest_genderbias.scoring.base import Scorer
+from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.suites.cases import Cases, IntArray
 
 
@@ -38,6 +39,6 @@ class AddedTokensScorer:
         """Return the number of tokens, shape (len(cases), 1)."""
         pairs = self._cases.sentences(cases)
         texts = [text for pair in pairs for text in pair]
-        ids = self._tokenizer(texts, add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
+        ids = tokenized(self._tokenizer, texts, add_special_tokens=False, truncation=False)["input_ids"]
         lengths = np.asarray([len(row) for row in ids], dtype=np.int32).reshape(-1, 2)
         return lengths[:, 1:] - lengths[:, :1]

@@ -10,6 +10,7 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.log_probability import sum_log_probabilities
 from pytest_genderbias.scoring.network import Network
+from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.scoring.tokens import RowEncoder, first_token, pack_rows
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import BlockLogLikelihood
@@ -50,7 +51,7 @@ class BlockLikelihood:
     def score(self, cases: IntArray) -> NDArray[np.float64]:
         """Return the sum of log-probabilities of the tokens of each text, in nats, and their number: shape (len(cases), 2)."""
         texts = [text for (text,) in self._cases.sentences(cases)]
-        ids = self._encoder.tokenizer(texts, add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
+        ids = tokenized(self._encoder.tokenizer, texts, add_special_tokens=False, truncation=False)["input_ids"]
         blocks = [
             (i, [self._start, *row[at : at + self._length]])
             for i, row in enumerate(ids)

@@ -17,6 +17,7 @@ from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.common_beginning import CommonBeginnings
 from pytest_genderbias.scoring.object_answers import LOG_PROBABILITIES, ObjectMethod
 from pytest_genderbias.scoring.token_sums import NetworkSums, TokenSums, token_sums
+from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.scoring.tokens import IdArray, RowEncoder, pack_rows
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import ChatAnswers
@@ -135,7 +136,7 @@ def answer_ids(
         ModelError: the tokens of an answer by itself say something else after the prompt.
     """
     texts = [prompt, *(prompt + answer for answer in answers)]
-    first, *rows = tokenizer(texts, add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
+    first, *rows = tokenized(tokenizer, texts, add_special_tokens=False, truncation=False)["input_ids"]
     found = [
         row[len(first) :]
         if row[: len(first)] == first and len(row) > len(first)
@@ -149,7 +150,7 @@ def _alone(tokenizer: PreTrainedTokenizerBase, prompt: list[int], answer: str, n
     def text(ids: list[int]) -> str:
         return str(tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
-    ids: list[int] = tokenizer(answer, add_special_tokens=False, truncation=False, verbose=False)["input_ids"]
+    ids: list[int] = tokenized(tokenizer, answer, add_special_tokens=False, truncation=False)["input_ids"]
     if not ids or text(prompt + ids) != text(prompt) + answer:
         raise ModelError(
             f"the tokenizer of {name} has no tokens for the answer {brief(answer)} after its chat template: they would read "

@@ -13,6 +13,7 @@ from pytest_genderbias.models.chat_template import DETAIL, ChatPrompts
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.scoring.base import HALVED, CountNote, Scorer, check_finite
 from pytest_genderbias.scoring.network import Batches
+from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.scoring.tokens import first_token
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import GeneratedReplies, GeneratedTokens, Reply
@@ -104,7 +105,7 @@ class Sampler:
         return case
 
     def _prompt(self, text: str) -> list[int]:
-        return [self._start, *self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]]
+        return [self._start, *tokenized(self._tokenizer, text, add_special_tokens=False)["input_ids"]]
 
     def _window(self) -> int:
         """Return the number of tokens with which a text that became too long is continued."""
@@ -158,7 +159,7 @@ class ReplySampler(Sampler):
         if self._prompts is None:
             return super()._prompt(text)
         message = self._prompts.prompt(self._replies.message.replace("{prompt}", text))
-        ids: list[int] = self._tokenizer(message, add_special_tokens=False, verbose=False)["input_ids"]
+        ids: list[int] = tokenized(self._tokenizer, message, add_special_tokens=False)["input_ids"]
         return ids
 
 

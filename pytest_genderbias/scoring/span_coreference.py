@@ -14,6 +14,7 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.scoring.base import check_finite
 from pytest_genderbias.scoring.network import Batches
 from pytest_genderbias.scoring.packed_layers import PackedLayers
+from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.suites.cases import IntArray, TextCases
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class DocumentReader:
 
     def _encode(self, texts: list[str], cut: bool = True) -> list[Encoding]:
         limit = self._longest if cut else None
-        output = self._tokenizer(texts, truncation=limit is not None, max_length=limit, verbose=False)
+        output = tokenized(self._tokenizer, texts, truncation=limit is not None, max_length=limit)
         encodings: list[Encoding] = output.encodings
         return encodings
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.scoring.base import CountNote
+from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.suites.cases import Cases
 from pytest_genderbias.suites.space import TEMPLATE, CaseSpace, Template
 from pytest_genderbias.text.template import piece_texts
@@ -71,7 +72,7 @@ class RowEncoder:
     def encode(self, sentences: Sequence[Sequence[str]]) -> list[Encoding]:
         """Return the tokenizer's encodings (ids, type ids, offsets, sequence ids) of sentences or pairs."""
         columns = [list(column) for column in zip(*sentences, strict=True)]
-        return list(self.tokenizer(*columns, add_special_tokens=True, truncation=False, verbose=False).encodings)
+        return list(tokenized(self.tokenizer, *columns, add_special_tokens=True, truncation=False).encodings)
 
     def packed(self, encoding: Encoding) -> IdArray:
         """Return the token ids with the token types in the high bits."""
@@ -140,8 +141,8 @@ class CuttingTokenizer:
 
     def __call__(self, *columns: list[str]) -> BatchEncoding:
         """Return the tokenizer's output for texts, or for the first and second segments of pairs."""
-        output: BatchEncoding = self._tokenizer(
-            *columns, truncation=self._longest is not None, max_length=self._longest, verbose=False
+        output: BatchEncoding = tokenized(
+            self._tokenizer, *columns, truncation=self._longest is not None, max_length=self._longest
         )
         if output.encodings is None:
             self.cut += self._count_cut(columns, output["input_ids"])
@@ -160,7 +161,7 @@ class CuttingTokenizer:
         full = [i for i, row in enumerate(rows) if len(row) == self._longest]
         if not full:
             return 0
-        whole = self._tokenizer(*([column[i] for i in full] for column in columns), truncation=False, verbose=False)
+        whole = tokenized(self._tokenizer, *([column[i] for i in full] for column in columns), truncation=False)
         return sum(len(row) > len(rows[i]) for i, row in zip(full, whole["input_ids"], strict=True))
 
 
@@ -201,14 +202,13 @@ def _encode_without_offsets(
 ) -> TokenRows:
     rows, spans = [], np.zeros((len(sentences), 2), dtype=np.int64)
     for i, sentence in enumerate(sentences):
-        output = encoder.tokenizer(*sentence, add_special_tokens=True, truncation=False, verbose=False)
+        output = tokenized(encoder.tokenizer, *sentence, add_special_tokens=True, truncation=False)
         ids = np.asarray(output["input_ids"], dtype=np.int32)
         types = np.asarray(output.get("token_type_ids", np.zeros_like(ids)), dtype=np.int32)
         rows.append(ids | (types << TYPE_SHIFT))
         if scored is not None:
-            before = encoder.tokenizer(
-                space.prefix(choices[i], scored).rstrip(), add_special_tokens=True, verbose=False
-            )["input_ids"]
+            beginning = space.prefix(choices[i], scored).rstrip()
+            before = tokenized(encoder.tokenizer, beginning, add_special_tokens=True)["input_ids"]
             after = len(ids) - len(before)
             start = next((k for k, (a, b) in enumerate(zip(before, ids, strict=False)) if a != b), len(before))
             spans[i] = start, after

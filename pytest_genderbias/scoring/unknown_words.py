@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 from pytest_genderbias.models.bare_tokenizer import BareTokenizer
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.served import ServedModel
+from pytest_genderbias.scoring.tokenizing import LIMITS
 from pytest_genderbias.suites.asked_pairs import AskedPairs
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.space import TEMPLATE, CaseSpace
@@ -34,7 +34,6 @@ _SHOWN = 8  #: words that a message lists
 _MOST_TEXTS, _MOST_CHARACTERS = 1_000, 200_000  #: how much of a data set is looked at, in the order of scoring
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 _PART = re.compile(r"\w+|[^\w\s]+")  #: what a slow tokenizer, which gives no positions, is given at a time
-_LIMITS = Lock()  #: held while the limits of a tokenizer are off
 
 _KNOWN, _UNKNOWN = 1, 2  #: states of a character; 0: no token stands for it
 
@@ -213,7 +212,7 @@ def _without_limits(backend: Tokenizer) -> Iterator[Tokenizer]:
 
     Suites that are scored side by side share the tokenizer of their model, so that one thread at a time does this.
     """
-    with _LIMITS:
+    with LIMITS:
         truncation, padding = backend.truncation, backend.padding
         backend.no_truncation()
         backend.no_padding()
