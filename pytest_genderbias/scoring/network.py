@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
@@ -39,7 +40,8 @@ _PROBED_ROWS = 8
 _NOT_EMBEDDED = "the network has no embedding for a token of its tokenizer ({}); they do not belong together: copy or save the whole checkpoint again"
 _NOT_COMPUTED = "the network cannot compute its output here ({}: {}); if its weights are quantised, use the device that they were made for"
 #: Positions that are read of the rows that this thread passes: shape (rows, positions).
-_READ: ContextVar[Tensor | None] = ContextVar("_READ", default=None)
+#: The hook that drops positions in calls of this thread, by the object that :func:`dropping` gives, and the positions that it keeps.
+_READ: ContextVar[tuple[object, Tensor] | None] = ContextVar("_READ", default=None)
 _Result = TypeVar("_Result")
 _CPU_BATCH_TOKENS = 2048
 _GPU_BATCH_TOKENS = 65536
@@ -169,8 +171,8 @@ class Network:
         if not self._probed and len(inputs.lengths):
             longest = np.argsort(-inputs.lengths, kind="stable")[:_PROBED_ROWS]
             self.batches.run(inputs.lengths[longest], lambda rows: self._checked(self._probe, inputs, longest[rows]))
-        with dropping(self._candidates[0]) if self._candidates else nullcontext():
-            forward = self._short if self._candidates else self._whole
+        with dropping(self._candidates[0]) if self._candidates else nullcontext() as hook:
+            forward = partial(self._short, hook) if self._candidates else self._whole
             self.batches.run(
                 inputs.lengths,
                 lambda rows: use(rows, self._checked(forward, inputs, rows)),
@@ -214,8 +216,8 @@ class Network:
         near = (1e-4 if self._head else 1e-5) if exact else 1e-3
         while self._candidates:
             try:
-                with dropping(self._candidates[0]):
-                    short = self._short(fed, where)
+                with dropping(self._candidates[0]) as hook:
+                    short = self._short(hook, fed, where)
                 if short.shape == whole.shape and torch.allclose(short, whole, rtol=near, atol=near, equal_nan=True):
                     break
             except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
@@ -230,8 +232,8 @@ class Network:
         logits: Tensor = self._network(**fed).logits
         return _gather(logits, where) if self._head else logits
 
-    def _short(self, fed: dict[str, Tensor], where: Tensor) -> Tensor:
-        with reading(where):
+    def _short(self, hook: object, fed: dict[str, Tensor], where: Tensor) -> Tensor:
+        with reading(hook, where):
             logits: Tensor = self._network(**fed).logits
             return logits
 
@@ -272,14 +274,14 @@ def _submodule(module: Module, name: str) -> Module | None:
 @contextmanager
 def keeping(module: Module, where: Tensor) -> Iterator[None]:
     """Make a module return its hidden state at some positions only."""
-    with dropping(module), reading(where):
+    with dropping(module) as hook, reading(hook, where):
         yield
 
 
 @contextmanager
-def reading(where: Tensor) -> Iterator[None]:
-    """Name the positions that modules in :func:`dropping` keep, for calls in this thread."""
-    token = _READ.set(where)
+def reading(hook: object, where: Tensor) -> Iterator[None]:
+    """Name the positions that the module of a hook of :func:`dropping` keeps, for calls in this thread."""
+    token = _READ.set((hook, where))
     try:
         yield
     finally:
@@ -287,15 +289,17 @@ def reading(where: Tensor) -> Iterator[None]:
 
 
 @contextmanager
-def dropping(module: Module) -> Iterator[None]:
-    """Make a module return its hidden state at the positions of :func:`reading` only. Calls for which none are named return it whole."""
+def dropping(module: Module) -> Iterator[object]:
+    """Give a hook by which a module returns its hidden state at the positions of :func:`reading` only. Other calls, as of another thread, return it whole."""
     import torch
+
+    hook = object()
 
     def keep(
         module: Module, args: object, output: Tensor | tuple[Tensor, ...] | _ModelOutput
     ) -> Tensor | tuple[Tensor, ...] | _ModelOutput:
-        where = _READ.get()
-        if where is None:
+        wanted, where = _READ.get() or (None, None)
+        if wanted is not hook or where is None:
             return output
         if isinstance(output, tuple):
             return (_gather(output[0], where), *output[1:])
@@ -306,7 +310,7 @@ def dropping(module: Module) -> Iterator[None]:
 
     handle = module.register_forward_hook(keep)
     try:
-        yield
+        yield hook
     finally:
         handle.remove()
 
