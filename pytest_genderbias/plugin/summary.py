@@ -87,7 +87,8 @@ def summary_lines(summary: RunSummary, width: int, detail: int) -> Iterator[Line
     yield from _unjudged(summary.unjudged, width, detail)
     for text, markup in _remarks(summary):
         yield wrapped(text, width, "    "), markup
-    if summary.next and summary.measurements and not summary.judgements and not summary.failed:
+    has_figures = any(measurement.values[measurement.main] is not None for measurement in summary.measurements)
+    if summary.next and has_figures and not summary.judgements and not summary.failed:
         yield f"{note('next', 'write gates from what was measured:', width)}\n{note('', summary.next, _UNBROKEN)}", ""
     if verdict := _verdict(summary):
         yield wrapped(f"bias  {verdict}", width, "      "), "red bold" if _has_failed(summary) else "bold"

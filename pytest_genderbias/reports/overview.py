@@ -7,7 +7,7 @@ below the table, and so is every mark.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, SettledJudgement
@@ -58,6 +58,7 @@ _MOST_PASSED = 60  #: lines of gates that passed; more are counted
 _WORSE = {"higher": "higher", "lower": "lower", "away": "away"}
 _SIDES = {"higher": "above {}", "lower": "below {}", "away": "away from {}"}
 _COLOURS = {FAILED: "red", WARNED: "yellow"}
+_SAME_REASON = "no value, for the same reason"
 
 
 @dataclass
@@ -142,11 +143,12 @@ def _suite_rows(
     measurement: Measurement, seen: set[tuple[str, str, str]], notes: _Notes, everything: bool
 ) -> Iterator[_Row]:
     """Yield the row of the main statistic, and with ``everything`` those of the others; a judged one has its row among the gates."""
-    suite = one_line(measurement.suite)
+    suite, above = one_line(measurement.suite), ""
     for statistic in measurement.values if everything else [measurement.main]:
         if (measurement.suite, measurement.model, statistic) not in seen:
-            yield _suite_row(measurement, statistic, suite, notes, everything)
-            suite = ""
+            row = _suite_row(measurement, statistic, suite, notes, everything)
+            yield replace(row, instead=_SAME_REASON) if row.instead and row.instead == above else row
+            suite, above = "", row.instead
 
 
 def _suite_row(measurement: Measurement, statistic: str, suite: str, notes: _Notes, everything: bool) -> _Row:
@@ -258,7 +260,9 @@ def _table(
     heads = {name: _TITLES.get(name, name) for name in columns}
     if layouts is _MEASURED:
         heads["value"] = "value  "  # above the digits, and not above the marks
-    yield f"  {aligned(heads, columns, _RIGHT)}", "bold"
+    header = f"  {aligned(heads, columns, _RIGHT)}"
+    if header.strip():  # there are figures, and not only reasons why there are none
+        yield header, "bold"
     for row in rows:
         if row.model != model:
             model = row.model

@@ -8,9 +8,12 @@ import pytest
 from support.small_projects import model
 from support.wide_suites import gates
 
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.plugin.summary import RunSummary, summary_lines
 from pytest_genderbias.plugin.workers import _OF_FILES
 from pytest_genderbias.reports.columns import columns_of
 from pytest_genderbias.statistics.inference import resolution
+from pytest_genderbias.suites.statistic import Statistic
 
 COMMAND = re.compile(r"^(E  )? +pytest ")
 
@@ -89,3 +92,21 @@ def test_a_run_whose_tests_broke_does_not_pass_for_one_that_measured(project: py
     result = project.runpytest("--bias-suite=tiny-nli.yaml", model(project, "nan"))
     result.assert_outcomes(failed=1)
     assert section_of(result) == ["bias  1 failed without a verdict"]
+
+
+def test_gates_are_proposed_only_where_a_suite_has_its_figure() -> None:
+    def measured(value: float | None) -> Measurement:
+        statistics = {"pearson_r": Statistic("higher", 0.0, "correlation")}
+        signature: dict[str, dict[str, object]] = {"model": {}, "settings": {}, "sample": {}}
+        reasons = {"pearson_r": "cannot do the task"}
+        nothing = {"pearson_r": None}
+        return Measurement(
+            "winogender-chat", "m", {"pearson_r": value}, nothing, nothing, reasons, statistics, 9, 9, [], {}, signature
+        )
+
+    def shown(*values: float | None) -> str:
+        summary = RunSummary([measured(value) for value in values], [], [], [], next="pytest --bias-write-gates=f")
+        return "\n".join(text for text, _ in summary_lines(summary, 100, 0))
+
+    assert "write gates from what was measured" not in shown(None)
+    assert "write gates from what was measured" in shown(0.5)

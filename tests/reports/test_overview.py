@@ -83,6 +83,19 @@ def test_a_suite_has_one_line_and_a_dash_its_reason() -> None:
     ]
 
 
+def test_a_reason_that_several_statistics_of_a_suite_share_is_given_once() -> None:
+    reasons = {"pearson_r": "cannot do the task", "slope": "cannot do the task", "gap": "too few", "slope_2": "too few"}
+    cannot = measured("winogender-chat", dict.fromkeys(reasons), reasons=reasons)
+    assert lines([cannot, dataclasses.replace(cannot, suite="zero-chat")], [], detail=1)[:6] == [
+        "m (GPT2LMHeadModel)",
+        "  winogender-chat  pearson_r  no value: cannot do the task",
+        "                   slope  no value, for the same reason",
+        "                   gap  no value: too few",
+        "                   slope_2  no value, for the same reason",
+        "  zero-chat        pearson_r  no value: cannot do the task",
+    ]
+
+
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_every_line_fits_the_terminal(width: int) -> None:
     suites = [
