@@ -8,13 +8,16 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from pytest_genderbias.datasets.biographies import read_biographies
 from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.datasets.inference import read_inference
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.runner import Runner
+from pytest_genderbias.mitigation.methods.balancing import SUBSAMPLE, balance
 from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.models.saving import input_embeddings
+from pytest_genderbias.recipes.recipe import Row
 
 _UNSEEN = 2_000  #: pairs of SNLI's dev part that the tuned MiniLM has not seen
 
@@ -35,6 +38,22 @@ def bold_sentences(data: Path, folder: Path) -> Path:
         lines += [line.strip() for group in groups for sentences in group.values() for line in sentences]
     random.Random(0).shuffle(lines)  # noqa: S311
     return _written(folder / "bold.txt", lines)
+
+
+def balanced_biographies(data: Path, folder: Path) -> Path:
+    """Write as many biographies of women as of men in each profession of the Bias in Bios sample to ``folder/balanced-biographies.jsonl``, and return its path.
+
+    Among them the profession does not tell the gender. Those that are left out are drawn with seed 0; a profession of one gender is left out whole.
+
+    Raises:
+        MissingDataError: the folder of data sets has no biographies.
+    """
+    bios = read_biographies(DataFolder(data).find("bias_in_bios"))
+    columns = zip(bios.texts, bios.labels, bios.groups, strict=True)
+    rows: list[Row] = [{"text": text, "label": label, "group": group} for text, label, group in columns]
+    of_both = [label for label in set(bios.labels) if len({row["group"] for row in rows if row["label"] == label}) > 1]
+    balanced = balance([row for row in rows if row["label"] in of_both], "label", "group", SUBSAMPLE)
+    return _written(folder / "balanced-biographies.jsonl", [json.dumps(row) for row in balanced])
 
 
 def piece_vectors(data: Path, folder: Path) -> Path:
@@ -80,6 +99,7 @@ def first_snli_pairs(data: Path, folder: Path) -> Path:
 
 #: Files, or folders of them, by the name that settings have for them.
 TEXTS: Mapping[str, Callable[[Path, Path], Path]] = {
+    "balanced_biographies": balanced_biographies,
     "bold": bold_sentences,
     "snli_start": first_snli_pairs,
     "tiny_vectors": piece_vectors,

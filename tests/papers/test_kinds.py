@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -20,7 +21,8 @@ from pytest_genderbias.papers.kinds.resilience import _figures_at
 from pytest_genderbias.papers.making import check_run, make_run, make_runs
 from pytest_genderbias.papers.places import Places, placed
 from pytest_genderbias.papers.stored import StoredFigure, read_run, read_runs, write_run
-from pytest_genderbias.papers.texts import bold_sentences, first_snli_pairs
+from pytest_genderbias.papers.texts import balanced_biographies, bold_sentences, first_snli_pairs
+from pytest_genderbias.suites.families.shared.labelled import read_table
 
 MODEL, SUITE = "demo-mlm", {"suite": "lm-occupation", "limit": 64}
 BIAS = "lm-occupation/aggregate_bias"
@@ -308,3 +310,20 @@ def test_the_pairs_of_snli_that_the_tuned_network_did_not_see(tmp_path):
     folder = first_snli_pairs(tmp_path, tmp_path / "runs")
     pairs = read_inference(DataFolder(folder).find("snli"))
     assert pairs.premises == tuple(f"P {i}" for i in range(2_000)) and pairs.hypotheses[7] == "H 7"
+
+
+def test_balanced_biographies_have_as_many_women_as_men_in_each_profession(tmp_path):
+    groups = {"nurse": "FFFFM", "pilot": "FMMM", "model": "FF"}
+    rows = [
+        {"text": f"{job} {number}", "profession": job, "gender": gender}
+        for job, genders in groups.items()
+        for number, gender in enumerate(genders)
+    ]
+    (tmp_path / "bios").mkdir()
+    (tmp_path / "bios" / "bias_in_bios_sample.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    path = balanced_biographies(tmp_path, tmp_path / "runs")
+    kept = [json.loads(line) for line in path.read_text().splitlines()]
+    counts = Counter((row["label"], row["group"]) for row in kept)
+    assert counts == dict.fromkeys([(job, group) for job in ("nurse", "pilot") for group in ("female", "male")], 1)
+    assert {row["text"] for row in kept} <= {row["text"] for row in rows}
+    assert len(read_table(path, {f"{part}_column": part for part in ("text", "label", "group")}, False).texts) == 4

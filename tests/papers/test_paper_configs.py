@@ -20,13 +20,14 @@ from pytest_genderbias.papers.page import minutes_of, page_text
 from pytest_genderbias.papers.places import Places, names_in, placed, without_paths
 from pytest_genderbias.papers.shown import claim_in_words, figure_rows, verdict_in_words
 from pytest_genderbias.papers.stored import StoredFigure, StoredRun, read_runs
+from pytest_genderbias.papers.texts import TEXTS
 from pytest_genderbias.suites.suite import load_suite
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "evidence" / "papers"
 PLACES = Places(
     dict.fromkeys(
-        ("data", "glove", "glove300", "bold", "snli_start", "runs", "encoder", "ptb", "cnn", "ontonotes", "wikipedia"),
+        ("data", "glove", "glove300", "encoder", "ptb", "cnn", "ontonotes", "wikipedia", "runs", *TEXTS),
         ".",
     ),
     Path(),
