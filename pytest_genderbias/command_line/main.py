@@ -27,6 +27,9 @@ _MODULES: Mapping[str, str] = {
     "paper": "papers",
     "completion": "completion",
 }
+#: What the same command does next, of those whose work is kept.
+_GOES_ON: Mapping[str, str] = {"paper": "; the same command goes on with what is not complete"}
+_INTERRUPTED = 130  #: exit status, as a shell has it for Ctrl-C
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,8 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: what was typed behind ``genderbias``; by default that of this process.
 
     Returns:
-        The exit status: that of pytest for what runs pytest; otherwise 0, 1 if something that was checked is wrong, and 4 if the command
-        cannot be carried out.
+        The exit status: that of pytest for what runs pytest; otherwise 0, 1 if something that was checked is wrong, 4 if the command
+        cannot be carried out, and 130 if it was interrupted.
     """
     typed = Typed.of(make_parser(), sys.argv[1:] if arguments is None else arguments)
     carry_out: Callable[[Typed], int] = vars(
@@ -48,6 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BiasError, pytest.UsageError) as error:
         print(f"genderbias {typed.command}: {printable(str(error))}", file=sys.stderr)
         return USAGE_ERROR
+    except KeyboardInterrupt:
+        print(f"\ngenderbias {typed.command}: interrupted{_GOES_ON.get(typed.command, '')}", file=sys.stderr)
+        return _INTERRUPTED
     except BrokenPipeError:  # as of `genderbias list | head`
         sys.stderr.close()
         return USAGE_ERROR

@@ -172,8 +172,6 @@ def run_trainer(
     require_train()
     if not divisible:
         refuse_several("this training, which is no fine-tuning of a classifier,")
-    import transformers
-
     done = folder / "model"
     if done.is_dir():
         return done
@@ -182,8 +180,7 @@ def run_trainer(
     freeze(network, training.freeze)
     with quiet_transformers(), _generators_restored(network.device):
         trainer = _make_trainer(network, examples, collator, folder, seed, arguments, training)
-        if not training.progress:
-            trainer.remove_callback(transformers.PrinterCallback)
+        _show_progress(trainer, training.progress)
         for callback in training.callbacks:
             if isinstance(callback, ReportingCallback):
                 callback.report = trainer.log
@@ -231,6 +228,23 @@ def _make_trainer(
         return transformers.Trainer(network, settings, collator, examples, callbacks=list(training.callbacks))
     except (ValueError, TypeError, ImportError) as error:
         raise SettingError(f"transformers' Trainer rejects its arguments: {' '.join(str(error).split())}") from error
+
+
+def _show_progress(trainer: Trainer, progress: bool) -> None:
+    """Show one bar with the latest loss at its end, where the Trainer's own bar writes a line for each loss; or nothing."""
+    import transformers
+
+    if not progress:
+        trainer.remove_callback(transformers.PrinterCallback)
+        return
+
+    class Bar(transformers.ProgressCallback):
+        def on_log(self, args: object, state: object, control: object, logs: Any = None, **others: object) -> None:
+            if self.training_bar is not None and logs and "loss" in logs:
+                self.training_bar.set_postfix(loss=f"{float(logs['loss']):.3g}")
+
+    if trainer.pop_callback(transformers.ProgressCallback) is not None:  # a notebook has another
+        trainer.add_callback(Bar())
 
 
 def save_whole(

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pytest_genderbias.command_line.main import main
-from pytest_genderbias.papers import config
+from pytest_genderbias.papers import config, making
 from pytest_genderbias.papers.config import load_paper
 from pytest_genderbias.papers.stored import results_of_checkout
 
@@ -142,3 +142,14 @@ def test_the_papers_scale_is_checked_with_its_stand_in_and_stores_nothing(own_pa
 def test_what_cannot_be_carried_out_is_one_error(own_paper, capsys, arguments, message):
     assert main(["paper", *arguments]) == 4
     assert message in capsys.readouterr().err
+
+
+def test_an_interruption_is_one_line(own_paper, capsys, monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(making, "make_run", interrupted)
+    assert main(["paper", "doe2020", "table-1", "--runs", str(own_paper / "runs")]) == 130
+    shown = capsys.readouterr()
+    assert shown.err == "\ngenderbias paper: interrupted; the same command goes on with what is not complete\n"
+    assert not list(own_paper.glob("runs/results/*/*.json"))

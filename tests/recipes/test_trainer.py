@@ -92,6 +92,15 @@ def test_a_seed_decides_all_and_a_finished_training_is_not_repeated(tmp_path, wh
     assert log[-1]["step"] == 15
 
 
+def test_progress_is_one_bar_with_the_latest_loss(tmp_path, capsys):
+    train(tmp_path / "shown", Training(progress=True), logging_steps=5)
+    shown = capsys.readouterr()
+    assert "15/15" in shown.err and "loss=" in shown.err
+    assert "{" not in shown.err + shown.out
+    train(tmp_path / "silent", logging_steps=5)
+    assert capsys.readouterr() == ("", "")
+
+
 KILLED = """
 import os, signal, sys
 sys.path[:0] = {paths!r}
