@@ -27,8 +27,6 @@ _MODULES: Mapping[str, str] = {
     "paper": "papers",
     "completion": "completion",
 }
-#: What the same command does next, of those whose work is kept.
-_GOES_ON: Mapping[str, str] = {"paper": "; the same command goes on with what is not complete"}
 _INTERRUPTED = 130  #: exit status, as a shell has it for Ctrl-C
 
 
@@ -51,8 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BiasError, pytest.UsageError) as error:
         print(f"genderbias {typed.command}: {printable(str(error))}", file=sys.stderr)
         return USAGE_ERROR
-    except KeyboardInterrupt:
-        print(f"\ngenderbias {typed.command}: interrupted{_GOES_ON.get(typed.command, '')}", file=sys.stderr)
+    except KeyboardInterrupt as interruption:
+        next_step = f"; {interruption}" if interruption.args else ""
+        print(f"\ngenderbias {typed.command}: interrupted{next_step}", file=sys.stderr)
         return _INTERRUPTED
     except BrokenPipeError:  # as of `genderbias list | head`
         sys.stderr.close()

@@ -47,7 +47,10 @@ def carry_out(typed: Typed) -> int:
     if values["scale"] == PAPER:
         _print(paragraph(_to_fetch(paper, names), width))
     if values["runs"]:
-        failed = make_runs(paper, names, values["scale"], _places(typed), results, _print)
+        try:
+            failed = make_runs(paper, names, values["scale"], _places(typed), results, _print)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("the same command goes on with what is not complete") from None
     runs = _by_run(read_runs(results), values["scale"])
     if values["table"]:
         _print(table_text(paper, tables[0], runs, width))

@@ -39,8 +39,7 @@ _MOST_LOGITS = 1 << 26
 _PROBED_ROWS = 8
 _NOT_EMBEDDED = "the network has no embedding for a token of its tokenizer ({}); they do not belong together: copy or save the whole checkpoint again"
 _NOT_COMPUTED = "the network cannot compute its output here ({}: {}); if its weights are quantised, use the device that they were made for"
-#: Positions that are read of the rows that this thread passes: shape (rows, positions).
-#: The hook that drops positions in calls of this thread, by the object that :func:`dropping` gives, and the positions that it keeps.
+#: The hook that drops positions of the rows that this thread passes, as :func:`dropping` gives it, and the positions that it keeps: shape (rows, positions).
 _READ: ContextVar[tuple[object, Tensor] | None] = ContextVar("_READ", default=None)
 _Result = TypeVar("_Result")
 _CPU_BATCH_TOKENS = 2048
