@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.models.number_format import is_quantised
-from pytest_genderbias.scoring.network import Batches, is_out_of_memory, keeping
+from pytest_genderbias.scoring.dropping import keeping
+from pytest_genderbias.scoring.network import Batches, is_out_of_memory
 from pytest_genderbias.scoring.tokens import IdArray
 
 if TYPE_CHECKING:

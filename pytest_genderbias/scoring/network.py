@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from contextvars import ContextVar
+from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.model import Checkpoint
-from pytest_genderbias.models.number_format import is_quantised
 from pytest_genderbias.scoring.base import HALVED, CountNote
 from pytest_genderbias.scoring.batches import length_batches
+from pytest_genderbias.scoring.dropping import at_positions, dropping, modules_before_dropping, reading
 from pytest_genderbias.scoring.packed_layers import PackedLayers
 from pytest_genderbias.scoring.reads import Inputs
 from pytest_genderbias.scoring.side_by_side import (
@@ -31,7 +30,6 @@ from pytest_genderbias.scoring.tokens import IdArray
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
-    from transformers import PreTrainedModel
 
 #: Maximum number of logits in a batch: 256 MiB of float32.
 _MOST_LOGITS = 1 << 26
@@ -39,17 +37,9 @@ _MOST_LOGITS = 1 << 26
 _PROBED_ROWS = 8
 _NOT_EMBEDDED = "the network has no embedding for a token of its tokenizer ({}); they do not belong together: copy or save the whole checkpoint again"
 _NOT_COMPUTED = "the network cannot compute its output here ({}: {}); if its weights are quantised, use the device that they were made for"
-#: The hook that drops positions of the rows that this thread passes, as :func:`dropping` gives it, and the positions that it keeps: shape (rows, positions).
-_READ: ContextVar[tuple[object, Tensor] | None] = ContextVar("_READ", default=None)
 _Result = TypeVar("_Result")
 _CPU_BATCH_TOKENS = 2048
 _GPU_BATCH_TOKENS = 65536
-
-
-class _ModelOutput(Protocol):
-    """The output of a transformers module that has a hidden state."""
-
-    last_hidden_state: Tensor
 
 
 class Batches:
@@ -150,7 +140,7 @@ class Network:
     def __init__(self, checkpoint: Checkpoint, batch_tokens: int | None, vocabulary_head: bool) -> None:
         self._network, self._device = checkpoint.network, checkpoint.device
         self._head = vocabulary_head
-        self._candidates = _candidates(checkpoint.network, vocabulary_head)
+        self._candidates = modules_before_dropping(checkpoint.network, vocabulary_head)
         self._probed = False
         self.note: str | None = None
         self._side_by_side = can_pass_side_by_side(checkpoint.network)
@@ -229,7 +219,7 @@ class Network:
 
     def _whole(self, fed: dict[str, Tensor], where: Tensor) -> Tensor:
         logits: Tensor = self._network(**fed).logits
-        return _gather(logits, where) if self._head else logits
+        return at_positions(logits, where) if self._head else logits
 
     def _short(self, hook: object, fed: dict[str, Tensor], where: Tensor) -> Tensor:
         with reading(hook, where):
@@ -240,78 +230,6 @@ class Network:
         import torch
 
         return torch.as_tensor(np.ascontiguousarray(array), dtype=torch.long).to(self._device)
-
-
-def _gather(hidden: Tensor, where: Tensor) -> Tensor:
-    return hidden.gather(1, where[:, :, None].expand(-1, -1, hidden.shape[-1]))
-
-
-def _candidates(network: PreTrainedModel, vocabulary_head: bool) -> list[Module]:
-    """Return the modules after which positions may be dropped, the earliest first. A classifier reads the first position.
-
-    There are none in an exported graph, nor in a quantised network, whose layers may scale a row by all positions of its batch.
-    """
-    from torch.nn import ModuleList
-    from transformers import PreTrainedModel
-
-    from pytest_genderbias.models.networks.exported import ExportedNetwork
-
-    if isinstance(network, ExportedNetwork) or (isinstance(network, PreTrainedModel) and is_quantised(network)):
-        return []
-    layers = _submodule(network.base_model, "encoder.layer")
-    attention = _submodule(layers[-1], "attention") if isinstance(layers, ModuleList) and len(layers) else None
-    return [module for module in (attention, network.base_model if vocabulary_head else None) if module is not None]
-
-
-def _submodule(module: Module, name: str) -> Module | None:
-    try:
-        return module.get_submodule(name)
-    except AttributeError:
-        return None
-
-
-@contextmanager
-def keeping(module: Module, where: Tensor) -> Iterator[None]:
-    """Make a module return its hidden state at some positions only."""
-    with dropping(module) as hook, reading(hook, where):
-        yield
-
-
-@contextmanager
-def reading(hook: object, where: Tensor) -> Iterator[None]:
-    """Name the positions that the module of a hook of :func:`dropping` keeps, for calls in this thread."""
-    token = _READ.set((hook, where))
-    try:
-        yield
-    finally:
-        _READ.reset(token)
-
-
-@contextmanager
-def dropping(module: Module) -> Iterator[object]:
-    """Give a hook by which a module returns its hidden state at the positions of :func:`reading` only. Other calls, as of another thread, return it whole."""
-    import torch
-
-    hook = object()
-
-    def keep(
-        module: Module, args: object, output: Tensor | tuple[Tensor, ...] | _ModelOutput
-    ) -> Tensor | tuple[Tensor, ...] | _ModelOutput:
-        wanted, where = _READ.get() or (None, None)
-        if wanted is not hook or where is None:
-            return output
-        if isinstance(output, tuple):
-            return (_gather(output[0], where), *output[1:])
-        if isinstance(output, torch.Tensor):
-            return _gather(output, where)
-        output.last_hidden_state = _gather(output.last_hidden_state, where)
-        return output
-
-    handle = module.register_forward_hook(keep)
-    try:
-        yield hook
-    finally:
-        handle.remove()
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:

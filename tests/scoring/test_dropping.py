@@ -4,7 +4,7 @@ import pytest
 import torch
 from support.tiny_checkpoints import make_network
 
-from pytest_genderbias.scoring.network import dropping, reading
+from pytest_genderbias.scoring.dropping import dropping, reading
 
 
 @pytest.fixture
