@@ -1,21 +1,23 @@
-"""Hooks by which a network computes its last modules at the positions that are read, and drops the others."""
+"""Hooks by which a network computes less: what no read position needs, and what is the same for several tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pytest_genderbias.models.number_format import is_quantised
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from torch.nn import Module
+    from torch.nn import Module, ModuleList
     from transformers import PreTrainedModel
 
-#: The hook that drops positions of the rows that this thread passes, as :func:`dropping` gives it, and the positions that it keeps: shape (rows, positions).
-_READ: ContextVar[tuple[object, Tensor] | None] = ContextVar("_READ", default=None)
+#: Gives a hook inside a ``with`` block.
+Shortcut = Callable[[], AbstractContextManager[object]]
 
 
 class _ModelOutput(Protocol):
@@ -24,8 +26,65 @@ class _ModelOutput(Protocol):
     last_hidden_state: Tensor
 
 
-def modules_before_dropping(network: PreTrainedModel, vocabulary_head: bool) -> list[Module]:
-    """Return the modules after which positions may be dropped, the earliest first. A classifier reads the first position.
+class Repeats(NamedTuple):
+    """The distinct tokens of a batch. Two tokens are the same if they have the same id at the same place of their rows.
+
+    ``one``: an occurrence of each, as an index into all tokens of the batch, shape (distinct,). ``distinct``: which one each token is, shape (rows, tokens).
+    """
+
+    one: Tensor
+    distinct: Tensor
+
+
+@dataclass(eq=False)
+class _Pass:
+    """A pass in this thread: the hook that is in effect, the positions that are read, shape (rows, positions), and the inputs of the network.
+
+    ``repeats``: tokens whose hidden states before the first layer repeat, if :meth:`find_repeats` found any.
+    """
+
+    hook: object
+    where: Tensor
+    inputs: Mapping[str, Tensor]
+    repeats: Repeats | None = None
+    _looked: bool = False
+
+    def find_repeats(self, hidden: Tensor) -> Repeats | None:
+        """Return the tokens that repeat. Their hidden states are compared, since an embedding may depend on more than a token and its place."""
+        import torch
+
+        if not self._looked:
+            self._looked = True
+            found = repeated_tokens(self.inputs)
+            if found is not None and torch.equal(hidden.flatten(0, 1)[found.one][found.distinct], hidden):
+                self.repeats = found
+        return self.repeats
+
+    @property
+    def reads_few(self) -> bool:
+        """Whether at most half of the positions are read."""
+        return 2 * self.where.shape[1] <= self.inputs["input_ids"].shape[1]
+
+
+#: The pass of this thread, of which :func:`reading` tells.
+_PASS: ContextVar[_Pass | None] = ContextVar("_PASS", default=None)
+
+
+@dataclass(frozen=True, eq=False)
+class ChoosesRows:
+    """A hook before a module that chooses rows of its inputs in the passes of one hook. It leaves the weights of the module alone."""
+
+    hook: object
+    choose: Callable[[Tensor, _Pass], Tensor]
+
+    def __call__(self, module: Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Return what the module is given."""
+        here = _pass_of(self.hook)
+        return inputs if here is None else tuple(self.choose(x, here) for x in inputs)
+
+
+def shortcuts(network: PreTrainedModel, vocabulary_head: bool) -> list[Shortcut]:
+    """Return the ways to compute less that may suit a network, the one that saves most first. A classifier reads the first position.
 
     There are none in an exported graph, nor in a quantised network, whose layers may scale a row by all positions of its batch.
     """
@@ -36,9 +95,23 @@ def modules_before_dropping(network: PreTrainedModel, vocabulary_head: bool) -> 
 
     if isinstance(network, ExportedNetwork) or (isinstance(network, PreTrainedModel) and is_quantised(network)):
         return []
+    found: list[Shortcut] = []
     layers = _submodule(network.base_model, "encoder.layer")
-    attention = _submodule(layers[-1], "attention") if isinstance(layers, ModuleList) and len(layers) else None
-    return [module for module in (attention, network.base_model if vocabulary_head else None) if module is not None]
+    if isinstance(layers, ModuleList) and len(layers):
+        if len(layers) > 1 and _are_like_those_of_bert(layers):
+            found.append(partial(shortening, layers))
+        if (attention := _submodule(layers[-1], "attention")) is not None:
+            found.append(partial(dropping, attention))
+    return [*found, partial(dropping, network.base_model)] if vocabulary_head else found
+
+
+def _are_like_those_of_bert(layers: ModuleList) -> bool:
+    """Return whether layers name their parts as BERT's do, on a CPU: a GPU would wait for the search for repeated tokens."""
+    from torch.nn import Linear
+
+    parts = [_submodule(layers[0], f"attention.self.{name}") for name in ("query", "key", "value")]
+    parts += [_submodule(layers[-1], f"attention.{name}") for name in ("self.query", "output.dense")]
+    return all(isinstance(part, Linear) and part.weight.device.type == "cpu" for part in parts)
 
 
 def _submodule(module: Module, name: str) -> Module | None:
@@ -51,18 +124,29 @@ def _submodule(module: Module, name: str) -> Module | None:
 @contextmanager
 def keeping(module: Module, where: Tensor) -> Iterator[None]:
     """Make a module return its hidden state at some positions only."""
-    with dropping(module) as hook, reading(hook, where):
+    with dropping(module) as hook, reading(hook, where, {}):
         yield
 
 
 @contextmanager
-def reading(hook: object, where: Tensor) -> Iterator[None]:
-    """Name the positions that the module of a hook of :func:`dropping` keeps, for calls in this thread."""
-    token = _READ.set((hook, where))
+def reading(hook: object, where: Tensor, inputs: Mapping[str, Tensor]) -> Iterator[None]:
+    """Let a hook of :func:`shortening` or :func:`dropping` take effect for calls in this thread.
+
+    Args:
+        hook: the hook; others stay without effect.
+        where: positions that are read, shape (rows, positions).
+        inputs: what the network is given in these calls; :func:`dropping` does not need it.
+    """
+    token = _PASS.set(_Pass(hook, where, inputs))
     try:
         yield
     finally:
-        _READ.reset(token)
+        _PASS.reset(token)
+
+
+def _pass_of(hook: object) -> _Pass | None:
+    here = _PASS.get()
+    return here if here is not None and here.hook is hook else None
 
 
 @contextmanager
@@ -75,14 +159,14 @@ def dropping(module: Module) -> Iterator[object]:
     def keep(
         module: Module, args: object, output: Tensor | tuple[Tensor, ...] | _ModelOutput
     ) -> Tensor | tuple[Tensor, ...] | _ModelOutput:
-        wanted, where = _READ.get() or (None, None)
-        if wanted is not hook or where is None:
+        here = _pass_of(hook)
+        if here is None:
             return output
         if isinstance(output, tuple):
-            return (at_positions(output[0], where), *output[1:])
+            return (at_positions(output[0], here.where), *output[1:])
         if isinstance(output, torch.Tensor):
-            return at_positions(output, where)
-        output.last_hidden_state = at_positions(output.last_hidden_state, where)
+            return at_positions(output, here.where)
+        output.last_hidden_state = at_positions(output.last_hidden_state, here.where)
         return output
 
     handle = module.register_forward_hook(keep)
@@ -92,6 +176,91 @@ def dropping(module: Module) -> Iterator[object]:
         handle.remove()
 
 
+@contextmanager
+def shortening(layers: ModuleList) -> Iterator[object]:
+    """Give a hook by which the layers of an encoder like BERT's compute less in the passes of :func:`reading`.
+
+    In the first layer, the query, key and value of a token that repeats are computed once: its hidden state does not depend on its
+    neighbours yet. In the last layer, queries and all that follows attention are computed at the positions that are read.
+    """
+    hook = object()
+    first, last = layers[0].get_submodule("attention.self"), layers[-1].get_submodule("attention")
+    with ExitStack() as stack:
+        for name in ("query", "key", "value"):
+            _around(stack, hook, first.get_submodule(name), _one_of_each, _each)
+        _around(stack, hook, last.get_submodule("self.query"), _where_few_are_read, _in_their_places)
+        _around(stack, hook, last.get_submodule("output"), lambda x, here: at_positions(x, here.where))
+        yield hook
+
+
+def _around(
+    stack: ExitStack,
+    hook: object,
+    module: Module,
+    before: Callable[[Tensor, _Pass], Tensor],
+    after: Callable[[Tensor, _Pass], Tensor] | None = None,
+) -> None:
+    """Change the inputs and the output of a module in the passes of a hook, until the stack is closed."""
+    stack.callback(module.register_forward_pre_hook(ChoosesRows(hook, before)).remove)
+    if after is None:
+        return
+
+    def change(module: Module, inputs: object, output: Tensor) -> Tensor:
+        here = _pass_of(hook)
+        return output if here is None else after(output, here)
+
+    stack.callback(module.register_forward_hook(change).remove)
+
+
+def _one_of_each(hidden: Tensor, here: _Pass) -> Tensor:
+    repeats = here.find_repeats(hidden)
+    return hidden if repeats is None else hidden.flatten(0, 1)[repeats.one]
+
+
+def _each(output: Tensor, here: _Pass) -> Tensor:
+    return output if here.repeats is None else output[here.repeats.distinct]
+
+
+def _where_few_are_read(hidden: Tensor, here: _Pass) -> Tensor:
+    return at_positions(hidden, here.where) if here.reads_few else hidden
+
+
+def _in_their_places(output: Tensor, here: _Pass) -> Tensor:
+    """Return queries at all positions: zeros where none are read, whose attention is dropped."""
+    if not here.reads_few:
+        return output
+    rows, tokens = here.inputs["input_ids"].shape
+    places = here.where[:, :, None].expand_as(output)
+    return output.new_zeros((rows, tokens, output.shape[-1])).scatter_(1, places, output)
+
+
 def at_positions(hidden: Tensor, where: Tensor) -> Tensor:
     """Return hidden states, shape (rows, tokens, features), at some positions of each row, shape (rows, positions)."""
     return hidden.gather(1, where[:, :, None].expand(-1, -1, hidden.shape[-1]))
+
+
+def repeated_tokens(inputs: Mapping[str, Tensor]) -> Repeats | None:
+    """Return the distinct tokens of a batch, or ``None`` if they are more than half of all.
+
+    Args:
+        inputs: ``input_ids`` and, where there are, ``token_type_ids`` and ``attention_mask``, which tell tokens apart too: shape (rows, tokens).
+
+    >>> import torch
+    >>> repeated_tokens({"input_ids": torch.tensor([[5, 7, 6], [5, 7, 6], [5, 8, 6]])}).distinct
+    tensor([[0, 2, 1],
+            [0, 2, 1],
+            [0, 3, 1]])
+    """
+    import torch
+
+    ids = inputs["input_ids"]
+    key = ids * ids.shape[1] + torch.arange(ids.shape[1])
+    for name in ("token_type_ids", "attention_mask"):
+        if name in inputs:
+            key = key * (inputs[name].max() + 1) + inputs[name]
+    found, distinct = torch.unique(key, return_inverse=True)
+    if 2 * len(found) > key.numel():
+        return None
+    one = torch.empty_like(found)
+    one[distinct.flatten()] = torch.arange(key.numel())
+    return Repeats(one, distinct)

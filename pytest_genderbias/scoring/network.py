@@ -14,7 +14,7 @@ from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.scoring.base import HALVED, CountNote
 from pytest_genderbias.scoring.batches import length_batches
-from pytest_genderbias.scoring.dropping import at_positions, dropping, modules_before_dropping, reading
+from pytest_genderbias.scoring.dropping import at_positions, reading, shortcuts
 from pytest_genderbias.scoring.packed_layers import PackedLayers
 from pytest_genderbias.scoring.reads import Inputs
 from pytest_genderbias.scoring.side_by_side import (
@@ -132,15 +132,15 @@ def _embedded_tokens(network: Module) -> int | None:
 class Network:
     """A checkpoint whose last modules are computed only at the positions that are read.
 
-    A hook drops the other positions: after the attention of the last layer if the modules after it treat each position separately,
-    else after the last hidden state, so that the vocabulary head is computed at the read positions only. A few rows are first passed
-    with and without the hook; a hook that changes the logits is not used. If no hook is left, ``note`` says so.
+    A hook drops the other positions: within or after the attention of the last layer if the modules after it treat each position
+    separately, else after the last hidden state, so that the vocabulary head is computed at the read positions only. A few rows are first
+    passed with and without the hook; a hook that changes the logits is not used. If no hook is left, ``note`` says so.
     """
 
     def __init__(self, checkpoint: Checkpoint, batch_tokens: int | None, vocabulary_head: bool) -> None:
         self._network, self._device = checkpoint.network, checkpoint.device
         self._head = vocabulary_head
-        self._candidates = modules_before_dropping(checkpoint.network, vocabulary_head)
+        self._shortcuts = shortcuts(checkpoint.network, vocabulary_head)
         self._probed = False
         self.note: str | None = None
         self._side_by_side = can_pass_side_by_side(checkpoint.network)
@@ -160,8 +160,8 @@ class Network:
         if not self._probed and len(inputs.lengths):
             longest = np.argsort(-inputs.lengths, kind="stable")[:_PROBED_ROWS]
             self.batches.run(inputs.lengths[longest], lambda rows: self._checked(self._probe, inputs, longest[rows]))
-        with dropping(self._candidates[0]) if self._candidates else nullcontext() as hook:
-            forward = partial(self._short, hook) if self._candidates else self._whole
+        with self._shortcuts[0]() if self._shortcuts else nullcontext() as hook:
+            forward = partial(self._short, hook) if self._shortcuts else self._whole
             self.batches.run(
                 inputs.lengths,
                 lambda rows: use(rows, self._checked(forward, inputs, rows)),
@@ -197,24 +197,24 @@ class Network:
         return fed, self._tensor(positions)
 
     def _probe(self, fed: dict[str, Tensor], where: Tensor) -> None:
-        """Drop candidates, the best first, until one gives the logits of the pass without a hook."""
+        """Drop shortcuts, the best first, until one gives the logits of the pass without a hook."""
         import torch
 
         whole = self._whole(fed, where)
         exact = whole.dtype in (torch.float32, torch.float64)
         near = (1e-4 if self._head else 1e-5) if exact else 1e-3
-        while self._candidates:
+        while self._shortcuts:
             try:
-                with dropping(self._candidates[0]) as hook:
+                with self._shortcuts[0]() as hook:
                     short = self._short(hook, fed, where)
                 if short.shape == whole.shape and torch.allclose(short, whole, rtol=near, atol=near, equal_nan=True):
                     break
             except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
                 if isinstance(error, RuntimeError) and is_out_of_memory(error):
                     raise
-            self._candidates.pop(0)
+            self._shortcuts.pop(0)
         self._probed = True
-        if self._head and not self._candidates:
+        if self._head and not self._shortcuts:
             self.note = "vocabulary head computed at every position: this network does not read it from its last hidden state alone"
 
     def _whole(self, fed: dict[str, Tensor], where: Tensor) -> Tensor:
@@ -222,7 +222,7 @@ class Network:
         return at_positions(logits, where) if self._head else logits
 
     def _short(self, hook: object, fed: dict[str, Tensor], where: Tensor) -> Tensor:
-        with reading(hook, where):
+        with reading(hook, where, fed):
             logits: Tensor = self._network(**fed).logits
             return logits
 

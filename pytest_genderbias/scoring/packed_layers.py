@@ -25,6 +25,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from pytest_genderbias.scoring.dropping import ChoosesRows
+
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Linear, Module
@@ -50,8 +52,8 @@ _Shape = tuple[int, int]  #: inputs and outputs of a layer
 class PackedLayers:
     """Packed copies of the weights of a network's linear layers, at most 2 GiB. They are made when they are first used.
 
-    Only layers that are plain ``torch.nn.Linear`` in float32 on the CPU are packed, in evaluation mode, without parametrisation or hooks
-    before them. A GELU that a module of transformers applies to the output of such a layer is computed together with it.
+    Only layers that are plain ``torch.nn.Linear`` in float32 on the CPU are packed, in evaluation mode, without parametrisation or foreign
+    hooks before them. A GELU that a module of transformers applies to the output of such a layer is computed together with it.
     """
 
     def __init__(self, network: object) -> None:
@@ -274,7 +276,7 @@ def _is_plain(layer: Linear) -> bool:
         and not weight.is_inference()  # its changes are not counted
         and weight.numel() >= _SMALLEST
         and not layer.training
-        and not layer._forward_pre_hooks
+        and all(isinstance(hook, ChoosesRows) for hook in layer._forward_pre_hooks.values())
         and not _has_own_forward(layer)
     )
 
