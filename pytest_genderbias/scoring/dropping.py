@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from pytest_genderbias.models.number_format import is_quantised
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torch.nn import Module, ModuleList
     from transformers import PreTrainedModel
 
+_PROJECTIONS = ("query", "key", "value")
 #: Gives a hook inside a ``with`` block.
 Shortcut = Callable[[], AbstractContextManager[object]]
 
@@ -37,16 +38,20 @@ class Repeats(NamedTuple):
 
 
 @dataclass(eq=False)
-class _Pass:
+class Pass:
     """A pass in this thread: the hook that is in effect, the positions that are read, shape (rows, positions), and the inputs of the network.
 
-    ``repeats``: tokens whose hidden states before the first layer repeat, if :meth:`find_repeats` found any.
+    ``repeats``: tokens whose hidden states before the first layer repeat, if :meth:`find_repeats` found any. ``attended`` and ``context``: input
+    and output of an attention that was computed at the read positions only. ``kept``: what the layer of :func:`ending_before` was given.
     """
 
     hook: object
     where: Tensor
     inputs: Mapping[str, Tensor]
     repeats: Repeats | None = None
+    attended: Tensor | None = None
+    context: Tensor | None = None
+    kept: Tensor | None = None
     _looked: bool = False
 
     def find_repeats(self, hidden: Tensor) -> Repeats | None:
@@ -67,7 +72,7 @@ class _Pass:
 
 
 #: The pass of this thread, of which :func:`reading` tells.
-_PASS: ContextVar[_Pass | None] = ContextVar("_PASS", default=None)
+_PASS: ContextVar[Pass | None] = ContextVar("_PASS", default=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +80,7 @@ class ChoosesRows:
     """A hook before a module that chooses rows of its inputs in the passes of one hook. It leaves the weights of the module alone."""
 
     hook: object
-    choose: Callable[[Tensor, _Pass], Tensor]
+    choose: Callable[[Tensor, Pass], Tensor]
 
     def __call__(self, module: Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Return what the module is given."""
@@ -106,12 +111,23 @@ def shortcuts(network: PreTrainedModel, vocabulary_head: bool) -> list[Shortcut]
 
 
 def _are_like_those_of_bert(layers: ModuleList) -> bool:
-    """Return whether layers name their parts as BERT's do, on a CPU: a GPU would wait for the search for repeated tokens."""
-    from torch.nn import Linear
+    """Return whether layers have the parts of BERT's, in float32 on a CPU: a GPU would wait for the search for repeated tokens."""
+    import torch
 
-    parts = [_submodule(layers[0], f"attention.self.{name}") for name in ("query", "key", "value")]
-    parts += [_submodule(layers[-1], f"attention.{name}") for name in ("self.query", "output.dense")]
-    return all(isinstance(part, Linear) and part.weight.device.type == "cpu" for part in parts)
+    last = _submodule(layers[-1], "attention.self")
+    parts = [_submodule(layers[0], f"attention.self.{name}") for name in _PROJECTIONS]
+    parts += [
+        _submodule(layers[-1], f"attention.{name}")
+        for name in (*(f"self.{name}" for name in _PROJECTIONS), "output.dense")
+    ]
+    return all(
+        type(part) is torch.nn.Linear
+        and part.weight.device.type == "cpu"
+        and part.weight.dtype == torch.float32
+        and not part._forward_hooks
+        and not part._forward_pre_hooks
+        for part in parts
+    ) and all(hasattr(last, name) for name in ("num_attention_heads", "scaling"))
 
 
 def _submodule(module: Module, name: str) -> Module | None:
@@ -129,22 +145,23 @@ def keeping(module: Module, where: Tensor) -> Iterator[None]:
 
 
 @contextmanager
-def reading(hook: object, where: Tensor, inputs: Mapping[str, Tensor]) -> Iterator[None]:
-    """Let a hook of :func:`shortening` or :func:`dropping` take effect for calls in this thread.
+def reading(hook: object, where: Tensor, inputs: Mapping[str, Tensor]) -> Iterator[Pass]:
+    """Let a hook of :func:`shortening` or :func:`dropping` take effect for calls in this thread, and give the pass.
 
     Args:
         hook: the hook; others stay without effect.
         where: positions that are read, shape (rows, positions).
         inputs: what the network is given in these calls; :func:`dropping` does not need it.
     """
-    token = _PASS.set(_Pass(hook, where, inputs))
+    here = Pass(hook, where, inputs)
+    token = _PASS.set(here)
     try:
-        yield
+        yield here
     finally:
         _PASS.reset(token)
 
 
-def _pass_of(hook: object) -> _Pass | None:
+def _pass_of(hook: object) -> Pass | None:
     here = _PASS.get()
     return here if here is not None and here.hook is hook else None
 
@@ -177,28 +194,89 @@ def dropping(module: Module) -> Iterator[object]:
 
 
 @contextmanager
+def ending_before(layer: Module, shortcut: Shortcut) -> Iterator[object]:
+    """Give the hook of a shortcut, in whose passes a last layer multiplies nothing. ``kept`` of the pass has what it was given."""
+
+    def keep(hidden: Tensor, here: Pass) -> Tensor:
+        here.kept = hidden
+        return hidden[:0]
+
+    with shortcut() as hook, ExitStack() as stack:
+        _around(stack, hook, layer, keep)
+        yield hook
+
+
+@contextmanager
 def shortening(layers: ModuleList) -> Iterator[object]:
     """Give a hook by which the layers of an encoder like BERT's compute less in the passes of :func:`reading`.
 
     In the first layer, the query, key and value of a token that repeats are computed once: its hidden state does not depend on its
-    neighbours yet. In the last layer, queries and all that follows attention are computed at the positions that are read.
+    neighbours yet. In the last layer, attention and all that follows are computed at the positions that are read.
     """
     hook = object()
     first, last = layers[0].get_submodule("attention.self"), layers[-1].get_submodule("attention")
     with ExitStack() as stack:
-        for name in ("query", "key", "value"):
+        for name in _PROJECTIONS:
             _around(stack, hook, first.get_submodule(name), _one_of_each, _each)
-        _around(stack, hook, last.get_submodule("self.query"), _where_few_are_read, _in_their_places)
-        _around(stack, hook, last.get_submodule("output"), lambda x, here: at_positions(x, here.where))
+        _attending(stack, hook, last.get_submodule("self"))
+        _around(stack, hook, last.get_submodule("output"), _where_read)
         yield hook
+
+
+def _attending(stack: ExitStack, hook: object, module: Module) -> None:
+    """Give a self-attention a single token in the passes of a hook, and compute its output at the read positions, until the stack is closed."""
+
+    def before(module: Module, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, dict[str, Any]] | None:
+        here = _pass_of(hook)
+        if here is None or not here.reads_few:
+            return None
+        here.attended = args[0]
+        return (args[0][:1, :1],), {**options, "attention_mask": None}
+
+    def after(module: Module, args: object, output: tuple[object, ...]) -> tuple[object, ...]:
+        here = _pass_of(hook)
+        if here is None or here.attended is None:
+            return output
+        here.context = attention_at(module, here.attended, here.where, here.inputs.get("attention_mask"))
+        return here.context, *output[1:]
+
+    stack.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
+    stack.callback(module.register_forward_hook(after).remove)
+
+
+def attention_at(module: Module, hidden: Tensor, where: Tensor, mask: Tensor | None) -> Tensor:
+    """Return the output of a self-attention at some positions: shape (rows, positions, features).
+
+    Keys and values of single tokens are not computed, since q · (K h) is (K^T q) · h, and the mean of the values V h is V times the mean of
+    the h. The bias of a key moves all scores of a query alike, so that it is left out.
+
+    Args:
+        module: a self-attention like BERT's.
+        hidden: its input, shape (rows, tokens, features).
+        where: the positions, shape (rows, positions).
+        mask: 1 for tokens and 0 for padding, shape (rows, tokens), or ``None``.
+    """
+    heads, (rows, _, width) = int(cast("int", module.num_attention_heads)), hidden.shape
+    key, value = (
+        module.get_submodule(name).get_parameter("weight").reshape(heads, -1, width) for name in _PROJECTIONS[1:]
+    )
+    query = module.get_submodule("query")(at_positions(hidden, where)).view(-1, heads, key.shape[1])
+    asked = (query.transpose(0, 1) @ key).transpose(0, 1).reshape(rows, -1, width)
+    scores = asked @ hidden.transpose(1, 2) * cast("float", module.scaling)
+    if mask is not None:
+        scores = scores.masked_fill(mask[:, None] == 0, float("-inf"))
+    means = (scores.softmax(-1) @ hidden).view(-1, heads, width).transpose(0, 1)
+    context: Tensor = (means @ value.transpose(1, 2)).transpose(0, 1).reshape(rows, where.shape[1], -1)
+    bias = cast("Tensor | None", module.get_submodule("value").bias)
+    return context if bias is None else context + bias
 
 
 def _around(
     stack: ExitStack,
     hook: object,
     module: Module,
-    before: Callable[[Tensor, _Pass], Tensor],
-    after: Callable[[Tensor, _Pass], Tensor] | None = None,
+    before: Callable[[Tensor, Pass], Tensor],
+    after: Callable[[Tensor, Pass], Tensor] | None = None,
 ) -> None:
     """Change the inputs and the output of a module in the passes of a hook, until the stack is closed."""
     stack.callback(module.register_forward_pre_hook(ChoosesRows(hook, before)).remove)
@@ -212,26 +290,18 @@ def _around(
     stack.callback(module.register_forward_hook(change).remove)
 
 
-def _one_of_each(hidden: Tensor, here: _Pass) -> Tensor:
+def _one_of_each(hidden: Tensor, here: Pass) -> Tensor:
     repeats = here.find_repeats(hidden)
     return hidden if repeats is None else hidden.flatten(0, 1)[repeats.one]
 
 
-def _each(output: Tensor, here: _Pass) -> Tensor:
+def _each(output: Tensor, here: Pass) -> Tensor:
     return output if here.repeats is None else output[here.repeats.distinct]
 
 
-def _where_few_are_read(hidden: Tensor, here: _Pass) -> Tensor:
-    return at_positions(hidden, here.where) if here.reads_few else hidden
-
-
-def _in_their_places(output: Tensor, here: _Pass) -> Tensor:
-    """Return queries at all positions: zeros where none are read, whose attention is dropped."""
-    if not here.reads_few:
-        return output
-    rows, tokens = here.inputs["input_ids"].shape
-    places = here.where[:, :, None].expand_as(output)
-    return output.new_zeros((rows, tokens, output.shape[-1])).scatter_(1, places, output)
+def _where_read(hidden: Tensor, here: Pass) -> Tensor:
+    """Return hidden states at the read positions; attention that was computed there only has no others."""
+    return hidden if hidden is here.context else at_positions(hidden, here.where)
 
 
 def at_positions(hidden: Tensor, where: Tensor) -> Tensor:

@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 from support.tiny_checkpoints import make_network
 from torch.utils.flop_counter import FlopCounterMode
 
-from pytest_genderbias.scoring.dropping import dropping, reading, repeated_tokens, shortcuts, shortening
+from pytest_genderbias.scoring.dropping import (
+    attention_at,
+    dropping,
+    ending_before,
+    reading,
+    repeated_tokens,
+    shortcuts,
+    shortening,
+)
 
 LIKE_BERT = ("bert", "roberta", "electra")
 
@@ -67,7 +75,7 @@ def test_shortened_layers_give_the_logits_of_whole_ones(kind, width, padded):
         whole = network(**inputs).logits
     assert repeated_tokens(inputs) is not None
     expected = torch.stack([whole[i, row] for i, row in enumerate(where)])
-    torch.testing.assert_close(first_of(network, inputs, where), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(first_of(network, inputs, where), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["bert-nli", "roberta-nli"])
@@ -80,7 +88,7 @@ def test_a_classifier_reads_the_first_position_of_shortened_layers(kind):
             reading(hook, torch.zeros((20, 1), dtype=torch.long), inputs),
         ):
             short = network(**inputs).logits
-    torch.testing.assert_close(short, whole, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(short, whole, rtol=1e-5, atol=1e-5)
 
 
 def test_tokens_that_repeat_and_positions_that_are_not_read_are_not_multiplied(network):
@@ -96,9 +104,46 @@ def test_tokens_that_repeat_and_positions_that_are_not_read_are_not_multiplied(n
             network(**inputs)
         counts.append(count.get_total_flops())
     short, dropped = counts
-    width, distinct = network.config.hidden_size, 8 + len(inputs["input_ids"][:, 2].unique())
-    # in the first layer three products for each token that repeats, in the last two for each that is not read
-    assert dropped - short == 2 * width**2 * (3 * (180 - distinct) + 2 * (180 - 20))
+    width, heads = network.config.hidden_size, network.config.num_attention_heads
+    distinct = 8 + len(inputs["input_ids"][:, 2].unique())
+    # In the first layer three products for each token that repeats. In the last query, key, value and output for each of 180 tokens; the
+    # same four for each of 20 queries, and for one token that the module is given, are computed instead, and scores of whole hidden states.
+    products, scores = 3 * (180 - distinct) + 4 * 180 - 4 * 20 - 3, 2 * 2 * 20 * heads * 9 * width
+    assert dropped - short == 2 * width**2 * products - scores
+
+
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize("padded", [True, False])
+def test_attention_at_some_positions_is_that_of_the_module(network, padded, biased):
+    module = network.bert.encoder.layer[0].attention.self.double()
+    draws = torch.Generator().manual_seed(0)
+    for layer in (module.query, module.key, module.value):
+        layer.bias = torch.nn.Parameter(torch.randn(layer.out_features, generator=draws).double()) if biased else None
+    hidden = torch.randn((4, 9, network.config.hidden_size), generator=draws, dtype=torch.float64)
+    where = torch.tensor([[0, 3], [2, 2], [5, 1], [4, 3]])
+    mask = (torch.arange(9) < torch.tensor([9, 7, 6, 5])[:, None]).long() if padded else None
+    with torch.inference_mode():
+        whole = module(hidden, None if mask is None else (mask == 1)[:, None, None, :].expand(-1, -1, 9, -1))[0]
+        part = attention_at(module, hidden, where, mask)
+    torch.testing.assert_close(
+        part, torch.stack([whole[i, row] for i, row in enumerate(where)]), rtol=1e-12, atol=1e-12
+    )
+
+
+def test_a_pass_that_ends_before_the_last_layer_keeps_what_it_is_given(network):
+    inputs, where = {"input_ids": alike()}, torch.full((20, 1), 4)
+    decoder, given = network.get_output_embeddings(), []
+    for shortcut in shortcuts(network, vocabulary_head=True):
+        with torch.inference_mode(), ending_before(decoder, shortcut) as hook:
+            decoder.register_forward_pre_hook(lambda module, args: given.append(args[0]))
+            with reading(hook, where, inputs) as here:
+                assert network(**inputs).logits.shape[0] == 0
+            whole = network(**inputs).logits  # of another pass
+        assert [len(x) for x in given] == [0, 20]
+        torch.testing.assert_close(here.kept, given[1][:, 4:5], rtol=1e-5, atol=1e-5)
+        assert whole.shape[:2] == (20, 9)
+        decoder._forward_pre_hooks.clear()
+        given.clear()
 
 
 def test_an_embedding_that_sees_its_neighbours_is_not_taken_for_a_repeat(network):
@@ -111,7 +156,7 @@ def test_an_embedding_that_sees_its_neighbours_is_not_taken_for_a_repeat(network
     where = torch.full((20, 1), 4)
     with torch.inference_mode():
         whole = network(**inputs).logits[:, 4:5]
-    torch.testing.assert_close(first_of(network, inputs, where), whole, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(first_of(network, inputs, where), whole, rtol=1e-5, atol=1e-5)
 
 
 def test_shortened_layers_are_whole_in_other_passes_and_afterwards(network):
