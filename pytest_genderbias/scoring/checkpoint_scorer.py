@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.models.facts import vocabulary_size
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import MASKED_LM
 from pytest_genderbias.scoring.base import answer_width, check_finite
 from pytest_genderbias.scoring.layout import TokenLayout
 from pytest_genderbias.scoring.network import Network
-from pytest_genderbias.scoring.reads import Inputs, top_ids, top_logits, whole_rows
+from pytest_genderbias.scoring.reads import Inputs, whole_rows
 from pytest_genderbias.scoring.tokens import RowEncoder, TextRows, check_lengths
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import PairProbabilities, Query, TopFills
@@ -54,24 +55,12 @@ class CheckpointScorer:
 
     def _fills(self, inputs: Inputs, k: int, cases: IntArray) -> NDArray[np.int32]:
         """Return the ids of the k best fills of the mask in each case."""
-        best = np.zeros((len(inputs.lengths), k), dtype=np.int32)
-        finite = np.ones(len(inputs.lengths), dtype=np.bool_)
-
-        def use(rows: NDArray[np.int64], logits: Tensor) -> None:
-            scores = logits[:, 0].float()
-            if scores.shape[1] < k:
-                raise SettingError(f"top_k is {k}, the vocabulary of {self._model.name} has {scores.shape[1]} items")
-            # A few more than k show a tie at the edge; a wider tie is settled over the whole row.
-            values, ids = (t.cpu().numpy() for t in top_logits(scores, k + 4))
-            finite[rows] = np.isfinite(values[:, :k]).all(axis=1)
-            best[rows] = top_ids(values, ids, k)
-            for row in np.flatnonzero(values[:, k - 1] == values[:, -1]):
-                whole = scores[row].cpu().numpy()[None]
-                best[rows[row]] = top_ids(whole, np.arange(whole.shape[1])[None], k)[0]
-
-        self.network.run(inputs, use)
+        size = vocabulary_size(self._model.backend)
+        if size < k:
+            raise SettingError(f"top_k is {k}, the vocabulary of {self._model.name} has {size} items")
+        best, finite = self.network.best(inputs, k)
         check_finite(finite[inputs.back], self._space, cases, self._model.name)
-        return best[inputs.back]
+        return best[inputs.back].astype(np.int32)
 
     def _outputs(self, inputs: Inputs, cases: IntArray) -> NDArray[np.generic]:
         """Return the probabilities of a classifier, or the score of a regressor."""

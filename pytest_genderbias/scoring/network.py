@@ -14,9 +14,9 @@ from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.scoring.base import HALVED, CountNote
 from pytest_genderbias.scoring.batches import length_batches
-from pytest_genderbias.scoring.dropping import at_positions, reading, shortcuts
+from pytest_genderbias.scoring.dropping import Shortcut, at_positions, ending_before, reading, shortcuts
 from pytest_genderbias.scoring.packed_layers import PackedLayers
-from pytest_genderbias.scoring.reads import Inputs
+from pytest_genderbias.scoring.reads import MOST_LOGITS, Inputs, best_ids
 from pytest_genderbias.scoring.side_by_side import (
     Failed,
     can_pass_side_by_side,
@@ -26,13 +26,12 @@ from pytest_genderbias.scoring.side_by_side import (
     usable_threads,
 )
 from pytest_genderbias.scoring.tokens import IdArray
+from pytest_genderbias.scoring.vocabulary_head import VocabularyHead, plain_output_layer
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
-#: Maximum number of logits in a batch: 256 MiB of float32.
-_MOST_LOGITS = 1 << 26
 #: Rows that are passed with and without a hook to check that both give the same logits.
 _PROBED_ROWS = 8
 _NOT_EMBEDDED = "the network has no embedding for a token of its tokenizer ({}); they do not belong together: copy or save the whole checkpoint again"
@@ -49,7 +48,7 @@ class Batches:
     """
 
     def __init__(self, device: str, batch_tokens: int | None, packed: PackedLayers | None = None) -> None:
-        self._packed = packed or PackedLayers(None)
+        self.packed = packed or PackedLayers(None)
         self._on_cpu = str(device).startswith("cpu")
         self.batch_tokens = batch_tokens or (_CPU_BATCH_TOKENS if self._on_cpu else _GPU_BATCH_TOKENS)
         self.halvings = 0
@@ -82,7 +81,7 @@ class Batches:
         pending = list(length_batches(lengths, batch_tokens, max(1, most_rows // workers)))
         if workers > 1:
             pending = largest_first(pending, lengths)
-        with torch.inference_mode(), self._packed.in_use(tokens):
+        with torch.inference_mode(), self.packed.in_use(tokens):
             while pending:
                 failed, pending = pass_batches(pending, step, workers, threads)
                 if failed:
@@ -141,6 +140,7 @@ class Network:
         self._network, self._device = checkpoint.network, checkpoint.device
         self._head = vocabulary_head
         self._shortcuts = shortcuts(checkpoint.network, vocabulary_head)
+        self._last: VocabularyHead | None = None
         self._probed = False
         self.note: str | None = None
         self._side_by_side = can_pass_side_by_side(checkpoint.network)
@@ -154,14 +154,53 @@ class Network:
         Raises:
             ModelError: the network has no embedding for a token of the inputs.
         """
+        self._prepare(inputs)
+        self._pass(inputs, self._shortcuts[0] if self._shortcuts else None, use)
+
+    def best(self, inputs: Inputs, k: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the ids of the k largest logits of each row at its read position, ties by id, and whether they are finite: shapes (rows, k) and (rows,).
+
+        Where the last layer is an ordinary one in float32 on a CPU, it is left out of the passes, and most logits are not computed
+        (:class:`~pytest_genderbias.scoring.vocabulary_head.VocabularyHead`).
+
+        Raises:
+            ModelError: the network has no embedding for a token of the inputs.
+        """
+        import torch
+
+        self._prepare(inputs)
+        rows = len(inputs.lengths)
+        if self._last is None:
+            ids, finite = np.zeros((rows, k), dtype=np.int64), np.ones(rows, dtype=np.bool_)
+
+            def use(rows: NDArray[np.int64], logits: Tensor) -> None:
+                ids[rows], finite[rows] = best_ids(logits[:, 0].float(), k)
+
+            self.run(inputs, use)
+            return ids, finite
+        hidden = torch.zeros((rows, self._last.layer.in_features))
+
+        def keep(rows: NDArray[np.int64], read: Tensor) -> None:
+            hidden[rows] = read[:, 0]
+
+        self._pass(inputs, partial(ending_before, self._last.layer, self._shortcuts[0]), keep)
+        with torch.inference_mode(), self.batches.packed.in_use(int(inputs.lengths.sum())):
+            return self._last.best(hidden, k)
+
+    def _prepare(self, inputs: Inputs) -> None:
+        """Check the inputs, and once, with a few of them, which shortcuts give the network's logits."""
         self._check_embedded(inputs.ids)
-        vocabulary = int(self._network.config.vocab_size) if self._head else 1
-        most_rows = max(1, _MOST_LOGITS // (vocabulary * int(inputs.count.max(initial=1))))
         if not self._probed and len(inputs.lengths):
             longest = np.argsort(-inputs.lengths, kind="stable")[:_PROBED_ROWS]
             self.batches.run(inputs.lengths[longest], lambda rows: self._checked(self._probe, inputs, longest[rows]))
-        with self._shortcuts[0]() if self._shortcuts else nullcontext() as hook:
-            forward = partial(self._short, hook) if self._shortcuts else self._whole
+
+    def _pass(
+        self, inputs: Inputs, shortcut: Shortcut | None, use: Callable[[NDArray[np.int64], Tensor], None]
+    ) -> None:
+        vocabulary = int(self._network.config.vocab_size) if self._head else 1
+        most_rows = max(1, MOST_LOGITS // (vocabulary * int(inputs.count.max(initial=1))))
+        with shortcut() if shortcut else nullcontext() as hook:
+            forward = partial(self._short, hook) if shortcut else self._whole
             self.batches.run(
                 inputs.lengths,
                 lambda rows: use(rows, self._checked(forward, inputs, rows)),
@@ -198,33 +237,49 @@ class Network:
 
     def _probe(self, fed: dict[str, Tensor], where: Tensor) -> None:
         """Drop shortcuts, the best first, until one gives the logits of the pass without a hook."""
-        import torch
-
         whole = self._whole(fed, where)
-        exact = whole.dtype in (torch.float32, torch.float64)
-        near = (1e-4 if self._head else 1e-5) if exact else 1e-3
-        while self._shortcuts:
-            try:
-                with self._shortcuts[0]() as hook:
-                    short = self._short(hook, fed, where)
-                if short.shape == whole.shape and torch.allclose(short, whole, rtol=near, atol=near, equal_nan=True):
-                    break
-            except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
-                if isinstance(error, RuntimeError) and is_out_of_memory(error):
-                    raise
+        while self._shortcuts and not self._gives(whole, self._shortcuts[0], fed, where):
             self._shortcuts.pop(0)
+        layer = plain_output_layer(self._network) if self._head and self._shortcuts else None
+        if layer is not None:
+            ending = partial(ending_before, layer, self._shortcuts[0])
+            self._last = VocabularyHead(layer) if self._gives(whole, ending, fed, where, layer) else None
         self._probed = True
         if self._head and not self._shortcuts:
             self.note = "vocabulary head computed at every position: this network does not read it from its last hidden state alone"
+
+    def _gives(
+        self,
+        whole: Tensor,
+        shortcut: Shortcut,
+        fed: dict[str, Tensor],
+        where: Tensor,
+        last: Callable[[Tensor], Tensor] | None = None,
+    ) -> bool:
+        """Return whether a shortcut, followed by the last layer if it ends before it, gives the logits of the whole network."""
+        import torch
+
+        exact = whole.dtype in (torch.float32, torch.float64)
+        near = (1e-4 if self._head else 1e-5) if exact else 1e-3
+        try:
+            with shortcut() as hook:
+                short = self._short(hook, fed, where)
+            short = last(short) if last else short
+        except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
+            if isinstance(error, RuntimeError) and is_out_of_memory(error):
+                raise
+            return False
+        return short.shape == whole.shape and torch.allclose(short, whole, rtol=near, atol=near, equal_nan=True)
 
     def _whole(self, fed: dict[str, Tensor], where: Tensor) -> Tensor:
         logits: Tensor = self._network(**fed).logits
         return at_positions(logits, where) if self._head else logits
 
     def _short(self, hook: object, fed: dict[str, Tensor], where: Tensor) -> Tensor:
-        with reading(hook, where, fed):
+        """Return the logits at the read positions, or what the last layer was given if the hook ends before it."""
+        with reading(hook, where, fed) as here:
             logits: Tensor = self._network(**fed).logits
-            return logits
+            return logits if here.kept is None else here.kept
 
     def _tensor(self, array: NDArray[np.integer]) -> Tensor:
         import torch

@@ -254,7 +254,7 @@ def _plain_layers(network: object) -> list[Linear]:
     layers: list[Linear] = []
     free = _MOST_BYTES
     for module in network.modules():
-        if type(module) is not Linear or not _is_plain(module):
+        if type(module) is not Linear or not is_plain(module):
             continue
         size = 4 * module.weight.numel()
         if size <= free:
@@ -263,7 +263,7 @@ def _plain_layers(network: object) -> list[Linear]:
     return layers
 
 
-def _is_plain(layer: Linear) -> bool:
+def is_plain(layer: Linear) -> bool:
     """Return whether a layer computes with its own float32 weight on the CPU, in evaluation mode, and is worth packing."""
     import torch
 

@@ -14,6 +14,8 @@ from pytest_genderbias.scoring.tokens import IdArray, TokenRows
 if TYPE_CHECKING:
     from torch import Tensor
 
+#: Maximum number of logits in a batch: 256 MiB of float32.
+MOST_LOGITS = 1 << 26
 _BLOCK = 64  #: vocabulary items in a block; the largest logit of each block is found first
 
 
@@ -121,6 +123,22 @@ def _distinct(
         high - low,
         back.astype(np.int64),
     )
+
+
+def best_ids(scores: Tensor, k: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the ids of the k largest logits of each row, highest first, ties by id, and whether these are finite: shapes (rows, k) and (rows,).
+
+    >>> import torch
+    >>> best_ids(torch.tensor([[2.0, 3.0, 3.0, 3.0]]), 2)
+    (array([[1, 2]]), array([ True]))
+    """
+    # A few more than k show a tie at the edge; a wider tie is settled over the whole row.
+    values, ids = (t.cpu().numpy() for t in top_logits(scores, k + 4))
+    best = top_ids(values, ids, k)
+    for row in np.flatnonzero(values[:, k - 1] == values[:, -1]):
+        whole = scores[row].cpu().numpy()[None]
+        best[row] = top_ids(whole, np.arange(whole.shape[1])[None], k)[0]
+    return best, np.isfinite(values[:, :k]).all(axis=1)
 
 
 def top_ids(values: NDArray[np.floating], ids: NDArray[np.int64], k: int) -> NDArray[np.int64]:

@@ -21,7 +21,7 @@ from pytest_genderbias.models.roles import Role
 from pytest_genderbias.scoring import engine, store
 from pytest_genderbias.scoring.batches import length_batches
 from pytest_genderbias.scoring.engine import ScoreSettings, random_order, score_suite
-from pytest_genderbias.scoring.reads import top_ids
+from pytest_genderbias.scoring.reads import best_ids, top_ids
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.scoring.tokens import CuttingTokenizer
 from pytest_genderbias.suites.query import PairProbabilities, SlotLogProbability, TopFills
@@ -511,6 +511,15 @@ def test_equal_scores_are_ordered_by_token_id(tiny_model):
     flat = replace(model, backend=replace(model.backend, network=Flat()))
     found = make_scorer(small_space(), TopFills(3), flat, None).score(np.arange(10))
     assert found.tolist() == [[50, 0, 1]] * 10
+
+
+@pytest.mark.parametrize("size", [2, 40, 5000])
+def test_best_ids_of_equal_logits_are_the_lowest(size):
+    scores = torch.zeros((2, size))
+    scores[1, size // 2] = 1.0
+    ids, finite = best_ids(scores, 2)
+    assert ids.tolist() == [[0, 1], [size // 2, 0]]
+    assert finite.all()
 
 
 def test_top_ids_against_sorting():
