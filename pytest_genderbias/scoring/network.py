@@ -15,6 +15,7 @@ from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.scoring.base import HALVED, CountNote
 from pytest_genderbias.scoring.batches import length_batches
 from pytest_genderbias.scoring.dropping import Shortcut, at_positions, ending_before, reading, shortcuts
+from pytest_genderbias.scoring.largest_logits import LargestLogits, plain_output_layer
 from pytest_genderbias.scoring.packed_layers import PackedLayers
 from pytest_genderbias.scoring.reads import MOST_LOGITS, Inputs, best_ids
 from pytest_genderbias.scoring.side_by_side import (
@@ -26,7 +27,6 @@ from pytest_genderbias.scoring.side_by_side import (
     usable_threads,
 )
 from pytest_genderbias.scoring.tokens import IdArray
-from pytest_genderbias.scoring.vocabulary_head import VocabularyHead, plain_output_layer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -140,7 +140,7 @@ class Network:
         self._network, self._device = checkpoint.network, checkpoint.device
         self._head = vocabulary_head
         self._shortcuts = shortcuts(checkpoint.network, vocabulary_head)
-        self._last: VocabularyHead | None = None
+        self._last: LargestLogits | None = None
         self._probed = False
         self.note: str | None = None
         self._side_by_side = can_pass_side_by_side(checkpoint.network)
@@ -161,7 +161,7 @@ class Network:
         """Return the ids of the k largest logits of each row at its read position, ties by id, and whether they are finite: shapes (rows, k) and (rows,).
 
         Where the last layer is an ordinary one in float32 on a CPU, it is left out of the passes, and most logits are not computed
-        (:class:`~pytest_genderbias.scoring.vocabulary_head.VocabularyHead`).
+        (:class:`~pytest_genderbias.scoring.largest_logits.LargestLogits`).
 
         Raises:
             ModelError: the network has no embedding for a token of the inputs.
@@ -243,7 +243,7 @@ class Network:
         layer = plain_output_layer(self._network) if self._head and self._shortcuts else None
         if layer is not None:
             ending = partial(ending_before, layer, self._shortcuts[0])
-            self._last = VocabularyHead(layer) if self._gives(whole, ending, fed, where, layer) else None
+            self._last = LargestLogits(layer) if self._gives(whole, ending, fed, where, layer) else None
         self._probed = True
         if self._head and not self._shortcuts:
             self.note = "vocabulary head computed at every position: this network does not read it from its last hidden state alone"

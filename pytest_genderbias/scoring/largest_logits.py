@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from torch.nn import Linear
     from transformers import PreTrainedModel
 
-_ROWS_A_GROUP = 32  #: one mean for so many rows; more means cost more than they leave out
-_FEWEST_ROWS = 64
-_FEWEST_FEATURES = 256  #: of a narrower layer, all logits take less time than to find out which are needed
-_ROWS_TO_LEARN = 256  #: fewest rows of which a norm is learned
+_ROWS_A_GROUP, _GROUPS = (
+    32,
+    16,
+)  #: a mean for so many rows, and at least so many means; more cost more than they leave out
+_FEWEST_ROWS = 256  #: of fewer, no norm is learned, and all logits take as long as to find out which are needed
+_FEWEST_FEATURES = 256  #: of a narrower layer, all logits take less time than that
 _DIRECTIONS = 64  #: in which a learned norm differs from the Euclidean one
 _RIDGE = 0.1  #: share of the mean variance that each direction has at least, for rows that are yet to come
 _LARGEST_SHARE = 8  #: of a group that leaves more than an eighth of the vocabulary all logits are computed
@@ -133,7 +135,7 @@ def plain_output_layer(network: PreTrainedModel) -> Linear | None:
     return layer if layer.in_features >= _FEWEST_FEATURES else None
 
 
-class VocabularyHead:
+class LargestLogits:
     """Finds the largest logits of a layer. A norm is learned from the first rows, and makes later bounds closer."""
 
     def __init__(self, layer: Linear) -> None:
@@ -198,7 +200,7 @@ class VocabularyHead:
         import torch
 
         group, means, distances = self._groups(hidden)
-        if not self._learned and len(hidden) >= _ROWS_TO_LEARN:
+        if not self._learned:
             self._learned = True
             self._norm = Norm.learned(hidden - means[group])
             self._of_weights = self._norm.of_weights(self.layer.weight.detach())
@@ -220,7 +222,7 @@ class VocabularyHead:
     def _groups(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the group of each row, shape (rows,), the mean of each group, shape (groups, features), and how far rows are from it, shape (rows,)."""
         places = self._norm.coordinates(hidden)
-        group = grouped(places.to(hidden.dtype), len(hidden) // _ROWS_A_GROUP)
+        group = grouped(places.to(hidden.dtype), max(_GROUPS, len(hidden) // _ROWS_A_GROUP))
         sums = hidden.new_zeros((int(group.max()) + 1, hidden.shape[1])).index_add_(0, group, hidden)
         means = sums / group.bincount()[:, None]
         distances = (places - self._norm.coordinates(means)[group]).norm(dim=1).to(hidden.dtype)
