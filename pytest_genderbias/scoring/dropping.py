@@ -114,20 +114,18 @@ def _are_like_those_of_bert(layers: ModuleList) -> bool:
     """Return whether layers have the parts of BERT's, in float32 on a CPU: a GPU would wait for the search for repeated tokens."""
     import torch
 
-    last = _submodule(layers[-1], "attention.self")
-    parts = [_submodule(layers[0], f"attention.self.{name}") for name in _PROJECTIONS]
-    parts += [
-        _submodule(layers[-1], f"attention.{name}")
-        for name in (*(f"self.{name}" for name in _PROJECTIONS), "output.dense")
-    ]
-    return all(
-        type(part) is torch.nn.Linear
-        and part.weight.device.type == "cpu"
-        and part.weight.dtype == torch.float32
-        and not part._forward_hooks
-        and not part._forward_pre_hooks
-        for part in parts
-    ) and all(hasattr(last, name) for name in ("num_attention_heads", "scaling"))
+    first, last = layers[0], layers[-1]
+    taken_apart = [_submodule(last, f"attention.self.{name}") for name in _PROJECTIONS[1:]]
+    called = [_submodule(first, f"attention.self.{name}") for name in _PROJECTIONS]
+    called += [_submodule(last, f"attention.{name}") for name in ("self.query", "output.dense")]
+    return (
+        all(
+            type(part) is torch.nn.Linear and part.weight.device.type == "cpu" and part.weight.dtype == torch.float32
+            for part in (*called, *taken_apart)
+        )
+        and not any(part._forward_hooks or part._forward_pre_hooks for part in taken_apart if part)
+        and all(hasattr(_submodule(last, "attention.self"), name) for name in ("num_attention_heads", "scaling"))
+    )
 
 
 def _submodule(module: Module, name: str) -> Module | None:

@@ -186,12 +186,15 @@ class LargestLogits:
             yield left[start : start + many], None
 
     def _is_bounded(self, hidden: Tensor, k: int) -> bool:
-        """Return whether no logit can be infinite or undefined, and the vocabulary is large enough to be worth it."""
+        """Return whether no logit can be infinite or undefined, products are those of float32, and the vocabulary is large enough to be worth it."""
+        import torch
+
         bias = self.layer.bias
-        numbers = bool(hidden.isfinite().all() and self._lengths.isfinite().all())
         return (
-            numbers
+            bool(hidden.isfinite().all() and self._lengths.isfinite().all())
             and (bias is None or bool((bias < float("inf")).all()))
+            and torch.get_float32_matmul_precision() == "highest"
+            and not torch.is_autocast_enabled("cpu")
             and _LARGEST_SHARE * _GUESSED * k <= self.layer.out_features
         )
 

@@ -159,6 +159,14 @@ def test_an_embedding_that_sees_its_neighbours_is_not_taken_for_a_repeat(network
     torch.testing.assert_close(first_of(network, inputs, where), whole, rtol=1e-5, atol=1e-5)
 
 
+def test_a_network_that_another_thread_passes_has_the_same_shortcuts(network):
+    layers = network.bert.encoder.layer
+    with shortening(layers):
+        assert shortcuts(network, vocabulary_head=True)[0].func is shortening
+    layers[-1].attention.self.value.register_forward_hook(lambda module, args, output: output)
+    assert shortcuts(network, vocabulary_head=True)[0].func is dropping
+
+
 def test_shortened_layers_are_whole_in_other_passes_and_afterwards(network):
     inputs, layers = {"input_ids": alike()}, network.bert.encoder.layer
     with torch.inference_mode():

@@ -141,6 +141,20 @@ def test_a_logit_that_is_not_finite_is_told(bad):
         assert not LargestLogits(layer).best(hidden, 3)[1].any()
 
 
+@pytest.mark.parametrize("way", ["autocast", "precision"])
+def test_products_of_lower_precision_are_all_computed(way):
+    head, hidden = LargestLogits(layer_of()), alike(300, 3, 0.1)
+    assert head._is_bounded(hidden, 3)
+    before = torch.get_float32_matmul_precision()
+    try:
+        if way == "precision":
+            torch.set_float32_matmul_precision("medium")
+        with torch.autocast("cpu", enabled=way == "autocast"):
+            assert not head._is_bounded(hidden, 3)
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
 def test_an_item_that_is_never_chosen_may_have_a_logit_of_minus_infinity():
     layer, hidden = layer_of(), alike(256, 3, 0.1)
     with torch.no_grad():
