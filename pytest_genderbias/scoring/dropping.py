@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from torch.nn import Module, ModuleList
     from transformers import PreTrainedModel
 
+#: Model types of transformers whose self-attention is BERT's, without positions or windows in it.
+_LIKE_BERT = frozenset(("bert", "camembert", "electra", "roberta", "xlm-roberta"))
 _PROJECTIONS = ("query", "key", "value")
 #: Gives a hook inside a ``with`` block.
 Shortcut = Callable[[], AbstractContextManager[object]]
@@ -103,29 +105,34 @@ def shortcuts(network: PreTrainedModel, vocabulary_head: bool) -> list[Shortcut]
     found: list[Shortcut] = []
     layers = _submodule(network.base_model, "encoder.layer")
     if isinstance(layers, ModuleList) and len(layers):
-        if len(layers) > 1 and _are_like_those_of_bert(layers):
+        if len(layers) > 1 and _attends_as_bert(network) and _can_be_shortened(layers):
             found.append(partial(shortening, layers))
         if (attention := _submodule(layers[-1], "attention")) is not None:
             found.append(partial(dropping, attention))
     return [*found, partial(dropping, network.base_model)] if vocabulary_head else found
 
 
-def _are_like_those_of_bert(layers: ModuleList) -> bool:
-    """Return whether layers have the parts of BERT's, in float32 on a CPU: a GPU would wait for the search for repeated tokens."""
+def _attends_as_bert(network: PreTrainedModel) -> bool:
+    """Return whether the self-attention is BERT's, where each token sees all others. The few rows that are passed as a check need not show a causal mask."""
+    return (
+        network.config.model_type in _LIKE_BERT
+        and type(network).__module__.startswith("transformers.models.")
+        and not network.config.is_decoder
+    )
+
+
+def _can_be_shortened(layers: ModuleList) -> bool:
+    """Return whether the projections are ordinary ones in float32 on a CPU: a GPU would wait for the search for repeated tokens."""
     import torch
 
     first, last = layers[0], layers[-1]
     taken_apart = [_submodule(last, f"attention.self.{name}") for name in _PROJECTIONS[1:]]
     called = [_submodule(first, f"attention.self.{name}") for name in _PROJECTIONS]
     called += [_submodule(last, f"attention.{name}") for name in ("self.query", "output.dense")]
-    return (
-        all(
-            type(part) is torch.nn.Linear and part.weight.device.type == "cpu" and part.weight.dtype == torch.float32
-            for part in (*called, *taken_apart)
-        )
-        and not any(part._forward_hooks or part._forward_pre_hooks for part in taken_apart if part)
-        and all(hasattr(_submodule(last, "attention.self"), name) for name in ("num_attention_heads", "scaling"))
-    )
+    return all(
+        type(part) is torch.nn.Linear and part.weight.device.type == "cpu" and part.weight.dtype == torch.float32
+        for part in (*called, *taken_apart)
+    ) and not any(part._forward_hooks or part._forward_pre_hooks for part in taken_apart if part)
 
 
 def _submodule(module: Module, name: str) -> Module | None:

@@ -17,7 +17,7 @@ from pytest_genderbias.scoring.dropping import (
     shortening,
 )
 
-LIKE_BERT = ("bert", "roberta", "electra")
+LIKE_BERT = ("bert", "roberta", "xlm-roberta", "electra")
 
 
 @pytest.fixture
@@ -157,6 +157,14 @@ def test_an_embedding_that_sees_its_neighbours_is_not_taken_for_a_repeat(network
     with torch.inference_mode():
         whole = network(**inputs).logits[:, 4:5]
     torch.testing.assert_close(first_of(network, inputs, where), whole, rtol=1e-5, atol=1e-5)
+
+
+def test_attention_that_does_not_see_all_tokens_is_not_computed_at_some(network):
+    assert shortcuts(network, vocabulary_head=True)[0].func is shortening
+    network.config.is_decoder = True
+    assert shortcuts(network, vocabulary_head=True)[0].func is dropping
+    network.config.is_decoder, network.config.model_type = False, "esm"
+    assert shortcuts(network, vocabulary_head=True)[0].func is dropping
 
 
 def test_a_network_that_another_thread_passes_has_the_same_shortcuts(network):
