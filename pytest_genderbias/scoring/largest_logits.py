@@ -67,13 +67,16 @@ class Norm:
 
     @classmethod
     def learned(cls, differences: Tensor) -> Norm:
-        """Return the norm that bounds best where differences are like these, shape (rows, features)."""
+        """Return the norm that bounds best where differences are like these, shape (rows, features), or the ordinary one where there is none."""
         import torch
 
         exact = differences.double()
-        variances, directions = torch.linalg.eigh(exact.T @ exact / len(exact))
+        try:
+            variances, directions = torch.linalg.eigh(exact.T @ exact / len(exact))
+        except torch.linalg.LinAlgError:  # type: ignore[attr-defined]  # on some processors, where many eigenvalues are equal
+            return cls.euclidean(differences.shape[1])
         variances = variances.clamp(min=0) + _RIDGE * variances.clamp(min=0).mean()
-        if not variances[0] > 0:
+        if not variances[0] > 0 or not _are_orthonormal(directions):
             return cls.euclidean(differences.shape[1])
         others, scales = max(1, len(variances) - _DIRECTIONS), variances.sqrt()
         return cls(directions[:, others:], scales[others:], float(scales[:others].mean()))
@@ -92,6 +95,14 @@ class Norm:
         along = (weight @ self.directions.to(weight.dtype)).square() @ (self.scales - self.rest).to(weight.dtype)
         squares: Tensor = self.rest * torch.linalg.vector_norm(weight, dim=1).square() + along
         return squares.clamp(min=0).sqrt()
+
+
+def _are_orthonormal(directions: Tensor) -> bool:
+    """Return whether the columns are orthonormal, without which a norm bounds nothing."""
+    import torch
+
+    products = directions.T @ directions
+    return bool((products - torch.eye(len(products), dtype=products.dtype)).abs().max() <= 1e-8)
 
 
 def grouped(points: Tensor, groups: int) -> Tensor:
