@@ -23,12 +23,17 @@ NLI, DEMONYM = "nli-occupation", "nli-demonym"
 
 
 class Workers:
-    """An executor that loads each model anew, as workers elsewhere do, and answers in any order, from as many threads as have a task."""
+    """An executor that loads each model anew, as workers elsewhere do, and answers in any order, from as many threads as have a task.
 
-    def __init__(self, tasks=3):
+    With ``meet`` the first task waits for a second one.
+    """
+
+    def __init__(self, tasks=3, meet=False):
         self.tasks, self.models, self.at_once, self.most_at_once = tasks, [], 0, 0
         self.expected, self.lock = [], threading.Lock()
-        self.threads = set()
+        self.threads, self.met = set(), threading.Event()
+        if not meet:
+            self.met.set()
 
     def expect(self, tasks):
         self.expected.append(tasks)
@@ -47,6 +52,9 @@ class Workers:
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
             self.threads.add(threading.get_ident())
+            if self.at_once > 1:
+                self.met.set()
+        self.met.wait(60)
         try:
             yield _Pool(worker)
         finally:
@@ -211,7 +219,7 @@ def test_an_error_of_scoring_is_raised_in_its_turn(specs, error, times):
 def test_restarts_are_scored_side_by_side(specs):
     """One checkpoint a seed."""
     restarts = parse_spec("m=" + specs[0].target.replace("seed-0", "seed-{seed}"))
-    workers = Workers()
+    workers = Workers(meet=True)
     there, here = (runner(one).measure(NLI, restarts, {"seeds": 3}) for one in (workers, None))
     assert everything(there) == everything(here)
     assert len(workers.models) == 3

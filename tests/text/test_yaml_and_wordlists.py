@@ -281,7 +281,8 @@ def test_a_file_is_read_up_to_its_bound(tmp_path, monkeypatch):
 
 LAUGHS = ["a: &a [" + "x, " * 10 + "]", *(f"{b}: &{b} [" + f"*{a}, " * 10 + "]" for a, b in pairwise("abcdefghij"))]
 BOUNDED = {
-    "brackets": (["a: " + "[" * 100_000], 1, "at most 64 levels of lists and mappings, got more"),
+    "brackets": (["a: " + "[" * 500], 1, "at most 64 levels of lists and mappings, got more"),
+    "more brackets than PyYAML 6.0.4 reads": (["a: " + "[" * 100_000], 1, "(at most 64 levels|exceeded maximum nesting depth)"),
     "braces": (["a: " + "{a: " * 100_000], 1, "at most 64 levels"),
     "dashes": (["- " * 100_000], 1, "at most 64 levels"),
     "lists of aliases": (["- &a a", *(f"- &{b} [[*{a}]]" for a, b in pairwise("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKL"))], 33, "64 levels deep"),
