@@ -12,6 +12,7 @@ tokens whose batches were begun.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import pickle
 import signal
@@ -39,7 +40,7 @@ from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.scoring import engine, ray_crew
 from pytest_genderbias.scoring.engine import ScoreSettings, random_order, score_suite
-from pytest_genderbias.scoring.executor import Executor, windows
+from pytest_genderbias.scoring.executor import Executor, Scored, windows
 from pytest_genderbias.scoring.network import Batches
 from pytest_genderbias.scoring.ray_cluster import Cluster
 from pytest_genderbias.scoring.ray_executor import RayExecutor
@@ -338,7 +339,7 @@ def same_values(one: NDArray[np.generic], other: NDArray[np.generic]) -> bool:
 
 
 def node(model: str, cases: int) -> None:
-    """Compare the figures while a machine leaves the cluster: Ray's own cluster of several nodes on one machine."""
+    """Compare the figures while a machine leaves the cluster after a quarter of the windows: Ray's own cluster of several nodes on one machine."""
     os.environ |= {
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         "RAY_AUTH_MODE": "disabled",
@@ -352,10 +353,15 @@ def node(model: str, cases: int) -> None:
     cluster.wait_for_nodes()
     with RayExecutor(cluster.address, workers=2) as executor:
         measure(model, 64, executor)
-        removed = threading.Timer(4.0, lambda: cluster.remove_node(nodes[0], allow_graceful=False))
-        removed.start()
-        there, _ = measure(model, cases, executor)
-        removed.join()
+        collect, answers, quarter = ray_crew.Crew.collect, itertools.count(1), max(1, cases // engine.WINDOW // 4)
+
+        def counted(crew: ray_crew.Crew) -> Scored:
+            if next(answers) == quarter:
+                cluster.remove_node(nodes[0], allow_graceful=False)
+            return collect(crew)
+
+        with patch.object(ray_crew.Crew, "collect", counted):
+            there, _ = measure(model, cases, executor)
         print(f"{cases:,} cases: equal bits {same_bits(here, there)}; workers left: {len(executor.ready)}")
     cluster.shutdown()
     print(*there.notes, sep="\n")

@@ -9,7 +9,6 @@ import signal
 import stat
 import subprocess
 import sys
-import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from support.interrupted_crews import once_scored
 from support.listening import descendants, listening, marked, running
 
 from pytest_genderbias import load_model
@@ -267,10 +267,8 @@ def test_a_killed_worker_costs_one_window_and_no_bit(executor: RayExecutor) -> N
     here = measure("demo-nli", limit=3000)
     measure("demo-nli", executor, limit=64)
     victim = executor.ready[0][1]
-    killer = threading.Timer(0.2, os.kill, (victim, signal.SIGKILL))
-    killer.start()
-    there = measure("demo-nli", executor, limit=3000)
-    killer.join()
+    with once_scored(5, lambda: os.kill(victim, signal.SIGKILL)):
+        there = measure("demo-nli", executor, limit=3000)
     assert same_bits(here, there)
     assert (
         "1 worker lost, 1 window scored again" in there.notes or "1 worker lost, 0 windows scored again" in there.notes

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import threading
+import time
+from pathlib import Path
 
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # listen on the loopback interface only
 os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 - Ray spells it so
@@ -12,6 +13,7 @@ os.environ.setdefault("RAY_AUTH_MODE", "disabled")
 
 import numpy as np
 import ray
+from interrupted_crews import once_scored
 from ray.cluster_utils import Cluster
 
 from pytest_genderbias.errors import ExecutorError
@@ -53,10 +55,16 @@ def main() -> None:
         here = measure(None, CASES)
         with RayExecutor(cluster.address) as executor:
             measure(executor, 64)
-            removed = threading.Timer(0.5, lambda: cluster.remove_node(nodes[0], allow_graceful=False))
-            removed.start()
-            there = measure(executor, CASES)
-            removed.join()
+            workers = {pid for _, pid in executor.ready}
+
+            def remove() -> None:
+                cluster.remove_node(nodes[0], allow_graceful=False)
+                deadline = time.monotonic() + 60
+                while all(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < deadline:
+                    time.sleep(0.1)
+
+            with once_scored(5, remove):
+                there = measure(executor, CASES)
             found["left"] = len(executor.ready)
         found["same bits"] = here.values == there.values and all(
             np.asarray(v).tobytes() == np.asarray(there.items[k]).tobytes() for k, v in here.items.items()
