@@ -54,8 +54,9 @@ from pytest_genderbias.gates.plan import (
 from pytest_genderbias.gates.policy import correction_for
 from pytest_genderbias.gates.regression import Reference, find_regression, is_rounding
 from pytest_genderbias.gates.tolerance import AUTO, Margin, PlannedMargin, Tolerance, read_tolerance
-from pytest_genderbias.gates.verdicts import MISSING, NO_VALUE, NOT_COMPARABLE, REFUSED, UNCHANGED, UPDATED
+from pytest_genderbias.gates.verdicts import LESS_ABLE, MISSING, NO_VALUE, NOT_COMPARABLE, REFUSED, UNCHANGED, UPDATED
 from pytest_genderbias.gates.wording import format_number
+from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.models.predictions import same_ids
 
@@ -174,7 +175,7 @@ class Baseline:
         name: str,
     ) -> Finding:
         """Plan a gate by what is stored, or will be. A measurement that cannot be compared, has no value or is refused is not planned."""
-        if finding.verdict in (NOT_COMPARABLE, NO_VALUE, REFUSED):
+        if finding.verdict in (NOT_COMPARABLE, NO_VALUE, LESS_ABLE, REFUSED):
             return finding
         entry = self.stored(name)
         stored = None if entry is None or self.update == "all" else read_items(self.path, name, entry)
@@ -263,6 +264,9 @@ class Baseline:
     def _find_by(
         self, entry: BaselineEntry | None, measurement: Measurement, tolerance: Tolerance, statistic: str, name: str
     ) -> Finding:
+        if measurement.unable:  # which no update accepts
+            self.refused.add(name)
+            return Finding(NO_VALUE, "baseline", f"{statistic} has no value: {measurement.unable}")
         known = {figure: value for figure, value in measurement.values.items() if value is not None}
         if self.update != "no" and (
             no_number := [figure for figure, value in known.items() if not math.isfinite(value)]
@@ -289,6 +293,8 @@ class Baseline:
         if reasons := different(measurement, statistic, entry.signature):
             return self._not_comparable(measurement, name, entry, reasons)
         old = entry.values.get(statistic)
+        if less := why_less_able(measurement.abilities, entry.abilities):
+            return self._less_able(measurement, less)
         margin = _margin(entry, measurement, statistic, tolerance, old)
         if margin is None:
             where = f" of {name!r} in {self.path}"
@@ -365,6 +371,14 @@ class Baseline:
         account = Account(what, advice=advice, command=self._updating(measurement))
         return Finding(NOT_COMPARABLE, "baseline", text, account=account)
 
+    def _less_able(self, measurement: Measurement, less: str) -> Finding:
+        what = f"{measurement.model} is worse at its task than the baseline: {less}"
+        command = f'{self._updating(measurement)} --bias-reason="why"'
+        account = Account(what, advice="fix the model, or say why it is accepted:", command=command)
+        return Finding(
+            LESS_ABLE, "baseline", f"{what}; its bias says nothing; to accept it: {command}", account=account
+        )
+
     def _counted_books(self) -> list[Path]:
         """Return the files whose gated statistics are the comparisons: those that are stored, whichever of them run."""
         return [self.path] if self.correct_for == "module" else sorted((self.directory / self.model).glob("*.json"))
@@ -392,6 +406,10 @@ class Baseline:
         alike = entry is not None and entry.definition == measurement.signature["definition"]
         if entry is not None and alike and not self.reason:
             self._check_items(name, entry)
+        less = "" if entry is None else why_less_able(measurement.abilities, entry.abilities)
+        if less and not self.reason:
+            self.refused.add(name)
+            return replace(self._less_able(measurement, less), verdict=REFUSED)
         new = measurement.values[statistic]
         old = None if entry is None else entry.values.get(statistic)
         accepted = _in_force(entry.accepted, measurement) if entry is not None and alike else ()
@@ -411,6 +429,8 @@ class Baseline:
             if note not in notes:
                 notes.append(note)
             why = f" because: {self.reason}"
+        if less:
+            why = f", worse at its task ({less}), because: {self.reason}"
         text = f"{statistic} {format_number(old)} -> {format_number(new)} accepted{why}{_lost_restarts(entry, measurement)}"
         bound = "new" if entry is None else f"was {format_number(old)}"
         return Finding(UPDATED, bound, text, accepted=accepted)

@@ -29,8 +29,9 @@ from pytest_genderbias.gates.item_file import (
 )
 from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.gates.tolerance import PlannedMargin
+from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import read_dataclass, read_mapping
+from pytest_genderbias.measurement.plain_data import as_plain, read_dataclass, read_mapping
 from pytest_genderbias.models.spec import portable_spec
 from pytest_genderbias.text.plain_files import open_regular, read_whole, reason
 from pytest_genderbias.text.strict_json import parse_json
@@ -62,6 +63,7 @@ class BaselineEntry:
         date: when its values were accepted, in ISO format; empty if an earlier version wrote it.
         planned: what ``--bias-plan`` found, by statistic.
         anchor: the first accepted values; ``None`` if they are those of the entry.
+        abilities: how many control items the model answered right.
         other: keys that this version does not know; they are written back as they were read.
     """
 
@@ -79,6 +81,7 @@ class BaselineEntry:
     date: str = ""
     planned: Mapping[str, PlannedMargin] = field(default_factory=dict)
     anchor: Anchor | None = None
+    abilities: tuple[Ability, ...] = ()
     other: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -106,6 +109,7 @@ class BaselineEntry:
             "date": self.date,
             "planned": {statistic: margin.to_dict() for statistic, margin in self.planned.items()},
             "anchor": None if self.anchor is None else self.anchor.to_dict(),
+            "abilities": as_plain(self.abilities),
         }
         return {**content, **{key: value for key, value in later.items() if value}, **self.other}
 
@@ -177,6 +181,7 @@ def entry_of(
         "values": dict(measurement.values),
         "items_sha256": None if items is None else hashlib.sha256(items).hexdigest(),
         "gated": dict(gated or {}),
+        "abilities": as_plain(measurement.abilities),
     }
     entry = BaselineEntry.from_dict(json.loads(json.dumps(content)))
     return NewEntry(replace(entry, accepted=tuple(accepted)), items)

@@ -225,9 +225,10 @@ def to_write(book: Path, name: str, new: NewEntry, stored: BaselineEntry | None)
         abs(amount - stored.gated[statistic]) <= FLOAT_NOISE for statistic, amount in new.entry.gated.items()
     )  # a share of a value has the noise of that value
     dated = stored.date or new.entry.date  # an entry of an earlier version has no date
-    if same_gates and dated == stored.date:
+    abilities = stored.abilities or new.entry.abilities  # an entry of an earlier version has none
+    if same_gates and dated == stored.date and abilities == stored.abilities:
         return None
-    return NewEntry(replace(stored, gated=new.entry.gated, date=dated))
+    return NewEntry(replace(stored, gated=new.entry.gated, date=dated, abilities=abilities))
 
 
 def _unchanged(book: Path, name: str, new: NewEntry, stored: BaselineEntry) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pytest_genderbias.errors import GateError
+from pytest_genderbias.gates.account import Account
 from pytest_genderbias.gates.agreement import (
     FLOAT_NOISE,
     MUST_AGREE,
@@ -24,7 +25,8 @@ from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.regression import Reference, find_regression, item_difference
 from pytest_genderbias.gates.sameness import straight_distance
 from pytest_genderbias.gates.tolerance import PlannedMargin, Tolerance, read_tolerance, read_tolerance_of_sameness
-from pytest_genderbias.gates.verdicts import NO_VALUE, NOT_COMPARABLE, PASS, STALE
+from pytest_genderbias.gates.verdicts import LESS_ABLE, NO_VALUE, NOT_COMPARABLE, PASS, STALE
+from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_schema
 from pytest_genderbias.statistics.inference.multiple_tests import holm
@@ -117,6 +119,11 @@ def _find(
     if reason := _why_not_comparable(measurement, reference, name):
         bound = f"{'the same as' if same else 'no worse than'} {reference.model}"
         return Finding(NOT_COMPARABLE, bound, reason), name
+    if less := why_less_able(measurement.abilities, reference.abilities):
+        bound = f"{'the same as' if same else 'no worse than'} {reference.model}"
+        text = f"{measurement.model} is worse at its task than {reference.model}: {less}; its bias says nothing"
+        account = Account(text, advice="fix the model; a copy that loses this much is another model")
+        return Finding(LESS_ABLE, bound, text, account=account), name
     old = reference.values.get(name)
     margin = tolerance.resolve(distance_from_neutral(measurement, name, old), planned)
     if margin is None:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from pytest_genderbias.errors import BiasError, DataFileError, GateError
+from pytest_genderbias.errors import BiasError, DataFileError, GateError, SettingError
 from pytest_genderbias.gates.limits import Limit
 from pytest_genderbias.gates.tolerance import Tolerance, read_tolerance, read_tolerance_of_sameness
+from pytest_genderbias.measurement.ability_setting import NONE, read_ability
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, YamlValue, refuse_unknown, take
 from pytest_genderbias.text.plain_files import expand, is_regular
@@ -22,7 +23,7 @@ LoadSuite = Callable[[str], Suite]  #: loads a suite by its name or path
 NO_MODEL = "no-model"  #: stands for the model in the name of a gate that judges no model of the run
 GATE_KEYS = (
     "suite", "statistic", "at_most", "at_least", "within", "range", "generalise", "baseline", "no_worse_than", "same_as", "tolerance",
-    "settings", "name", "models", "optional",
+    "settings", "name", "models", "optional", "ability",
 )  # fmt: skip
 _LIMITS = ("at_most", "at_least", "within")
 _RUN_SETTINGS = ("limit", "seed", "batch_tokens", "seeds")
@@ -277,6 +278,8 @@ def _read_gate(entry: LocatedMap, load: LoadSuite) -> Gate:
         suite.family.statistics[statistic].plain.check_gateable(statistic)
     except GateError as error:
         raise error_at(entry, "statistic", f"{suite.name}: {error}") from None
+    if "ability" in entry:
+        settings["ability"] = read_ability_key(entry)
     baseline = take(entry, "baseline", bool, "the gate", default=False)
     against, same = _read_other_model(entry)
     compares = baseline or against is not None
@@ -302,6 +305,18 @@ def _read_gate(entry: LocatedMap, load: LoadSuite) -> Gate:
         optional=take(entry, "optional", bool, "the gate", default=False),
         line=entry.line,
     )
+
+
+def read_ability_key(entry: LocatedMap) -> YamlValue:
+    """Return the key ``ability`` of an entry, with the paths of control items from the folder of its file."""
+    written = entry["ability"]
+    try:
+        setting = read_ability(written, "'ability'")
+    except SettingError as error:
+        raise error_at(entry, "ability", str(error)) from None
+    if setting.none is not None:
+        return f"{NONE}: {setting.none}"
+    return [str(Path(entry.file).parent / expand(str(path))) for path in setting.files]
 
 
 def _read_other_model(entry: LocatedMap) -> tuple[str | None, bool]:

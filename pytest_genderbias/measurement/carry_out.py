@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.measurement.ability import CANNOT, Ability
 from pytest_genderbias.measurement.label_check import LabelWarning, label_warning
 from pytest_genderbias.measurement.measurement import ALL_CASES, SUITE_CASES, Measurement
 from pytest_genderbias.measurement.plan import Plan
@@ -120,7 +121,19 @@ def summarised(asked: Asked, settings: ScoreSettings, null: int = 0) -> Measurem
         _bounds_by_statistic(plan, answers, summary, partial(_drawn, plan, model.role.kind), settings.seed),
         {**summary.reasons, **left_out}, suite.family.plain_statistics(), summary.count or main.n, summary.count or main.n_total,
         summary.records, summary.items, signature, (*summary.notes, *notes, *null_notes), shuffled, _item_sums(suite, summary, signature), summary.examples,
+        _competence(suite, summary),
     )  # fmt: skip
+
+
+def _competence(suite: Suite, summary: Summary) -> tuple[Ability, ...]:
+    """Return how able the model is by the suite's own questions, if these have right answers."""
+    known = suite.family.competence(summary)
+    if known is None:
+        return ()
+    found = Ability("task", known.what, known.value, known.low, known.high, known.chance, known.n)
+    if known.low > known.chance:
+        return (found,)
+    return (replace(found, unable=f"{CANNOT}: {found.describe()}; its lower bound should be above guessing"),)
 
 
 def _text_ends(plan: Plan, model: Model) -> dict[str, str]:

@@ -34,6 +34,7 @@ def measure(
     until: Until | None = None,
     null: int = 0,
     seeds: int | None = None,
+    ability: object = None,
     **options: object,
 ) -> Measurement:
     """Measure a suite on a model.
@@ -54,6 +55,8 @@ def measure(
         null: shuffles of the null control, as 200; none by default. The scores are shuffled, the model is not asked again.
         seeds: measure the mean over this many restarts, at least 2: of what the suite trains (a head), or of a model whose spec holds
             ``{seed}``, as ``runs/seed-{seed}``. For a suite with an option ``seeds`` of its own, that option.
+        ability: control items by which the model shows that it can do the task: the packaged ones by default, the path of a file of
+            your own, or ``"none: REASON"`` to ask none.
         options: options of the suite's family, as ``test="fisher"``; the paper's definition is the default.
 
     Raises:
@@ -61,7 +64,9 @@ def measure(
         ScoreError: the model returns NaN or infinite scores.
         SettingError, UnknownNameError: a setting or option is wrong.
     """
-    runner = Runner(score=RunSettings(limit, seed, batch_tokens, cache_folder(cache), null, progress), data=data)
+    runner = Runner(
+        score=RunSettings(limit, seed, batch_tokens, cache_folder(cache), null, progress, ability), data=data
+    )
     settings = options if seeds is None else {**options, "seeds": seeds}
     if isinstance(model, PathLike):
         model = path_spec(model)

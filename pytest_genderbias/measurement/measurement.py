@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, get_type_hints
 
 from pytest_genderbias.errors import DataFileError, UnknownNameError
+from pytest_genderbias.measurement.ability import CANNOT, Ability
 from pytest_genderbias.measurement.display import Displayed
 from pytest_genderbias.measurement.plain_data import (
     Arrays,
@@ -41,6 +42,7 @@ _EXAMPLES = "examples"  #: a key that is only there where there are some
 _DIRECTIONS = ("higher", "lower", "away")
 _PLAIN_FIELDS = (
     "suite", "model", "values", "intervals", "bounds", "reasons", "null", "statistics", "n", "n_total", "signature", "notes",
+    "abilities", "ability_unasked",
 )  # fmt: skip
 
 
@@ -70,6 +72,8 @@ class Measurement(Displayed):
         null: null control by statistic, if it was requested and the suite has one.
         sums: by statistic, the sums of each unit from which it is computed, or the reason why there are none.
         examples: a sentence of each item, with what the model gave for it, for families of templates.
+        abilities: how many control items the model answers right. A model that is not able has no values.
+        ability_unasked: why no control items were asked; empty if they were, or there are none for such a model.
     """
 
     suite: str
@@ -88,11 +92,27 @@ class Measurement(Displayed):
     null: Mapping[str, Null] = field(default_factory=dict)
     sums: SumsByStatistic = field(default_factory=lambda: SumsByStatistic({}), repr=False)
     examples: Examples = field(default_factory=Examples, repr=False)
+    abilities: tuple[Ability, ...] = ()
+    ability_unasked: str = ""
 
     @property
     def stopped(self) -> bool:
         """Whether scoring stopped before its limit, since every gate was decided. Such a measurement cannot become a baseline."""
         return bool(self.signature["sample"].get("stopped", False))
+
+    @property
+    def unable(self) -> str:
+        """Why the model cannot do the task; empty if it can, or nobody asked."""
+        reason = self.reasons.get(self.main, "") if self.value is None else ""
+        return reason if CANNOT in reason else ""
+
+    @property
+    def ability(self) -> str:
+        """Whether the model can do the task, in words, with the figures of its control items; empty where there are none for such a model."""
+        if self.ability_unasked:
+            return f"ability not asked: {self.ability_unasked}"
+        figures = "; ".join(one.describe() for one in self.abilities)
+        return self.unable or (f"able: {figures}" if figures else "")
 
     @property
     def restarts(self) -> int:
@@ -140,6 +160,14 @@ class Measurement(Displayed):
     def neutral(self) -> float:
         """The value of the main statistic for a model without bias."""
         return self.statistics[self.main].neutral
+
+    def without_values(self, why: str) -> Measurement:
+        """Return the same measurement of a model that is not able: nothing but its abilities and the reason."""
+        nothing = dict.fromkeys(self.values)
+        return replace(
+            self, values=nothing, intervals=nothing, bounds=nothing, reasons=dict.fromkeys(self.values, why), records=[], items={},
+            null={}, sums=SumsByStatistic(dict.fromkeys(self.values, why)), examples=Examples(),
+        )  # fmt: skip
 
     def statistic(self, name: str | None = None) -> str:
         """Return the name of a statistic, the main one by default.
@@ -190,6 +218,7 @@ class Measurement(Displayed):
         content = read_schema(data, SCHEMA, _WHERE)
         examples = from_plain(content.pop(_EXAMPLES, {}), f"{_WHERE}.{_EXAMPLES}")
         known = ("main", *_PLAIN_FIELDS, "records", "arrays", "sums")
+        content = {"abilities": [], "ability_unasked": "", **content}  # which earlier versions did not write
         if not {"arrays", "sums"} & content.keys():
             content |= {"arrays": pack_arrays({}), "sums": pack_arrays(SumsByStatistic({}).to_arrays())}
         if content.keys() != set(known):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.measurement.ability import over_restarts
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
@@ -99,6 +100,7 @@ def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int], 
         sums=_sums_by_restart(measurements),
         records=[*records, *first.records], signature=_signature(measurements, spec), examples=Examples(),
         notes=(f"mean over {len(seeds)} restarts, seeds {', '.join(map(str, seeds))}", *first.notes), null={},
+        abilities=over_restarts([m.abilities for m in measurements]),
     )  # fmt: skip
 
 

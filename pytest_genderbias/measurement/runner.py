@@ -9,7 +9,9 @@ from pathlib import Path
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.folders import default_cache
-from pytest_genderbias.measurement.carry_out import Asked, Until, ask, carry_out, check_null, summarised
+from pytest_genderbias.measurement.ability_setting import read_ability
+from pytest_genderbias.measurement.carry_out import Asked, Until, ask, check_null, summarised
+from pytest_genderbias.measurement.control_questions import AskedAbilities, where_able
 from pytest_genderbias.measurement.label_check import label_warning
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plan import Plan, plan_measurement, refuse_without_template
@@ -39,6 +41,7 @@ class RunSettings:
         cache: folder of the score cache; the user's cache folder by default, ``None`` for no cache.
         null: shuffles of the null control; none by default.
         progress: shows how far scoring is.
+        ability: by which control items a model shows its ability (:func:`~pytest_genderbias.measurement.ability_setting.read_ability`).
     """
 
     limit: int | None = None
@@ -47,6 +50,7 @@ class RunSettings:
     cache: Path | None = field(default_factory=default_cache)
     null: int = 0
     progress: Progress | None = None
+    ability: object = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class _Request:
     def key(self) -> str:
         """Text that is equal for requests that give the same measurement."""
         score = self.score
-        numbers = (score.limit, score.seed, score.batch_tokens, score.null)
+        numbers = (score.limit, score.seed, score.batch_tokens, score.null, score.ability)
         return repr((numbers, self.data, sorted(self.options.items())))
 
     def with_seed(self, seed: int) -> _Request:
@@ -118,6 +122,7 @@ class Runner:
         self._measurements: dict[object, Measurement] = {}
         self._beside: SideBySide[Asked] | None = None
         self._doubts: dict[ModelSpec, str | None] = {}
+        self._abilities = AskedAbilities()
 
     def suite(self, name: str | Path) -> Suite:
         """Load a suite once, by the name of a packaged suite or the path of a file."""
@@ -221,9 +226,25 @@ class Runner:
         if self._beside is not None and isinstance(model, ModelSpec):
             asked = self._beside.take(_key(suite, model, request, until), request.score.progress)
             if asked is not None:
-                return summarised(asked, request.scoring, null)
-        plan = self._plan(suite, model, request)
-        return carry_out(plan, self._model_of(model), request.scoring, until, null)
+                return self._summarised(asked, request, null)
+        return self._asked(self._plan(suite, model, request), self._model_of(model), request, until, null)
+
+    def _asked(
+        self, plan: Plan, model: Model, request: _Request, until: Until | None = None, null: int = 0
+    ) -> Measurement:
+        """Put the questions of a plan to a model in this thread, and summarise the answers."""
+        check_null(null)
+        doubt = label_warning(model, request.score.cache)
+        return self._summarised(ask(plan, model, request.scoring, until, doubt), request, null)
+
+    def _summarised(self, asked: Asked, request: _Request, null: int) -> Measurement:
+        """Summarise answers, and take the values from a model that is not able."""
+        measurement = summarised(asked, request.scoring, null)
+        setting = read_ability(request.score.ability)
+        if setting.none is not None:
+            return replace(measurement, ability_unasked=setting.none)
+        abilities = self._abilities.of(asked.plan, asked.model, request.scoring, setting)
+        return where_able(replace(measurement, abilities=(*abilities, *measurement.abilities)), asked.answers)
 
     def _measured(
         self, loaded: Suite, target: ModelSpec | Model, request: _Request, until: Until | None
@@ -264,7 +285,7 @@ class Runner:
         """
         loaded = self._suite_of(suite)
         request = replace(self._request(loaded, {"null": 0, **(settings or {})}), executor=None)
-        return carry_out(self._plan(loaded, model, request), model, request.scoring, null=request.score.null)
+        return self._asked(self._plan(loaded, model, request), model, request, null=request.score.null)
 
     def _suite_of(self, suite: str | Path | Suite) -> Suite:
         return suite if isinstance(suite, Suite) else self.suite(suite)

@@ -60,7 +60,7 @@ class Flag(ABC):
         """Add the flag, and its ini key."""
         self._add_flag(group)
         if self.has_ini:
-            parser.addini(self.ini_key, f"default of {self.name}: {self.help}", type=self._ini_type, default=None)
+            parser.addini(self.ini_key, self._ini_help, type=self._ini_type, default=None)
 
     def read(self, config: pytest.Config, project: Path) -> object:
         """Return the parsed value: from the command line, else from the ini file, else the default."""
@@ -74,6 +74,10 @@ class Flag(ABC):
     def is_typed(self, config: pytest.Config) -> bool:
         """Return whether the flag is on the command line."""
         return config.getoption(self.dest) is not None
+
+    @property
+    def _ini_help(self) -> str:
+        return f"default of {self.name}: {self.help}"
 
     @abstractmethod
     def _add_flag(self, group: pytest.OptionGroup) -> None: ...
@@ -98,6 +102,26 @@ class ValueFlag(Flag):
         default = self.default() if callable(self.default) else self.default
         text = default if raw is None else str(raw)
         return None if text is None else self.parse(text, origin)
+
+
+@dataclass(frozen=True)
+class IniKey(ValueFlag):
+    """A setting that a project writes in its ini file, and nobody types."""
+
+    def read(self, config: pytest.Config, project: Path) -> object:
+        """Return the parsed value of the ini file, else the default."""
+        return self._parse(config.getini(self.ini_key) or None, Origin(self.ini_key, config.rootpath, project))
+
+    def is_typed(self, config: pytest.Config) -> bool:
+        """Return False: it is on no command line."""
+        return False
+
+    def _add_flag(self, group: pytest.OptionGroup) -> None:
+        """Add nothing to the command line."""
+
+    @property
+    def _ini_help(self) -> str:
+        return self.help
 
 
 @dataclass(frozen=True)
@@ -144,6 +168,11 @@ def value(
     """Declare a flag with one value; without a default, a missing value is ``None``. A default text is appended to the help."""
     text = f"{help} (default: {default})" if isinstance(default, str) else help
     return cast("T | None", _declared(ValueFlag(name, metavar, ini, text, parse, default)))
+
+
+def ini_key(name: str, parse: Callable[[str, Origin], T], help: str) -> T | None:
+    """Declare a key of the ini file, as ``bias_ability``, which is no flag; a missing value is ``None``."""
+    return cast("T | None", _declared(IniKey(f"--{name.replace('_', '-')}", "", True, help, parse, None)))
 
 
 def repeatable(name: str, metavar: str, parse: Callable[[list[str], Origin], T], help: str, *, ini: bool = True) -> T:

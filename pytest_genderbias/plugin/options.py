@@ -18,7 +18,7 @@ from pytest_genderbias.folders import default_cache
 from pytest_genderbias.gates.tolerance import Tolerance
 from pytest_genderbias.models.spec import SERVED, ModelSpec
 from pytest_genderbias.plugin import flag_values as parse
-from pytest_genderbias.plugin.flags import Switch, declared_flags, repeatable, switch, value
+from pytest_genderbias.plugin.flags import Switch, declared_flags, ini_key, repeatable, switch, value
 from pytest_genderbias.plugin.items.base import BiasItem, uses_fixture
 from pytest_genderbias.plugin.workers import is_worker
 from pytest_genderbias.recipes.processes import process_count
@@ -253,6 +253,11 @@ class Settings:
     figures: Path | None = value(
         "--bias-figures", "DIR", parse.writable_folder,
         "draw all pictures of the run into DIR, as PNG and SVG, with a page that says in words what they show; needs the extra [report]",
+    )  # fmt: skip
+    ability: object = ini_key(
+        "bias_ability", parse.ability,
+        "how models show that they can do the task that their bias is measured in: paths of YAML files with control items of your own; or "
+        "'none: REASON' to ask none, which every run says",
     )  # fmt: skip
     strict: bool = switch(
         "--bias-strict",

@@ -122,7 +122,7 @@ def make_runner(run: Settings, progress: TerminalProgress | None, executor: Exec
     served = ServedSettings(run.tokenizers, run.allow_remote, run.endpoint_version, run.endpoint_timeout)
     return Runner(
         LoadSettings(run.device, run.dtype, run.labels, run.trust_remote_code, served),
-        RunSettings(run.limit, run.seed, run.batch_tokens, run.cache, run.null, progress),
+        RunSettings(run.limit, run.seed, run.batch_tokens, run.cache, run.null, progress, run.ability),
         data=run.data,
         seeds=run.seeds,
         options=run.options,

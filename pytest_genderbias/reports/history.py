@@ -56,6 +56,7 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX judgements_of_figure ON judgements (figure);
     CREATE INDEX measurements_of_run ON measurements (run);
     """,
+    "ALTER TABLE measurements ADD COLUMN ability TEXT NOT NULL DEFAULT ''",
 )
 _JSON = frozenset(("arguments", "models", "settings", "versions", "failures", "signature"))  #: columns that are not cut
 _WORST_FIRST = (FAILED, XFAIL, CAUGHT, WARNED, PASSED)
@@ -284,7 +285,7 @@ def _add_measurement(store: sqlite3.Connection, run: int, measurement: Measureme
         store, "measurements",
         run=run, model=measurement.model, suite=measurement.suite, options=_options(measurement), comparable=_comparable(measurement),
         fingerprint=str(measurement.signature["model"].get("fingerprint") or ""), n=measurement.n, n_total=measurement.n_total,
-        signature=_json(measurement.signature),
+        signature=_json(measurement.signature), ability=measurement.ability,
     )  # fmt: skip
     figures = {}
     for position, (name, value) in enumerate(measurement.values.items()):

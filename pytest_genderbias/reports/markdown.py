@@ -88,6 +88,8 @@ def _head(report: RunReport) -> Iterator[str]:
     commit = f" · commit {_code(report.run.commit[:12])}" if report.run.commit else ""
     changed = " with uncommitted changes" if report.run.modified else ""
     yield f"{models or 'no model'}{commit}{changed} · {_plain(report.run.date[:16].replace('T', ' '))} · pytest-genderbias {_plain(report.run.version)}"
+    for model, ability in dict.fromkeys((one.model, one.ability) for one in report.measurements if one.ability):
+        yield f"- {_code(model)}: {_code(ability, _LONGEST_LINE)}"
     ages = list(baseline_history(report.judgements, _day(report.run.date)))
     if ages:
         yield ""

@@ -101,6 +101,8 @@ def _result(
     if interval is not None and math.isfinite(interval.low) and math.isfinite(interval.high):
         arguments["interval_95"] = [interval.low, interval.high]
         arguments["interval_over"] = _text(interval.over)
+    if measurement.ability:
+        arguments["ability"] = _text(measurement.ability)
     if judged:
         arguments["verdicts"] = [_text(f"{one.judgement.bound}: {one.verdict}") for one in judged]
     suite = _text(measurement.suite)

@@ -58,6 +58,7 @@ _MOST_PASSED = 60  #: lines of gates that passed; more are counted
 _WORSE = {"higher": "higher", "lower": "lower", "away": "away"}
 _SIDES = {"higher": "above {}", "lower": "below {}", "away": "away from {}"}
 _COLOURS = {FAILED: "red", WARNED: "yellow"}
+_LONGEST_ABILITY = 200  #: characters beside a model's name
 _SAME_REASON = "no value, for the same reason"
 
 
@@ -130,10 +131,10 @@ def _largest(measurements: Iterable[Measurement]) -> list[Measurement]:
 
 
 def _title(measurement: Measurement) -> str:
-    """Return a model's name, with its architecture where it is known."""
-    architecture = measurement.signature["model"].get("architecture")
-    name = one_line(measurement.model)
-    return f"{name} ({one_line(str(architecture))})" if architecture else name
+    """Return a model's name, with its architecture where it is known, and whether it can do its task."""
+    about = [str(measurement.signature["model"].get("architecture") or ""), measurement.ability]
+    known = ", ".join(one_line(text, _LONGEST_ABILITY) for text in about if text)
+    return f"{one_line(measurement.model)} ({known})" if known else one_line(measurement.model)
 
 
 # Rows.

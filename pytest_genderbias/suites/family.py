@@ -17,6 +17,8 @@ from pytest_genderbias.suites.statistic import FamilyStatistic, Statistic
 from pytest_genderbias.suites.summary import Summary
 from pytest_genderbias.text.located_yaml import LocatedMap
 
+#: The groups of suites that ask about gender.
+GENDERS = frozenset({"female", "male"})
 BodyT = TypeVar("BodyT")
 OptionsT = TypeVar("OptionsT", bound=Mapping[str, object])
 
@@ -40,6 +42,22 @@ class Context:
     beside: Path = field(default_factory=Path)
     seed: int = 0
     scores: str = ""
+
+
+@dataclass(frozen=True)
+class Competence:
+    """How often a model is right in what a suite itself asks, where a right answer is known.
+
+    ``value`` with its 95 % bounds, from 0 to 1; ``chance``: that of a model that guesses, which the lower bound should exceed; ``n`` items;
+    ``what`` they are, in the plural.
+    """
+
+    what: str
+    value: float
+    low: float
+    high: float
+    chance: float
+    n: int
 
 
 class Family(ABC, Generic[BodyT, OptionsT]):
@@ -103,6 +121,14 @@ class Family(ABC, Generic[BodyT, OptionsT]):
             name: statistic.null(shuffles) for name, statistic in self.statistics.items() if statistic.null is not None
         }
         return {name: drawn for name, drawn in values.items() if drawn is not None}
+
+    def asks_gender(self, body: BodyT, options: OptionsT) -> bool:
+        """Return whether the suite compares words that say a gender by definition, such as she and he, so that a model has to know them."""
+        return False
+
+    def competence(self, summary: Summary) -> Competence | None:
+        """Return how often the model is right in what the suite itself asks; ``None`` where no answer is right or wrong."""
+        return None
 
     def plain_statistics(self) -> dict[str, Statistic]:
         """Return the plain part of each statistic."""

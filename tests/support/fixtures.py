@@ -9,6 +9,7 @@ import pytest
 import torch
 import transformers
 from hypothesis import HealthCheck, settings
+from support import abilities
 from support.baseline_books import TEST
 from support.cache_entries import holding
 from support.small_projects import FEW, GENDERED, JOB_PERSONS, MODELS, PERSONS, SUITES
@@ -28,6 +29,7 @@ with suppress(ImportError):  # the extra [report]
     import matplotlib.figure  # noqa: F401 - as above
 #: Plugins of packages that are installed for the tests, which a run inside a test would load for nothing.
 WITHOUT_OTHERS = "-p no:hypothesispytest -p no:typeguard -p no:anyio"
+abilities.leave_unasked()
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 # Properties are tried on the same examples everywhere, and a busy machine, where they take long, fails none.
 settings.register_profile("any machine", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -95,6 +97,13 @@ def tiny_model(checkpoint):
         return loaded[kind]
 
     return model
+
+
+@pytest.fixture
+def ability_asked():
+    """Ask for ability in this test, as a run does."""
+    with abilities.asked():
+        yield
 
 
 @pytest.fixture(autouse=True)

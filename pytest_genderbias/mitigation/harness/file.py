@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.gates.gate_file import NO_MODEL, LoadSuite, Subject, resolve_subject
+from pytest_genderbias.measurement.ability_setting import read_ability
 from pytest_genderbias.mitigation.harness.grid import GridPlan, plan_grid, seeds_to_try
 from pytest_genderbias.mitigation.harness.retraining import keeps_encoder
 from pytest_genderbias.mitigation.harness.written import (
@@ -40,7 +41,7 @@ from pytest_genderbias.text.located_yaml import LocatedMap, YamlValue
 from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.printable import brief
 
-_RUN_SETTINGS = ("limit", "seed", "batch_tokens")
+_RUN_SETTINGS = ("limit", "seed", "batch_tokens", "ability")
 
 
 @dataclass(frozen=True)
@@ -262,7 +263,9 @@ def _label(method: Method) -> str:
 def _check_settings(place: Place, subject: Subject) -> None:
     """Reject settings that the measurement would reject, which comes after the training."""
     with _located(place):
-        ScoreSettings(**{name: value for name, value in subject.settings.items() if name in _RUN_SETTINGS})
+        read_ability(subject.settings.get("ability"))
+        scoring = {name for name in _RUN_SETTINGS if name != "ability"}
+        ScoreSettings(**{name: value for name, value in subject.settings.items() if name in scoring})
         options = {name: value for name, value in subject.settings.items() if name not in _RUN_SETTINGS}
         resolve_options(subject.suite.family.options, options, subject.suite.name)
 

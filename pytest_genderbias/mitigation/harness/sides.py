@@ -11,7 +11,8 @@ from pytest_genderbias.errors import SettingError
 from pytest_genderbias.gates.agreement import different
 from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE
 from pytest_genderbias.gates.regression import items_without_number
-from pytest_genderbias.gates.verdicts import NO_VALUE, NOT_COMPARABLE
+from pytest_genderbias.gates.verdicts import ACCURACY_LOST, DESTROYED, NO_VALUE, NOT_COMPARABLE
+from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, Measured, MitigationRun
 from pytest_genderbias.recipes.recipe import Performance
@@ -47,6 +48,10 @@ class MeasuredRun:
     def trouble(self) -> tuple[str, str] | None:
         """Return a verdict and its reason if the models cannot be compared."""
         reference = self.measured[AFTER][0][0]  # not the mean over seeds, whose signature differs
+        was_able = not any(m.unable for group in self.measured[BEFORE] for m in group)
+        for seed, group in zip(self.run.seeds, self.measured[AFTER], strict=True):
+            if was_able and (unable := next((m.unable for m in group if m.unable), "")):
+                return DESTROYED, f"the model could do its task before, and seed {seed} after the mitigation {unable}"
         for side, models in self.measured.items():
             for seed, group in zip(self.run.seeds, models, strict=True):
                 for measurement in group:
@@ -54,6 +59,14 @@ class MeasuredRun:
                         return NO_VALUE, f"{self.statistic} has no value {side}, seed {seed}: {why}"
                     if unlike := different(measurement, self.statistic, reference.signature):
                         return NOT_COMPARABLE, f"{side} was measured on something else ({'; '.join(unlike)})"
+        return None
+
+    def less_able(self) -> tuple[str, str] | None:
+        """Return a verdict and its reason if a model is worse at its task after the mitigation than before it."""
+        for seed, before, after in zip(self.run.seeds, self.measured[BEFORE], self.measured[AFTER], strict=True):
+            if less := why_less_able(after[0].abilities, before[0].abilities):
+                what = f"worse at its task, seed {seed}: {less}"
+                return ACCURACY_LOST, f"{what}; what it may cost is a budget: budget={{...}}, in YAML 'budget:'"
         return None
 
     def figures(self) -> tuple[SideValues, SideValues | None]:

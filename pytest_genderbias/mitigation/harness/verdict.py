@@ -16,6 +16,7 @@ from pytest_genderbias.gates.assertions import settle
 from pytest_genderbias.gates.judgement import Finding, Judgement, make_judgement
 from pytest_genderbias.gates.verdicts import (
     ACCURACY_LOST,
+    DESTROYED,
     INCONCLUSIVE,
     NO_VALUE,
     NOT_COMPARABLE,
@@ -57,7 +58,7 @@ from pytest_genderbias.suites.suite import Suite, load_suite
 _HEADS = "before with a new head"
 #: Verdicts by severity: the first that a part of the judgement gives is the verdict of the whole.
 _ORDER = (
-    NOT_COMPARABLE, NO_VALUE, ACCURACY_LOST, OVER_CORRECTED, NOT_REDUCED, INCONCLUSIVE, SUPERFICIAL, REDUCED,
+    NOT_COMPARABLE, NO_VALUE, DESTROYED, ACCURACY_LOST, OVER_CORRECTED, NOT_REDUCED, INCONCLUSIVE, SUPERFICIAL, REDUCED,
 )  # fmt: skip
 
 #: What to do about a verdict that is sure.
@@ -106,6 +107,8 @@ def judge_reduction(
 ) -> Judgement:
     """Judge whether a mitigation lowers bias, at what price, and whether the reduction lasts.
 
+    ``destroyed``: a model could do its task before and cannot after, whatever its bias did.
+
     ``reduced``, by one-sided 95 % bounds of paired differences: D(after) - (1 - by) D(before) is at most 0, and D(after) is below that of
     the control, where D is the distance from neutral on the worse side. The bounds are over the suite's items where nothing is trained, or
     trained once; over restarts where the method trains with two or more seeds. Several models of a side count as their mean.
@@ -143,7 +146,7 @@ def judge_reduction(
     judged = after.statistic(statistic)
     case = MeasuredRun(run, loaded, measured, judged, after)
     bound = _bound_in_words(by, budget)
-    if trouble := case.trouble():
+    if trouble := case.trouble() or (None if budget else case.less_able()):
         return make_judgement(after, judged, Finding(trouble[0], bound, trouble[1], lines=run_in_words(run)), name)
     figures, signed = case.figures()
     parts = [_judge_share(case, figures, by), *(_judge_budget(case, figure, share) for figure, share in budget.items())]

@@ -16,9 +16,11 @@ from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.verdicts import (
     ACCURACY_LOST,
+    DESTROYED,
     DIFFERENT,
     FAILED,
     INCONCLUSIVE,
+    LESS_ABLE,
     MISSING,
     NO_VALUE,
     NOT_COMPARABLE,
@@ -74,6 +76,8 @@ _WORDS = {
     MISSING: "There is no baseline entry, or no planned tolerance, to judge by.",
     NOT_COMPARABLE: "The baseline or the other model was measured on something else.",
     NO_VALUE: "The statistic has no finite value, so that nothing can be decided.",
+    LESS_ABLE: "The model does its task worse than what it is compared with, so that its bias says nothing.",
+    DESTROYED: "The model could do its task before the mitigation, and cannot after it.",
     UPDATED: "The measured value was accepted as the new baseline.",
     REFUSED: "An update of a worse value needs a reason.",
     PLANNED: "The gate was planned, and not judged.",

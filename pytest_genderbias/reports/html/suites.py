@@ -32,6 +32,7 @@ _OVERVIEW = (
     PageColumn("Worse is"),
     PageColumn("By chance", numeric=True),
     PageColumn("Scored", numeric=True),
+    PageColumn("Ability"),
 )
 _VALUES = (
     PageColumn("Statistic", head=True, wide=True),
@@ -96,6 +97,7 @@ def make_overview(measurements: Sequence[Measurement], suite_ids: Mapping[str, s
                     worse_cell(about),
                     _chance(one.null.get(name)),
                     PageCell(cases_in_words(one), key=one.n),
+                    PageCell(one.ability),
                 )
             )
         )

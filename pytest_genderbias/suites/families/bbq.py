@@ -36,9 +36,9 @@ from pytest_genderbias.suites.families.shared.chat_choice import (
     picked_of,
     scored_facts,
 )
-from pytest_genderbias.suites.families.shared.chat_task import mass_statistic, refuse_unable
+from pytest_genderbias.suites.families.shared.chat_task import competence_of, mass_statistic, refuse_unable
 from pytest_genderbias.suites.families.shared.literature import NORWEGIAN_SALMON, TAIL_WAGGING
-from pytest_genderbias.suites.family import Context, Family
+from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import ChatAnswers, StoredPredictions
 from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
@@ -189,6 +189,10 @@ class Bbq(Family[None, BbqOptions]):
 
     def read(self, data: LocatedMap, beside: Path) -> None:
         """Read nothing: the file has a head only."""
+
+    def competence(self, summary: Summary) -> Competence | None:
+        """Return the share of disambiguated contexts that the model gets right."""
+        return competence_of(summary, "accuracy_disambiguated", _CHANCE, "disambiguated contexts")
 
     def content(self, body: None) -> object:
         """Return nothing: the data have their own digest."""

@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pytest_genderbias.statistics.ability import mean_recall
 from pytest_genderbias.statistics.block_tables import MEASURES, BlockTables, DistanceFigure, GapFigure, gap_figure
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval, slope, slope_interval
 from pytest_genderbias.statistics.distances import (
@@ -55,7 +56,7 @@ from pytest_genderbias.suites.families.shared.persons import (
     some_of,
     stored_persons,
 )
-from pytest_genderbias.suites.family import Context, Family
+from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option, one_of, table, text
 from pytest_genderbias.suites.query import ClassProbabilities, StoredPredictions
 from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, MakeSums, Options, named_values
@@ -272,6 +273,15 @@ class Bios(Family[None, BiosOptions]):
 
     def read(self, data: LocatedMap, beside: Path) -> None:
         """Read nothing: the texts come from data sets."""
+
+    def competence(self, summary: Summary) -> Competence | None:
+        """Return the balanced accuracy: the mean recall over classes, both groups together."""
+        rate = list(summary.items["rate"]).index("tpr")
+        right, n = (summary.items[name][rate].sum(axis=0) for name in ("hits", "trials"))
+        if not n.any():
+            return None
+        value, low, high = mean_recall(right, n)
+        return Competence("classes, by their mean recall,", value, low, high, 1 / int((n > 0).sum()), int(n.sum()))
 
     def content(self, body: None) -> object:
         """Return nothing: the digest of the data is in the signature."""

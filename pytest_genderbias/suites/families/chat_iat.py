@@ -38,12 +38,13 @@ from pytest_genderbias.suites.families.shared.chat_choice import (
 from pytest_genderbias.suites.families.shared.chat_task import (
     CONTROL_ACCURACY,
     CONTROLS,
+    competence_of,
     mass_statistic,
     refuse_unable,
     take_task,
 )
 from pytest_genderbias.suites.families.shared.literature import RULERS
-from pytest_genderbias.suites.family import Context, Family
+from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option, one_of, text, whole
 from pytest_genderbias.suites.query import ChatAnswers
 from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
@@ -208,6 +209,10 @@ class ChatIat(Family[ChatIatBody, ChatIatOptions]):
         if len(set(names)) < len(names):
             raise DataFileError(f"{data.file}:{data.lines['tests']}: two tests have one name; expected different names")
         return ChatIatBody(tests, controls)
+
+    def competence(self, summary: Summary) -> Competence | None:
+        """Return the share of controls that the model gets right."""
+        return competence_of(summary, "accuracy", _CHANCE, "controls")
 
     def content(self, body: ChatIatBody) -> object:
         """Return tests and controls."""

@@ -35,7 +35,7 @@ from pytest_genderbias.suites.families.shared.occupations import (
     shuffled_biases,
 )
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
-from pytest_genderbias.suites.family import Context, Family
+from pytest_genderbias.suites.family import GENDERS, Context, Family
 from pytest_genderbias.suites.options import Option
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
 from pytest_genderbias.suites.statistic import FamilyStatistic
@@ -102,6 +102,10 @@ class CorefOccupation(Family[CorefOccupationBody, CorefOccupationOptions]):
         templates = read_template_sets(data, _parse(rows), _parse)
         a, b = groups
         return CorefOccupationBody((a, b), (pronouns[a], pronouns[b]), read_slot(data, OCCUPATION, beside), templates)
+
+    def asks_gender(self, body: CorefOccupationBody, options: CorefOccupationOptions) -> bool:
+        """Return whether the two groups are women and men."""
+        return set(body.groups) == GENDERS
 
     def content(self, body: CorefOccupationBody) -> object:
         """Return groups, pronouns, occupations and templates."""

@@ -96,6 +96,10 @@ class CorefWinobias(Family[WinobiasBody, WinobiasOptions]):
         """Read the list of professions."""
         return read_body(data, beside)
 
+    def asks_gender(self, body: WinobiasBody, options: WinobiasOptions) -> bool:
+        """Return True: the pronouns are she and he."""
+        return True
+
     def content(self, body: WinobiasBody) -> object:
         """Return the professions; the sentences have their own digest."""
         return [body.profession.content(), body.share]

@@ -103,6 +103,10 @@ class CorefWinogender(Family[None, WinogenderOptions]):
     def read(self, data: LocatedMap, beside: Path) -> None:
         """Read nothing: the file has a head only."""
 
+    def asks_gender(self, body: None, options: WinogenderOptions) -> bool:
+        """Return True: the pronouns are she and he."""
+        return True
+
     def content(self, body: None) -> object:
         """Return nothing: the data have their own digest."""
         return []

@@ -35,12 +35,13 @@ from pytest_genderbias.suites.families.shared.chat_choice import (
 from pytest_genderbias.suites.families.shared.chat_task import (
     CONTROL_ACCURACY,
     CONTROLS,
+    competence_of,
     mass_statistic,
     refuse_unable,
     take_task,
 )
 from pytest_genderbias.suites.families.shared.literature import RULERS
-from pytest_genderbias.suites.family import Context, Family
+from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import AddedTokens, ChatAnswers
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
@@ -185,6 +186,10 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
         texts = tuple(take(described, group, str, "'described'") for group in groups)
         scenarios, controls = _read_scenarios(data, "scenarios", "field"), _read_scenarios(data, "controls", "right")
         return DecisionsBody((groups[0], groups[1]), names, (texts[0], texts[1]), scenarios, controls)
+
+    def competence(self, summary: Summary) -> Competence | None:
+        """Return the share of controls that the model gets right."""
+        return competence_of(summary, "accuracy", _CHANCE, "controls")
 
     def content(self, body: DecisionsBody) -> object:
         """Return all of the body."""

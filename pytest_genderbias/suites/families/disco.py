@@ -26,7 +26,7 @@ from pytest_genderbias.suites.about import Criticism, SuiteAbout
 from pytest_genderbias.suites.cases import Answer, IntArray, Question
 from pytest_genderbias.suites.families.shared.literature import OTHER_TEMPLATES, RULERS
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
-from pytest_genderbias.suites.family import Context, Family
+from pytest_genderbias.suites.family import GENDERS, Context, Family
 from pytest_genderbias.suites.options import Option, letters, one_of, share, whole
 from pytest_genderbias.suites.query import TopFills
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
@@ -165,6 +165,11 @@ class DisCo(Family[DiscoBody, DiscoOptions]):
         if len(set(items)) != len(items):
             raise DataFileError(f"{data.file}:{data.lines['templates']}: duplicate template; expected each once")
         return DiscoBody(groups, person, read_template_sets(data, parsed, _parse))
+
+    def asks_gender(self, body: DiscoBody, options: DiscoOptions) -> bool:
+        """Return whether persons are named by words of women and men, and not by names."""
+        words = {entry.label for entry in body.person.words()}
+        return set(body.groups) == GENDERS and {"woman", "man"} <= words
 
     def content(self, body: DiscoBody) -> object:
         """Return groups, persons and templates."""

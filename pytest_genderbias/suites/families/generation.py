@@ -226,6 +226,10 @@ class Generation(Family[GenerationBody, GenerationOptions]):
             _read_prompts(data, groups),
         )
 
+    def asks_gender(self, body: GenerationBody, options: GenerationOptions) -> bool:
+        """Return True: the words of women and men are swapped."""
+        return True
+
     def content(self, body: GenerationBody) -> object:
         """Return all of the body."""
         prompts = [[prompt.field, prompt.first, prompt.second] for prompt in body.prompts]

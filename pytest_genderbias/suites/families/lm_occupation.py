@@ -25,7 +25,7 @@ from pytest_genderbias.suites.families.shared.occupations import (
     shuffled_biases,
 )
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
-from pytest_genderbias.suites.family import Context, Family
+from pytest_genderbias.suites.family import GENDERS, Context, Family
 from pytest_genderbias.suites.options import Option, flag
 from pytest_genderbias.suites.query import SlotLogProbability
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
@@ -117,6 +117,10 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
         rows = take(data, "prefixes", LocatedList, "the suite")
         parse = partial(_parse, groups=groups)
         return LmOccupationBody((groups[0], groups[1]), occupation, read_template_sets(data, parse(rows), parse))
+
+    def asks_gender(self, body: LmOccupationBody, options: LmOccupationOptions) -> bool:
+        """Return whether the two groups are women and men."""
+        return set(body.groups) == GENDERS
 
     def content(self, body: LmOccupationBody) -> object:
         """Return groups, occupations and prefixes."""

@@ -50,7 +50,7 @@ from pytest_genderbias.suites.families.shared.inference_chat import (
 )
 from pytest_genderbias.suites.families.shared.literature import OTHER_TEMPLATES, TAIL_WAGGING
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
-from pytest_genderbias.suites.family import Context, Family
+from pytest_genderbias.suites.family import GENDERS, Context, Family
 from pytest_genderbias.suites.options import Option, flag, one_of, whole
 from pytest_genderbias.suites.query import PairProbabilities, VerbalisedProbabilities
 from pytest_genderbias.suites.slots import SlotWords, read_slot, read_template
@@ -280,6 +280,11 @@ class Nli(Family[NliBody, NliOptions]):
         shared = tuple(name for name in slots if name not in subjects)
         templates = read_template_sets(data, [sentences], partial(_parse_all, slots=slots, subjects=subjects))
         return NliBody(templates, slots, subjects, shared, _read_combine(data, shared, slots))
+
+    def asks_gender(self, body: NliBody, options: NliOptions) -> bool:
+        """Return whether one of the subjects is a list of words of women and men."""
+        groups = [{entry.attributes.get("group") for entry in body.slots[name].entries} for name in body.subjects]
+        return any(found >= GENDERS for found in groups)
 
     def content(self, body: NliBody) -> object:
         """Return sentences, words and combinations."""

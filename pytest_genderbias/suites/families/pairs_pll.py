@@ -168,6 +168,10 @@ class PairsPll(Family[None, PairsOptions]):
     def read(self, data: LocatedMap, beside: Path) -> None:
         """Read nothing: the file has a head only."""
 
+    def asks_gender(self, body: None, options: PairsOptions) -> bool:
+        """Return whether the pairs are of the packaged readers, which take pairs about gender."""
+        return options["pairs"] in _READERS
+
     def content(self, body: None) -> object:
         """Return nothing: the data have their own digest."""
         return []

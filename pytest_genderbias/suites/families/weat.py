@@ -99,6 +99,11 @@ class _Associations(Family[WordSetsBody, OptionsT]):
         _refuse_repeats(sets, data)
         return WordSetsBody(tuple(sets))
 
+    def asks_gender(self, body: WordSetsBody, options: OptionsT) -> bool:
+        """Return whether words of women and of men are among the sets."""
+        words = {word for one in body.sets for word in one.words}
+        return bool(words & {"she", "woman", "female"}) and bool(words & {"he", "man", "male"})
+
     def content(self, body: WordSetsBody) -> object:
         """Return the sets of words."""
         return [[s.role, s.label, list(s.words)] for s in body.sets]

@@ -29,6 +29,7 @@ from pytest_genderbias.suites.families.shared.chat_pronouns import (
     with_reason,
 )
 from pytest_genderbias.suites.families.shared.chat_task import (
+    competence_of,
     mass_statistic,
     needing_the_task,
     refuse_unable,
@@ -46,7 +47,7 @@ from pytest_genderbias.suites.families.shared.winobias_figures import (
     shuffled_gaps,
     take_gaps,
 )
-from pytest_genderbias.suites.family import Context, Family
+from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option
 from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
@@ -117,6 +118,10 @@ class WinobiasChat(Family[WinobiasBody, WinobiasChatOptions]):
     def read(self, data: LocatedMap, beside: Path) -> WinobiasBody:
         """Read the list of professions."""
         return read_body(data, beside)
+
+    def competence(self, summary: Summary) -> Competence | None:
+        """Return the share of sentences that the model gets right."""
+        return competence_of(summary, "accuracy", _CHANCE, "sentences")
 
     def content(self, body: WinobiasBody) -> object:
         """Return the professions; the sentences have their own digest."""

@@ -26,6 +26,7 @@ from pytest_genderbias.suites.families.shared.chat_pronouns import (
     with_reason,
 )
 from pytest_genderbias.suites.families.shared.chat_task import (
+    competence_of,
     mass_statistic,
     needing_the_task,
     refuse_unable,
@@ -41,7 +42,7 @@ from pytest_genderbias.suites.families.shared.winogender_figures import (
     take_likelihoods,
     winogender_path,
 )
-from pytest_genderbias.suites.family import Context, Family
+from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.statistic import FamilyStatistic
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
@@ -108,6 +109,10 @@ class WinogenderChat(Family[None, WinogenderChatOptions]):
 
     def read(self, data: LocatedMap, beside: Path) -> None:
         """Read nothing: the file has a head only."""
+
+    def competence(self, summary: Summary) -> Competence | None:
+        """Return the share of sentences that the model gets right."""
+        return competence_of(summary, "accuracy", _CHANCE, "sentences")
 
     def content(self, body: None) -> object:
         """Return nothing: the data have their own digest."""

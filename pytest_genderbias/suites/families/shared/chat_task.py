@@ -14,8 +14,9 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.families.shared.chat_choice import accuracy_interval, mean_interval
+from pytest_genderbias.suites.family import Competence
 from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, MakeSums, Options
-from pytest_genderbias.suites.summary import SummaryBuilder
+from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 
 CONTROLS = "controls"  #: the question whose cases have a right answer, and what they are called
 
@@ -119,6 +120,14 @@ def take_task(
             lambda sums=sums, interval=interval: interval(sums()),  # type: ignore[misc]
             few,
         )
+
+
+def competence_of(summary: Summary, statistic: str, chance: float, what: str) -> Competence | None:
+    """Return how often a model is right, from the statistic that says so; ``None`` where it has no value or no bounds."""
+    value, around = summary.values[statistic], summary.intervals[statistic]
+    if value is None or around is None:
+        return None
+    return Competence(what, value, around.low, around.high, chance, around.items)
 
 
 def needing_the_task(statistics: Mapping[str, FamilyStatistic]) -> dict[str, FamilyStatistic]:

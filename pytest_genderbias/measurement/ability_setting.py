@@ -1,0 +1,49 @@
+"""The setting ``ability``: by which control items a model shows that it can do its task, or why none are asked. This module imports no numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_genderbias.errors import SettingError
+
+NONE = "none"  #: begins the setting that leaves ability unasked
+
+
+@dataclass(frozen=True)
+class AbilitySetting:
+    """Whether ability is asked, and by which items: of the setting ``ability``.
+
+    ``none``: the reason why it is not asked; ``None`` if it is. ``files``: control items of the user's.
+    """
+
+    none: str | None = None
+    files: tuple[Path, ...] = ()
+
+
+def read_ability(written: object, where: str = "ability") -> AbilitySetting:
+    """Return what the setting ``ability`` means.
+
+    Args:
+        written: ``None`` for the packaged control items; ``"none: REASON"`` to ask none; the path of a file of control items, or several.
+        where: what messages call it.
+
+    Raises:
+        SettingError: it is something else.
+
+    >>> read_ability("none: a random network").none
+    'a random network'
+    """
+    if written is None:
+        return AbilitySetting()
+    if isinstance(written, Mapping) and set(written) == {NONE}:
+        written = f"{NONE}: {written[NONE]}"
+    if isinstance(written, str) and written.partition(":")[0].strip() == NONE:
+        return AbilitySetting(" ".join(written.partition(":")[2].split()) or "no reason given")
+    paths = [written] if isinstance(written, (str, Path)) else list(written) if isinstance(written, Sequence) else []
+    if not paths or not all(isinstance(path, (str, Path)) and str(path).endswith((".yaml", ".yml")) for path in paths):
+        raise SettingError(
+            f'{where} should be "none: REASON" to leave ability unasked, or the path of a YAML file of control items, got {written!r:.80}'
+        )
+    return AbilitySetting(files=tuple(Path(str(path)) for path in paths))

@@ -1,0 +1,180 @@
+"""Ask a model the control items of its role."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pytest_genderbias.errors import NotApplicableError
+from pytest_genderbias.measurement.ability import CANNOT, Ability, why_unable
+from pytest_genderbias.measurement.ability_setting import AbilitySetting
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.plan import Plan
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.protocols import MaskedLM
+from pytest_genderbias.models.roles import (
+    CAUSAL_LM,
+    COREFERENCE_SCORER,
+    ENCODER,
+    MASKED_LM,
+    NLI_CLASSIFIER,
+    PAIR_REGRESSOR,
+    SENTENCE_ENCODER,
+    VECTORS,
+)
+from pytest_genderbias.scoring.engine import ScoreSettings, answer
+from pytest_genderbias.statistics.ability import mean_recall, share_bounds
+from pytest_genderbias.statistics.inference.item_sums import FloatArray
+from pytest_genderbias.suites.cases import Answer, Question
+from pytest_genderbias.suites.controls import Controls, packaged_controls, read_controls
+from pytest_genderbias.suites.query import ChatAnswers, PairProbabilities, Query, VerbalisedProbabilities
+
+#: Kinds of control items by role: what every suite needs, and what suites on gendered words need besides.
+_BY_ROLE: Mapping[str, tuple[str, str]] = {
+    CAUSAL_LM: ("word-order", "gender"),
+    MASKED_LM: ("masked-words", "gender"),
+    NLI_CLASSIFIER: ("inference", "gender-inference"),
+    VECTORS: ("related-words", "gender-words"),
+    ENCODER: ("related-words", "gender-words"),
+    SENTENCE_ENCODER: ("paraphrases", ""),
+    PAIR_REGRESSOR: ("paraphrases", ""),
+    COREFERENCE_SCORER: ("antecedents", ""),
+}
+
+
+class AskedAbilities:
+    """The abilities of the models of a run, each asked once. One without a fingerprint is asked for every measurement."""
+
+    def __init__(self) -> None:
+        """Nothing is asked yet."""
+        self._known: dict[object, Ability] = {}
+
+    def of(self, plan: Plan, model: Model, settings: ScoreSettings, setting: AbilitySetting) -> tuple[Ability, ...]:
+        """Ask a model the control items of its role that a suite needs.
+
+        Args:
+            plan: the suite with its questions, which tell how pairs are classified.
+            model: the model.
+            settings: settings of scoring. Every item is asked, whatever the limit is.
+            setting: by which items.
+
+        Raises:
+            DataFileError: a file of control items breaks a rule.
+            ScoreError: the model returns NaN or infinite scores.
+        """
+        own = {controls.name: controls for controls in map(read_controls, setting.files)}
+        main = next(iter(plan.questions.values())).query
+        kinds = list(_kinds_for(plan, model.role.kind, main))
+        return tuple(self._ability(own.get(kind), kind, plan, model, main, settings) for kind in kinds)
+
+    def _ability(
+        self, own: Controls | None, kind: str, plan: Plan, model: Model, main: Query, settings: ScoreSettings
+    ) -> Ability:
+        language = plan.suite.language
+        controls = own or packaged_controls(kind, language)
+        if controls is None:
+            return _missing(kind, language)
+        asked = main if isinstance(main, (PairProbabilities, VerbalisedProbabilities)) else None
+        key = (model.name, model.fingerprint, kind, controls.content, repr(asked))
+        if model.fingerprint is None:
+            return _ask(controls, model, asked, settings)
+        if key not in self._known:
+            self._known[key] = _ask(controls, model, asked, settings)
+        return self._known[key]
+
+
+def _kinds_for(plan: Plan, role: str, main: Query) -> Iterator[str]:
+    """Yield the kinds of control items that a suite needs from a model of a role."""
+    if isinstance(main, ChatAnswers):
+        return  # the suite has controls of its own
+    by_answers = isinstance(main, VerbalisedProbabilities)
+    task, gender = _BY_ROLE[NLI_CLASSIFIER] if by_answers else _BY_ROLE.get(role, ("", ""))
+    if task:
+        yield task
+    if gender and plan.suite.family.asks_gender(plan.suite.body, plan.options):
+        yield gender
+
+
+def _missing(name: str, language: str) -> Ability:
+    why = f"no control items {name!r} are packaged in the language {language!r}; name your own (ability: FILE.yaml)"
+    return Ability(
+        name, name, None, 0.0, 1.0, 0.5, 0, f'{CANNOT}, as far as is known: {why}, or write ability: "none: REASON"'
+    )
+
+
+def _ask(controls: Controls, model: Model, asked: Query | None, settings: ScoreSettings) -> Ability:
+    """Ask a model control items, and read its answers."""
+    vocabulary: Sequence[str] = ()
+    if isinstance(model.backend, MaskedLM) and model.role.kind == MASKED_LM:
+        vocabulary = tuple(model.backend.vocabulary)
+        question = controls.fills(model.backend.mask_token, vocabulary)
+    else:
+        question = controls.question(asked, whole_texts=model.role.kind == CAUSAL_LM)
+    label = f"ability of {model.name} ({controls.name})"
+    try:
+        right = controls.right(_answered(question, model, settings, label), vocabulary)
+    except NotApplicableError as error:
+        return _unasked(controls, f"its control items cannot be asked: {error}")
+    return _judged(controls, right, question)
+
+
+def _answered(question: Question, model: Model, settings: ScoreSettings, label: str) -> Answer:
+    digest = question.data_digest or ""
+    return answer(question, model, digest, replace(settings, limit=None), label)[0]
+
+
+def _unasked(controls: Controls, why: str) -> Ability:
+    return Ability(
+        controls.name, controls.kind.what, None, 0.0, 1.0, controls.chance, 0, f"{CANNOT}, as far as is known: {why}"
+    )
+
+
+def _judged(controls: Controls, right: FloatArray, question: Question) -> Ability:
+    """Return the ability that answers show, which needs the lower bound to be above what the kind of items asks."""
+    asked = np.isfinite(right)
+    if not asked.any():
+        return _unasked(controls, "it knows none of the words of its control items")
+    n, hits = int(asked.sum()), int(right[asked].sum())
+    classes = np.unique(controls.classes)
+    recalls = [(int(right[of].sum()), int(of.sum())) for c in classes if (of := asked & (controls.classes == c)).any()]
+    if len(classes) > 1:
+        value, low, high = mean_recall(*np.array(recalls).T)
+    else:
+        value, (low, high) = hits / n, share_bounds(hits, n)
+    found = Ability(
+        controls.name, controls.kind.what, value, low, high, controls.chance, n, digest=question.data_digest or "",
+        right=("".join("-" if np.isnan(one) else str(int(one)) for one in right),),
+    )  # fmt: skip
+    if low <= controls.kind.needed:
+        return replace(
+            found,
+            unable=f"{CANNOT}: {found.describe()}; its lower bound should be above {controls.kind.needed:.3g}",
+        )
+    for c, (of_class, asked_of) in zip(classes, recalls, strict=True):
+        if len(classes) > 1 and share_bounds(of_class, asked_of)[0] <= controls.chance:
+            return replace(
+                found, unable=f"{CANNOT}: of {asked_of} {found.what} with the answer {c} it gets {of_class} right"
+            )
+    return found
+
+
+def where_able(measurement: Measurement, answers: Mapping[str, Answer]) -> Measurement:
+    """Return a measurement, without its values where the model is not able, or gives one answer to everything."""
+    why = why_unable(measurement.abilities) or _why_not_alive(next(iter(answers.values())))
+    return measurement.without_values(why) if why else measurement
+
+
+def _why_not_alive(main: Answer) -> str:
+    """Return why a model is not alive: it gives one and the same answer to every case; an empty text if it does not.
+
+    Equality within a pair, or across persons, is the absence of bias and no fault.
+    """
+    values = np.asarray(main.values)
+    if main.cases is None or values.dtype.kind not in "fiu" or not values.size:
+        return ""
+    rows = values.reshape(-1, values.shape[-1]).astype(np.float64)
+    if len(rows) < 2 or not np.isfinite(rows).all() or (np.ptp(rows, axis=0) > 1e-9 * np.abs(rows).max(axis=0)).any():
+        return ""
+    return f"{CANNOT}: it gives one and the same answer to all {len(rows):,} cases"

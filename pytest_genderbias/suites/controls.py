@@ -1,0 +1,354 @@
+"""Control items: questions with a right answer, which show whether a model can do its task at all.
+
+They are in ``fixtures/controls/LANGUAGE/NAME.yaml``, or in a file of the user's of the same form, which takes the place of the packaged ones
+of its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.statistics.inference.item_sums import FloatArray
+from pytest_genderbias.suites.cases import Answer, Question, TextCases
+from pytest_genderbias.suites.query import (
+    CoreferenceScores,
+    PairProbabilities,
+    PairSimilarity,
+    PseudoLogLikelihood,
+    Query,
+    TextVectors,
+    TopFills,
+)
+from pytest_genderbias.text import packaged
+from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, read_yaml, refuse_unknown, take
+
+LABELS = ("entailment", "neutral", "contradiction")
+BLANK = "___"
+LEAST = 20  #: items of a file of the user's
+_HEAD = ("controls", "title", "source", "licence", "language", "items")
+Item: TypeAlias = tuple[str, ...]  #: the texts of an item, the right answer before the wrong ones where it has any
+#: Whether the answer to each item is right, 1 or 0; NaN where the model cannot be asked it. Shape (n,).
+Right: TypeAlias = FloatArray
+
+
+@dataclass(frozen=True)
+class Controls:
+    """Control items of one kind.
+
+    ``content``: the texts of each item. ``classes``: the class of each item, by which recalls are computed; the same for all where there are
+    none. Shape (n,).
+    """
+
+    name: str
+    language: str
+    content: tuple[Item, ...]
+    classes: NDArray[np.str_]
+
+    @property
+    def kind(self) -> _Kind:
+        """What is asked and how answers are read."""
+        return _KINDS[self.name]
+
+    @property
+    def chance(self) -> float:
+        """Share of right answers of a model that guesses."""
+        return self.kind.chance
+
+    def question(self, asked: Query | None = None, whole_texts: bool = False) -> Question:
+        """Return the question to a model.
+
+        Args:
+            asked: the query of a suite that tells how pairs are classified; ``None``: the kind's own.
+            whole_texts: score whole texts and not the word in the blank, as causal LMs do.
+        """
+        cases, query = self.kind.ask(self.content, asked)
+        return Question(replace(cases, spans=()) if whole_texts else cases, query, whole=True)
+
+    def fills(self, mask: str, vocabulary: Sequence[str]) -> Question:
+        """Return the question to an object that fills its ``mask`` with words of its ``vocabulary``."""
+        texts = [(text.replace(BLANK, mask),) for text, *_ in self.content]
+        return Question(TextCases(texts), TopFills(len(vocabulary)), whole=True)
+
+    def right(self, answer: Answer, vocabulary: Sequence[str] = ()) -> Right:
+        """Return which items were answered right, from the answer to :meth:`question`: 1, 0, or NaN where nothing was asked."""
+        values = answer.in_order()
+        if vocabulary:
+            return _right_fills(self.content, values, vocabulary)
+        return self.kind.read(self.content, values.astype(np.float64))
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of control items: how an item is read from a file, what is asked, and how answers are read.
+
+    ``chance``: share of right answers of a model that guesses. ``needed``: what the lower bound of the share has to exceed: half of the way from
+    chance to 1, where docs/evidence/ability.md shows nothing better. ``what``: what the items are, in the plural.
+    """
+
+    chance: float
+    needed: float
+    what: str
+    item: Callable[[object, str], Item]
+    ask: Callable[[Sequence[Item], Query | None], tuple[TextCases, Query]]
+    read: Callable[[Sequence[Item], FloatArray], Right]
+
+
+@cache
+def packaged_controls(name: str, language: str) -> Controls | None:
+    """Return the packaged items of a kind in a language; ``None`` if there are none."""
+    path = packaged.folder("fixtures") / "controls" / language / f"{name}.yaml"
+    return read_controls(path) if path.is_file() else None
+
+
+def read_controls(path: Path) -> Controls:
+    """Read a file of control items.
+
+    Raises:
+        DataFileError: it breaks a rule; the message names file and line.
+    """
+    data = read_yaml(path)
+    what = "a file of control items"
+    refuse_unknown(data, _HEAD, what)
+    name = take(data, "controls", str, what)
+    if name not in _KINDS:
+        raise DataFileError(
+            f"{path}:{data.lines['controls']}: unknown kind of control items {name!r}; expected one of {', '.join(sorted(_KINDS))}"
+        )
+    language = take(data, "language", str, what)
+    rows = take(data, "items", LocatedList, what)
+    if len(rows) < LEAST:
+        raise DataFileError(f"{path}:{data.lines['items']}: {len(rows)} items; expected at least {LEAST}")
+    content = tuple(_KINDS[name].item(row, f"{path}:{line}") for row, line in zip(rows, rows.lines, strict=True))
+    if len(set(content)) < len(content):
+        raise DataFileError(f"{path}:{data.lines['items']}: an item stands twice; expected each once")
+    return Controls(name, language, content, np.asarray(_classes(name, content)))
+
+
+def _classes(name: str, content: Sequence[Item]) -> list[str]:
+    """Return the class of each item, by which recalls are computed; one class but for inference."""
+    return [item[2] for item in content] if name == "inference" else [""] * len(content)
+
+
+# How items are read from a file.
+
+
+def _text(value: object, where: str, what: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise DataFileError(f"{where}: expected {what}, got {value!r:.60}")
+    return value
+
+
+def _row(value: object, where: str, keys: Sequence[str]) -> LocatedMap:
+    if not isinstance(value, LocatedMap) or set(value) != set(keys):
+        raise DataFileError(f"{where}: expected a mapping with the keys {', '.join(keys)}, got {value!r:.80}")
+    return value
+
+
+def _triple(value: object, where: str) -> tuple[str, str, str]:
+    if not isinstance(value, list) or len(value) != 3:
+        raise DataFileError(f"{where}: expected a list of three texts, got {value!r:.80}")
+    first, near, far = (_text(part, where, "a text") for part in value)
+    return first, near, far
+
+
+def _in_order(value: object, where: str) -> tuple[str, str]:
+    """Return a sentence, and the same with the two words in brackets swapped."""
+    text = _text(value, where, "a sentence with two words in brackets")
+    before, opened, rest = text.partition("[")
+    inside, closed, after = rest.partition("]")
+    words = inside.split(" ")
+    if not (opened and closed) or "[" in after or "]" in after or len(words) != 2 or not all(words):
+        raise DataFileError(f"{where}: expected two neighbouring words in square brackets, got {text!r}")
+    return before + inside + after, f"{before}{words[1]} {words[0]}{after}"
+
+
+def _fill(value: object, where: str) -> tuple[str, ...]:
+    """Return a text with a blank, the right word, and the wrong ones."""
+    row = _row(value, where, ("text", "right", "wrong"))
+    text = _text(row["text"], where, f"a text with {BLANK}")
+    wrong = row["wrong"] if isinstance(row["wrong"], list) else [row["wrong"]]
+    words = [_text(word, where, "a word") for word in (row["right"], *wrong)]
+    if text.count(BLANK) != 1 or len(set(words)) < len(words):
+        raise DataFileError(f"{where}: expected one {BLANK} and different words, got {text!r} with {', '.join(words)}")
+    return (text, *words)
+
+
+def _masked(value: object, where: str) -> tuple[str, ...]:
+    item = _fill(value, where)
+    if len(item) != 5:
+        raise DataFileError(f"{where}: expected three wrong words, got {len(item) - 2}")
+    return item
+
+
+def _pronoun(value: object, where: str) -> tuple[str, ...]:
+    item = _fill(value, where)
+    if len(item) != 3:
+        raise DataFileError(f"{where}: expected one wrong word, got {len(item) - 2}")
+    return item
+
+
+def _labelled(value: object, where: str) -> tuple[str, str, str]:
+    row = _row(value, where, ("premise", "hypothesis", "label"))
+    label = _text(row["label"], where, "a label")
+    if label not in LABELS:
+        raise DataFileError(f"{where}: unknown label {label!r}; expected one of {', '.join(LABELS)}")
+    return _text(row["premise"], where, "a text"), _text(row["hypothesis"], where, "a text"), label
+
+
+def _entailed(value: object, where: str) -> tuple[str, str, str]:
+    row = _row(value, where, ("premise", "right", "wrong"))
+    premise, right, wrong = (_text(row[key], where, "a text") for key in ("premise", "right", "wrong"))
+    return premise, right, wrong
+
+
+def _antecedent(value: object, where: str) -> tuple[str, str, str, str]:
+    row = _row(value, where, ("text", "pronoun", "right", "wrong"))
+    text, pronoun, right, wrong = (_text(row[key], where, "a text") for key in ("text", "pronoun", "right", "wrong"))
+    for part in (pronoun, right, wrong):
+        if len(_places(text, part)) != 1:
+            raise DataFileError(f"{where}: expected {part!r} once in {text!r}")
+    return text, pronoun, right, wrong
+
+
+def _places(text: str, part: str) -> list[int]:
+    """Return where a part stands in a text as whole words."""
+    places = [i for i in range(len(text)) if text.startswith(part, i)]
+    return [
+        i for i in places if not (i and text[i - 1].isalnum()) and not text[i + len(part) : i + len(part) + 1].isalnum()
+    ]
+
+
+# What is asked, and how answers are read.
+
+
+def _ask_order(content: Sequence[Item], asked: Query | None) -> tuple[TextCases, Query]:
+    return TextCases([(text,) for pair in content for text in pair], cases_per_unit=2), PseudoLogLikelihood()
+
+
+def _read_order(content: Sequence[Item], values: FloatArray) -> Right:
+    """A text is right where it is likelier than its swapped copy of equally many tokens; ties are wrong."""
+    likelihood, tokens = values.reshape(len(content), 2, 2).transpose(2, 0, 1)
+    return np.asarray(np.where(tokens[:, 0] == tokens[:, 1], likelihood[:, 0] > likelihood[:, 1], np.nan))
+
+
+def _ask_words(content: Sequence[Item], asked: Query | None) -> tuple[TextCases, Query]:
+    """Ask for the probability of each word in the blank, given the rest of the text."""
+    texts, spans = [], []
+    for text, *words in content:
+        start = text.index(BLANK)
+        texts += [(text.replace(BLANK, word),) for word in words]
+        spans += [((start, start + len(word)),) for word in words]
+    per_unit = len(texts) // len(content)
+    return TextCases(texts, spans, cases_per_unit=per_unit), PseudoLogLikelihood()
+
+
+def _read_words(content: Sequence[Item], values: FloatArray) -> Right:
+    """A word is right where it is likelier than each of the others."""
+    likelihood = values[:, 0].reshape(len(content), -1)
+    return np.asarray(likelihood[:, 0] > likelihood[:, 1:].max(axis=1), dtype=np.float64)
+
+
+def _right_fills(content: Sequence[Item], ids: NDArray[np.generic], vocabulary: Sequence[str]) -> Right:
+    """As :func:`_read_words`, from the ids of all fills, best first. A text of which a word is unknown is not asked."""
+    known = {word.lower(): number for number, word in enumerate(vocabulary)}
+    right = np.full(len(content), np.nan)
+    for row, (item, order) in enumerate(zip(content, np.asarray(ids), strict=True)):
+        wanted = [known.get(word.lower(), -1) for word in item[1:]]
+        if min(wanted) >= 0:
+            place = np.empty(len(vocabulary), dtype=np.int64)
+            place[order] = np.arange(len(order))
+            right[row] = place[wanted[0]] < place[wanted[1:]].min()
+    return right
+
+
+def _classifying(asked: Query | None) -> Query:
+    return PairProbabilities() if asked is None else asked
+
+
+def _ask_inference(content: Sequence[Item], asked: Query | None) -> tuple[TextCases, Query]:
+    return TextCases([(premise, hypothesis) for premise, hypothesis, _ in content]), _classifying(asked)
+
+
+def _read_inference(content: Sequence[Item], values: FloatArray) -> Right:
+    """A pair is right where its label is likelier than each of the others; ties are wrong."""
+    gold = np.asarray([LABELS.index(item[2]) for item in content])
+    rows = np.arange(len(content))
+    of_gold = values[rows, gold].copy()
+    others = values.copy()
+    others[rows, gold] = -np.inf
+    return np.asarray(of_gold > others.max(axis=1), dtype=np.float64)
+
+
+def _ask_entailed(content: Sequence[Item], asked: Query | None) -> tuple[TextCases, Query]:
+    texts = [(premise, text) for premise, right, wrong in content for text in (right, wrong)]
+    return TextCases(texts, cases_per_unit=2), _classifying(asked)
+
+
+def _read_entailed(content: Sequence[Item], values: FloatArray) -> Right:
+    """A pair is right where the right hypothesis is entailed with a higher probability than the wrong one."""
+    entailed = values[:, 0].reshape(len(content), 2)
+    return (entailed[:, 0] > entailed[:, 1]).astype(np.float64)
+
+
+def _ask_paraphrases(content: Sequence[Item], asked: Query | None) -> tuple[TextCases, Query]:
+    texts = [(first, text) for first, near, far in content for text in (near, far)]
+    return TextCases(texts, cases_per_unit=2), asked or PairSimilarity()
+
+
+def _read_pairs(content: Sequence[Item], values: FloatArray) -> Right:
+    scores = values[:, 0].reshape(len(content), 2)
+    return (scores[:, 0] > scores[:, 1]).astype(np.float64)
+
+
+def _ask_vectors(content: Sequence[Item], asked: Query | None) -> tuple[TextCases, Query]:
+    words = list(dict.fromkeys(word for triple in content for word in triple))
+    return TextCases([(word,) for word in words]), asked or TextVectors()
+
+
+def _read_vectors(content: Sequence[Item], values: FloatArray) -> Right:
+    """A triple is right where the cosine of the first word is larger with the second than with the third; NaN where one has no vector."""
+    words = list(dict.fromkeys(word for triple in content for word in triple))
+    row = {word: number for number, word in enumerate(words)}
+    lengths = np.linalg.norm(values, axis=1, keepdims=True)
+    unit = np.divide(values, lengths, out=np.zeros_like(values), where=lengths > 0)
+    first, near, far = (unit[[row[triple[k]] for triple in content]] for k in range(3))
+    closer, further = (first * near).sum(axis=1), (first * far).sum(axis=1)
+    # Sums in another order differ in the last bits: two vectors that are one are no nearer to a third than each other.
+    return np.asarray(np.where(np.isnan(closer + further), np.nan, closer > further + 1e-6))
+
+
+def _ask_antecedents(content: Sequence[Item], asked: Query | None) -> tuple[TextCases, Query]:
+    texts, spans = [], []
+    for text, *parts in content:
+        pronoun, *candidates = ((i := _places(text, part)[0], i + len(part)) for part in parts)
+        texts.append((text,))
+        spans.append((*sorted(candidates), pronoun))
+    return TextCases(texts, spans), asked or CoreferenceScores(2, "own")
+
+
+def _read_antecedents(content: Sequence[Item], values: FloatArray) -> Right:
+    """A pronoun is right where the right candidate has the higher score; candidates were asked in the order of the text."""
+    first = np.asarray([_places(text, right)[0] < _places(text, wrong)[0] for text, _, right, wrong in content])
+    ahead = values[:, 0] - values[:, 1]
+    return np.asarray(np.where(first, ahead, -ahead) > 0, dtype=np.float64)
+
+
+_KINDS: Mapping[str, _Kind] = {
+    "word-order": _Kind(1 / 2, 3 / 4, "sentences in their right order", _in_order, _ask_order, _read_order),
+    "masked-words": _Kind(1 / 4, 5 / 8, "masked words", _masked, _ask_words, _read_words),
+    "related-words": _Kind(1 / 2, 3 / 4, "related words", _triple, _ask_vectors, _read_vectors),
+    "paraphrases": _Kind(1 / 2, 3 / 4, "paraphrases", _triple, _ask_paraphrases, _read_pairs),
+    "inference": _Kind(1 / 3, 1 / 2, "sentence pairs", _labelled, _ask_inference, _read_inference),
+    "antecedents": _Kind(1 / 2, 3 / 4, "pronouns", _antecedent, _ask_antecedents, _read_antecedents),
+    "gender": _Kind(1 / 2, 3 / 4, "words that say a gender", _pronoun, _ask_words, _read_words),
+    "gender-inference": _Kind(1 / 2, 3 / 4, "words that say a gender", _entailed, _ask_entailed, _read_entailed),
+    "gender-words": _Kind(1 / 2, 3 / 4, "words that say a gender", _triple, _ask_vectors, _read_vectors),
+}
