@@ -290,11 +290,11 @@ class Baseline:
     def _compare(
         self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, tolerance: Tolerance
     ) -> Finding:
+        if less := why_less_able(measurement.abilities, entry.abilities):
+            return self._less_able(measurement, less)
         if reasons := different(measurement, statistic, entry.signature):
             return self._not_comparable(measurement, name, entry, reasons)
         old = entry.values.get(statistic)
-        if less := why_less_able(measurement.abilities, entry.abilities):
-            return self._less_able(measurement, less)
         margin = _margin(entry, measurement, statistic, tolerance, old)
         if margin is None:
             where = f" of {name!r} in {self.path}"

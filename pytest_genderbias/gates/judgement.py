@@ -39,6 +39,7 @@ from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.suites.summary import Record
 
 SCHEMA = 1  #: of :meth:`Judgement.to_dict`
+_IF_UNABLE = 'fix the model; or name control items that fit it (ability: FILE.yaml), or none (ability: "none: REASON")'
 _MOST_RECORDS = 5  #: of the items that moved
 #: What bounds vary over where they hold for the cases of the suite, and for no others.
 WHOLE_SUITE = "the suite's cases"
@@ -294,6 +295,8 @@ def _shown(measurement: Measurement, statistic: str, finding: Finding) -> tuple[
         scored += f"; judged for {_question(finding.over)}"
     if finding.settled_by and not account.advice:
         account = replace(account, advice=f"to decide: {finding.settled_by}")
+    if measurement.unable and not account.advice:
+        account = replace(account, advice=_IF_UNABLE)
     head = f"{finding.verdict}: {shortened(measurement.suite, 80)} on {shortened(measurement.model, 80)}: {shortened(headline)}"
     return paragraphs_of(head, meaning + _by_chance(measurement, statistic), scored, account)
 

@@ -50,6 +50,10 @@ class Asked:
     notes: Sequence[str]
 
 
+#: Returns a measurement without its values where the model is not able, by its answers and by control items.
+IfAble = Callable[[Asked, Measurement], Measurement]
+
+
 def ask(
     plan: Plan, model: Model, settings: ScoreSettings, until: Until | None = None, doubt: str | None = None
 ) -> Asked:
@@ -58,7 +62,12 @@ def ask(
 
 
 def carry_out(
-    plan: Plan, model: Model, settings: ScoreSettings, until: Until | None = None, null: int = 0
+    plan: Plan,
+    model: Model,
+    settings: ScoreSettings,
+    until: Until | None = None,
+    null: int = 0,
+    if_able: IfAble | None = None,
 ) -> Measurement:
     """Put the questions of a plan to a model, and summarise the answers.
 
@@ -69,13 +78,14 @@ def carry_out(
         until: stop as soon as these statistics are decided.
         null: number of shuffles of the null control. With 0, statistics that are made of sizes have one of ``CHANCE_SHUFFLES``: chance alone
             keeps them from their neutral value.
+        if_able: takes the values from a model that is not able; ability is not asked without it.
 
     Raises:
         ScoreError: the model returns NaN or infinite scores.
         SettingError: ``null`` is no whole number of at least 0.
     """
     check_null(null)
-    return summarised(ask(plan, model, settings, until, label_warning(model, settings.cache)), settings, null)
+    return summarised(ask(plan, model, settings, until, label_warning(model, settings.cache)), settings, null, if_able)
 
 
 def check_null(null: object) -> None:
@@ -84,7 +94,7 @@ def check_null(null: object) -> None:
         raise SettingError(f"null should be a number of shuffles, 0 for none, got {null!r}")
 
 
-def summarised(asked: Asked, settings: ScoreSettings, null: int = 0) -> Measurement:
+def summarised(asked: Asked, settings: ScoreSettings, null: int = 0, if_able: IfAble | None = None) -> Measurement:
     """Summarise answers as a measurement. Arguments as :func:`carry_out`."""
     plan, model, doubt, answers = asked.plan, asked.model, asked.doubt, asked.answers
     suite, notes = plan.suite, list(asked.notes)
@@ -116,13 +126,14 @@ def summarised(asked: Asked, settings: ScoreSettings, null: int = 0) -> Measurem
         "model": {"fingerprint": model.fingerprint, "spec": model.spec, **model.details, **_text_ends(plan, model)},
         "versions": versions(),
     }
-    return Measurement(
+    measurement = Measurement(
         suite.name, model.name, summary.values, summary.intervals,
         _bounds_by_statistic(plan, answers, summary, partial(_drawn, plan, model.role.kind), settings.seed),
         {**summary.reasons, **left_out}, suite.family.plain_statistics(), summary.count or main.n, summary.count or main.n_total,
         summary.records, summary.items, signature, (*summary.notes, *notes, *null_notes), shuffled, _item_sums(suite, summary, signature), summary.examples,
         _competence(suite, summary),
     )  # fmt: skip
+    return measurement if if_able is None else if_able(asked, measurement)
 
 
 def _competence(suite: Suite, summary: Summary) -> tuple[Ability, ...]:

@@ -29,7 +29,13 @@ from pytest_genderbias.statistics.ability import mean_recall, share_bounds
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.controls import Controls, packaged_controls, read_controls
-from pytest_genderbias.suites.query import ChatAnswers, PairProbabilities, Query, VerbalisedProbabilities
+from pytest_genderbias.suites.query import (
+    ChatAnswers,
+    PairProbabilities,
+    PairSimilarity,
+    Query,
+    VerbalisedProbabilities,
+)
 
 #: Kinds of control items by role: what every suite needs, and what suites on gendered words need besides.
 _BY_ROLE: Mapping[str, tuple[str, str]] = {
@@ -89,8 +95,8 @@ def _kinds_for(plan: Plan, role: str, main: Query) -> Iterator[str]:
     """Yield the kinds of control items that a suite needs from a model of a role."""
     if isinstance(main, ChatAnswers):
         return  # the suite has controls of its own
-    by_answers = isinstance(main, VerbalisedProbabilities)
-    task, gender = _BY_ROLE[NLI_CLASSIFIER] if by_answers else _BY_ROLE.get(role, ("", ""))
+    asked_as = {VerbalisedProbabilities: NLI_CLASSIFIER, PairSimilarity: SENTENCE_ENCODER}.get(type(main), role)
+    task, gender = _BY_ROLE.get(asked_as, ("", ""))
     if task:
         yield task
     if gender and plan.suite.family.asks_gender(plan.suite.body, plan.options):

@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.folders import default_cache
 from pytest_genderbias.measurement.ability_setting import read_ability
-from pytest_genderbias.measurement.carry_out import Asked, Until, ask, check_null, summarised
+from pytest_genderbias.measurement.carry_out import Asked, IfAble, Until, ask, carry_out, check_null, summarised
 from pytest_genderbias.measurement.control_questions import AskedAbilities, where_able
 from pytest_genderbias.measurement.label_check import label_warning
 from pytest_genderbias.measurement.measurement import Measurement
@@ -226,25 +226,21 @@ class Runner:
         if self._beside is not None and isinstance(model, ModelSpec):
             asked = self._beside.take(_key(suite, model, request, until), request.score.progress)
             if asked is not None:
-                return self._summarised(asked, request, null)
-        return self._asked(self._plan(suite, model, request), self._model_of(model), request, until, null)
+                return summarised(asked, request.scoring, null, self._if_able(request))
+        plan = self._plan(suite, model, request)
+        return carry_out(plan, self._model_of(model), request.scoring, until, null, self._if_able(request))
 
-    def _asked(
-        self, plan: Plan, model: Model, request: _Request, until: Until | None = None, null: int = 0
-    ) -> Measurement:
-        """Put the questions of a plan to a model in this thread, and summarise the answers."""
-        check_null(null)
-        doubt = label_warning(model, request.score.cache)
-        return self._summarised(ask(plan, model, request.scoring, until, doubt), request, null)
-
-    def _summarised(self, asked: Asked, request: _Request, null: int) -> Measurement:
-        """Summarise answers, and take the values from a model that is not able."""
-        measurement = summarised(asked, request.scoring, null)
+    def _if_able(self, request: _Request) -> IfAble:
+        """Return what takes the values from a measurement of a model that is not able."""
         setting = read_ability(request.score.ability)
-        if setting.none is not None:
-            return replace(measurement, ability_unasked=setting.none)
-        abilities = self._abilities.of(asked.plan, asked.model, request.scoring, setting)
-        return where_able(replace(measurement, abilities=(*abilities, *measurement.abilities)), asked.answers)
+
+        def judged(asked: Asked, measurement: Measurement) -> Measurement:
+            if setting.none is not None:
+                return replace(measurement, abilities=(), ability_unasked=setting.none)
+            abilities = self._abilities.of(asked.plan, asked.model, request.scoring, setting)
+            return where_able(replace(measurement, abilities=(*abilities, *measurement.abilities)), asked.answers)
+
+        return judged
 
     def _measured(
         self, loaded: Suite, target: ModelSpec | Model, request: _Request, until: Until | None
@@ -285,7 +281,8 @@ class Runner:
         """
         loaded = self._suite_of(suite)
         request = replace(self._request(loaded, {"null": 0, **(settings or {})}), executor=None)
-        return self._asked(self._plan(loaded, model, request), model, request, null=request.score.null)
+        plan = self._plan(loaded, model, request)
+        return carry_out(plan, model, request.scoring, null=request.score.null, if_able=self._if_able(request))
 
     def _suite_of(self, suite: str | Path | Suite) -> Suite:
         return suite if isinstance(suite, Suite) else self.suite(suite)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.papers.texts import TEXTS
 
 _NAME = re.compile(r"\{([a-z0-9_]+)\}")
@@ -27,6 +28,12 @@ class Places:
     named: Mapping[str, str]
     trainings: Path
     progress: bool = field(default=False, compare=False)
+
+
+def runner_of_paper(places: Places) -> Runner:
+    """Return a runner for the models of a paper's table. The figures of their task, which stand beside their bias, show how able they are."""
+    reason = "none: the figures of the task stand beside the bias"
+    return Runner(score=RunSettings(cache=places.trainings / "scores", ability=reason))
 
 
 def names_in(settings: object) -> set[str]:

@@ -58,7 +58,7 @@ _MOST_PASSED = 60  #: lines of gates that passed; more are counted
 _WORSE = {"higher": "higher", "lower": "lower", "away": "away"}
 _SIDES = {"higher": "above {}", "lower": "below {}", "away": "away from {}"}
 _COLOURS = {FAILED: "red", WARNED: "yellow"}
-_LONGEST_ABILITY = 200  #: characters beside a model's name
+_LONGEST_ABILITY = 120  #: characters beside a model's name
 _SAME_REASON = "no value, for the same reason"
 
 
@@ -132,9 +132,17 @@ def _largest(measurements: Iterable[Measurement]) -> list[Measurement]:
 
 def _title(measurement: Measurement) -> str:
     """Return a model's name, with its architecture where it is known, and whether it can do its task."""
-    about = [str(measurement.signature["model"].get("architecture") or ""), measurement.ability]
+    about = [str(measurement.signature["model"].get("architecture") or ""), _ability(measurement)]
     known = ", ".join(one_line(text, _LONGEST_ABILITY) for text in about if text)
     return f"{one_line(measurement.model)} ({known})" if known else one_line(measurement.model)
+
+
+def _ability(measurement: Measurement) -> str:
+    """Return whether a model can do its task, by the control items that decide."""
+    if measurement.ability_unasked or not measurement.abilities:
+        return measurement.ability
+    decisive = next((one for one in measurement.abilities if one.unable), measurement.abilities[0])
+    return f"{'cannot do the task' if measurement.unable else 'able'}: {decisive.brief()}"
 
 
 # Rows.

@@ -21,7 +21,8 @@ class Writer:
     def continuation_log_probs(self, prefixes, continuations):
         return [-1.0 - 0.1 * len(text) for text in continuations]
 
-assert measure("lm-occupation", Writer(), cache=None).values["aggregate_bias"] is not None
+measured = measure("lm-occupation", Writer(), cache=None, ability="none: it writes nothing")
+assert measured.values["aggregate_bias"] is not None
 start = "pytest_genderbias.suites.families."
 families = [name.removeprefix(start) for name in sys.modules if name.startswith(start) and "shared" not in name]
 assert families == ["lm_occupation"], families

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.abilities import UNASKED
 from support.small_projects import GATES, NLI, SUITES, model
 
 
@@ -70,7 +71,9 @@ def test_works_under_xdist(project: pytest.Pytester) -> None:
     project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit=0.8))
     suites = "--bias-suite=tiny-nli.yaml,tiny-disco.yaml,tiny-lm.yaml"
     unknown = "--bias-option=tiny-nly:unit=x"
-    result = project.runpytest_subprocess("-n", "2", suites, model(project, "good"), "--bias-json=r.json", unknown)
+    result = project.runpytest_subprocess(
+        "-n", "2", *UNASKED, suites, model(project, "good"), "--bias-json=r.json", unknown
+    )
     result.assert_outcomes(passed=4, skipped=2, failed=1)
     result.stdout.fnmatch_lines(["  tiny-nli  net_neutral *0.900 *at least 0.8 *pass*"])
     assert len(json.loads(project.path.joinpath("r.json").read_text())["measurements"]) == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.abilities import UNASKED
 from support.small_projects import model
 
 from pytest_genderbias.gates.book import read_book
@@ -61,7 +62,7 @@ def test_a_stored_suite_has_the_planned_margin(jobs: pytest.Pytester) -> None:
     assert entry.planned["net_neutral"].tolerance == 0.08 == entry.gated["net_neutral"], "an update keeps the plan"
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
+@pytest.mark.parametrize("workers", [[], ["-n", "2", *UNASKED]])
 def test_gates_of_a_file_have_tolerances_of_their_own(jobs: pytest.Pytester, workers: list[str]) -> None:
     gate = "suite: ./tiny-nli.yaml, baseline: true"
     jobs.path.joinpath("g.bias.yaml").write_text(

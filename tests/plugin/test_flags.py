@@ -10,7 +10,7 @@ import pytest
 from pytest_genderbias.gates.tolerance import Tolerance
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import flag_values
-from pytest_genderbias.plugin.flags import Flag, Origin, RepeatableFlag, Switch
+from pytest_genderbias.plugin.flags import Flag, IniKey, Origin, RepeatableFlag, Switch
 from pytest_genderbias.plugin.options import FLAGS, SETTINGS, Settings
 
 ORIGIN = Origin("--bias-cache-size", Path(), Path())
@@ -84,6 +84,7 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "report": ("report.html", Path("report.html")),
     "write_gates": ("new.bias.yaml", Path("new.bias.yaml")),
     "figures": ("pictures", Path("pictures")),
+    "ability": ("none: a reason", "none: a reason"),
     "strict": ("true", True),
 }
 #: Flags that exclude each other: a run has all flags but these.
@@ -118,7 +119,7 @@ def test_every_setting_is_a_declared_flag_with_help() -> None:
     assert list(FLAGS) == [entry.name for entry in fields(Settings)] == list(EXAMPLES)
     for flag in FLAGS.values():
         assert flag.name.startswith("--bias-") and flag.help
-        assert isinstance(flag, Switch) == (flag.metavar == "")
+        assert isinstance(flag, (Switch, IniKey)) == (flag.metavar == "")
     assert {flag.name for flag in FLAGS.values() if not flag.has_ini} == NO_INI
 
 
@@ -127,11 +128,13 @@ def test_every_flag_reaches_the_settings(pytester: pytest.Pytester, without: set
     arguments = []
     for field, (text, _) in EXAMPLES.items():
         flag = FLAGS[field]
+        if isinstance(flag, IniKey):
+            continue
         values = text.split() if isinstance(flag, RepeatableFlag) else [text]
         if field not in without:
             arguments += [flag.name] if isinstance(flag, Switch) else [f"{flag.name}={value}" for value in values]
     settings, untouched = settings_of(pytester, *arguments), settings_of(pytester)
-    for field in EXAMPLES.keys() - without:
+    for field in EXAMPLES.keys() - without - {name for name, flag in FLAGS.items() if isinstance(flag, IniKey)}:
         assert plain(getattr(settings, field)) == expected(field, pytester.path), field
         assert plain(getattr(settings, field)) != plain(getattr(untouched, field)), field
 
@@ -151,7 +154,8 @@ def test_help_lists_every_flag_and_ini_key(pytester: pytest.Pytester) -> None:
     assert "bias regression tests" in shown
     listed: list[Flag] = list(FLAGS.values())
     for flag in listed:
-        assert f"  {flag.name}{f'={flag.metavar}' if flag.metavar else ''}" in shown
+        typed = f"  {flag.name}{f'={flag.metavar}' if flag.metavar else ''}"
+        assert (typed in shown) != isinstance(flag, IniKey)
         if flag.has_ini:
             assert f"  {flag.ini_key} (" in shown
 

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from pytest_genderbias.measurement import runner
 from pytest_genderbias.measurement.ability_setting import AbilitySetting, read_ability
 
+#: The same for a run in another process, as a worker of xdist is.
+UNASKED = ("-o", "bias_ability=none: models made by hand")
 _ASKED = []
 
 

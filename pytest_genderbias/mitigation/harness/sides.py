@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -45,13 +46,15 @@ class MeasuredRun:
         """Whether the verdict is about other restarts, and not about other items."""
         return self.run.trained and len(self.run.seeds) > 1
 
-    def trouble(self) -> tuple[str, str] | None:
-        """Return a verdict and its reason if the models cannot be compared."""
+    def trouble(self, budget: Mapping[str, float]) -> tuple[str, str] | None:
+        """Return a verdict and its reason if the models cannot be compared, or lost their ability.
+
+        Args:
+            budget: what the mitigation may cost; where it says nothing, no ability may be lost.
+        """
         reference = self.measured[AFTER][0][0]  # not the mean over seeds, whose signature differs
-        was_able = not any(m.unable for group in self.measured[BEFORE] for m in group)
-        for seed, group in zip(self.run.seeds, self.measured[AFTER], strict=True):
-            if was_able and (unable := next((m.unable for m in group if m.unable), "")):
-                return DESTROYED, f"the model could do its task before, and seed {seed} after the mitigation {unable}"
+        if destroyed := self._destroyed():
+            return DESTROYED, destroyed
         for side, models in self.measured.items():
             for seed, group in zip(self.run.seeds, models, strict=True):
                 for measurement in group:
@@ -59,15 +62,24 @@ class MeasuredRun:
                         return NO_VALUE, f"{self.statistic} has no value {side}, seed {seed}: {why}"
                     if unlike := different(measurement, self.statistic, reference.signature):
                         return NOT_COMPARABLE, f"{side} was measured on something else ({'; '.join(unlike)})"
+        if not budget and (less := self._less_able()):
+            return ACCURACY_LOST, f"{less}; what it may cost is a budget: budget={{...}}, in YAML 'budget:'"
         return None
 
-    def less_able(self) -> tuple[str, str] | None:
-        """Return a verdict and its reason if a model is worse at its task after the mitigation than before it."""
-        for seed, before, after in zip(self.run.seeds, self.measured[BEFORE], self.measured[AFTER], strict=True):
-            if less := why_less_able(after[0].abilities, before[0].abilities):
-                what = f"worse at its task, seed {seed}: {less}"
-                return ACCURACY_LOST, f"{what}; what it may cost is a budget: budget={{...}}, in YAML 'budget:'"
-        return None
+    def _destroyed(self) -> str:
+        """Return which model cannot do its task after the mitigation, if those before it could; else an empty text."""
+        if any(measurement.unable for group in self.measured[BEFORE] for measurement in group):
+            return ""
+        for seed, group in zip(self.run.seeds, self.measured[AFTER], strict=True):
+            if unable := next((measurement.unable for measurement in group if measurement.unable), ""):
+                return f"the model could do its task before, and after the mitigation, seed {seed}, it {unable}"
+        return ""
+
+    def _less_able(self) -> str:
+        """Return which model is worse at its task after the mitigation than before it; an empty text if none is."""
+        pairs = zip(self.run.seeds, self.measured[BEFORE], self.measured[AFTER], strict=True)
+        less = ((seed, why_less_able(after[0].abilities, before[0].abilities)) for seed, before, after in pairs)
+        return next((f"worse at its task, seed {seed}: {why}" for seed, why in less if why), "")
 
     def figures(self) -> tuple[SideValues, SideValues | None]:
         """Return the statistic, and what shows on which side of neutral it lies: itself, its partner with a sign, or nothing."""

@@ -146,7 +146,7 @@ def judge_reduction(
     judged = after.statistic(statistic)
     case = MeasuredRun(run, loaded, measured, judged, after)
     bound = _bound_in_words(by, budget)
-    if trouble := case.trouble() or (None if budget else case.less_able()):
+    if trouble := case.trouble(budget):
         return make_judgement(after, judged, Finding(trouble[0], bound, trouble[1], lines=run_in_words(run)), name)
     figures, signed = case.figures()
     parts = [_judge_share(case, figures, by), *(_judge_budget(case, figure, share) for figure, share in budget.items())]
@@ -349,7 +349,7 @@ def _judge_heads(case: MeasuredRun, back: float, settings: Mapping[str, object],
             now: retrained.measure(side, case.suite, **settings) for now, side in ((RETRAINED, AFTER), (_HEADS, BEFORE))
         }
     both = replace(case, measured={**case.measured, **measured})
-    if trouble := both.trouble():
+    if trouble := both.trouble({"any": 0.0}):
         return _Part(*trouble)
     figures = both.values_of(case.statistic)
     again = figures.returned(RETRAINED, AFTER, BEFORE)

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.mitigation.harness.agreement import (
     NO_METHOD,
     AgreementPoint,
@@ -31,7 +30,7 @@ from pytest_genderbias.mitigation.harness.agreement import (
 from pytest_genderbias.mitigation.harness.run import mitigate
 from pytest_genderbias.mitigation.methods.registry import make_recipe, resolve_method
 from pytest_genderbias.papers.kinds.outcome import Outcome
-from pytest_genderbias.papers.places import Places, without_paths
+from pytest_genderbias.papers.places import Places, runner_of_paper, without_paths
 from pytest_genderbias.papers.stored import StoredFigure
 from pytest_genderbias.statistics.inference.intervals import Interval
 
@@ -40,7 +39,7 @@ _OF_AN_ENTRY = ("suite", "statistics", "as", "p_value")
 
 def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     """Train every method with every seed, measure each model once, and compare the figures."""
-    runner = Runner(score=RunSettings(cache=places.trainings / "scores"))
+    runner = runner_of_paper(places)
     recipe = make_recipe(**settings["recipe"])
     runs = {
         name: mitigate(

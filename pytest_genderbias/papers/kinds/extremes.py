@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.inference import LABELS
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.runner import Runner, RunSettings
+from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.run import BEFORE, mitigate
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.mitigation.methods.registry import make_recipe
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.papers.kinds.outcome import Outcome, figures_of_task
-from pytest_genderbias.papers.places import Places
+from pytest_genderbias.papers.places import Places, runner_of_paper
 from pytest_genderbias.papers.stored import StoredFigure
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.suites.cases import Question, TextCases
@@ -39,7 +39,7 @@ _SLICES = {"entailment": "largest entailment", "contradiction": "largest contrad
 
 def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     """Train the models where there is a recipe, measure the suite, and ask for the given pairs."""
-    runner = Runner(score=RunSettings(cache=places.trainings / "scores"))
+    runner = runner_of_paper(places)
     models, seeds, performances = _models(settings, places, runner)
     suite = runner.suite(settings["suite"])
     options = {**settings.get("options", {}), "top": _SHOWN}

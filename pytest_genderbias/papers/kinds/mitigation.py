@@ -26,7 +26,7 @@ from scipy import stats
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.runner import Runner, RunSettings
+from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.grid import search
 from pytest_genderbias.mitigation.harness.retraining import retrained_heads
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, MitigationRun, mitigate
@@ -34,7 +34,7 @@ from pytest_genderbias.mitigation.harness.verdict import judge_reduction
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.mitigation.methods.registry import make_recipe, resolve_method
 from pytest_genderbias.papers.kinds.outcome import Outcome, figures_of, figures_of_task, figures_of_units, seeds_of
-from pytest_genderbias.papers.places import Places, without_paths
+from pytest_genderbias.papers.places import Places, runner_of_paper, without_paths
 from pytest_genderbias.papers.stored import StoredFigure
 from pytest_genderbias.recipes.recipe import Recipe
 
@@ -43,7 +43,7 @@ _OF_AN_ENTRY = ("suite", "as", "sides", "retrained", "units")
 
 def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     """Train what is not trained yet, measure every side, and judge."""
-    runner = Runner(score=RunSettings(cache=places.trainings / "scores"))
+    runner = runner_of_paper(places)
     run = _made(settings, places, runner)
     sides = (BEFORE, AFTER, CONTROL) if "method" in settings else (BEFORE,)
     figures = dict(_measured(run, settings.get("measure", ()), sides))
