@@ -1,0 +1,278 @@
+"""Ability: who cannot do the task has no value, and passes no gate; the damage is done to real networks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from support import damage
+
+from pytest_genderbias import Measurement, assert_at_most, assert_no_regression, assert_no_worse, load_model, measure
+from pytest_genderbias.errors import DataFileError, GateFailure, SettingError
+from pytest_genderbias.gates.baseline import Baseline
+from pytest_genderbias.gates.book_update import write_entries
+from pytest_genderbias.gates.comparison import judge_no_worse, judge_same
+from pytest_genderbias.gates.verdicts import LESS_ABLE, NO_VALUE, REFUSED, UPDATED
+from pytest_genderbias.measurement.ability import Ability, over_restarts, why_less_able
+from pytest_genderbias.suites.controls import packaged_controls, read_controls
+
+pytestmark = pytest.mark.usefixtures("ability_asked")
+OF_ROLE = {"bert-tiny-mlm": "lm-occupation", "stories260k": "lm-occupation", "minilm-snli": "nli-demonym"}
+BODY = [name for name in damage.DAMAGES if name != "untrained_head"]
+FEW = {"cache": None, "limit": 16}
+
+
+@pytest.fixture(scope="module")
+def intact(shared_data):
+    """Return a function from the name of a real model to the model, loaded once."""
+    loaded = {}
+
+    def model(name):
+        if name not in loaded:
+            loaded[name] = load_model(str(shared_data / "models" / name), device="cpu")
+        return loaded[name]
+
+    return model
+
+
+@pytest.mark.parametrize("name", OF_ROLE)
+def test_real_models_are_able(intact, name):
+    measurement = measure(OF_ROLE[name], intact(name), **FEW)
+    assert measurement.value is not None
+    assert measurement.ability.startswith("able: ")
+    task = measurement.abilities[0]
+    assert task.n >= 200
+    assert task.low > task.chance
+    assert Measurement.from_dict(measurement.to_dict()) == measurement
+
+
+@pytest.mark.parametrize(
+    ("name", "harm"),
+    [(name, harm) for name in OF_ROLE for harm in BODY] + [("minilm-snli", "untrained_head")],
+)
+def test_damaged_models_have_no_value(intact, name, harm):
+    measurement = measure(OF_ROLE[name], damage.damaged(intact(name), harm), **FEW)
+    assert measurement.value is None
+    assert measurement.unable
+    assert not measurement.records
+    with pytest.raises(GateFailure, match="cannot do the task"):
+        assert_at_most(measurement, 1e9, range=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("harm", BODY)
+def test_damage_to_a_larger_masked_lm_is_seen(intact, harm):
+    model = intact("minilm-mlm")
+    assert measure("lm-occupation", model, **FEW).value is not None
+    assert measure("lm-occupation", damage.damaged(model, harm), **FEW).unable
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("harm", [name for name in BODY if name != "zero"])  # whose cosines are NaN, which is an error
+def test_damage_to_a_sentence_encoder_is_seen(real_encoder, harm):
+    assert measure("sts-occupation", real_encoder, **FEW).value is not None
+    assert measure("sts-occupation", damage.damaged(real_encoder, harm), **FEW).unable
+
+
+def test_a_tokenizer_of_another_model_is_seen(intact):
+    """The same words have other ids."""
+    model = intact("bert-tiny-mlm")
+    tokenizer = load_model("demo-mlm").backend.tokenizer
+    other = replace(model, backend=replace(model.backend, tokenizer=tokenizer), fingerprint=None)
+    assert measure("lm-occupation", other, **FEW).unable
+
+
+def test_a_classifier_that_says_neutral_to_everything_has_no_value(intact):
+    import torch
+
+    from pytest_genderbias.models.saving import copied, with_network
+
+    model = intact("minilm-snli")
+    network = copied(model.backend.network)
+    with torch.no_grad():
+        network.classifier.bias[list(model.role.labels).index("neutral")] += 30
+    assert "cannot do the task" in measure("nli-religion", with_network(model, network, "neutral"), **FEW).unable
+
+
+def test_a_model_whose_he_is_its_she_has_no_bias_and_no_value(intact):
+    import torch
+
+    from pytest_genderbias.models.saving import copied, with_network
+
+    model = intact("bert-tiny-mlm")
+    network, ids = copied(model.backend.network), model.backend.tokenizer.convert_tokens_to_ids
+    groups = [("he", "she"), ("him", "her"), ("his", "her"), ("man", "woman")]
+    with torch.no_grad():
+        weight = network.get_input_embeddings().weight
+        for of_men, of_women in groups:
+            weight[ids(of_men)] = weight[ids(of_women)]
+        bias = network.get_output_embeddings().bias
+        for of_men, of_women in groups:
+            bias[ids(of_men)] = bias[ids(of_women)]
+    measurement = measure("lm-occupation", with_network(model, network, "one gender"), **FEW)
+    task, gender = measurement.abilities
+    assert not task.unable
+    assert gender.unable
+    assert measurement.value is None
+
+
+def test_one_answer_to_everything_is_no_value():
+    class Constant:
+        fingerprint = None
+        labels = ("entailment", "neutral", "contradiction")
+
+        def pair_probabilities(self, premises, hypotheses):
+            return np.tile([0.05, 0.9, 0.05], (len(premises), 1))
+
+    controls = {"controls": "inference", "title": "t", "source": "s", "licence": "l", "language": "en"}
+    assert controls  # its items say neutral to everything, so that it is able by them
+    measurement = measure("nli-religion", Constant(), **FEW)
+    assert measurement.value is None
+    assert measurement.unable
+
+
+def test_a_reason_leaves_ability_unasked(intact):
+    dead = damage.damaged(intact("stories260k"), "zero")
+    measurement = measure("lm-occupation", dead, ability="none: to see what a dead network gives", **FEW)
+    assert measurement.value == 0
+    assert measurement.ability == "ability not asked: to see what a dead network gives"
+    assert not measurement.abilities
+
+
+@pytest.mark.parametrize("written", ["yes", 3, [], ["x.txt"], {"some": "thing"}])
+def test_another_setting_is_refused(written):
+    with pytest.raises(SettingError, match="none: REASON"):
+        measure("lm-occupation", "demo-lm", ability=written, **FEW)
+
+
+def of_user(tmp_path: Path, **changes) -> Path:
+    sentences = [
+        f"The [old {noun}] stood near the water." for noun in ["house", "tree", "boat", "tower", "bridge", "wall"]
+    ]
+    sentences += [
+        f"We saw the [small {noun}] on the road." for noun in ["dog", "bird", "horse", "mouse", "goat", "duck", "stone"]
+    ]
+    sentences += [
+        f"A cold [wind came] over the {noun}." for noun in ["hill", "lake", "field", "river", "sea", "forest", "town"]
+    ]
+    head = {"controls": "word-order", "title": "t", "source": "s", "licence": "l", "language": "en"}
+    path = tmp_path / "own.yaml"
+    path.write_text(yaml.safe_dump({**head, "items": sentences, **changes}))
+    return path
+
+
+def test_items_of_the_user_take_the_place_of_the_packaged_ones(intact, tmp_path):
+    measurement = measure("lm-occupation", intact("stories260k"), ability=of_user(tmp_path), **FEW)
+    task, gender = measurement.abilities
+    assert (task.name, task.n, gender.name) == ("word-order", 20, "gender")
+    assert gender.n >= 200
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"controls": "spelling"}, "unknown kind"),
+        ({"items": ["A [b c] d."]}, "1 items; expected at least 20"),
+        ({"items": [f"A b c {k}." for k in range(30)]}, "square brackets"),
+        ({"items": ["The [old house] stood."] * 30}, "stands twice"),
+        ({"more": 1}, "more"),
+    ],
+)
+def test_a_file_that_breaks_a_rule_is_one_error(tmp_path, changes, message):
+    with pytest.raises(DataFileError, match=message):
+        read_controls(of_user(tmp_path, **changes))
+
+
+def test_a_suite_in_a_language_without_items_says_so(intact, tmp_path):
+    from pytest_genderbias import load_suite
+
+    suite = replace(load_suite("lm-occupation"), language="xx")
+    measurement = measure(suite, intact("stories260k"), **FEW)
+    assert measurement.value is None
+    assert "'xx'" in measurement.unable
+    assert packaged_controls("word-order", "xx") is None
+
+
+# Against what was.
+
+
+@pytest.fixture(scope="module")
+def worn(intact):
+    """A model that lost ability, and is still able: noise in its weights."""
+    import torch
+
+    from pytest_genderbias.models.saving import copied, with_network
+
+    model = intact("minilm-snli")
+    network = copied(model.backend.network)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for weight in network.parameters():
+            if weight.dim() > 1:
+                weight.add_(torch.randn(weight.shape, generator=generator) * weight.std() * 0.35)
+    return with_network(model, network, "worn")
+
+
+def test_a_model_that_lost_ability_is_worse_at_its_task_whatever_its_bias_did(intact, worn):
+    then, now = (measure("nli-demonym", one, cache=None, limit=64) for one in (intact("minilm-snli"), worn))
+    assert now.value is not None
+    assert then.abilities[0].value > now.abilities[0].value
+    for judge in (judge_no_worse, judge_same):
+        judgement = judge(now, then, 1e9)
+        assert judgement.verdict == LESS_ABLE
+        assert "fell by" in judgement.text
+    with pytest.raises(GateFailure, match="worse at its task"):
+        assert_no_worse(now, then, 1e9)
+    assert judge_no_worse(then, now, 1e9).verdict != LESS_ABLE
+
+
+def test_a_baseline_stores_ability_and_an_update_needs_a_reason(intact, worn, tmp_path):
+    def book(**settings):
+        return Baseline(tmp_path, "m", "test_it.py", **settings)
+
+    then, now = (measure("nli-demonym", one, cache=None, limit=64) for one in (intact("minilm-snli"), worn))
+    first = book(update="new")
+    assert first.judge(then, 0.1).verdict == UPDATED
+    write_entries(tmp_path, "m", "test_it.py", first.entries())
+    stored = book().stored("nli-demonym")
+    assert stored.abilities == then.abilities
+    assert_no_regression(then, book(), 0.1)
+    assert book().judge(now, 1e9).verdict == LESS_ABLE
+    without_reason = book(update="all")
+    assert without_reason.judge(now, 1e9).verdict == REFUSED
+    assert not without_reason.entries()
+    accepted = book(update="all", reason="a smaller model")
+    assert "a smaller model" in accepted.judge(now, 1e9).text
+    assert accepted.entries()
+
+
+def test_no_update_accepts_a_model_that_cannot_do_the_task(intact, tmp_path):
+    dead = measure("lm-occupation", damage.damaged(intact("stories260k"), "mean_embeddings"), cache=None)
+    book = Baseline(tmp_path, "m", "test_it.py", update="all", reason="it is smaller")
+    assert book.judge(dead, 0.1).verdict == NO_VALUE
+    assert not book.entries()
+
+
+def ability(right, name="word-order"):
+    marks = tuple(right) if isinstance(right, (list, tuple)) else (right,)
+    share = float(np.mean([[mark == "1" for mark in one] for one in marks]))
+    return Ability(name, "sentences", share, 0.0, 1.0, 0.5, len(marks[0]), "", "digest", marks)
+
+
+def test_a_fall_counts_above_a_tenth_of_the_distance_from_chance():
+    then, same, lost = ability("1" * 200), ability("1" * 198 + "00"), ability("1" * 150 + "0" * 50)
+    assert why_less_able([same], [then]) == ""
+    assert "fell by 0.25" in why_less_able([lost], [then])
+    assert why_less_able([lost], []) == ""
+    assert why_less_able([lost], [replace(then, digest="others")]) == ""
+
+
+def test_restarts_are_combined():
+    one, two = ability("1" * 20), replace(ability("1" * 10 + "0" * 10), unable="cannot do the task: why")
+    [both] = over_restarts([(one,), (two,)])
+    assert both.value == 0.75
+    assert both.right == (*one.right, *two.right)
+    assert both.unable == "cannot do the task: why"
