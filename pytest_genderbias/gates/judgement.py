@@ -295,7 +295,7 @@ def _shown(measurement: Measurement, statistic: str, finding: Finding) -> tuple[
         scored += f"; judged for {_question(finding.over)}"
     if finding.settled_by and not account.advice:
         account = replace(account, advice=f"to decide: {finding.settled_by}")
-    if measurement.unable and not account.advice:
+    if finding.verdict == NO_VALUE and measurement.unable and not account.advice:
         account = replace(account, advice=_IF_UNABLE)
     head = f"{finding.verdict}: {shortened(measurement.suite, 80)} on {shortened(measurement.model, 80)}: {shortened(headline)}"
     return paragraphs_of(head, meaning + _by_chance(measurement, statistic), scored, account)

@@ -85,9 +85,9 @@ class AskedAbilities:
         asked = main if isinstance(main, (PairProbabilities, VerbalisedProbabilities)) else None
         key = (model.name, model.fingerprint, kind, controls.content, repr(asked))
         if model.fingerprint is None:
-            return _ask(controls, model, asked, settings)
+            return ability_of(controls, model, asked, settings)
         if key not in self._known:
-            self._known[key] = _ask(controls, model, asked, settings)
+            self._known[key] = ability_of(controls, model, asked, settings)
         return self._known[key]
 
 
@@ -110,8 +110,18 @@ def _missing(name: str, language: str) -> Ability:
     )
 
 
-def _ask(controls: Controls, model: Model, asked: Query | None, settings: ScoreSettings) -> Ability:
-    """Ask a model control items, and read its answers."""
+def ability_of(controls: Controls, model: Model, asked: Query | None, settings: ScoreSettings) -> Ability:
+    """Ask a model control items, and read its answers.
+
+    Args:
+        controls: the items.
+        model: the model, of a role that answers such items.
+        asked: the query of a suite, which tells how pairs are classified; ``None``: the usual one.
+        settings: settings of scoring.
+
+    Raises:
+        ScoreError: the model returns NaN or infinite scores.
+    """
     vocabulary: Sequence[str] = ()
     if isinstance(model.backend, MaskedLM) and model.role.kind == MASKED_LM:
         vocabulary = tuple(model.backend.vocabulary)

@@ -63,6 +63,7 @@ _ORDER = (
 
 #: What to do about a verdict that is sure.
 _WHAT_TO_DO = {
+    DESTROYED: "a milder mitigation",
     ACCURACY_LOST: "a milder mitigation, or a larger budget",
     OVER_CORRECTED: "a milder mitigation, or overshoot= if that is meant",
     NOT_REDUCED: "another mitigation, or a smaller by=",
@@ -147,13 +148,20 @@ def judge_reduction(
     case = MeasuredRun(run, loaded, measured, judged, after)
     bound = _bound_in_words(by, budget)
     if trouble := case.trouble(budget):
-        return make_judgement(after, judged, Finding(trouble[0], bound, trouble[1], lines=run_in_words(run)), name)
+        return make_judgement(after, judged, _troubled(*trouble, bound, run), name)
     figures, signed = case.figures()
     parts = [_judge_share(case, figures, by), *(_judge_budget(case, figure, share) for figure, share in budget.items())]
     parts.append(_judge_side(case, signed, overshoot))
     if superficial:
         parts.append(_judge_heads(case, back, settings, parts[0].verdict == REDUCED))
     return make_judgement(after, judged, _summed_up(case, parts, bound), name)
+
+
+def _troubled(verdict: str, why: str, bound: str, run: MitigationRun) -> Finding:
+    """Return the finding on models that cannot be compared, or lost their ability."""
+    return Finding(
+        verdict, bound, why, lines=run_in_words(run), account=Account(why, advice=_WHAT_TO_DO.get(verdict, ""))
+    )
 
 
 def _bound_in_words(by: float, budget: Mapping[str, float]) -> str:
