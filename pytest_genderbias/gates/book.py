@@ -109,7 +109,7 @@ class BaselineEntry:
             "date": self.date,
             "planned": {statistic: margin.to_dict() for statistic, margin in self.planned.items()},
             "anchor": None if self.anchor is None else self.anchor.to_dict(),
-            "abilities": as_plain(self.abilities),
+            "abilities": [{**vars(one), "right": list(one.right)} for one in self.abilities],
         }
         return {**content, **{key: value for key, value in later.items() if value}, **self.other}
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.measurement.ability import CANNOT, Ability
+from pytest_genderbias.measurement.ability import CANNOT, TASK, Ability
 from pytest_genderbias.measurement.label_check import LabelWarning, label_warning
 from pytest_genderbias.measurement.measurement import ALL_CASES, SUITE_CASES, Measurement
 from pytest_genderbias.measurement.plan import Plan
@@ -141,7 +141,7 @@ def _competence(suite: Suite, summary: Summary) -> tuple[Ability, ...]:
     known = suite.family.competence(summary)
     if known is None:
         return ()
-    found = Ability("task", known.what, known.value, known.low, known.high, known.chance, known.n)
+    found = Ability(TASK, known.what, known.value, known.low, known.high, known.chance, known.n)
     if known.low > known.chance:
         return (found,)
     return (replace(found, unable=f"{CANNOT}: {found.describe()}; its lower bound should be above guessing"),)

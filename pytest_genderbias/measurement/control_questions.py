@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.measurement.ability import CANNOT, Ability, why_unable
 from pytest_genderbias.measurement.ability_setting import AbilitySetting
+from pytest_genderbias.measurement.carry_out import Asked, IfAble
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plan import Plan
 from pytest_genderbias.models.model import Model
@@ -56,6 +58,20 @@ class AskedAbilities:
     def __init__(self) -> None:
         """Nothing is asked yet."""
         self._known: dict[object, Ability] = {}
+
+    def judge(self, settings: ScoreSettings, setting: AbilitySetting) -> IfAble:
+        """Return what asks the model of a measurement, and takes the values from one that is not able. Arguments as :meth:`of`."""
+        return partial(self._judged, settings, setting)
+
+    def _judged(
+        self, settings: ScoreSettings, setting: AbilitySetting, asked: Asked, measurement: Measurement
+    ) -> Measurement:
+        if setting.none is not None:
+            return replace(measurement, abilities=(), ability_unasked=setting.none)
+        abilities = (*self.of(asked.plan, asked.model, settings, setting), *measurement.abilities)
+        why = why_unable(abilities) or _why_not_alive(next(iter(asked.answers.values())))
+        able = replace(measurement, abilities=abilities)
+        return able.without_values(why) if why else able
 
     def of(self, plan: Plan, model: Model, settings: ScoreSettings, setting: AbilitySetting) -> tuple[Ability, ...]:
         """Ask a model the control items of its role that a suite needs.
@@ -174,12 +190,6 @@ def _judged(controls: Controls, right: FloatArray, question: Question) -> Abilit
                 found, unable=f"{CANNOT}: of {asked_of} {found.what} with the answer {c} it gets {of_class} right"
             )
     return found
-
-
-def where_able(measurement: Measurement, answers: Mapping[str, Answer]) -> Measurement:
-    """Return a measurement, without its values where the model is not able, or gives one answer to everything."""
-    why = why_unable(measurement.abilities) or _why_not_alive(next(iter(answers.values())))
-    return measurement.without_values(why) if why else measurement
 
 
 def _why_not_alive(main: Answer) -> str:

@@ -13,6 +13,7 @@ from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, SettledJudgement
 from pytest_genderbias.gates.verdicts import FAILED, PLANNED, WARNED
 from pytest_genderbias.gates.wording import format_record
+from pytest_genderbias.measurement.ability import CANNOT, TASK
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.chance import CONTROL, SHUFFLES, SPLITS, chance_of
 from pytest_genderbias.reports.columns import aligned, in_brief, note, one_line, padded, total, widths, wrapped
@@ -98,7 +99,7 @@ def overview(
     gates = [one for one in judgements if not is_reduction(one.judgement) and one.judgement.verdict != PLANNED]
     seen = {(one.judgement.suite, one.judgement.model, one.judgement.statistic) for one in gates}
     shown = _largest(measurements)
-    titles = {measurement.model: _title(measurement) for measurement in shown}
+    titles = {model: _title([one for one in shown if one.model == model]) for model in {one.model for one in shown}}
     notes = _Notes()
     rows = _gate_rows(gates, everything=detail > 0)
     yield from _table(rows, _JUDGED, titles, width)
@@ -130,19 +131,22 @@ def _largest(measurements: Iterable[Measurement]) -> list[Measurement]:
     )
 
 
-def _title(measurement: Measurement) -> str:
+def _title(measurements: Sequence[Measurement]) -> str:
     """Return a model's name, with its architecture where it is known, and whether it can do its task."""
-    about = [str(measurement.signature["model"].get("architecture") or ""), _ability(measurement)]
+    about = [str(measurements[0].signature["model"].get("architecture") or ""), _ability(measurements)]
     known = ", ".join(one_line(text, _LONGEST_ABILITY) for text in about if text)
-    return f"{one_line(measurement.model)} ({known})" if known else one_line(measurement.model)
+    name = one_line(measurements[0].model)
+    return f"{name} ({known})" if known else name
 
 
-def _ability(measurement: Measurement) -> str:
-    """Return whether a model can do its task, by the control items that decide."""
-    if measurement.ability_unasked or not measurement.abilities:
-        return measurement.ability
-    decisive = next((one for one in measurement.abilities if one.unable), measurement.abilities[0])
-    return f"{'cannot do the task' if measurement.unable else 'able'}: {decisive.brief()}"
+def _ability(measurements: Sequence[Measurement]) -> str:
+    """Return whether a model can do its task, by the control items of its role; what a suite asks itself is said in its row."""
+    unasked = next((one.ability for one in measurements if one.ability_unasked), "")
+    of_role = [ability for one in measurements for ability in one.abilities if ability.name != TASK]
+    if not of_role:
+        return unasked
+    decisive = next((one for one in of_role if one.unable), of_role[0])
+    return f"{CANNOT if decisive.unable else 'able'}: {decisive.brief()}"
 
 
 # Rows.
