@@ -17,6 +17,7 @@ from pytest_genderbias.models.files import KINDS, load_file, role_of_file
 from pytest_genderbias.models.loading import inspect
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import parse_spec, path_spec
+from pytest_genderbias.plugin.terminal import print_lines
 from pytest_genderbias.reports.audit import MANIFEST, check_pack
 from pytest_genderbias.reports.history import read_history
 from pytest_genderbias.reports.run_report import read_report
@@ -41,7 +42,7 @@ def carry_out(typed: Typed) -> int:
             lines, status = [f"wrong: {error}"], WRONG
         except OSError as error:
             lines, status = [f"wrong: {error.strerror or error}"], WRONG
-        print(printable("\n".join((f"{text}: {lines[0]}", *lines[1:])), keep="\n"))
+        print_lines("\n".join(map(printable, (f"{text}: {lines[0]}", *lines[1:]))))
     return status
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from pytest_genderbias.command_line.arguments import Typed
 from pytest_genderbias.errors import SettingError, UnknownNameError
-from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.mitigation.harness.resilience import ALL, Frozen, resilience
 from pytest_genderbias.mitigation.methods.registry import resolve_recipe
 from pytest_genderbias.models.spec import parse_spec
+from pytest_genderbias.plugin.terminal import print_lines
 from pytest_genderbias.suites.suite import load_suite
 from pytest_genderbias.text.located_yaml import parse_value
 
@@ -37,7 +37,7 @@ def carry_out(typed: Typed) -> int:
         models, suite, recipe, steps=values["steps"], frozen=read_frozen(values["frozen"]), seed=values["seed"],
         max_steps=values["max_steps"], folder=values["runs"], **settings,
     )  # fmt: skip
-    print(printable(result.table(statistic), keep="\n"))
+    print_lines(result.table(statistic))
     if values["json"]:
         write_whole(Path(values["json"]), (json.dumps(result.to_dict(), indent=1) + "\n").encode())
     return 0

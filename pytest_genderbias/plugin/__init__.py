@@ -116,7 +116,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         return None
     from pytest_genderbias.plugin.items.files import BiasFile
 
-    return BiasFile.from_parent(parent, path=file_path)
+    return BiasFile.at(parent, file_path)
 
 
 @pytest.hookimpl(tryfirst=True)
