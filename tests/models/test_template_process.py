@@ -29,13 +29,13 @@ def test_a_template_is_rendered_as_transformers_does() -> None:
 @pytest.mark.parametrize(
     ("template", "reason"),
     [
-        ("{{ 'a' * 10**9 }}", "it takes more than 1,024 MiB of memory"),
+        ("{{ 'a' * 10**10 }}", "it takes more than 1,024 MiB of memory"),
         ("{{ 'a' * 10**6 }}", "it writes 1,000,000 characters for one message; expected at most 50,"),
         ("{{ 'a'|center(10**10) }}", "it takes more than 1,024 MiB of memory"),
         ("{{ '%9999999999d' % 1 }}", "it takes more than 1,024 MiB of memory"),
         ("{% set n = namespace(x='a') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}", "it takes more than 1,024 MiB"),
-        (LOOP, "it does not end within 1 s"),
-        ("{{ 7**(10**9) }}", "it does not end within 1 s"),
+        (LOOP, "it does not end within 2 s"),
+        ("{{ 7**(10**9) }}", "it does not end within 2 s"),
         ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "RecursionError"),
         ("{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}", "RecursionError"),
         ("{% if true %}" * 5000 + "{% endif %}" * 5000, "RecursionError"),
@@ -45,7 +45,7 @@ def test_a_template_is_rendered_as_transformers_does() -> None:
     ],
 )  # fmt: skip
 def test_a_template_without_an_end_ends(monkeypatch: pytest.MonkeyPatch, template: str, reason: str) -> None:
-    monkeypatch.setattr(template_process, "MOST_SECONDS", 1)
+    monkeypatch.setattr(template_process, "MOST_SECONDS", 2)
     start = time.perf_counter()
     with pytest.raises(TemplateError) as error:
         render(template, ASKED, True, {})
