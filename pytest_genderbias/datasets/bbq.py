@@ -13,6 +13,7 @@ import numpy as np
 
 from pytest_genderbias.datasets.files import Row, place, read_name, read_rows, read_text, refuse_repeats
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
 
 FILLS = 5  #: the most fillings of a template, with names and words drawn from its lists
@@ -134,7 +135,7 @@ def _plain(group: str) -> str:
     >>> _plain("low SES"), _plain("woman"), _plain("F")
     ('lowses', 'f', 'f')
     """
-    letters = "".join(c for c in group.casefold() if c.isalnum())
+    letters = "".join(c for c in normal_form(group).casefold() if c.isalnum())
     return _GENDERS.get(letters, letters)
 
 

@@ -172,7 +172,7 @@ def serve() -> None:
 
 
 def _answered(
-    render_template: Callable[..., tuple[list[str], object]], request: Mapping[str, Any], messages: list[Message]
+    render_template: Callable[..., Any], request: Mapping[str, Any], messages: list[Message]
 ) -> dict[str, str]:
     with_alarm = sys.platform != "win32"
     if with_alarm:  # ends the process, even within one long operation; elsewhere the process that asks ends it
