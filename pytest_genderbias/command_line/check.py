@@ -25,6 +25,7 @@ from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
 from pytest_genderbias.text.located_yaml import LocatedMap, read_yaml, refuse_unknown
 from pytest_genderbias.text.plain_files import read_whole
 from pytest_genderbias.text.strict_json import parse_json
+from pytest_genderbias.text.suggestions import close_names, expected_instead
 from pytest_genderbias.text.wordlist import load_wordlist
 
 _COLLECTED = (".bias.yaml", ".bias.yml")
@@ -55,7 +56,9 @@ def described(path: Path) -> Iterator[str]:
     """
     if not path.exists():
         if str(path) not in suite_names():
-            raise SettingError("no such file or folder, and no packaged suite has this name")
+            near = close_names(str(path), suite_names())
+            hint = f"; {expected_instead(str(path), near)}" if near else ""
+            raise SettingError(f"no such file or folder, and no packaged suite has this name{hint}")
         yield from _suite(load_suite(str(path)))
     elif path.is_dir():
         yield from _folder(path)

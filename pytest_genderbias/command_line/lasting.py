@@ -14,6 +14,7 @@ from pytest_genderbias.models.spec import parse_spec
 from pytest_genderbias.plugin.terminal import print_lines
 from pytest_genderbias.suites.suite import load_suite
 from pytest_genderbias.text.located_yaml import parse_value
+from pytest_genderbias.text.suggestions import expected_instead
 
 
 def carry_out(typed: Typed) -> int:
@@ -28,7 +29,8 @@ def carry_out(typed: Typed) -> int:
     suite, statistic = load_suite(values["suite"]), values["statistic"]
     if statistic is not None and statistic not in suite.family.statistics:
         raise UnknownNameError(
-            f"{suite.name} has no statistic {statistic!r}; it has {', '.join(suite.family.statistics)}"
+            f"{suite.name} has no statistic {statistic!r}; "
+            f"{expected_instead(statistic, suite.family.statistics, 'it has')}"
         )
     data = values["data"] and Path(values["data"])
     recipe = resolve_recipe(parse_value(values["recipe"], "--recipe"), data or None)

@@ -20,6 +20,7 @@ from pytest_genderbias.reports.layout import columns
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
 from pytest_genderbias.reports.traces import Trace
 from pytest_genderbias.text.printable import brief, brief_list
+from pytest_genderbias.text.suggestions import close_names, expected_instead
 
 _RIGHT = (2, 3)  #: columns with numbers
 _WIDE = 100  #: columns of a terminal that shows first values, too
@@ -59,7 +60,12 @@ def _refuse_unknown(path: Path, what: str, names: Sequence[str] | None, known: S
     for name in names or ():
         if name not in known:
             raise UnknownNameError(
-                f"{path}: no run has the {what} {brief(name)}; it has {brief_list(dict.fromkeys(known))}"
+                f"{path}: no run has the {what} {brief(name)}; "
+                + (
+                    expected_instead(name, known)
+                    if close_names(name, known)
+                    else f"it has {brief_list(dict.fromkeys(known))}"
+                )
             )
 
 

@@ -1,7 +1,8 @@
 """Renders chat templates in a process of its own, so that one which never ends, or fills the memory, ends in an error.
 
-A template is a program of whoever made the checkpoint. jinja's sandbox keeps it from files and attributes, but a few characters of it
-can write gigabytes or loop for years. The process has bounds on time, memory and length, and can be ended, which a thread cannot.
+A template is a program of whoever made the checkpoint. jinja's sandbox keeps it from files and attributes, but a few
+characters of it can write gigabytes or loop for years. The process has bounds on time, memory and length, and can be
+ended, which a thread cannot.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ import yaml
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.text.plain_files import read_whole
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.suggestions import expected_instead
 
 try:
     from yaml import CSafeLoader as _SafeLoader
@@ -296,7 +297,8 @@ def refuse_unknown(mapping: LocatedMap, allowed: Iterable[str], what: str) -> No
     for key in mapping:
         if key not in known:
             raise DataFileError(
-                f"{mapping.file}:{mapping.lines[key]}: unknown key {brief(key)} in {what}; expected one of {', '.join(known)}"
+                f"{mapping.file}:{mapping.lines[key]}: unknown key {brief(key)} in {what}; "
+                f"{expected_instead(key, known)}"
             )
 
 

@@ -1,7 +1,7 @@
-"""The one form in which words are matched: invisible characters, apostrophes, spaces and spellings of letters do not tell words apart.
+"""The normal form in which words are matched: words that differ only in how their characters are written are one.
 
-Everything that compares a word of one text with a word of another compares their normal forms. Texts that a model reads, and texts that
-a mitigation writes, keep their characters.
+Invisible characters, apostrophes, hyphens, spaces and forms of letters do not tell words apart (:data:`KINDS`). Whatever
+compares words compares their normal forms. Texts that a model reads or a mitigation writes keep their characters.
 """
 
 from __future__ import annotations

@@ -321,9 +321,11 @@ def test_control_characters_with_either_yaml_loader(tmp_path, monkeypatch, loade
         read_yaml(path)
 
 
-def test_an_unknown_name_lists_the_packaged_ones():
-    with pytest.raises(UnknownNameError, match=r"no word list 'names-uk'; packaged lists: .*names-us"):
+def test_an_unknown_name_lists_those_like_it_or_the_packaged_ones():
+    with pytest.raises(UnknownNameError, match=r"no word list 'names-uk'; did you mean names-us.*\?; name a list of"):
         load_wordlist("names-uk")
+    with pytest.raises(UnknownNameError, match=r"no word list 'zebras'; packaged lists: .*names-us"):
+        load_wordlist("zebras")
 
 
 @pytest.mark.parametrize("name", ["../wordlists/names-us", "", ".", "README", "__init__"])
