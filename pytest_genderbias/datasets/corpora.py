@@ -256,6 +256,8 @@ def _blocks(path: Path) -> Iterator[str]:
     try:
         with io.TextIOWrapper(open_unpacked(path), encoding="utf-8-sig") as stream:
             while read := stream.read(_READ):
+                if "\0" in read[:100]:  # two bytes a character, which the reader of lines names
+                    next(read_lines(path))
                 text = rest + read
                 cut = text.rfind("\n") + 1 or max(text.rfind(" "), text.rfind("\t")) + 1 or len(text)
                 yield text[:cut]

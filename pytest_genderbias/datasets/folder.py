@@ -216,8 +216,8 @@ def data_set_of(value: str, names: Collection[str]) -> str | None:
         return name
     if not re.search(r"[/\\.~]", value):
         raise SettingError(
-            f"no data set is called {brief(value)}; {expected_instead(name, names)}, or name a path with a separator or a "
-            f"suffix (./{value})"
+            f"no data set is called {brief(value)}; "
+            + expected_instead(name, names, advice=f", or a path with a separator or a suffix (./{value})")
         )
     return None
 

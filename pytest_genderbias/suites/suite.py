@@ -63,8 +63,10 @@ def load_suite(name: str | Path) -> Suite:
     path = packaged.locate("fixtures", str(name))
     if path is None:
         raise UnknownNameError(
-            f"no suite {brief(str(name))}; {expected_instead(str(name), suite_names(), 'packaged suites:')}; a suite of "
-            "your own is given by its path"
+            f"no suite {brief(str(name))}; "
+            + expected_instead(
+                str(name), suite_names(), "packaged suites:", "; a suite of your own is given by its path"
+            )
         )
     data = read_yaml(path)
     family_name = take(data, "family", str, "the suite")

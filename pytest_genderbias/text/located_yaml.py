@@ -224,6 +224,10 @@ class _Document:
     def _key(self, event: yaml.Event, depth: int) -> str:
         if isinstance(event, yaml.CollectionStartEvent):
             raise self._error(event, "expected a text as key, got a list or a mapping")
+        if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]:
+            raise self._error(
+                event, "merge keys ('<<') are not read; write the keys that they stand for out in this mapping"
+            )
         key = self._part(event, depth).value
         if not isinstance(key, str):
             raise self._error(event, f"expected a text as key, got {brief(key)}; put it in quotes")
@@ -278,7 +282,7 @@ def _number(text: str) -> float:
 
 
 def _refuse_merge(text: str) -> object:
-    raise ValueError("merge keys ('<<') are not read; write the keys out")
+    raise ValueError("'<<' is a merge key")
 
 
 #: The value of a scalar without quotes, by the kind that YAML sees in it. Every other kind, such as a date, is a text.

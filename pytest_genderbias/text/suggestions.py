@@ -32,8 +32,8 @@ def close_names(name: str, known: Iterable[str], alike: float = _ALIKE) -> list[
     return [by_form[one] for one in dict.fromkeys((*close, *longer))][:_MOST]
 
 
-def expected_instead(name: str, known: Iterable[str], otherwise: str = "expected one of") -> str:
-    """Return what to write in place of an unknown name: the names that may have been meant, or else all of them.
+def expected_instead(name: str, known: Iterable[str], otherwise: str = "expected one of", advice: str = "") -> str:
+    """Return what to write in place of an unknown name: the names that may have been meant, or else all, with advice.
 
     >>> expected_instead("waet", ["weat", "bios"]), expected_instead("x", ["weat", "bios"]), expected_instead("x", [])
     ('did you mean weat?', 'expected one of weat, bios', 'there are none')
@@ -42,7 +42,7 @@ def expected_instead(name: str, known: Iterable[str], otherwise: str = "expected
     if close := close_names(name, names):
         *first, last = close
         return f"did you mean {', '.join(first)}{' or ' if first else ''}{last}?"
-    return f"{otherwise} {', '.join(names)}" if names else "there are none"
+    return (f"{otherwise} {', '.join(names)}" if names else "there are none") + advice
 
 
 def _plain(name: str) -> str:

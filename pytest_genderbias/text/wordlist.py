@@ -84,10 +84,9 @@ def load_wordlist(name: str, beside: Path | None = None) -> WordList:
     """
     path = packaged.locate("wordlists", name, beside)
     if path is None:
-        expected = expected_instead(name, packaged.names("wordlists"), "packaged lists:")
-        raise UnknownNameError(
-            f"no word list {brief(name)}; {expected}; name a list of your own by its path (./{name}.yaml)"
-        )
+        advice = f"; name a list of your own by its path (./{name}.yaml)"
+        expected = expected_instead(name, packaged.names("wordlists"), "packaged lists:", advice)
+        raise UnknownNameError(f"no word list {brief(name)}; {expected}")
     return _read(path, read_whole(path, MOST_BYTES))
 
 
