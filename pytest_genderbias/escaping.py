@@ -1,20 +1,31 @@
-"""Escape characters that a terminal would obey: below every other module, so that errors can use it, too."""
+"""Escape what a terminal or the log of a CI service would obey: below every other module, so that errors can use it, too."""
 
 from __future__ import annotations
+
+import re
+
+#: What GitHub Actions and Azure Pipelines take for a command: ``::error`` at the beginning of a line, behind spaces, too; ``##[error]``
+#: and ``##vso[...]`` anywhere in a line. The first group stays, the character behind it is escaped.
+_COMMAND = re.compile(r"^( *)(:)(?=:)|(#)(#)(?=\w*\[)", re.MULTILINE)
 
 
 def printable(text: str, keep: str = "") -> str:
     r"""Return a text with control, format and bidirectional characters escaped, except those in ``keep``.
 
-    A terminal prints the result as it is: the text cannot move the cursor, set a colour or reverse a line. It can be encoded as
-    UTF-8, since lone surrogates are escaped, too. To escape the result again changes nothing.
+    A terminal prints the result as it is: the text cannot move the cursor, set a colour or reverse a line. No line of it is a command
+    to a CI service that reads the log. It can be encoded as UTF-8, since lone surrogates are escaped, too. To escape the result again
+    changes nothing.
 
     >>> printable("a\x1b[31m\x9b1m\u202eb"), printable("a\nb", keep="\n")
     ('a\\x1b[31m\\x9b1m\\u202eb', 'a\nb')
+    >>> printable("a::b\n ::error::c", keep="\n"), printable("a\n::b")
+    ('a::b\n \\x3a:error::c', 'a\\n::b')
     """
     rest = text
     for kept in keep:
         rest = rest.replace(kept, "")
-    if rest.isprintable():  # nearly all texts
-        return text
-    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+    if not rest.isprintable():  # few texts
+        text = "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+    if "::" in text or "##" in text:
+        text = _COMMAND.sub(lambda match: f"{match[1] or match[3] or ''}\\x{ord(match[2] or match[4]):02x}", text)
+    return text

@@ -6,6 +6,7 @@ A flag of the plugin has two names here, ``--limit`` and ``--bias-limit``: messa
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.plugin.flags import Flag, RepeatableFlag, Switch
 from pytest_genderbias.plugin.options import FLAGS
 from pytest_genderbias.plugin.outputs import OUTPUTS
+from pytest_genderbias.text.suggestions import close_names, expected_instead
 
 _EXAMPLES = """\
 examples:
@@ -40,13 +42,37 @@ _RUNS = (
 _READ = ("options", "labels", "trust_remote_code", "data", "seeds")  #: flags that decide whether a suite fits
 
 
+#: How argparse says that a word is not among those it knows, and that it does not know some arguments at all.
+_CHOICE = re.compile(r"invalid choice: '(.*?)' \(choose from (.*)\)\Z", re.DOTALL)
+_UNRECOGNISED = re.compile(r"unrecognized arguments: (.*)\Z", re.DOTALL)
+
+
 class CommandParser(argparse.ArgumentParser):
     """A parser whose errors have the exit status of pytest's usage errors."""
 
     def error(self, message: str) -> NoReturn:
         """Print usage and message, and end the process."""
         self.print_usage(sys.stderr)
-        self.exit(USAGE_ERROR, f"{self.prog}: {printable(message)}\n")
+        self.exit(USAGE_ERROR, f"{self.prog}: {printable(self._with_suggestion(message))}\n")
+
+    def option_names(self) -> set[str]:
+        """Return the flags of this parser and of its commands."""
+        names = set(self._option_string_actions)
+        for action in self._actions:
+            if isinstance(action.choices, Mapping):
+                names |= {name for parser in action.choices.values() for name in parser.option_names()}
+        return names
+
+    def _with_suggestion(self, message: str) -> str:
+        match = _CHOICE.search(message)
+        if match and (near := close_names(match[1], re.findall(r"[\w.-]+", match[2]))):
+            return f"{message.partition(' (choose from')[0]}; {expected_instead(match[1], near)}"
+        if match := _UNRECOGNISED.match(message):
+            known = self.option_names()
+            names = [name.partition("=")[0] for name in match[1].split() if name.startswith("-")]
+            hints = [f"{name}: {expected_instead(name, known)}" for name in names if close_names(name, known)]
+            return "; ".join((message, *hints))
+        return message
 
 
 @dataclass(frozen=True)

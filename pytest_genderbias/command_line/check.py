@@ -17,6 +17,7 @@ from pytest_genderbias.models.files import KINDS, load_file, role_of_file
 from pytest_genderbias.models.loading import inspect
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import parse_spec, path_spec
+from pytest_genderbias.plugin.terminal import print_lines
 from pytest_genderbias.reports.audit import MANIFEST, check_pack
 from pytest_genderbias.reports.history import read_history
 from pytest_genderbias.reports.run_report import read_report
@@ -24,6 +25,7 @@ from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
 from pytest_genderbias.text.located_yaml import LocatedMap, read_yaml, refuse_unknown
 from pytest_genderbias.text.plain_files import read_whole
 from pytest_genderbias.text.strict_json import parse_json
+from pytest_genderbias.text.suggestions import close_names, expected_instead
 from pytest_genderbias.text.wordlist import load_wordlist
 
 _COLLECTED = (".bias.yaml", ".bias.yml")
@@ -41,7 +43,7 @@ def carry_out(typed: Typed) -> int:
             lines, status = [f"wrong: {error}"], WRONG
         except OSError as error:
             lines, status = [f"wrong: {error.strerror or error}"], WRONG
-        print(printable("\n".join((f"{text}: {lines[0]}", *lines[1:])), keep="\n"))
+        print_lines("\n".join(map(printable, (f"{text}: {lines[0]}", *lines[1:]))))
     return status
 
 
@@ -54,7 +56,9 @@ def described(path: Path) -> Iterator[str]:
     """
     if not path.exists():
         if str(path) not in suite_names():
-            raise SettingError("no such file or folder, and no packaged suite has this name")
+            near = close_names(str(path), suite_names())
+            hint = f"; {expected_instead(str(path), near)}" if near else ""
+            raise SettingError(f"no such file or folder, and no packaged suite has this name{hint}")
         yield from _suite(load_suite(str(path)))
     elif path.is_dir():
         yield from _folder(path)

@@ -10,11 +10,11 @@ from typing import cast
 
 from pytest_genderbias.command_line.arguments import Typed
 from pytest_genderbias.errors import SettingError, WriteError
-from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.fit import Fit, fit_of
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.models.spec import ModelSpec, parse_spec
+from pytest_genderbias.plugin.terminal import print_lines
 
 _GATES = "release.bias.yaml"
 _NAME = "candidate"  #: of a model without a name: baselines belong to it, whatever folder the next release is in
@@ -113,7 +113,7 @@ def carry_out(typed: Typed) -> int:
         name, template = _WORKFLOWS[typed.values["ci"]]
         files[name] = workflow(template, spec, data)
     _write(folder, files)
-    print(printable("\n".join(_next_steps(folder, list(files), spec, data)), keep="\n"))
+    print_lines("\n".join(_next_steps(folder, list(files), spec, data)))
     return 0
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from pytest_genderbias.command_line.arguments import Typed
 from pytest_genderbias.errors import SettingError, UnknownNameError
-from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.mitigation.harness.resilience import ALL, Frozen, resilience
 from pytest_genderbias.mitigation.methods.registry import resolve_recipe
 from pytest_genderbias.models.spec import parse_spec
+from pytest_genderbias.plugin.terminal import print_lines
 from pytest_genderbias.suites.suite import load_suite
 from pytest_genderbias.text.located_yaml import parse_value
+from pytest_genderbias.text.suggestions import expected_instead
 
 
 def carry_out(typed: Typed) -> int:
@@ -28,7 +29,8 @@ def carry_out(typed: Typed) -> int:
     suite, statistic = load_suite(values["suite"]), values["statistic"]
     if statistic is not None and statistic not in suite.family.statistics:
         raise UnknownNameError(
-            f"{suite.name} has no statistic {statistic!r}; it has {', '.join(suite.family.statistics)}"
+            f"{suite.name} has no statistic {statistic!r}; "
+            f"{expected_instead(statistic, suite.family.statistics, 'it has')}"
         )
     data = values["data"] and Path(values["data"])
     recipe = resolve_recipe(parse_value(values["recipe"], "--recipe"), data or None)
@@ -37,7 +39,7 @@ def carry_out(typed: Typed) -> int:
         models, suite, recipe, steps=values["steps"], frozen=read_frozen(values["frozen"]), seed=values["seed"],
         max_steps=values["max_steps"], folder=values["runs"], **settings,
     )  # fmt: skip
-    print(printable(result.table(statistic), keep="\n"))
+    print_lines(result.table(statistic))
     if values["json"]:
         write_whole(Path(values["json"]), (json.dumps(result.to_dict(), indent=1) + "\n").encode())
     return 0

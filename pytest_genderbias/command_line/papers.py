@@ -5,12 +5,10 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 
 from pytest_genderbias.command_line.arguments import WRONG, Typed
 from pytest_genderbias.errors import BiasError, SettingError
-from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.papers.claims import judge_claims
 from pytest_genderbias.papers.config import PAPER, PaperConfig, Table, load_paper, load_table, paper_names
@@ -19,9 +17,8 @@ from pytest_genderbias.papers.page import page_text
 from pytest_genderbias.papers.places import Places
 from pytest_genderbias.papers.shown import short_verdict, table_text
 from pytest_genderbias.papers.stored import StoredRun, read_runs, results_of_checkout
+from pytest_genderbias.plugin.terminal import print_lines
 from pytest_genderbias.reports.layout import columns, paragraph
-
-_tell = partial(print, flush=True)
 
 
 def carry_out(typed: Typed) -> int:
@@ -36,7 +33,7 @@ def carry_out(typed: Typed) -> int:
     width = shutil.get_terminal_size().columns
     if values["paper"] is None:
         rows = [(name, load_paper(name).title) for name in paper_names()]
-        _print(columns(rows, width))
+        print_lines(columns(rows, width))
         return 0
     paper = load_paper(values["paper"])
     tables = [load_table(paper.name, values["table"])] if values["table"] else list(paper.tables.values())
@@ -45,19 +42,19 @@ def carry_out(typed: Typed) -> int:
         return _check(paper, names, _places(typed))
     failed: list[str] = []
     if values["scale"] == PAPER:
-        _print(paragraph(_to_fetch(paper, names), width))
+        print_lines(paragraph(_to_fetch(paper, names), width))
     if values["runs"]:
         try:
-            failed = make_runs(paper, names, values["scale"], _places(typed), results, _print)
+            failed = make_runs(paper, names, values["scale"], _places(typed), results, print_lines)
         except KeyboardInterrupt:
             raise KeyboardInterrupt("the same command goes on with what is not complete") from None
     runs = _by_run(read_runs(results), values["scale"])
     if values["table"]:
-        _print(table_text(paper, tables[0], runs, width))
+        print_lines(table_text(paper, tables[0], runs, width))
         if not values["runs"] and any(values["scale"] in paper.runs[name].scales for name in names if name not in runs):
-            _print(f"\nTo make its runs: {_command(paper, tables[0], values['scale'])}")
+            print_lines(f"\nTo make its runs: {_command(paper, tables[0], values['scale'])}")
     else:
-        _print(
+        print_lines(
             columns(
                 [(table.name, short_verdict(paper, table, judge_claims(table, runs)), table.title) for table in tables],
                 width,
@@ -111,12 +108,12 @@ def _check(paper: PaperConfig, names: Iterable[str], places: Places) -> int:
     status = 0
     for name in names:
         if PAPER not in paper.runs[name].scales:
-            _print(f"{name}: of the small scale only")
+            print_lines(f"{name}: of the small scale only")
             continue
         try:
-            _print(check_run(paper.runs[name], places))
+            print_lines(check_run(paper.runs[name], places))
         except BiasError as error:
-            _print(f"{name}: {type(error).__name__}: {error}")
+            print_lines(f"{name}: {type(error).__name__}: {error}")
             status = WRONG
     return status
 
@@ -142,7 +139,3 @@ def _by_run(stored: dict[str, StoredRun], scale: str) -> dict[str, StoredRun]:
         for name, run in stored.items()
         if run.scale == scale
     }
-
-
-def _print(text: str) -> None:
-    _tell(printable(text, keep="\n"))

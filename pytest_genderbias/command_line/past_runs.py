@@ -13,12 +13,14 @@ from pytest_genderbias.command_line.stored import path_of
 from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.plugin.outputs import OUTPUTS, check_packages, write_files
+from pytest_genderbias.plugin.terminal import print_lines
 from pytest_genderbias.reports.history import MOST_RUNS, read_history
 from pytest_genderbias.reports.history_table import history_rows, make_history_table, shown_traces
 from pytest_genderbias.reports.layout import columns
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
 from pytest_genderbias.reports.traces import Trace
 from pytest_genderbias.text.printable import brief, brief_list
+from pytest_genderbias.text.suggestions import close_names, expected_instead
 
 _RIGHT = (2, 3)  #: columns with numbers
 _WIDE = 100  #: columns of a terminal that shows first values, too
@@ -35,7 +37,7 @@ def carry_out(typed: Typed) -> int:
     models, suites = typed.values["model"] or (), typed.values["suite"] or ()
     traces = [one for one in stored if (not models or one.model in models) and (not suites or one.suite in suites)]
     shown = shown_traces(traces, typed.values["all"])
-    print(make_history_table(shown) if typed.values["markdown"] else _page(path, traces, shown))
+    print_lines(make_history_table(shown) if typed.values["markdown"] else _page(path, traces, shown))
     if not figures:
         return 0
     from pytest_genderbias.reports.figures.runs import over_releases
@@ -45,7 +47,7 @@ def carry_out(typed: Typed) -> int:
         RunReport(RunInfo("", ""), pictures=drawn), [(one, path_of(typed, one.field)) for one in figures]
     )
     for trouble in troubles:
-        print(trouble, file=sys.stderr)
+        print_lines(printable(trouble), sys.stderr)
     return WRONG if troubles else 0
 
 
@@ -58,7 +60,12 @@ def _refuse_unknown(path: Path, what: str, names: Sequence[str] | None, known: S
     for name in names or ():
         if name not in known:
             raise UnknownNameError(
-                f"{path}: no run has the {what} {brief(name)}; it has {brief_list(dict.fromkeys(known))}"
+                f"{path}: no run has the {what} {brief(name)}; "
+                + (
+                    expected_instead(name, known)
+                    if close_names(name, known)
+                    else f"it has {brief_list(dict.fromkeys(known))}"
+                )
             )
 
 

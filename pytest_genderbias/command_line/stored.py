@@ -16,6 +16,7 @@ from pytest_genderbias.plugin.options import FLAGS
 from pytest_genderbias.plugin.outputs import OUTPUTS, check_packages, write_files
 from pytest_genderbias.plugin.reasons import Unjudged
 from pytest_genderbias.plugin.summary import RunSummary, summary_lines
+from pytest_genderbias.plugin.terminal import print_lines
 from pytest_genderbias.reports.history import with_history
 from pytest_genderbias.reports.layout import paragraph
 from pytest_genderbias.reports.run_report import NotJudged, RunReport, read_report
@@ -28,14 +29,14 @@ def carry_out(typed: Typed) -> int:
     check_packages(output for output, _ in files)
     report = read_report(Path(typed.values["file"]))
     if not files:
-        print(printable("\n".join(in_words(report, terminal_width(), typed.values["verbose"])), keep="\n"))
+        print_lines("\n".join(in_words(report, terminal_width(), typed.values["verbose"])))
         return 0
     for output, path in files:
         if output.field == "history":
             report = with_history(report, path)
     troubles = write_files(report, files)
     for trouble in troubles:
-        print(trouble, file=sys.stderr)
+        print_lines(printable(trouble), sys.stderr)
     return WRONG if troubles else 0
 
 

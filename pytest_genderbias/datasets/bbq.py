@@ -6,15 +6,18 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 import numpy as np
 
 from pytest_genderbias.datasets.files import Row, place, read_name, read_rows, read_text, refuse_repeats
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
 
 FILLS = 5  #: the most fillings of a template, with names and words drawn from its lists
+_MOST_FILLS = 10**12  #: of which they are drawn
 
 _OPTIONS = ("ans0", "ans1", "ans2")
 _COLUMNS = (
@@ -31,6 +34,7 @@ _UNKNOWN = (
     "Cannot answer", "Cannot be determined", "Can't answer", "Can't be determined", "Not answerable", "Not enough info",
     "Not enough information", "Not known", "Undetermined", "Unknown",
 )  # fmt: skip
+_PERSONS = ("NAME1", "NAME2")
 _GENDERS = {"woman": "f", "girl": "f", "female": "f", "man": "m", "boy": "m", "male": "m"}
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
 _LIST = re.compile(r"(?:\{\{)?(\w+)(?:\}\})?:\s*\[([^\]]*)\]")
@@ -131,7 +135,7 @@ def _plain(group: str) -> str:
     >>> _plain("low SES"), _plain("woman"), _plain("F")
     ('lowses', 'f', 'f')
     """
-    letters = "".join(c for c in group.casefold() if c.isalnum())
+    letters = "".join(c for c in normal_form(group).casefold() if c.isalnum())
     return _GENDERS.get(letters, letters)
 
 
@@ -188,10 +192,15 @@ def _fills(
 ) -> Iterator[dict[str, tuple[str, str]]]:
     """Yield what fills the slots of a template: by slot the word, and for a person the group."""
     cells = row[1]
-    lists = {slot: _words(text) for slot, text in _LIST.findall(cells["Lexical_diversity"] or "")}
-    own = {slot: _words(text) for slot, text in _LIST.findall(cells["Names"] or "")}
-    if own:
-        persons = [{slot: (own[slot], cells[f"{slot}_info"]) for slot in ("NAME1", "NAME2")}]
+    lists = {slot: _words(text) for slot, text in _LIST.findall(cells["Lexical_diversity"])}
+    own = {slot: _words(text) for slot, text in _LIST.findall(cells["Names"])}
+    if own or cells["Names"].strip():
+        if own.keys() != set(_PERSONS):
+            raise DataFileError(
+                f"{place(path, row[0])}: expected the words of {' and '.join(_PERSONS)} in column 'Names', as NAME1: [wife]; NAME2: "
+                f"[husband], got {brief(cells['Names'])}"
+            )
+        persons = [{slot: (own[slot], cells[f"{slot}_info"]) for slot in _PERSONS}]
     else:
         if cells["Proper_nouns_only"] == "TRUE":
             words = first_names
@@ -209,7 +218,10 @@ def _fills(
         sizes = [len(of) for of in choices.values()]
         if not all(sizes):
             raise DataFileError(f"{place(path, row[0])}: expected words for {', '.join(choices)}, got an empty list")
-        total = int(np.prod(sizes))
+        if (total := prod(sizes)) > _MOST_FILLS:
+            raise DataFileError(
+                f"{place(path, row[0])}: expected lists with at most {_MOST_FILLS:,} fillings, got {total:,}"
+            )
         for number in rng.choice(total, size=min(FILLS, total), replace=False):
             at = np.unravel_index(int(number), sizes)
             yield {

@@ -18,6 +18,7 @@ import numpy as np
 
 from pytest_genderbias.datasets.corpora import corpus_files, ends_document, has_documents, read_documents
 from pytest_genderbias.datasets.files import OnBroken, read_lines, refuse
+from pytest_genderbias.text.normal_form import NormalText, normal_form
 
 _END = re.compile(
     r"(?:(?<=[.!?])|(?<=[.!?][\"'”’)]))(?<!\bMr\.)(?<!\bMrs\.)(?<!\bMs\.)(?<!\bDr\.)(?<!\bSt\.)(?<!\b[A-Z]\.)"
@@ -51,8 +52,9 @@ def draw_contexts(
     """Sample contexts of words from a corpus.
 
     The corpus is read once, in memory that does not grow with it. A word occurs in a sentence if the case is equal and no
-    letter, digit or hyphen is next to it: "John's" contains "John"; "bill" and "Bill-like" do not contain "Bill". A sentence is
-    one context of a word, at the first occurrence.
+    letter, digit or hyphen is next to it: "John's" contains "John"; "bill" and "Bill-like" do not contain "Bill". Words are matched in
+    their normal form (:mod:`~pytest_genderbias.text.normal_form`), and the contexts keep their characters. A sentence is one context
+    of a word, at the first occurrence.
 
     Args:
         path: A file, or a folder of files, as for :func:`~pytest_genderbias.datasets.corpora.feed_corpus`.
@@ -77,9 +79,12 @@ def draw_contexts(
     """
     samples = {word: ContextSample() for word in words}
     generators = {word: np.random.default_rng([seed, zlib.crc32(word.encode())]) for word in samples}
-    pattern = _pattern(samples)
+    word_of = {" ".join(normal_form(word).split()): word for word in samples}
+    pattern = _pattern(word_of)
     for sentence in read_sentences(path):
-        positions = {" ".join(match[0].split()): match.span() for match in reversed([*pattern.finditer(sentence)])}
+        normal = NormalText(sentence)
+        found = reversed([*pattern.finditer(normal.text)])
+        positions = {word_of[" ".join(match[0].split())]: normal.span(*match.span()) for match in found}
         for word, (start, stop) in positions.items():
             sample = samples[word]
             sample.total += 1

@@ -37,6 +37,7 @@ from pathlib import Path
 from pytest_genderbias.datasets.files import Row, place, read_rows, read_text, refuse_repeats
 from pytest_genderbias.datasets.mentions import Span, is_mention_of, words_of
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
 
 _ANSWERS = ("clusters", "pronoun_scores")
@@ -154,7 +155,7 @@ def _refuse_other_words(where: str, text: str, span: Span, words: str) -> None:
         raise DataFileError(
             f"{where}: the mention {list(span)} ends after the sentence, which has {len(text)} characters"
         )
-    if words and words_of(text, span) != words:
+    if words and normal_form(words_of(text, span)) != normal_form(words):
         raise DataFileError(f"{where}: expected {brief(words)} at {list(span)}, got {brief(words_of(text, span))}")
 
 

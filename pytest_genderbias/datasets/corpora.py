@@ -27,8 +27,9 @@ from typing import Protocol
 import numpy as np
 
 from pytest_genderbias.datasets.files import OnBroken, place, read_lines, read_objects, refuse
-from pytest_genderbias.datasets.vocabulary import Ids, Vocabulary
+from pytest_genderbias.datasets.vocabulary import Ids, Vocabulary, is_punctuation
 from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.plain_files import expand, is_regular, open_unpacked, unreadable
 from pytest_genderbias.text.printable import brief
 
@@ -54,8 +55,22 @@ WORD = re.compile(
     rf"|{_CLITIC}"
     r"|<\w+>|--+|``|''|[^\w\s]|_"
 )
-#: The tokeniser of each mode.
-TOKENISERS: Mapping[str, Tokenise] = {"spaces": str.split, "words": WORD.findall}
+
+
+def _at_spaces(text: str) -> list[str]:
+    return text.split() if text.isascii() else _matched(text.split())
+
+
+def _matched(tokens: list[str]) -> list[str]:
+    forms = ((token, normal_form(token)) for token in tokens)
+    return [token if is_punctuation(token) else form for token, form in forms if form]
+
+
+#: The tokeniser of each mode. Words have their normal form, in which they are matched; invisible characters are no tokens.
+TOKENISERS: Mapping[str, Tokenise] = {
+    "spaces": _at_spaces,
+    "words": lambda text: WORD.findall(normal_form(text)),
+}
 _ATTACHED, _APART = re.compile(r"\w[.,;!?]\s"), re.compile(r"\s(?:[.,;!?]|<unk>|'s|n't)(?=\s)")
 _MARK = re.compile(r"^(?:(?P<name>=== .+ ===)| ?= [^=\n]+ = ?)[ \t]*$", re.MULTILINE)
 
@@ -167,7 +182,11 @@ def _read_documents(path: Path, tokens: str) -> Iterator[Piece]:
         if isinstance(document, str):
             yield split(document), True
         else:
-            yield list(chain.from_iterable(s.split() if isinstance(s, str) else s for s in document)), True
+            yield list(chain.from_iterable(map(_tokens_of, document))), True
+
+
+def _tokens_of(sentence: str | list[str]) -> list[str]:
+    return _at_spaces(sentence) if isinstance(sentence, str) else _matched(sentence)
 
 
 def read_documents(path: Path, on_broken: OnBroken = refuse) -> Iterator[str | list[str | list[str]]]:
@@ -226,6 +245,7 @@ def text_tokens(beginning: str) -> str:
     >>> text_tokens("She sings , he too ."), text_tokens("She sings, he too.")
     ('spaces', 'words')
     """
+    beginning = normal_form(beginning)
     apart = len(_APART.findall(beginning)) > len(_ATTACHED.findall(beginning))
     return "spaces" if apart else "words"
 
@@ -236,6 +256,8 @@ def _blocks(path: Path) -> Iterator[str]:
     try:
         with io.TextIOWrapper(open_unpacked(path), encoding="utf-8-sig") as stream:
             while read := stream.read(_READ):
+                if "\0" in read[:100]:  # two bytes a character, which the reader of lines names
+                    next(read_lines(path))
                 text = rest + read
                 cut = text.rfind("\n") + 1 or max(text.rfind(" "), text.rfind("\t")) + 1 or len(text)
                 yield text[:cut]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.plain_files import (
     MOST_RATIO,
     MOST_UNPACKED,
@@ -70,6 +71,8 @@ def read_rows(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) 
     and TSV are strings; cells of JSON lines and Parquet keep their types. Empty lines are skipped. The line is the one on which
     the row begins; in Parquet, which has no lines, it is the number of the row from 1.
 
+    Names of columns are matched in their normal form (:mod:`~pytest_genderbias.text.normal_form`), without white space around them.
+
     Args:
         path: The file.
         columns: The required columns of every row.
@@ -88,9 +91,11 @@ def read_rows(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) 
     [(2, {'text': 'Ann, born 1950, paints.', 'job': 'painter'})]
     """
     empty = True
+    wanted = (*columns, *optional)
     for line, row in _reader_of(path)(path, columns):
         empty = False
-        yield line, {column: row[column] for column in (*columns, *optional) if column in row}
+        spelled = _spellings(wanted, row)
+        yield line, {column: row[spelled[column]] for column in wanted if column in spelled}
     if empty:
         raise DataFileError(f"{path}: the file has no rows")
 
@@ -102,7 +107,7 @@ def column_names(path: Path) -> tuple[str, ...]:
         DataFileError: as :func:`read_rows`.
     """
     for _, row in _reader_of(path)(path, ()):
-        return tuple(row)
+        return tuple(normal_form(name).strip() for name in row)
     raise DataFileError(f"{path}: the file has no rows")
 
 
@@ -123,7 +128,7 @@ def read_text(path: Path, row: Row, column: str) -> str:
 
 
 def read_name(path: Path, row: Row, column: str) -> str:
-    """Return a label, a group or an id: a cell that is a text or a whole number, as text.
+    """Return a label, a group or an id: a cell that is a text or a whole number, as text in its normal form.
 
     Raises:
         DataFileError: the cell is neither.
@@ -134,7 +139,7 @@ def read_name(path: Path, row: Row, column: str) -> str:
     value = row[1][column]
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    return read_text(path, row, column)
+    return normal_form(read_text(path, row, column)).strip()
 
 
 def refuse_repeats(path: Path, ids: Iterable[tuple[int, str]], what: str = "id") -> None:
@@ -247,7 +252,7 @@ def _rows_below_header(path: Path, columns: Sequence[str], records: Iterator[tup
     first, header = next(records, (1, []))
     if not header:
         return
-    refuse_repeats(path, ((first, column) for column in header), "column")
+    refuse_repeats(path, ((first, normal_form(column).strip()) for column in header), "column")
     _require_columns(path, first, columns, header)
     for line, cells in records:
         if len(cells) != len(header):
@@ -285,8 +290,22 @@ def _parquet_cells(path: Path, file: Any) -> Iterator[dict[str, Any]]:
 
 
 def _require_columns(path: Path, line: int, columns: Sequence[str], present: Iterable[str]) -> None:
-    missing = [column for column in columns if column not in present]
+    present = list(present)
+    spelled = _spellings(columns, present)
+    missing = [column for column in columns if column not in spelled]
     if missing:
         raise DataFileError(
             f"{path}:{line}: no column {', '.join(map(brief, missing))}; the columns are {brief_list(present)}"
         )
+
+
+def _spellings(columns: Iterable[str], present: Iterable[str]) -> dict[str, str]:
+    """Return how a table spells each of some columns that it has."""
+    names = present if isinstance(present, dict) else dict.fromkeys(present)
+    spelled = {column: column for column in columns if column in names}
+    if len(spelled) < len(list(columns)):
+        by_form = {normal_form(name).strip(): name for name in reversed(names)}
+        for column in columns:
+            if column not in spelled and (form := normal_form(column).strip()) in by_form:
+                spelled[column] = by_form[form]
+    return spelled

@@ -10,6 +10,7 @@ from pathlib import Path
 from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
 from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.suggestions import expected_instead
 
 #: Files that belong together, each a path or pattern relative to the data folder.
 Choice = tuple[str, ...]
@@ -215,8 +216,8 @@ def data_set_of(value: str, names: Collection[str]) -> str | None:
         return name
     if not re.search(r"[/\\.~]", value):
         raise SettingError(
-            f"no data set is called {brief(value)}; expected one of {', '.join(names)}, or a path with a separator or a suffix "
-            f"(./{value})"
+            f"no data set is called {brief(value)}; "
+            + expected_instead(name, names, advice=f", or a path with a separator or a suffix (./{value})")
         )
     return None
 
@@ -305,4 +306,4 @@ def _in_words(choice: Choice) -> str:
 
 def _refuse_unknown(name: str, names: Mapping[str, object], what: str) -> None:
     if name not in names:
-        raise UnknownNameError(f"no {what} is called {brief(name)}; expected one of {', '.join(names)}")
+        raise UnknownNameError(f"no {what} is called {brief(name)}; {expected_instead(name, names)}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from pytest_genderbias.datasets.files import Row, place, read_rows, read_text, refuse_repeats
 from pytest_genderbias.datasets.mentions import Span, gender_of_pronoun, words_of
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
 
 _COLUMNS = ("ID", "Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "A-coref", "B", "B-offset", "B-coref")
@@ -53,7 +54,7 @@ def _read_example(path: Path, row: Row) -> GapExample:
 def _read_span(path: Path, row: Row, text: str, column: str) -> Span:
     word, offset = read_text(path, row, column), read_text(path, row, f"{column}-offset")
     start = int(offset) if re.fullmatch(r"[0-9]{1,18}", offset) else -1
-    if start < 0 or text[start : start + len(word)] != word:
+    if start < 0 or normal_form(text[start : start + len(word)]) != normal_form(word):
         got = repr(text[start : start + len(word)]) if start >= 0 else "no such character"
         raise DataFileError(
             f"{place(path, row[0])}: expected {brief(word)} ({column}) at character {offset} of the text, got {got}"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 
+from pytest_genderbias.text.normal_form import NormalText, normal_form
 from pytest_genderbias.text.wordlist import load_wordlist
 
 #: A range of characters [start, end) in a text.
@@ -68,8 +69,10 @@ def find_words(text: str, words: Iterable[str]) -> list[Span]:
     >>> find_words("The construction worker met a Worker.", ["worker", "construction worker"])
     [(4, 23), (30, 36)]
     """
-    longest_first = sorted(map(re.escape, words), key=len, reverse=True)
-    return [m.span() for m in re.finditer(rf"(?<!\w)(?:{'|'.join(longest_first)})(?!\w)", text, re.IGNORECASE)]
+    longest_first = sorted(map(re.escape, map(normal_form, words)), key=len, reverse=True)
+    normal = NormalText(text)
+    found = re.finditer(rf"(?<!\w)(?:{'|'.join(longest_first)})(?!\w)", normal.text, re.IGNORECASE)
+    return [normal.span(*match.span()) for match in found]
 
 
 def gender_of_pronoun(word: str) -> str | None:
@@ -78,7 +81,7 @@ def gender_of_pronoun(word: str) -> str | None:
     >>> gender_of_pronoun("Her"), gender_of_pronoun("themselves"), gender_of_pronoun("it")
     ('female', 'neutral', None)
     """
-    return pronoun_genders().get(word.lower())
+    return pronoun_genders().get(normal_form(word).lower())
 
 
 @cache

@@ -17,6 +17,7 @@ from pytest_genderbias.datasets.files import (
     refuse_repeats,
 )
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
 
 #: The female counterpart of each male person of BEC-Pro (Bartl et al. 2020), by the last word of the phrase.
@@ -167,7 +168,7 @@ def _stereoset_pair(path: Path, row: Row) -> SentencePair:
 
 def _bec_person(path: Path, row: Row) -> str:
     """Return the male person of the pair to which the person of a sentence belongs."""
-    gender, person = row[1]["Gender"], read_text(path, row, "Person").lower().split()[-1]
+    gender, person = row[1]["Gender"], normal_form(read_text(path, row, "Person")).lower().split()[-1]
     by_gender = {"male": {male: male for male in BEC_PERSONS}, "female": {f: m for m, f in BEC_PERSONS.items()}}
     if gender not in by_gender or person not in by_gender[gender]:
         pairs = ", ".join(f"{male} - {female}" for male, female in BEC_PERSONS.items())

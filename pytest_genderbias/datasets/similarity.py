@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.files import Row, place, read_lines, read_rows, read_text
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
 
@@ -84,7 +85,9 @@ def gendered_words() -> frozenset[str]:
     """Return the gendered words of the packaged lists zhao2018-pairs, lu2018-pairs and pronouns, in lower case."""
     pairs = [entry.word for name in ("zhao2018-pairs", "lu2018-pairs") for entry in load_wordlist(name).entries]
     pronouns = load_wordlist("pronouns").select({"group": ["male", "female"]})
-    return frozenset(word.lower() for word in (*pairs, *(form for entry in pronouns for form in _forms(entry))))
+    return frozenset(
+        normal_form(word).lower() for word in (*pairs, *(form for entry in pronouns for form in _forms(entry)))
+    )
 
 
 def _forms(entry: WordEntry) -> list[str]:
@@ -93,7 +96,7 @@ def _forms(entry: WordEntry) -> list[str]:
 
 def _words_of(text: str) -> set[str]:
     """Return the words of a text in lower case, whole (ma'am, sister-in-law) and in parts (man's, ex-wife)."""
-    whole = _WORD.findall(text.lower().replace("’", "'"))
+    whole = _WORD.findall(normal_form(text).lower())
     return {*whole, *(part for word in whole for part in re.split(r"[-']", word))}
 
 

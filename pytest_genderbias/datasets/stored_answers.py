@@ -7,7 +7,8 @@ The file has JSON lines (``.jsonl`` or ``.jsonl.gz``), one answer a line, in any
 ``id``
     The id of the question, unique in the file. BBQ: the category's file name and the ``example_id``, ``Religion-17``.
 ``answer``
-    The text of the option that was picked, without its letter. Case, white space around it and a full stop at its end do not count.
+    The text of the option that was picked, without its letter. Case, white space around it and a full stop at its end do not count, nor
+    does how its characters are written (:mod:`~pytest_genderbias.text.normal_form`): ``can’t`` is ``can't``.
 
 Other keys are ignored.
 """
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.files import read_rows, read_text, refuse_repeats
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text.normal_form import folded
 from pytest_genderbias.text.printable import brief
 
 
@@ -80,4 +82,4 @@ def _same(answer: str, option: str) -> bool:
 
 
 def _compared(text: str) -> str:
-    return " ".join(text.split()).rstrip(".").casefold()
+    return folded(text).rstrip(".")

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
 
 Ids = NDArray[np.int64]
@@ -30,7 +31,7 @@ class Vocabulary(dict[str, int]):
         self.words: list[str] = []
         self.fold_case = fold_case
         for word in words:
-            self.add(word)
+            self.add(normal_form(word))
 
     def add(self, word: str) -> int:
         """Return the id of a word, adding it if it is new. Its case is kept, also with ``fold_case``."""
@@ -67,7 +68,7 @@ def label_groups(vocabulary: Vocabulary, groups: Sequence[Iterable[str]]) -> NDA
     """
     numbers: dict[str, int] = {}
     for number, words in enumerate(groups, 1):
-        for word in words:
+        for word in map(normal_form, words):
             if numbers.setdefault(word, number) != number:
                 raise SettingError(f"{brief(word)} is in two groups; remove it from one of them")
     for word in numbers:
@@ -89,7 +90,7 @@ def scorable_words(
     >>> scorable_words(["she", "sings", "The", "<unk>", "."], [1], ["the"]).tolist()
     [False, True, False, False, False]
     """
-    stop = {word.lower() for word in stop_words}
+    stop = {normal_form(word).lower() for word in stop_words}
     scorable = np.array(
         [
             word.lower() not in stop and not _is_tag(word) and (punctuation or not is_punctuation(word))

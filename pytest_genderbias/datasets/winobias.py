@@ -18,6 +18,7 @@ from pytest_genderbias.datasets.mentions import (
     words_of,
 )
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.wordlist import load_wordlist
 
@@ -114,7 +115,7 @@ def _read_sentence(where: str, number: str, marked: str, kind: int, stereotype: 
         )
     gold = with_determiner(text, mentions[0])
     profession = words_of(text, without_determiner(text, gold))
-    if profession.lower() not in _occupations():
+    if normal_form(profession).lower() not in _occupations():
         raise DataFileError(
             f"{where}: expected a profession of the list winobias-occupations in brackets, got {brief(profession)}"
         )
@@ -126,7 +127,7 @@ def _read_sentence(where: str, number: str, marked: str, kind: int, stereotype: 
         gold,
         with_determiner(text, other),
         pronouns,
-        (_occupations()[names[0].lower()], _occupations()[names[1].lower()]),
+        (_occupations()[normal_form(names[0]).lower()], _occupations()[normal_form(names[1]).lower()]),
         genders.pop(),
         kind,
         stereotype,
@@ -137,7 +138,7 @@ def _read_sentence(where: str, number: str, marked: str, kind: int, stereotype: 
 def _other_profession(where: str, text: str, brackets: list[Span], gold: str) -> Span:
     for start, end in find_words(text, _occupations()):
         outside = all(end <= bracket[0] or bracket[1] <= start for bracket in brackets)
-        if outside and text[start:end].lower() != gold.lower():
+        if outside and normal_form(text[start:end]).lower() != normal_form(gold).lower():
             return start, end
     raise DataFileError(
         f"{where}: expected a second profession of the list winobias-occupations beside {brief(gold)}, got none"

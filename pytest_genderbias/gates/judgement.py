@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.account import Account, Movement, Paragraph, paragraphs_of, shortened
 from pytest_genderbias.gates.verdicts import (
     CAN_PASS,
@@ -323,7 +324,7 @@ def _explain(measurement: Measurement, statistic: str, finding: Finding) -> str:
         f"  {scored}",
         *(f"  note: {note}" for note in measurement.notes),
     ]
-    return "\n".join([*lines, *_records(measurement, finding.moved)])
+    return "\n".join(map(printable, (*lines, *_records(measurement, finding.moved))))
 
 
 def _records(measurement: Measurement, moved: Sequence[str]) -> list[str]:

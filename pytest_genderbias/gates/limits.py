@@ -22,6 +22,7 @@ from pytest_genderbias.statistics.inference.intervals import Interval, restart_i
 from pytest_genderbias.statistics.inference.sequences import cases_to_decide
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.text.suggestions import expected_instead
 
 _WORST = 4  #: items that a broken limit names
 
@@ -118,7 +119,7 @@ def decided_by(limits: Iterable[tuple[str, Limit]], statistics: Mapping[str, Sta
     by_statistic: dict[str, tuple[Limit, ...]] = {}
     for name, limit in limits:
         if name not in statistics:
-            raise UnknownNameError(f"no statistic {name!r}; there are {', '.join(statistics)}")
+            raise UnknownNameError(f"no statistic {name!r}; {expected_instead(name, statistics, 'there are')}")
         limit.check_direction(name, statistics[name])
         by_statistic[name] = (*by_statistic.get(name, ()), limit)
     return {name: AllDecided(some, statistics[name]) for name, some in by_statistic.items()}

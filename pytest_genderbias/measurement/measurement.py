@@ -31,6 +31,7 @@ from pytest_genderbias.suites.examples import Example, Examples
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.summary import Record
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.suggestions import expected_instead
 
 SUITE_CASES = "the suite's cases"  #: what bounds on a sample are over
 ALL_CASES = f"{SUITE_CASES}, all of them"  #: what bounds are over where every case was scored
@@ -176,7 +177,9 @@ class Measurement(Displayed):
             UnknownNameError: the suite has no such statistic.
         """
         if name is not None and name not in self.values:
-            raise UnknownNameError(f"{self.suite} has no statistic {name!r}; it has {', '.join(self.values)}")
+            raise UnknownNameError(
+                f"{self.suite} has no statistic {name!r}; {expected_instead(name, self.values, 'it has')}"
+            )
         return name or self.main
 
     def worst(self, most: int) -> list[Record]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import DataFileError, ModelError
+from pytest_genderbias.models.template_process import Message, TemplateError, render
 from pytest_genderbias.text.plain_files import read_whole
+from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -30,7 +34,8 @@ NO_TEMPLATE = (
     "measure a model that was tuned to chat"
 )
 _MOST_BYTES = 1 << 24  #: of tokenizer_config.json
-_SHOWN = 120  #: characters of an error of a template
+_SHOWN = 160  #: characters of an error of a template
+_WORD = re.compile(r"\w+")
 
 
 def chat_template_details(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
@@ -58,6 +63,8 @@ class ChatPrompts:
     A template that writes the date gets a fixed one, and one that can switch off thinking aloud is asked to, so that its answer comes
     first. Both are the same for every model and every day.
 
+    It is rendered by :mod:`~pytest_genderbias.models.template_process`, as transformers renders it.
+
     Args:
         tokenizer: a tokenizer with a chat template.
         name: the model's name, for messages.
@@ -71,16 +78,30 @@ class ChatPrompts:
         try:
             template = tokenizer.get_chat_template()
         except ValueError as error:  # several, and none of them is the default
-            raise _unusable(name, error) from None
+            raise _unusable(name, f"{type(error).__name__}: {error}") from None
         self._template = (_STOPPED_CLOCK if _CLOCK in template else "") + template
 
     def prompt(self, message: str) -> str:
-        """Return the text that ends where the answer to a message begins.
+        """Return the text that ends where the answer to a message begins; errors as :meth:`prompts`."""
+        return self.prompts([message])[0]
+
+    def prompts(self, messages: Sequence[str]) -> list[str]:
+        """Return for each message the text that ends where the answer to it begins.
 
         Raises:
-            ModelError: the template cannot be rendered.
+            ModelError: the template cannot be rendered within the bounds of :mod:`~pytest_genderbias.models.template_process`, or it
+                leaves a message out.
         """
-        return self._rendered([{"role": "user", "content": message}], True)
+        texts = self._rendered([[{"role": "user", "content": message}] for message in messages], True)
+        for message, text in zip(messages, texts, strict=True):
+            word = max(_WORD.findall(message), key=len, default="")
+            if not text.strip():
+                raise _unusable(self._name, "it writes nothing")
+            if word not in text:
+                raise _unusable(
+                    self._name, f"it leaves out the message: the word {brief(word)} is not in {brief(text)}"
+                )
+        return texts
 
     def space_before(self, answer: str) -> str:
         """Return the white space that the template itself puts between its end and an answer, mostly none.
@@ -90,8 +111,8 @@ class ChatPrompts:
         message = "Hello."
         prompt = self.prompt(message)
         try:
-            whole = self._rendered(
-                [{"role": "user", "content": message}, {"role": "assistant", "content": answer}], False
+            (whole,) = self._rendered(
+                [[{"role": "user", "content": message}, {"role": "assistant", "content": answer}]], False
             )
         except ModelError:  # a template for questions only
             return ""
@@ -99,24 +120,16 @@ class ChatPrompts:
         space = rest[: len(rest) - len(rest.lstrip())]
         return space if whole.startswith(prompt) and rest.startswith(space + answer) else ""
 
-    def _rendered(self, messages: list[dict[str, str]], for_answer: bool) -> str:
+    def _rendered(self, conversations: Sequence[Sequence[Message]], for_answer: bool) -> list[str]:
+        values = {**self._tokenizer.special_tokens_map, "enable_thinking": False, "date_string": _DAY}
         try:
-            text = self._tokenizer.apply_chat_template(
-                messages,
-                chat_template=self._template,
-                tokenize=False,
-                add_generation_prompt=for_answer,
-                enable_thinking=False,
-                date_string=_DAY,
-            )
-        # A template is code of others: a syntax error, an unknown name, a role that it refuses.
-        except Exception as error:
-            raise _unusable(self._name, error) from None
-        return str(text)
+            return render(self._template, conversations, for_answer, values)
+        except TemplateError as error:
+            raise _unusable(self._name, str(error)) from None
 
 
-def _unusable(name: str, error: Exception) -> ModelError:
+def _unusable(name: str, reason: str) -> ModelError:
     return ModelError(
-        f"the chat template of {name} cannot be used: {type(error).__name__}: {' '.join(str(error).split())[:_SHOWN]}; "
+        f"the chat template of {name} cannot be used: {' '.join(reason.split())[:_SHOWN]}; "
         "correct chat_template.jinja, or save the tokenizer again"
     )

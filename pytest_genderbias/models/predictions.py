@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.files import Row, column_names, place, read_rows, refuse_repeats
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text.normal_form import folded, normal_form
 from pytest_genderbias.text.printable import brief
 
 CLASS_PREDICTIONS = "class-predictions"
@@ -109,7 +110,7 @@ def group_name(name: str) -> str:
     >>> group_name("F"), group_name("Male"), group_name("nonbinary")
     ('female', 'male', 'nonbinary')
     """
-    return _GROUPS.get(name.lower(), name)
+    return _GROUPS.get(folded(name), name)
 
 
 def is_table(target: object) -> bool:
@@ -267,7 +268,7 @@ def _name(path: Path, row: Row, column: str) -> str:
         raise DataFileError(
             f"{place(path, line)}: expected a text or a whole number in column {brief(column)}, got {brief(value)}"
         )
-    return value.strip()
+    return normal_form(value).strip()
 
 
 def _codes(*columns: Sequence[str]) -> tuple[tuple[str, ...], list[Codes]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pytest_genderbias.text.normal_form import normal_form
+
 MASKED_LM = "masked-lm"
 CAUSAL_LM = "causal-lm"
 NLI_CLASSIFIER = "nli-classifier"
@@ -81,7 +83,7 @@ def coreference_role(architecture: str = "") -> Role:
 
 def classifier_role(labels: Sequence[str]) -> Role:
     """Return the role of a sequence classifier by its labels."""
-    lowered = tuple(str(label).strip().lower() for label in labels)
+    lowered = tuple(normal_form(str(label)).strip().lower() for label in labels)
     if sorted(lowered) == sorted(NLI_LABELS):
         return Role(NLI_CLASSIFIER, "an NLI classifier", lowered)
     if len(lowered) == 1:

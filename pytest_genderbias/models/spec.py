@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pytest_genderbias.errors import BiasError, DataFileError, ModelError, SettingError
 from pytest_genderbias.models.graphs import ENDINGS, graph_in
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.suggestions import close_names, expected_instead
 
 #: Short names for the usual hub ids.
 ALIASES = {
@@ -68,6 +69,12 @@ ADAPTER = (
 _ADAPTER_PREFIX = "adapter:"
 #: What a hub id may look like.
 HUB_ID = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
+#: Ids without an owner that the hub still knows, among those that look like an alias.
+_WITHOUT_OWNER = frozenset(
+    ("xlm-roberta-large", "distilbert-base-cased", *(target.rpartition("/")[2] for target in ALIASES.values()))
+)
+_ALIKE = 0.8  #: share of the letters of an alias, from which on it is meant
+_FEW_LETTERS = 2  #: by which the lengths of a misspelt alias and the alias differ at most
 _TORCH_WEIGHTS = (
     "model.safetensors",
     "model.safetensors.index.json",
@@ -234,7 +241,28 @@ def _parse(name: str, spec: str) -> ModelSpec:
         raise ModelError(
             f"no directory {spec if len(spec) < _LONG else brief(spec)}; expected a checkpoint's directory, adapter:DIR@BASE, a file of vectors or predictions, text:FILE, a hub id, module:callable, http://HOST:PORT/v1#MODEL, vllm:DIR, or one of {_known()}"
         )
+    _refuse_misspelt(spec)
     return ModelSpec(name or _safe(spec.rpartition("/")[2]), spec, "hub", spec)
+
+
+def _refuse_misspelt(spec: str) -> None:
+    """Refuse a name that is nearly an alias, before the hub is asked for it. Nearly all ids of the hub have an owner.
+
+    Raises:
+        ModelError: it is.
+    """
+    if "/" in spec or spec in _WITHOUT_OWNER:
+        return
+    near = [
+        one
+        for one in close_names(spec, (*ALIASES, *DEMOS, "demo"), _ALIKE)
+        if abs(len(one) - len(spec)) <= _FEW_LETTERS
+    ]
+    if near:
+        raise ModelError(
+            f"no directory and no alias {brief(spec)}; {expected_instead(spec, near)} An id of the hub begins with its "
+            f"owner: OWNER/{spec:.80}"
+        )
 
 
 def path_spec(path: PathLike[str]) -> str:

@@ -10,6 +10,7 @@ import zlib
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from tokenize import TokenError
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.files import place, read_lines
 from pytest_genderbias.errors import DataFileError, ModelError, UnknownNameError
+from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.strict_json import parse_json
 
 #: Names of the matrix in an .npz or .safetensors file, and of the words in an .npz file; the first of them is the documented one.
@@ -58,9 +60,22 @@ class WordVectors:
     lowercased: bool
 
     def row(self, word: str) -> int | None:
-        """Return the row of a word, or of its lower case if the file is lower-cased, or ``None``."""
-        row = self.words.get(word)
-        return self.words.get(word.lower()) if row is None and self.lowercased else row
+        """Return the row of a word, or of its lower case if the file is lower-cased, or ``None``.
+
+        A word that the file spells with other apostrophes, hyphens or invisible characters (:mod:`~pytest_genderbias.text.normal_form`) is
+        found, too; its own spelling comes first.
+        """
+        for spelling in (word, normal_form(word)):
+            for form in (spelling, spelling.lower()) if self.lowercased else (spelling,):
+                if (row := self.words.get(form, self._by_form.get(form))) is not None:
+                    return row
+        return None
+
+    @cached_property
+    def _by_form(self) -> dict[str, int]:
+        """The rows of words that differ from their normal form, by this."""
+        rows = reversed([(word, row) for word, row in self.words.items() if not word.isascii()])
+        return {form: row for word, row in rows if (form := normal_form(word)) != word}
 
     def missing(self, words: Iterable[str]) -> list[str]:
         """Return the words without a vector, in their order."""
@@ -141,7 +156,8 @@ def read_vectors(path: Path, wanted: Collection[str] | None = None) -> WordVecto
         raise ModelError(
             f"{path}: the name of a file of word vectors ends in .txt, .vec (each also with .gz), .npz, .npy or .safetensors"
         )
-    keep = None if wanted is None else {*wanted, *(word.lower() for word in wanted)}
+    forms = {form for word in wanted or () for form in (word, normal_form(word))}
+    keep = None if wanted is None else {*forms, *(form.lower() for form in forms)}
     try:
         return _read_array(path, form, keep) if form in _ARRAYS else _read_text(path, keep)
     except DataFileError as error:  # of a line that cannot be read at all
@@ -170,7 +186,11 @@ class _KeptWords:
         """Return whether a word is kept, and keep it."""
         if self.lowercased and word != word.lower():
             self.lowercased = False
-        if self._keep is not None and word not in self._keep:
+        if (
+            self._keep is not None
+            and word not in self._keep
+            and (word.isascii() or normal_form(word) not in self._keep)
+        ):
             return False
         row = self.rows.setdefault(word, len(self.lines))
         if row < len(self.lines):

@@ -22,6 +22,7 @@ from pytest_genderbias.text.located_yaml import (
     refuse_unknown,
     take,
 )
+from pytest_genderbias.text.suggestions import expected_instead
 
 CONFIGS = Path(__file__).parent / "configs"
 SMALL, PAPER = "small", "paper"
@@ -160,7 +161,7 @@ def load_paper(name: str) -> PaperConfig:
         DataFileError: a config is wrong; the message names file and line.
     """
     if name not in paper_names():
-        raise UnknownNameError(f"no paper is called {name!r}; expected one of {', '.join(paper_names())}")
+        raise UnknownNameError(f"no paper is called {name!r}; {expected_instead(name, paper_names())}")
     folder = CONFIGS / name
     listing = read_yaml(folder / RUNS)
     refuse_unknown(listing, ("title", "order", "runs"), "the runs of a paper")
@@ -186,7 +187,7 @@ def load_table(paper: str, name: str) -> Table:
     """
     tables = load_paper(paper).tables
     if name not in tables:
-        raise UnknownNameError(f"{paper} has no {name!r}; expected one of {', '.join(tables)}")
+        raise UnknownNameError(f"{paper} has no {name!r}; {expected_instead(name, tables)}")
     return tables[name]
 
 

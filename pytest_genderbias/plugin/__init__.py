@@ -11,7 +11,7 @@ baselines (``acceptance``) and prints the ``summary``.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -36,6 +36,7 @@ from pytest_genderbias.plugin.options import (
     SETTINGS,
     add_options,
     read_settings,
+    refuse_misspelt_flags,
     reject_options_of_missing_suites,
     taken_for_test_path,
 )
@@ -63,6 +64,14 @@ _LEDGER = pytest.StashKey[Ledger]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Register the flags and ini keys."""
     add_options(parser)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Iterator[None]:
+    """Say which flag may have been meant by an unknown one, once those of the project's conftest files are known."""
+    yield
+    _, unknown = parser.parse_known_and_unknown_args(args)
+    refuse_misspelt_flags(unknown)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -116,7 +125,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         return None
     from pytest_genderbias.plugin.items.files import BiasFile
 
-    return BiasFile.from_parent(parent, path=file_path)
+    return BiasFile.at(parent, file_path)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -20,6 +20,7 @@ from pytest_genderbias.plugin.flags import Origin
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.plain_files import expand, is_regular
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.suggestions import expected_instead
 
 _SIZE_UNITS = {
     "": 1,
@@ -66,6 +67,7 @@ def ability(text: str, origin: Origin) -> str | list[str]:
 def suites(texts: list[str], origin: Origin) -> SuiteSelection:
     """Parse names of packaged suites, paths of suite files, and ``all``, separated by commas."""
     packaged_names = packaged.names("fixtures")
+    otherwise = "expected 'all', the path of a .yaml file, or one of"
     parts = [part.strip() for text in texts for part in text.split(",") if part.strip()]
     names: list[str] = []
     for part in parts:
@@ -79,9 +81,7 @@ def suites(texts: list[str], origin: Origin) -> SuiteSelection:
         elif part in packaged_names:
             names.append(part)
         else:
-            raise origin.error(
-                f"no suite {part!r}; expected 'all', the path of a .yaml file, or one of {', '.join(packaged_names)}"
-            )
+            raise origin.error(f"no suite {part!r}; {expected_instead(part, packaged_names, otherwise)}")
     return SuiteSelection(tuple(dict.fromkeys(names)), "all" in parts)
 
 
@@ -112,7 +112,7 @@ def _check_option_exists(name: str, origin: Origin) -> None:
 
     known = {option for family in FAMILIES.values() for option in family.options}
     if name not in known:
-        raise origin.error(f"no suite has an option {name!r}; expected one of {', '.join(sorted(known))}")
+        raise origin.error(f"no suite has an option {name!r}; {expected_instead(name, sorted(known))}")
 
 
 def as_is(text: str, origin: Origin) -> str:

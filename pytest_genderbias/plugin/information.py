@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import sys
 
 import pytest
 
 from pytest_genderbias.errors import BiasError
-from pytest_genderbias.escaping import printable
 from pytest_genderbias.plugin.cache import cache_information
 from pytest_genderbias.plugin.options import Settings, read_settings
 from pytest_genderbias.plugin.session import make_runner
+from pytest_genderbias.plugin.terminal import print_lines
 from pytest_genderbias.text import packaged
 
 _WIDTH = 100  #: columns where the width of the terminal is unknown
@@ -31,7 +30,7 @@ def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
         texts += [_page(name, settings) for name in settings.show_suites.names]
     except BiasError as error:
         raise pytest.UsageError(str(error)) from None
-    _print("\n\n\n".join(texts))
+    print_lines("\n\n\n".join(texts))
     return pytest.ExitCode.OK
 
 
@@ -63,8 +62,3 @@ def _page(name: str, settings: Settings) -> str:
 
     suite = load_suite(name)
     return show_suite(suite, example_cases(suite, settings.data), terminal_width(), main_work(suite, settings.data))
-
-
-def _print(text: str) -> None:
-    encoding = sys.stdout.encoding or "utf-8"
-    print(printable(text, keep="\n").encode(encoding, "backslashreplace").decode(encoding))

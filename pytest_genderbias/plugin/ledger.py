@@ -26,7 +26,6 @@ from pytest_genderbias.plugin.outputs import needs_report, write_outputs
 from pytest_genderbias.plugin.pictures import draw_run
 from pytest_genderbias.plugin.reasons import OTHER_MODELS, Unjudged
 from pytest_genderbias.plugin.run_failures import count_failures
-from pytest_genderbias.plugin.terminal import show
 from pytest_genderbias.plugin.update_command import write_gates_command
 from pytest_genderbias.plugin.workers import (
     WorkerNode,
@@ -337,7 +336,7 @@ class Ledger:
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         """Print tables, notes, and messages on baselines, and count what fails the run beside its tests."""
         for annotation in self._annotations:
-            show(terminalreporter, annotation)
+            terminalreporter.write_line(annotation)  # a command to the CI service, escaped by its rules
         if not (self._measurements or self._judgements or self._messages.lines or self._unjudged or self._broken):
             return
         from pytest_genderbias.plugin.summary import RunSummary, print_summary

@@ -8,12 +8,14 @@ To add a flag, add a field; where no parser of :mod:`~pytest_genderbias.plugin.f
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import default_cache
 from pytest_genderbias.gates.tolerance import Tolerance
 from pytest_genderbias.models.spec import SERVED, ModelSpec
@@ -23,7 +25,9 @@ from pytest_genderbias.plugin.items.base import BiasItem, uses_fixture
 from pytest_genderbias.plugin.workers import is_worker
 from pytest_genderbias.recipes.processes import process_count
 from pytest_genderbias.text import packaged
+from pytest_genderbias.text.suggestions import close_names, expected_instead
 
+_PREFIX = "--bias-"  #: of every flag
 DTYPES = ("float32", "float16", "bfloat16", "float64", "auto")
 
 
@@ -299,6 +303,20 @@ def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("bias", "bias regression tests (pytest-genderbias)")
     for flag in FLAGS.values():
         flag.register(parser, group)
+
+
+def refuse_misspelt_flags(unknown: Iterable[str]) -> None:
+    """Refuse a flag that nearly is one of ours, among arguments that pytest does not know.
+
+    Raises:
+        pytest.UsageError: there is one.
+    """
+    names = [flag.name.removeprefix(_PREFIX) for flag in FLAGS.values()]
+    for argument in unknown:
+        name = argument.partition("=")[0]
+        if name.startswith(_PREFIX) and (near := close_names(name.removeprefix(_PREFIX), names)):
+            flags = [_PREFIX + one for one in near]
+            raise pytest.UsageError(printable(f"unrecognized arguments: {argument}; {expected_instead(name, flags)}"))
 
 
 def read_settings(config: pytest.Config) -> Settings:

@@ -56,6 +56,7 @@ from pytest_genderbias.suites.cases import Question, TextCases
 from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, ColumnOptions, read_table
 from pytest_genderbias.suites.query import ClassProbabilities, PairProbabilities, PairSimilarity, Query
 from pytest_genderbias.suites.suite import Suite
+from pytest_genderbias.text.normal_form import folded
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -190,12 +191,12 @@ class FineTuning(Recipe):
 
     def _targets(self, network: PreTrainedModel, rows: Sequence[Row]) -> Sequence[int | float]:
         """Return the target output of each row: the number of its label."""
-        number = {name.casefold(): i for i, name in enumerate(labels_of(network.config))}
+        number = {folded(name): i for i, name in enumerate(labels_of(network.config))}
         named = [str(row[self.label]) for row in rows]  # type: ignore[index]
-        if unknown := sorted({name for name in named if name.casefold() not in number}):
+        if unknown := sorted({name for name in named if folded(name) not in number}):
             outputs = ", ".join(labels_of(network.config))
             raise SettingError(f"no output of the network is called {unknown[0]!r}; there are {outputs}")
-        return [number[name.casefold()] for name in named]
+        return [number[folded(name)] for name in named]
 
     @cached_property
     def _digests(self) -> dict[str, list[str]]:
@@ -351,9 +352,9 @@ class ClassifierTuning(FineTuning, SuiteSettingsRecipe):
             raise DataFileError(
                 f"{self.files['training'][0]}: a classifier needs two labels, there is only {labels[0]!r}"
             )
-        spelt = {label.casefold(): label for label in reversed(labels)}
+        spelt = {folded(label): label for label in reversed(labels)}
         for label in labels:
-            if (other := spelt[label.casefold()]) != label:
+            if (other := spelt[folded(label)]) != label:
                 raise DataFileError(
                     f"{self.files['training'][0]}: the labels {other!r} and {label!r} differ by case only; write them alike, or rename "
                     "one of them"
@@ -391,16 +392,14 @@ class ClassifierTuning(FineTuning, SuiteSettingsRecipe):
         Raises:
             NotApplicableError: the model does not classify these labels.
         """
-        present = [label.casefold() for label in model.role.labels]
-        if model.role.kind not in (TEXT_CLASSIFIER, NLI_CLASSIFIER) or {y.casefold() for y in self.labels} - set(
-            present
-        ):
+        present = [folded(label) for label in model.role.labels]
+        if model.role.kind not in (TEXT_CLASSIFIER, NLI_CLASSIFIER) or {folded(y) for y in self.labels} - set(present):
             raise NotApplicableError(
                 f"{model.name} is {model.role.text}; accuracy needs a classifier of {', '.join(self.labels[:8])}"
             )
         rows = some_rows(self._parts[1], self.max_evaluation)
         probabilities = _answered(model, [(row["text"],) for row in rows], ClassProbabilities(), self.name)
-        gold = np.asarray([present.index(row["label"].casefold()) for row in rows])
+        gold = np.asarray([present.index(folded(row["label"])) for row in rows])
         return [_accuracy(probabilities.argmax(axis=1) == gold, "texts", "texts")]
 
     @cached_property

@@ -15,6 +15,7 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import Role, classifier_role, coreference_role
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.models.transformers_logging import quiet_transformers
+from pytest_genderbias.text.normal_form import folded
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -104,8 +105,8 @@ def has_labels(model: Model, labels: Sequence[str]) -> bool:
     network = model.backend.network
     if not type(network).__name__.endswith("ForSequenceClassification"):
         return False
-    present = [label.casefold() for label in labels_of(network.config)]
-    return len(labels) == len(present) and (len(labels) == 1 or {label.casefold() for label in labels} == set(present))
+    present = [folded(label) for label in labels_of(network.config)]
+    return len(labels) == len(present) and (len(labels) == 1 or {folded(label) for label in labels} == set(present))
 
 
 def renew_head(network: PreTrainedModel, seed: int) -> None:

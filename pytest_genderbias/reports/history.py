@@ -22,7 +22,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.reports.traces import Trace, TracePoint
-from pytest_genderbias.text.printable import json_text
+from pytest_genderbias.text.printable import brief, json_text
 
 APPLICATION = 0x62696173  #: "bias", in the header of the file: it tells a history from another program's SQLite file
 MOST_RUNS = 100  #: that a trace goes back
@@ -216,7 +216,7 @@ def _check(store: sqlite3.Connection, path: Path) -> int:
     """Return the version of a file; 0 for an empty one.
 
     Raises:
-        DataFileError: it is of another program, or of a later version.
+        DataFileError: it is of another program, or of a later version, or its schema is not the one that the migrations make.
     """
     application, version = (
         int(store.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("application_id", "user_version")
@@ -228,7 +228,35 @@ def _check(store: sqlite3.Connection, path: Path) -> int:
             f"{path}: a later version of pytest-genderbias wrote this history (schema {version}; this one reads up to {len(MIGRATIONS)}); "
             "install that version, or name another file"
         )
+    if version < 0:
+        raise _no_history(path, f"a file of version {version}")
+    _refuse_other_schema(store, version, path)
     return version
+
+
+def _refuse_other_schema(store: sqlite3.Connection, version: int, path: Path) -> None:
+    """Refuse a file with views, triggers or tables of its own: they would be carried out with each of our statements.
+
+    Raises:
+        DataFileError: it has some, or lacks one of ours.
+    """
+    with _in_memory(path) as made:
+        for script in MIGRATIONS[:version]:
+            made.executescript(script)
+        expected = _schema(made)
+    present = _schema(store)
+    for kind, name in {**present, **expected}:
+        if (kind, name) not in expected:
+            raise _no_history(path, f"a file with {kind} {brief(name)}, which no run makes")
+        if present.get((kind, name)) != expected[kind, name]:
+            state = "changed" if (kind, name) in present else "missing"
+            raise _no_history(path, f"a file in which the {kind} {brief(name)} is {state}")
+
+
+def _schema(store: sqlite3.Connection) -> dict[tuple[str, str], tuple[str, str | None]]:
+    """Return table and definition of everything that a file defines, by kind and name, but for what ``ANALYZE`` adds."""
+    rows = store.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")
+    return {(kind, name): (table, sql) for kind, name, table, sql in rows if not str(name).startswith("sqlite_stat")}
 
 
 def _unreadable(path: Path, error: Exception) -> DataFileError:

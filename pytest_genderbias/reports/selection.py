@@ -13,6 +13,7 @@ from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.models.predictions import COREFERENCE_PREDICTIONS, group_name, looks_like_predictions
 from pytest_genderbias.statistics.impact_ratio import LEAST_SHARE, ImpactRatios, above_median, impact_ratios
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.text.normal_form import folded
 from pytest_genderbias.text.printable import brief
 
 ABOVE_MEDIAN = "score above the median"  #: the decision that is counted where a file has scores
@@ -162,7 +163,7 @@ def _decisions(path: Path, rows: Sequence[Row], decided: Sequence[str]) -> Itera
 def _group(path: Path, row: Row, column: str) -> str:
     """Return the group of a person; an empty text if it is unknown."""
     value = row[1][column]
-    if value is None or (isinstance(value, str) and value.strip().lower() in _UNKNOWN):
+    if value is None or (isinstance(value, str) and folded(value) in _UNKNOWN):
         return ""
     name = read_name(path, row, column)
     return group_name(name) if column in _MAIN_CATEGORIES else name

@@ -27,9 +27,7 @@ def show_suite(suite: Suite, sentences: Sequence[str], width: int, work: Work | 
         width: columns of the terminal.
         work: the forward passes of its main question, if they are known.
     """
-    head = (
-        f"{suite.name}: {suite.title}\nfor {suite.family.needs}; language {suite.language}; family {suite.family.name}"
-    )
+    head = f"{printable(suite.name)}: {printable(suite.title)}\nfor {suite.family.needs}; language {suite.language}; family {suite.family.name}"
     about = suite.about
     sections = [
         paragraph(head, width),
@@ -96,7 +94,7 @@ def _cases(sentences: Sequence[str], width: int) -> list[str]:
         return [
             paragraph("they come from data, or from the model: name the folder with --bias-data=DIR", width, _INDENT)
         ]
-    return [paragraph(shortened(one, _LONGEST_CASE), width, f"{_INDENT}  ", _INDENT) for one in sentences]
+    return [paragraph(shortened(printable(one), _LONGEST_CASE), width, f"{_INDENT}  ", _INDENT) for one in sentences]
 
 
 def _criticisms(suite: Suite, width: int) -> list[str]:

@@ -67,7 +67,7 @@ class ChatScorer:
 
     def score(self, cases: IntArray) -> NDArray[np.float64]:
         """Return the log-probability of each answer, in nats: shape (len(cases), number of answers)."""
-        prompts = [self._prompts.prompt(message) for (message,) in self._cases.sentences(cases)]
+        prompts = self._prompts.prompts([message for (message,) in self._cases.sentences(cases)])
         pairs = [answer_ids(self._encoder.tokenizer, prompt, self._answers, self._name) for prompt in prompts]
         rows = [np.concatenate([prompt, answer]) for prompt, answers in pairs for answer in answers]
         starts = [len(prompt) for prompt, answers in pairs for _ in answers]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_genderbias.errors import SettingError, UnknownNameError
+from pytest_genderbias.text.suggestions import expected_instead
 
 _TABLE = re.compile(r".+\.(?:(?:jsonl|csv|tsv)(?:\.gz)?|parquet)", re.IGNORECASE)
 
@@ -115,7 +116,9 @@ def resolve_options(options: Mapping[str, Option], chosen: Mapping[str, object],
     """
     for name in chosen:
         if name not in options:
-            raise UnknownNameError(f"{what} has no option {name!r}; it has {', '.join(sorted(options)) or 'none'}")
+            raise UnknownNameError(
+                f"{what} has no option {name!r}; {expected_instead(name, sorted(options), 'it has')}"
+            )
     values = {name: chosen.get(name, option.default) for name, option in options.items()}
     for name, value in values.items():
         if not options[name].accepts(value):

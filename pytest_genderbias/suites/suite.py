@@ -16,6 +16,8 @@ from pytest_genderbias.suites.options import resolve_options
 from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml, refuse_unknown, take
+from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.suggestions import expected_instead
 
 _HEAD = ("suite", "family", "title", "source", "licence", "language", "note", "about", "options")
 
@@ -61,13 +63,17 @@ def load_suite(name: str | Path) -> Suite:
     path = packaged.locate("fixtures", str(name))
     if path is None:
         raise UnknownNameError(
-            f"no suite {str(name)!r}; packaged suites: {', '.join(suite_names())}; a suite of your own is given by its path"
+            f"no suite {brief(str(name))}; "
+            + expected_instead(
+                str(name), suite_names(), "packaged suites:", "; a suite of your own is given by its path"
+            )
         )
     data = read_yaml(path)
     family_name = take(data, "family", str, "the suite")
     if family_name not in FAMILIES:
         raise DataFileError(
-            f"{path}:{data.lines['family']}: unknown family {family_name!r}; expected one of {', '.join(sorted(FAMILIES))}"
+            f"{path}:{data.lines['family']}: unknown family {brief(family_name)}; "
+            f"{expected_instead(family_name, sorted(FAMILIES))}"
         )
     family = FAMILIES[family_name]
     refuse_unknown(data, (*_HEAD, *family.keys), f"a suite of the family {family_name}")

@@ -27,7 +27,7 @@ class Summary:
         records: rows of the suite's own tables.
         items: raw item statistics.
         notes: remarks for the reader.
-        count: number of cases, if the questions do not tell (the tokens of a text).
+        count: number of cases, if the questions do not tell (the words of a text).
         data: digests of data that the cases of the questions do not contain (the persons in a file of predictions). Measurements
             of other data are never compared.
         unstored: arrays from which sums over units are made, but which are not among the items.

@@ -19,6 +19,7 @@ import yaml
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.text.plain_files import read_whole
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.suggestions import expected_instead
 
 try:
     from yaml import CSafeLoader as _SafeLoader
@@ -223,6 +224,10 @@ class _Document:
     def _key(self, event: yaml.Event, depth: int) -> str:
         if isinstance(event, yaml.CollectionStartEvent):
             raise self._error(event, "expected a text as key, got a list or a mapping")
+        if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]:
+            raise self._error(
+                event, "merge keys ('<<') are not read; write the keys that they stand for out in this mapping"
+            )
         key = self._part(event, depth).value
         if not isinstance(key, str):
             raise self._error(event, f"expected a text as key, got {brief(key)}; put it in quotes")
@@ -277,7 +282,7 @@ def _number(text: str) -> float:
 
 
 def _refuse_merge(text: str) -> object:
-    raise ValueError("merge keys ('<<') are not read; write the keys out")
+    raise ValueError("'<<' is a merge key")
 
 
 #: The value of a scalar without quotes, by the kind that YAML sees in it. Every other kind, such as a date, is a text.
@@ -296,7 +301,8 @@ def refuse_unknown(mapping: LocatedMap, allowed: Iterable[str], what: str) -> No
     for key in mapping:
         if key not in known:
             raise DataFileError(
-                f"{mapping.file}:{mapping.lines[key]}: unknown key {brief(key)} in {what}; expected one of {', '.join(known)}"
+                f"{mapping.file}:{mapping.lines[key]}: unknown key {brief(key)} in {what}; "
+                f"{expected_instead(key, known)}"
             )
 
 

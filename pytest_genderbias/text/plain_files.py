@@ -6,6 +6,7 @@ terabytes. Errors name the file, and the line of a wrong byte.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import stat
@@ -19,6 +20,16 @@ from pytest_genderbias.errors import DataFileError, SettingError
 MOST_LINE = 64 << 20  #: The longest line in bytes.
 MOST_UNPACKED = 64 << 20  #: Bytes that any compressed file may unpack to.
 MOST_RATIO = 250  #: What a larger one may have, as a multiple of its size. Texts are compressed to a twentieth at best.
+
+#: Byte order marks, longer ones first, since UTF-32's begins with UTF-16's.
+_MARKS = (
+    ("UTF-32", codecs.BOM_UTF32_LE), ("UTF-32", codecs.BOM_UTF32_BE), ("UTF-16", codecs.BOM_UTF16_LE), ("UTF-16", codecs.BOM_UTF16_BE),
+)  # fmt: skip
+#: Which bytes of a character are mostly zero in a text of Latin letters, by encoding.
+_ZEROS = {
+    "UTF-32LE": (False, True, True, True), "UTF-32BE": (True, True, True, False), "UTF-16LE": (False, True), "UTF-16BE": (True, False),
+}  # fmt: skip
+_SAMPLE = 4096  #: bytes by which an encoding is told
 
 _KINDS = {
     stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
@@ -106,6 +117,8 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         try:
             while line := file.readline(MOST_LINE + 1):
                 number += 1
+                if number == 1 and (encoding := encoding_of(line)):
+                    raise other_encoding(path, encoding)
                 if len(line) > MOST_LINE:
                     raise DataFileError(f"{path}:{number}: expected a line of at most {MOST_LINE:,} bytes, got more")
                 yield number, line
@@ -130,6 +143,8 @@ def read_whole(path: Path, most: int) -> str:
             raise unreadable(path, error) from None
     if len(content) > most:
         raise DataFileError(f"{path}: cannot be read: expected at most {most:,} bytes, got more")
+    if encoding := encoding_of(content):
+        raise other_encoding(path, encoding)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -139,11 +154,37 @@ def read_whole(path: Path, most: int) -> str:
         ) from None
 
 
+def encoding_of(beginning: bytes) -> str:
+    """Return the name of a text's encoding if it has two or four bytes a character: by its byte order mark, or by its zero bytes.
+
+    >>> encoding_of("a: 1".encode("utf-16")), encoding_of("a: 1".encode("utf-16-be")), encoding_of(b"a: 1")
+    ('UTF-16', 'UTF-16BE', '')
+    """
+    for encoding, mark in _MARKS:
+        if beginning.startswith(mark):
+            return encoding
+    sample = beginning[:_SAMPLE]
+    if b"\0" not in sample:
+        return ""
+    for encoding, pattern in _ZEROS.items():
+        parts = [sample[place :: len(pattern)] for place in range(len(pattern))]
+        shares = [part.count(0) / max(1, len(part)) for part in parts]
+        if all(share > 1 / 2 if is_zero else share < 1 / 4 for share, is_zero in zip(shares, pattern, strict=True)):
+            return encoding
+    return ""
+
+
+def other_encoding(path: Path, encoding: str) -> DataFileError:
+    """Return the error of a text in an encoding with two or four bytes a character."""
+    return DataFileError(f"{path}:1: not UTF-8, but {encoding}; convert the file with iconv -f {encoding} -t UTF-8")
+
+
 def not_utf8(path: Path, line: int, byte: int, position: int) -> DataFileError:
     """Return the error of a byte that is not UTF-8, at a position from 1 in its line."""
+    likely = "WINDOWS-1252" if byte < 0xA0 else "LATIN1"  # which has control characters there
     return DataFileError(
         f"{path}:{line}: not UTF-8: byte 0x{byte:02x} at position {position}; convert the file, for example with "
-        "iconv -f LATIN1 -t UTF-8"
+        f"iconv -f {likely} -t UTF-8"
     )
 
 

@@ -22,6 +22,7 @@ from pytest_genderbias.text.located_yaml import (
 )
 from pytest_genderbias.text.plain_files import read_whole
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.suggestions import expected_instead
 
 #: The attributes that every list may use, and their types. A list declares other attributes under ``attributes``.
 STANDARD_ATTRIBUTES: dict[str, type | tuple[type, ...]] = {
@@ -83,10 +84,9 @@ def load_wordlist(name: str, beside: Path | None = None) -> WordList:
     """
     path = packaged.locate("wordlists", name, beside)
     if path is None:
-        known = ", ".join(packaged.names("wordlists"))
-        raise UnknownNameError(
-            f"no word list {brief(name)}; packaged lists: {known}; name a list of your own by its path (./{name}.yaml)"
-        )
+        advice = f"; name a list of your own by its path (./{name}.yaml)"
+        expected = expected_instead(name, packaged.names("wordlists"), "packaged lists:", advice)
+        raise UnknownNameError(f"no word list {brief(name)}; {expected}")
     return _read(path, read_whole(path, MOST_BYTES))
 
 

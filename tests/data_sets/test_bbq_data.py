@@ -202,3 +202,29 @@ def test_a_broken_file_of_answers(tmp_path, line, message):
     (tmp_path / "run.jsonl").write_text(line + "\n")
     with pytest.raises(DataFileError, match=r"run\.jsonl:\d.*" + message):
         read_stored_answers(tmp_path / "run.jsonl")
+
+
+@pytest.mark.parametrize(
+    "names",
+    ["NAMEx: [wife]; NAME2: [husband]", "NAME1: [wife]", "NAME1: [wife]; NAME2: [a]; NAME3: [b]", "name1: [wife]; NAME2: [a]", "wife"],
+)  # fmt: skip
+def test_a_misspelt_slot_of_a_person_is_one_error(tmp_path, names):
+    with pytest.raises(
+        DataFileError, match=r"templates\.csv:2: expected the words of NAME1 and NAME2 in column 'Names'"
+    ):
+        make_bbq_gender(*written(tmp_path, {"Names": names}))
+
+
+def test_a_misspelt_slot_of_a_word_is_one_error(tmp_path):
+    change = {"Lexical_diversity": "WORDx: [bar]", "Ambiguous_Context": "A {{NAME1}} met a {{NAME2}} in a {{WORD1}}."}
+    with pytest.raises(DataFileError, match=r"templates\.csv:2: no words for the slot 'WORD1'"):
+        make_bbq_gender(*written(tmp_path, change))
+
+
+def test_lists_with_more_fillings_than_can_be_numbered_are_one_error(tmp_path):
+    words = ",".join(map(str, range(100)))
+    change = {"Lexical_diversity": "; ".join(f"WORD{i}: [{words}]" for i in range(40))}
+    with pytest.raises(
+        DataFileError, match=r"templates\.csv:2: expected lists with at most 1,000,000,000,000 fillings"
+    ):
+        make_bbq_gender(*written(tmp_path, change))

@@ -62,3 +62,20 @@ def test_a_folder_with_such_a_name_needs_another(tmp_path) -> None:
 )
 def test_a_spec_in_a_file_of_a_project_says_nothing_of_a_machine(spec: str, portable: str) -> None:
     assert portable_spec(spec) == portable
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("bert-bsae", "bert-base"), ("demo-ml", "demo-mlm"), ("roberta_base", "roberta-base")]
+)
+def test_a_misspelt_alias_is_named_before_the_hub_is_asked(typed, meant):
+    with pytest.raises(
+        ModelError, match=rf"no alias '{typed}'; did you mean .*{meant}.*\? An id of the hub begins with"
+    ):
+        parse_spec(typed)
+
+
+@pytest.mark.parametrize(
+    "typed", ["bert-base-uncased", "albert-base-v1", "xlm-roberta-large", "t5-small", "me/bert-bsae"]
+)
+def test_an_id_of_the_hub_is_no_misspelt_alias(typed):
+    assert parse_spec(typed).kind == "hub"

@@ -206,7 +206,7 @@ def test_a_config_by_hand(own_configs):
         "0.5 ± 0.1",
         "a before/s/x",
     )
-    with pytest.raises(UnknownNameError, match="doe2020 has no 'table-2'; expected one of table-1"):
+    with pytest.raises(UnknownNameError, match="doe2020 has no 'table-2'; did you mean table-1"):
         load_table("doe2020", "table-2")
 
 

@@ -16,7 +16,7 @@ def test_options_of_a_suite_come_from_the_command_line(project: pytest.Pytester)
     assert json.loads(report.read_text())["measurements"][0]["signature"]["settings"]["unit"] == "word_pair"
     result = project.runpytest(*NLI, model(project, "good"), "--bias-option=tiny-nli:unitt=word_pair")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*tiny-nli has no option 'unitt'; it has *"])
+    result.stdout.fnmatch_lines(["*tiny-nli has no option 'unitt'; did you mean unit?*"])
     result = project.runpytest(*NLI, model(project, "good"), "--bias-option=tiny-nly:unit=word_pair")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --bias-option: no suite 'tiny-nly' to take the option 'unit'; *tiny-nli*"])

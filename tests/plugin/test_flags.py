@@ -160,6 +160,24 @@ def test_help_lists_every_flag_and_ini_key(pytester: pytest.Pytester) -> None:
             assert f"  {flag.ini_key} (" in shown
 
 
+@pytest.mark.parametrize(
+    ("argument", "meant"),
+    [
+        ("--bias-modle=m", "--bias-model"),
+        ("--bias-sute=weat", "--bias-suite"),
+        ("--bias_json=x", ""),
+        ("--bias-own=1", ""),
+    ],
+)
+def test_a_misspelt_flag_names_the_one_that_is_meant(pytester: pytest.Pytester, argument: str, meant: str) -> None:
+    pytester.makeconftest("def pytest_addoption(parser): parser.addoption('--bias-modell')")
+    result = pytester.runpytest(argument)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    hint = f"; did you mean {meant}?" if meant else ""
+    result.stderr.fnmatch_lines([f"*unrecognized arguments: {argument}{hint}*"])
+    assert pytester.runpytest("--bias-modell=x").ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
 def test_the_old_name_of_a_renamed_flag_is_a_usage_error(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest("--bias-family=none")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -25,7 +25,7 @@ from pytest_genderbias.plugin.options import SETTINGS
         (["--bias-model=broken.jsonl"], "--bias-model: *broken.jsonl:1: not valid JSON: *"),
         (["--bias-model=empty.jsonl"], "--bias-model: *empty.jsonl: the file has no rows"),
         (["--bias-option=unit"], "--bias-option: expected *SUITE:*NAME=VALUE, got 'unit'"),
-        (["--bias-option=unitt=word_pair"], "--bias-option: no suite has an option 'unitt'; expected one of *unit*"),
+        (["--bias-option=unitt=word_pair"], "--bias-option: no suite has an option 'unitt'; did you mean unit?*"),
         (["--bias-option=unit=.inf"], "--bias-option: '.inf' is not a valid value: *put it in quotes*"),
         (["--bias-inconclusive=never"], "--bias-inconclusive: expected one of fail, warn, got 'never'"),
         (["--bias-stale=pass"], "--bias-stale: expected one of fail, warn, got 'pass'"),

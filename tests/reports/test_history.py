@@ -242,6 +242,7 @@ def not_ours() -> Iterator[tuple[str, bytes | str]]:
     yield "text", b"model,value\n" * 100
     yield "another program's", "CREATE TABLE experiments (id)"
     yield "another program's version", "PRAGMA user_version = 7"
+    yield "a version below 0", f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = -3"
     yield "tables of others", f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = 1; CREATE TABLE runs (id)"
 
 
@@ -265,6 +266,45 @@ def test_a_file_that_is_no_history_is_refused_in_one_line_and_stays(
             use(path)
         assert "\n" not in str(caught.value)
     assert path.read_bytes() == before
+
+
+_ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        (f"CREATE TRIGGER more AFTER INSERT ON runs BEGIN SELECT ({_ENDLESS}); END", "with trigger 'more', which no run makes"),
+        (f"ALTER TABLE runs RENAME TO old; CREATE VIEW runs AS SELECT * FROM old WHERE ({_ENDLESS})", "with (table 'old'|view 'runs'), which no run makes"),
+        (f"DROP TABLE judgements; CREATE VIEW judgements AS {_ENDLESS}", "with view 'judgements', which no run makes"),
+        ("CREATE TABLE notes (text)", "with table 'notes', which no run makes"),
+        ("CREATE INDEX own ON runs (length(digest))", "with index 'own', which no run makes"),
+        ("ALTER TABLE runs ADD COLUMN more GENERATED ALWAYS AS (length(digest))", "in which the table 'runs' is changed"),
+        ("DROP INDEX measurements_of_run", "in which the index 'measurements_of_run' is missing"),
+    ],
+)  # fmt: skip
+def test_a_history_with_more_than_the_migrations_make_is_refused_before_use(
+    tmp_path: Path, script: str, reason: str
+) -> None:
+    path = tmp_path / "bias.db"
+    write_history(on(1, hand_made()), path)
+    with closing(sqlite3.connect(path)) as store:
+        store.executescript(script)
+    for use in (check_history, read_history, lambda file: write_history(on(2, hand_made()), file)):
+        with pytest.raises(
+            DataFileError, match=rf"bias\.db: expected a history .*, got a file {reason}; name another"
+        ) as caught:
+            use(path)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_history_that_was_analysed_and_vacuumed_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "bias.db"
+    write_history(on(1, hand_made()), path)
+    with closing(sqlite3.connect(path)) as store:
+        store.executescript("ANALYZE; VACUUM")
+    write_history(on(2, hand_made()), path)
+    assert len(read_history(path)[0].points) == 2
 
 
 def test_cells_of_another_type_are_refused(tmp_path: Path) -> None:

@@ -605,11 +605,12 @@ def test_an_error_in_a_list_names_the_list(folder):
         load_suite(folder / "own.yaml")
 
 
-def test_an_unknown_suite_lists_the_packaged_ones():
-    with pytest.raises(
-        UnknownNameError, match=r"no suite 'disco'; packaged suites: bbq, bios, .*disco-names, disco-terms"
-    ):
-        load_suite("disco")
+def test_an_unknown_suite_lists_those_like_it_or_the_packaged_ones():
+    for name, meant in (("disco", "disco-names or disco-terms"), ("lm_occupation", "lm-occupation"), ("BIOS", "bios")):
+        with pytest.raises(UnknownNameError, match=rf"no suite '{name}'; did you mean {meant}\?$"):
+            load_suite(name)
+    with pytest.raises(UnknownNameError, match=r"no suite 'zebra'; packaged suites: bbq, bios, .*disco-names"):
+        load_suite("zebra")
 
 
 def test_a_suite_file_that_is_not_there(tmp_path):

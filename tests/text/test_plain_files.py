@@ -19,6 +19,7 @@ from pytest_genderbias.models.predictions import read_predictions
 from pytest_genderbias.suites.cases import IntArray
 from pytest_genderbias.suites.space import Axis, CaseSpace, product
 from pytest_genderbias.text import plain_files
+from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.plain_files import expand, is_regular
 
 
@@ -125,3 +126,29 @@ def test_astronomically_many_cases_are_refused() -> None:
     assert product(columns).shape == (1, 2000)
     with pytest.raises(SettingError, match="at most 100,000,000 cases"):
         product([np.arange(1000)] * 2000)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "named"),
+    [
+        ("utf-16", "UTF-16"), ("utf-16-le", "UTF-16LE"), ("utf-16-be", "UTF-16BE"), ("utf-32", "UTF-32"), ("utf-32-le", "UTF-32LE"),
+        ("utf-32-be", "UTF-32BE"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["a.yaml", "a.csv", "a.jsonl", "a.json", "a.txt"])
+def test_the_encoding_of_a_text_with_zero_bytes_is_named(tmp_path: Path, name: str, encoding: str, named: str) -> None:
+    path = tmp_path / name
+    path.write_bytes("gates:\n  - {suite: lm-occupation, at_most: 3.0}\n".encode(encoding))
+    read = {
+        ".yaml": read_yaml, ".json": lambda file: plain_files.read_whole(file, 1000), ".csv": lambda file: rows(file, "a"),
+        ".jsonl": lambda file: rows(file, "a"), ".txt": lambda file: feed_corpus(file, Vocabulary()),
+    }[path.suffix]  # fmt: skip
+    with pytest.raises(DataFileError, match=rf"{name}:1: not UTF-8, but {named}; .* iconv -f {named} -t UTF-8$"):
+        read(path)
+
+
+@pytest.mark.parametrize(("byte", "named"), [(b"\x92", "WINDOWS-1252"), (b"\xe9", "LATIN1")])
+def test_another_encoding_is_told_by_its_bytes(tmp_path: Path, byte: bytes, named: str) -> None:
+    (tmp_path / "a.csv").write_bytes(b"a\nx" + byte + b"y\n")
+    with pytest.raises(DataFileError, match=rf"a\.csv:2: not UTF-8: byte 0x.* iconv -f {named} -t UTF-8"):
+        rows(tmp_path / "a.csv", "a")

@@ -216,7 +216,7 @@ BROKEN = {
     "tag on what it does not fit": ([*ENTRIES, "  - !!timestamp x"], 7, "expected no explicit tag, got '!!timestamp'; remove it"),
     "tag on a key": ([*HEAD, "!!bool x: 1"], 6, "expected no explicit tag, got '!!bool'"),
     "tag on nothing": ([*HEAD, "entries: ! a"], 6, "expected no explicit tag, got '!'"),
-    "merge key": ([*HEAD, "attributes: {<<: {region: x}}"], 6, "merge keys ('<<') are not read"),
+    "merge key": ([*HEAD, "attributes: {<<: {region: x}}"], 6, "merge keys ('<<') are not read; write the keys that they stand for out"),
     "key that is a list": ([*HEAD, "[a]: b"], 6, "expected a text as key, got a list"),
     "alias without anchor": ([*ENTRIES, "  - *a"], 7, "has no anchor"),
     "anchor twice": ([*ENTRIES, "  - &a a", "  - &a b"], 8, "duplicate anchor 'a'"),
@@ -258,7 +258,7 @@ def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(DataFileError, match=r"latin\.yaml:2: not UTF-8: byte 0xe9 at position 13; convert the file"):
         load_wordlist(str(tmp_path / "latin.yaml"))
     (tmp_path / "wide.yaml").write_text("title: a", encoding="utf-16")
-    with pytest.raises(DataFileError, match=r"wide\.yaml:1: not UTF-8: byte 0xff at position 1"):
+    with pytest.raises(DataFileError, match=r"wide\.yaml:1: not UTF-8, but UTF-16; convert"):
         load_wordlist(str(tmp_path / "wide.yaml"))
     (tmp_path / "folder.yaml").mkdir()
     with pytest.raises(DataFileError, match=r"folder\.yaml: cannot be read: expected a file, got a folder"):
@@ -321,9 +321,11 @@ def test_control_characters_with_either_yaml_loader(tmp_path, monkeypatch, loade
         read_yaml(path)
 
 
-def test_an_unknown_name_lists_the_packaged_ones():
-    with pytest.raises(UnknownNameError, match=r"no word list 'names-uk'; packaged lists: .*names-us"):
+def test_an_unknown_name_lists_those_like_it_or_the_packaged_ones():
+    with pytest.raises(UnknownNameError, match=r"no word list 'names-uk'; did you mean names-us.*\?$"):
         load_wordlist("names-uk")
+    with pytest.raises(UnknownNameError, match=r"no word list 'zebras'; packaged lists: .*names-us"):
+        load_wordlist("zebras")
 
 
 @pytest.mark.parametrize("name", ["../wordlists/names-us", "", ".", "README", "__init__"])
@@ -447,3 +449,13 @@ def test_the_readme_counts_as_these_tests_do():
     stated = {row[1].strip(" `"): int(row[2].split()[0]) for row in rows if row[2].split()[0].isdigit()}
     assert stated == {name: total for name, (total, _) in COUNTS.items()}
     assert Counter(stated.values())[1000] == 1
+
+
+def test_a_merge_key_is_not_called_a_text(tmp_path):
+    path = tmp_path / "m.bias.yaml"
+    path.write_text("gates:\n  - &first {suite: weat, at_most: 3.0}\n  - {<<: *first, at_most: 2.0}\n")
+    with pytest.raises(DataFileError, match=r"m\.bias\.yaml:3: merge keys .* are not read") as error:
+        read_yaml(path)
+    assert "quotes" not in str(error.value)
+    path.write_text("a: {'<<': b}\n")
+    assert read_yaml(path)["a"]["<<"] == "b"

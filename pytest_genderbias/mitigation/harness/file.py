@@ -40,6 +40,7 @@ from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.located_yaml import LocatedMap, YamlValue
 from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.suggestions import expected_instead
 
 _RUN_SETTINGS = ("limit", "seed", "batch_tokens", "ability")
 
@@ -311,8 +312,8 @@ def _known_settings(
         known = settings_of(part.name)
     for key in part.settings:
         if key not in known:
-            expected = ", ".join(sorted(("name", *known)))
-            message = f"unknown key {brief(key)} in the {role} {part.name}; expected one of {expected}"
+            expected = expected_instead(key, sorted(("name", *known)))
+            message = f"unknown key {brief(key)} in the {role} {part.name}; {expected}"
             raise part.place.error_at(key, message)
     return {key: _resolve_path(setting, part.place.file) for key, setting in part.settings.items()}
 

@@ -25,6 +25,7 @@ from pytest_genderbias.scoring.base import Progress
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.printable import escape
+from pytest_genderbias.text.suggestions import expected_instead
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback
@@ -136,7 +137,9 @@ class Resilience:
 
     def _known(self, statistic: str | None) -> str:
         if statistic is not None and statistic not in self.statistics:
-            raise UnknownNameError(f"{self.suite} has no statistic {statistic!r}; it has {', '.join(self.statistics)}")
+            raise UnknownNameError(
+                f"{self.suite} has no statistic {statistic!r}; {expected_instead(statistic, self.statistics, 'it has')}"
+            )
         return statistic or self.main
 
 

@@ -18,6 +18,7 @@ from pytest_genderbias.mitigation.words.pairs import read_names
 from pytest_genderbias.mitigation.words.person_names import NAME_SUFFIXES, name_parts, ordinary_names
 from pytest_genderbias.mitigation.words.spacy_pipeline import DEFAULT_PIPELINE, load_pipeline
 from pytest_genderbias.recipes.recipe import Row
+from pytest_genderbias.text.normal_form import NormalText, normal_form
 from pytest_genderbias.text.wordlist import load_wordlist
 
 KINDS = ("person", "org", "place")
@@ -107,7 +108,8 @@ def rule_entities(texts: Sequence[str]) -> Iterator[list[Entity]]:
     excerpts seldom contain the full name, the rules find 25 % of the mentions of the person (spaCy: 54 %), and nearly all
     of them if ``own`` gives the name.
     """
-    return map(_persons, texts)
+    for normal in map(NormalText, texts):
+        yield [(*normal.span(start, end), kind) for start, end, kind in _persons(normal.text)]
 
 
 def spacy_entities(model: str = DEFAULT_PIPELINE, batch_size: int = 64) -> FindEntities:
@@ -196,7 +198,8 @@ def _with_own(text: str, name: str, entities: list[Entity], kinds: frozenset[str
     parts = set(name_parts(name))
     if not parts or "person" not in kinds:
         return entities
-    spans = [(start, end) for run in _runs(text) for start, end in _mentions(run, parts)]
+    normal = NormalText(text)
+    spans = [normal.span(start, end) for run in _runs(normal.text) for start, end in _mentions(run, parts)]
     free = [(s, e, "person") for s, e in spans if not any(a < e and s < b for a, b, _ in entities)]
     return sorted(entities + free)
 
@@ -205,7 +208,8 @@ def _placeholders(text: str, entities: Sequence[Entity], placeholder: str) -> li
     words_of: dict[str, list[set[str]]] = {}
     placeholders = []
     for start, end, kind in entities:
-        words = set(re.findall(r"\w\w+", text[start:end].lower())) or {text[start:end].lower()}
+        mention = normal_form(text[start:end]).lower()
+        words = set(re.findall(r"\w\w+", mention)) or {mention}
         others = words_of.setdefault(kind, [])
         number = next((i for i, other in enumerate(others) if words <= other or other <= words), len(others))
         if number == len(others):

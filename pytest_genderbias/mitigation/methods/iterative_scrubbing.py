@@ -20,6 +20,7 @@ from pytest_genderbias.mitigation.words.matching import find_words, replace_span
 from pytest_genderbias.recipes.recipe import ADDED_LATER, Row
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.linear_probe import predicted
+from pytest_genderbias.text.normal_form import normal_form
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -408,7 +409,9 @@ def _count_words(texts: Sequence[str] | Sequence[tuple[str, ...]]) -> tuple[csr_
     columns, ends, letters = array("i"), array("q", [0]), _LetterWords()
     for text in texts:
         for part in (text,) if isinstance(text, str) else text:
-            columns.extend(number.setdefault(part[a:b].lower(), len(number)) for a, b in find_words(part, letters))
+            columns.extend(
+                number.setdefault(normal_form(part[a:b]).lower(), len(number)) for a, b in find_words(part, letters)
+            )
         ends.append(len(columns))
     vocabulary = sorted(number)
     place = np.empty(len(number), dtype=np.int32)

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from pytest_genderbias.errors import SettingError, UnknownNameError
 from pytest_genderbias.mitigation.methods.base import Method, Together
 from pytest_genderbias.recipes.recipe import Recipe
+from pytest_genderbias.text.suggestions import expected_instead
 
 Made = TypeVar("Made")
 
@@ -261,7 +262,7 @@ def recipe_settings(name: str) -> tuple[str, ...]:
 
 def _look_up(table: Mapping[str, Callable[[], type[Made]]], role: str, name: str) -> type[Made]:
     if name not in table:
-        raise UnknownNameError(f"no {role} is called {name!r}; there are {', '.join(table)}")
+        raise UnknownNameError(f"no {role} is called {name!r}; {expected_instead(name, table, 'there are')}")
     return table[name]()
 
 

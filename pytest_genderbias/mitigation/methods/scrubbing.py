@@ -19,6 +19,7 @@ from pytest_genderbias.mitigation.words.matching import find_words, reach_of, re
 from pytest_genderbias.mitigation.words.pairs import read_names, read_pairs, written_forms
 from pytest_genderbias.mitigation.words.person_names import first_names, ordinary_names
 from pytest_genderbias.recipes.recipe import Row
+from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.wordlist import load_wordlist
 
 MASK = "_"
@@ -158,12 +159,12 @@ def _read_words(source: str | tuple[str, ...] | None) -> frozenset[str]:
     if source is None:
         return frozenset()
     if not isinstance(source, str):
-        return frozenset(source)
+        return frozenset(map(normal_form, source))
     if source == GENDER:
         return gender_words()
     if source == NAMES:
-        return frozenset(name for name, _ in read_names())
-    return frozenset(entry.word for entry in load_wordlist(source).entries)
+        return frozenset(normal_form(name) for name, _ in read_names())
+    return frozenset(normal_form(entry.word) for entry in load_wordlist(source).entries)
 
 
 def _hashable(source: str | Iterable[str] | None) -> str | tuple[str, ...] | None:
@@ -175,12 +176,16 @@ def _scrubbed(
 ) -> list[tuple[int, int, str]]:
     """Return (start, end, mask) for each word to scrub, and count the words."""
     forms, reach = lexicon.forms, lexicon.reach
-    own_forms = {form for name in first_names(own) for form in (name, name.upper()) if form in text} if own else set()
+    own_forms = (
+        {form for name in first_names(own) for form in (name, name.upper()) if form in normal_form(text)}
+        if own
+        else set()
+    )
     if not own_forms <= forms:
         forms, reach = forms | own_forms, max(reach, reach_of(own_forms))
     spans = []
     for start, end in find_words(text, forms, reach):
-        written = text[start:end]
+        written = normal_form(text[start:end])
         if written in lexicon.ordinary and written not in own_forms and begins_sentence(text, start):
             continue
         if counts is not None:

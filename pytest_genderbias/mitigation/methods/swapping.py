@@ -15,6 +15,7 @@ from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.mitigation.words.grammar import Analyse, Grammar
 from pytest_genderbias.mitigation.words.matching import find_words, reach_of, replace_spans
 from pytest_genderbias.mitigation.words.pairs import NamePartners, Pairs, in_case_of, pairs_of, read_pairs
+from pytest_genderbias.text.normal_form import normal_form
 
 INTERVENTIONS = ("naive", "grammatical")
 #: A checked list of pairs, the name or path of a list, or the pairs themselves.
@@ -128,10 +129,12 @@ def replacements(
     """Return (start, end, new word) for each word to swap, and count the words in the summary."""
     hits = find_words(text, table.forms, table.reach)
     named = _name_replacements(text, hits, table, summary) if table.names else []
-    exchanged = {text[start:end] for start, end, _ in named} & (table.names.changed if table.names else frozenset())
+    exchanged = {normal_form(text[start:end]) for start, end, _ in named} & (
+        table.names.changed if table.names else frozenset()
+    )
     swaps = []
     for start, end in hits:
-        written = text[start:end].replace("’", "'")
+        written = normal_form(text[start:end])
         if written not in table.pairs.forms:
             continue
         word, new = written.lower(), table.pairs.forms[written]
@@ -153,7 +156,7 @@ def _name_replacements(
     swaps = []
     after_name = -1
     for start, end in hits:
-        name = text[start:end]
+        name = normal_form(text[start:end])
         if name in table.pairs.forms or name not in table.forms:
             continue
         follows = after_name >= 0 and _SURNAME.fullmatch(text, after_name, start)

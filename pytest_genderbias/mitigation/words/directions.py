@@ -19,6 +19,7 @@ from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.scoring.vectors import HiddenStates
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.subspace import FloatArray, pair_direction, unit_vectors
+from pytest_genderbias.text.normal_form import NormalText, normal_form
 
 Pair = tuple[str, str]
 
@@ -264,10 +265,11 @@ def _components(matrix: FloatArray, components: int | None, share: float) -> Flo
 
 
 def _occurrences(word: str, texts: Sequence[str], most: int) -> list[tuple[str, tuple[int, int]]]:
-    whole = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
+    whole = re.compile(rf"(?<!\w){re.escape(normal_form(word))}(?!\w)")
     occurrences = []
     for text in texts:
-        occurrences += [(text, match.span()) for match in whole.finditer(text)]
+        normal = NormalText(text)
+        occurrences += [(text, normal.span(*match.span())) for match in whole.finditer(normal.text)]
         if len(occurrences) >= most:
             break
     if not occurrences:

@@ -23,6 +23,7 @@ from pytest_genderbias.mitigation.words.spacy_pipeline import (
     SpacyToken,
     load_pipeline,
 )
+from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.wordlist import load_wordlist
 
 
@@ -50,6 +51,7 @@ _NAMES_OF_TIME = (
 )  # fmt: skip
 _TOKEN = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*|<\w+>|``|''|--+|[^\w\s]")
 _REACH = 60  #: number of characters on either side that the rules use
+_LONGEST_NAME = 200  #: characters behind a word, among which a name is looked for
 
 
 def is_possessive(words: Sequence[str], index: int) -> bool:
@@ -76,7 +78,7 @@ def is_possessive(words: Sequence[str], index: int) -> bool:
     (False, False)
     """
     before = words[index - 1].lower() if index else ""
-    after, second = (words[i].lower().replace("’", "'") if i < len(words) else "" for i in (index + 1, index + 2))
+    after, second = (normal_form(words[i]).lower() if i < len(words) else "" for i in (index + 1, index + 2))
     if words[index].lower() == "his":
         return _stands_before_noun(after, second)
     if after in _OPENING and second:
@@ -135,16 +137,16 @@ class _Rules:
 
     def is_possessive(self, span: Span) -> bool:
         """Decide by the adjacent words."""
-        before = _TOKEN.findall(self.text, max(0, span[0] - _REACH), span[0])
-        after = _TOKEN.findall(self.text, span[1], span[1] + _REACH)
-        return is_possessive([*before, self.text[slice(*span)], *after], len(before))
+        before = _TOKEN.findall(normal_form(self.text[max(0, span[0] - _REACH) : span[0]]))
+        after = _TOKEN.findall(normal_form(self.text[span[1] : span[1] + _REACH]))
+        return is_possessive([*before, normal_form(self.text[slice(*span)]), *after], len(before))
 
     def proper_nouns(self, span: Span) -> Collection[str]:
         """Return the name after the word, or the word itself if it has a capital inside a sentence."""
-        word = self.text[slice(*span)]
+        word = normal_form(self.text[slice(*span)])
         if word.lower() in _UNNAMED or (len(word) > 1 and word.isupper()):
             return ()
-        name = _NAME_AFTER.match(self.text, span[1])
+        name = _NAME_AFTER.match(normal_form(self.text[span[1] : span[1] + _LONGEST_NAME]))
         if name and (not name["point"] or word.lower() in _TITLES) and _is_name(name["name"]):
             return (name["name"],)
         return (word,) if word[0].isupper() and not begins_sentence(self.text, span[0]) else ()
@@ -182,7 +184,7 @@ def begins_sentence(text: str, start: int) -> bool:
     >>> begins_sentence("It rains. Will it stop?", 10), begins_sentence("Dr. Will Smith", 4)
     (True, False)
     """
-    before = text[max(0, start - 12) : start]
+    before = normal_form(text[max(0, start - 12) : start])
     return bool(_SENTENCE_BEGINS.search(before)) and not _ABBREVIATION.search(before)
 
 

@@ -7,10 +7,11 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 from pytest_genderbias.datasets.mentions import Span
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.text.normal_form import NormalText
 
-_WORD = re.compile(r"[\w\u0300-\u036f]+(?:[-'’][\w\u0300-\u036f]+)*")
-_JOINT = re.compile(r"([-'’])")
-_EDGES = ".,;:!?()[]\"'`“”‘’…-–—"  #: most characters that adjoin a word without a space
+_WORD = re.compile(r"[\w\u0300-\u036f]+(?:[-'][\w\u0300-\u036f]+)*")
+_JOINT = re.compile(r"([-'])")
+_EDGES = ".,;:!?()[]\"'`…-–—"  #: most characters that adjoin a word without a space
 _ADDRESS = re.compile(r"@|://|\bwww\.")
 _BLACK = re.compile(r"\S+")
 
@@ -31,9 +32,11 @@ def find_words(text: str, forms: Container[str], reach: int = 1) -> list[Span]:
     matched as a whole if it is listed, otherwise part by part. Nothing is matched in addresses and in words with digits or ``_``
     inside.
 
+    The words of the text are matched in their normal form (:mod:`~pytest_genderbias.text.normal_form`).
+
     Args:
         text: any text.
-        forms: the words, in each case in which they may be written.
+        forms: the words, in each case in which they may be written, in normal form.
         reach: the result of :func:`reach_of` for the words.
 
     Raises:
@@ -42,9 +45,14 @@ def find_words(text: str, forms: Container[str], reach: int = 1) -> list[Span]:
     >>> find_words("(She'll see her ex-wife.)", {"She", "her", "wife"})
     [(1, 4), (12, 15), (19, 23)]
     """
-    start, spans = 0, []
     if not isinstance(text, str):
         raise SettingError(f"expected a text, got {text!r:.60}; leave it out, or make it a text")
+    normal = NormalText(text)
+    return [normal.span(*span) for span in _matches(normal.text, forms, reach)]
+
+
+def _matches(text: str, forms: Container[str], reach: int) -> list[Span]:
+    start, spans = 0, []
     for word in text.split(" "):
         if word in forms:
             spans.append((start, start + len(word)))
@@ -85,7 +93,7 @@ def _matches_in_compound(parts: list[str], start: int, forms: Container[str], re
             continue
         for j in range(min(len(parts), i + reach), i, -2):
             word = "".join(parts[i:j])
-            if word.replace("’", "'") in forms:
+            if word in forms:
                 yield start, start + len(word)
                 break
         else:

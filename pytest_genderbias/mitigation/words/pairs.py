@@ -17,6 +17,7 @@ import numpy as np
 
 from pytest_genderbias.datasets.files import place, read_lines
 from pytest_genderbias.errors import BiasError, DataFileError, SettingError
+from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.wordlist import WordEntry, WordList, load_wordlist
 
@@ -158,7 +159,8 @@ def name_partners(
     if match not in ("frequency", "seed"):
         raise SettingError(f"match should be frequency or seed, got {match!r}")
     group: dict[str, str] = {}
-    for name, label in names:
+    for listed, label in names:
+        name = normal_form(listed)
         if group.setdefault(name, label) != label or not name.strip():
             raise SettingError(f"the name {name!r} is empty or is listed in two groups, {group[name]!r} and {label!r}")
     generator = np.random.default_rng(seed)
@@ -319,7 +321,7 @@ def _two_partners(where: str, word: str, partner: str, known: tuple[str, str]) -
 
 def _plain(word: str, partner: str, where: str, error: type[BiasError]) -> str:
     """Return a word in lower case, without a final point if its partner has one, too."""
-    plain, other = word.strip().lower().replace("’", "'"), partner.strip().lower().replace("’", "'")
+    plain, other = (normal_form(text).strip().lower() for text in (word, partner))
     if plain == other:
         raise error(f"{where}: {word!r} is its own partner")
     if plain.endswith(".") and other.endswith("."):

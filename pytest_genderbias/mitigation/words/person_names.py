@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from pytest_genderbias.mitigation.words.pairs import read_names
+from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.wordlist import load_wordlist
 
 NAME_SUFFIXES = frozenset({"Jr", "Sr", "II", "III", "IV"})
@@ -45,7 +46,7 @@ def ordinary_names(kind: str) -> frozenset[str]:
 
 
 def _split_name(name: str) -> list[str]:
-    parts = [part.strip(".,\"'“”") for part in re.sub(r"[(\[].*", "", name).split()]
+    parts = [part.strip(".,\"'") for part in re.sub(r"[(\[].*", "", normal_form(name)).split()]
     return [part for part in parts if part and part not in NAME_SUFFIXES]
 
 

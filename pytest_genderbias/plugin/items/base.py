@@ -64,7 +64,7 @@ class BiasItem(pytest.Item):
         """Return file, line and name."""
         if self.line is None:
             return "genderbias", None, self.name
-        return self.path, self.line - 1, f"{self.name} (line {self.line})"
+        return printable(str(self.path)), self.line - 1, f"{self.name} (line {self.line})"
 
 
 def keep_node_id(item: pytest.Item) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
 from pytest_genderbias.errors import BiasError
+from pytest_genderbias.escaping import printable
 from pytest_genderbias.plugin.items.gates import gate_items
 from pytest_genderbias.plugin.items.reductions import reduction_items
 from pytest_genderbias.text.located_yaml import read_yaml, refuse_unknown
@@ -14,6 +16,18 @@ from pytest_genderbias.text.located_yaml import read_yaml, refuse_unknown
 
 class BiasFile(pytest.File):
     """A file with a list of gates under ``gates``, of mitigations under ``mitigate``, or both."""
+
+    @classmethod
+    def at(cls, parent: pytest.Collector, path: Path) -> BiasFile:
+        """Return the file at a path. Characters of the path that a terminal would obey are escaped in the ids of its tests."""
+        name = path.relative_to(parent.config.rootpath) if path.is_relative_to(parent.config.rootpath) else path
+        shown = printable(name.as_posix()).replace("::", r":\x3a")  # ``::`` ends the path in an id
+        file: BiasFile = (
+            cls.from_parent(parent, path=path)
+            if shown == name.as_posix()
+            else cls.from_parent(parent, path=path, nodeid=shown)
+        )
+        return file
 
     def collect(self) -> Iterable[pytest.Item]:
         """Return a test for each gate and model, and for each reduction and model."""

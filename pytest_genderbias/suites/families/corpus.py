@@ -88,7 +88,7 @@ class Corpus(Family[CorpusBody, CorpusOptions]):
     """bias(w) = ln( P(w | first group) / P(w | second group) ) of the words of a text, and its reproduction by a model."""
 
     name: ClassVar[str] = "corpus"
-    definition: ClassVar[str] = "corpus/1"
+    definition: ClassVar[str] = "corpus/2"
     null_control: ClassVar[str] = (
         "the words of a pair (she and he) are exchanged at random, and the text counted once more"
     )
@@ -221,12 +221,12 @@ class Corpus(Family[CorpusBody, CorpusOptions]):
             _take_bias(figures, context, counted)
             _take_beta(figures, context, counted, training, options, "texts" in answers)
         notes = [
-            _size_note("", counted, body),
-            _punctuation_note(counting.punctuation(counted), options),
+            _size_note("", counted, counting.punctuation(counted), body),
+            _punctuation_note(options),
             _share_note(counted, counting, options["group_share"]),
         ]
         if training:
-            notes.append(_size_note("training text: ", training, body))
+            notes.append(_size_note("training text: ", training, counting.punctuation(training), body))
         notes.append(_split_note(counted, training, _look(generated) if generated else counted.split))
         notes += _take_perplexity(figures, answers.get("perplexity"), "texts" in answers)
         extremes = [list(counting.extremes(counted, training, side)) for side in (0, 1)]
@@ -241,7 +241,11 @@ class Corpus(Family[CorpusBody, CorpusOptions]):
         summary = figures.summary(records, items, [note for note in notes if note])
         # With tokens=auto, another text may be split in another way; record the mode, so that a baseline notices.
         data = {"tokens": counted.split} if options["tokens"] == "auto" else {}
-        return replace(summary, count=None if "texts" in answers else counted.size.tokens, data=data)
+        return replace(
+            summary,
+            count=None if "texts" in answers else counted.size.tokens - counting.punctuation(counted),
+            data=data,
+        )
 
     def shuffle(
         self, body: CorpusBody, options: CorpusOptions, answers: Mapping[str, Answer], seed: int, repeats: int
@@ -391,18 +395,17 @@ def _take_perplexity(figures: SummaryBuilder, answer: Answer | None, is_generate
     ]
 
 
-def _size_note(what: str, found: Counted, body: CorpusBody) -> str:
+def _size_note(what: str, found: Counted, marks: int, body: CorpusBody) -> str:
     words = ", ".join(f"{n:,.0f} {g}" for g, n in zip(body.groups, found.counts[FIXED].groups, strict=True))
     scored = len(found.scores[FIXED][0]) if FIXED in found.scores else 0
-    return f"{what}{found.size.tokens:,} words in {found.size.documents:,} documents; gendered: {words}; scored: {scored:,}"
+    size = f"{found.size.tokens - marks:,} words in {found.size.documents:,} documents"
+    apart = f", beside {marks:,} tokens without a letter or digit" if marks else ""
+    return f"{what}{size}{apart}; gendered: {words}; scored: {scored:,}"
 
 
-def _punctuation_note(marks: tuple[int, int], options: CorpusOptions) -> str:
-    tokens, distinct = marks
+def _punctuation_note(options: CorpusOptions) -> str:
     scored = "scored as words" if options["punctuation"] == "keep" else "not scored"
-    return (
-        f"tokens without a letter or digit are {scored} (option punctuation): {tokens:,} tokens, {distinct:,} distinct"
-    )
+    return f"tokens without a letter or digit are {scored} (option punctuation), and stand between words either way"
 
 
 def _look(documents: Sequence[str]) -> str:

@@ -36,6 +36,7 @@ from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot
 from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take, take_texts
+from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
 
@@ -215,7 +216,7 @@ class Generation(Family[GenerationBody, GenerationOptions]):
             raise DataFileError(
                 f"{data.file}:{data.lines['gendered']}: expected words of both groups in 'gendered', it has none of {lacking[0]}"
             )
-        refusals = tuple(phrase.lower() for phrase in take_texts(data, "refusals", "the suite"))
+        refusals = tuple(normal_form(phrase).lower() for phrase in take_texts(data, "refusals", "the suite"))
         return GenerationBody(
             (groups[0], groups[1]),
             message,
@@ -361,7 +362,7 @@ def _counted_words(body: GenerationBody, options: GenerationOptions) -> CountedW
     for number, group in enumerate(body.groups):
         by_list[f"group {number}"] = [e.word for e in body.gendered.entries if e.attributes.get("group") == group]
     return CountedWords(
-        {name: frozenset(word.lower() for word in words) for name, words in by_list.items()}, body.refusals
+        {name: frozenset(normal_form(word).lower() for word in words) for name, words in by_list.items()}, body.refusals
     )
 
 

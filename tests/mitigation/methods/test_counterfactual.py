@@ -81,7 +81,7 @@ def test_naive_by_hand(text, expected):
         "http://example.org/he/she and him@example.org and www.her.com",
         "@she she_x x_he he2 2he",
         "O'Her d'he",
-        "fiance\u0301e",  # an accent of its own is part of the word
+        "fiance\u0302e",  # an accent of its own is part of the word
         "Шe hé",
         "- -- ' '' _ __ … ’",
     ],

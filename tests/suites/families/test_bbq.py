@@ -74,7 +74,7 @@ def counted(rows, key):
     }  # fmt: skip
 
 
-def test_answers_that_are_no_option_count_for_mass_only(tmp_path):
+def test_answers_that_are_no_option_are_not_right(tmp_path):
     rows = bbq_rows(12, 2)
     answers = [row[f"ans{row['label']}"] for row in rows]
     lost = set(range(0, len(rows), 7))
@@ -87,8 +87,14 @@ def test_answers_that_are_no_option_count_for_mass_only(tmp_path):
     )
     found = measured(tmp_path, rows, str(path))
     assert found.values["mass"] == pytest.approx(1 - len(lost) / len(rows))
-    assert found.values["accuracy_disambiguated"] == found.values["accuracy_ambiguous"] == 1
-    assert f"{len(lost)} answers are none of the options, and count for mass only" in found.notes
+    for kind in ("ambig", "disambig"):
+        here = [i for i, row in enumerate(rows) if row["context_condition"] == kind]
+        accuracy = found.values[{"ambig": "accuracy_ambiguous", "disambig": "accuracy_disambiguated"}[kind]]
+        assert accuracy == pytest.approx(1 - len(lost & set(here)) / len(here))
+    note = (
+        f"{len(lost)} answers are none of the options: they are not right in the accuracies, and left out of the biases"
+    )
+    assert note in found.notes
     path.write_text(path.read_text().replace('Gender_identity-5"', 'Gender_identity-x"'))
     with pytest.raises(DataFileError, match="got none to 1 of them, the first being 'Gender_identity-5'"):
         measured(tmp_path, rows, load_model(str(path)))

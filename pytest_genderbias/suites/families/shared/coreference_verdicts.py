@@ -24,6 +24,7 @@ from pytest_genderbias.suites.cases import Answer, Facts, IntArray, TextCases
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import NETWORKS, CoreferenceScores, StoredPredictions
+from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.wordlist import load_wordlist
 
 SCORER = "coreference-scorer"
@@ -113,7 +114,7 @@ def genitive_fact(texts: Sequence[str], pronouns: Sequence[Span], versions: Sequ
     """
     forms: dict[Hashable, set[str]] = {}
     for text, span, version in zip(texts, pronouns, versions, strict=True):
-        possible = set(_forms().get(words_of(text, span).lower(), ()))
+        possible = set(_forms().get(normal_form(words_of(text, span)).lower(), ()))
         forms[version] = forms[version] & possible if version in forms else possible
     genitive = {
         version: -1

@@ -36,6 +36,7 @@ from pytest_genderbias.statistics.inference.blocks import block_of
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Items
 from pytest_genderbias.suites.summary import Record
+from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.wordlist import WordEntry
 
 FloatArray = NDArray[np.float64]
@@ -185,14 +186,14 @@ class Counting:
 
     def of_suite(self, counted: Counted, training: Counted | None) -> Iterator[Record]:
         """Return the scored words of the suite's lists, the largest bias first."""
-        ids = np.asarray([self._vocabulary[word] for word in self._scored_words(counted)], dtype=np.intp)
+        ids = np.asarray([self._vocabulary[normal_form(word)] for word in self._scored_words(counted)], dtype=np.intp)
         bias = counted.bias_of(FIXED, len(self._vocabulary.words))[ids]
         yield from self._records("words of the suite", ids[np.lexsort((ids, -np.abs(bias)))], counted, training)
 
     def against_share(self, counted: Counted) -> Record:
         """Return r of the bias with the share of women, over the words of the suite that have both."""
         known = {word: part for word in self._scored_words(counted) if (part := self._body.words[word]) is not None}
-        of_women, ids = list(known.values()), [self._vocabulary[word] for word in known]
+        of_women, ids = list(known.values()), [self._vocabulary[normal_form(word)] for word in known]
         record: Record = {"slice": "share of women", "word": "all with a share", "words": len(known)}
         for context in (FIXED, INFINITE):
             bias = counted.bias_of(context, len(self._vocabulary.words))[ids]
@@ -221,11 +222,11 @@ class Counting:
                     )
         return sorted(records, key=lambda record: words.index(record["word"]))
 
-    def punctuation(self, counted: Counted) -> tuple[int, int]:
-        """Return how many tokens of the text have no letter or digit, and how many distinct ones there are."""
+    def punctuation(self, counted: Counted) -> int:
+        """Return how many tokens of the text have no letter or digit."""
         occurrences = counted.counts[FIXED].words
         marks = [i for i, word in enumerate(self._vocabulary.words[: len(occurrences)]) if is_punctuation(word)]
-        return int(occurrences[marks].sum()), int(np.count_nonzero(occurrences[marks]))
+        return int(occurrences[marks].sum())
 
     def items(self, counted: Counted) -> Items:
         """Return the bias of the words with the most co-occurrences, in both contexts."""
@@ -283,7 +284,7 @@ class Counting:
             of_first = entry.attributes["group"] == self._body.groups[0]
             key = entry.word if of_first else str(entry.attributes.get("partner", entry.word))
             pair = number.setdefault(key, len(number)) % _MOST_PAIRS
-            word = self._vocabulary[entry.word]
+            word = self._vocabulary[normal_form(entry.word)]
             labels[word] = 2 * pair + self._labels[word]
         return labels
 
@@ -318,7 +319,11 @@ class Counting:
     def _scored_words(self, counted: Counted) -> list[str]:
         """Return the words of the suite's lists that have a score."""
         bias = counted.bias_of(FIXED, len(self._vocabulary.words))
-        return [w for w in self._body.words if w in self._vocabulary and not np.isnan(bias[self._vocabulary[w]])]
+        return [
+            word
+            for word in self._body.words
+            if (form := normal_form(word)) in self._vocabulary and not np.isnan(bias[self._vocabulary[form]])
+        ]
 
     def _records(
         self, name: str, ids: NDArray[np.intp], counted: Counted, training: Counted | None

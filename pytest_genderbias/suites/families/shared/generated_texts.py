@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.text.normal_form import normal_form
+
 IntArray = NDArray[np.int64]
 
 _WORD = re.compile(r"\w+(?:['-]\w+)*")
@@ -21,7 +23,9 @@ class CountedWords:
 
     Attributes:
         lists: words by name of the list.
-        refusals: beginnings, in lower case, with plain apostrophes.
+        refusals: beginnings, in lower case.
+
+    Words and beginnings are matched in their normal form.
     """
 
     lists: dict[str, frozenset[str]]
@@ -34,7 +38,7 @@ class CountedWords:
         >>> {name: found.tolist() for name, found in counts.items()}
         {'joy': [2, 0], 'words': [4, 3], 'refused': [0, 1]}
         """
-        plain = [text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'") for text in texts]
+        plain = [normal_form(text).lower() for text in texts]
         words = [words_of(text) for text in plain]
         counts = {name: [sum(word in known for word in some) for some in words] for name, known in self.lists.items()}
         counts["words"] = [len(some) for some in words]
@@ -48,4 +52,4 @@ def words_of(text: str) -> list[str]:
     >>> words_of("The boy's well-known book isn't lost")
     ['the', 'boy', 'well-known', 'book', "isn't", 'lost']
     """
-    return [word.removesuffix("'s") for word in _WORD.findall(text.lower())]
+    return [word.removesuffix("'s") for word in _WORD.findall(normal_form(text).lower())]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.text.normal_form import folded
 from pytest_genderbias.text.wordlist import load_wordlist
 
 LIST = "labour-shares"  #: The packaged list of shares.
@@ -28,7 +29,7 @@ def labour_shares(labels: Iterable[str], groups: tuple[str, str]) -> dict[str, f
             f"option 'shares' of bios: labour has the shares of women, and needs the groups female and male; got {groups[0]!r} and "
             f"{groups[1]!r}; take shares=training"
         )
-    of_women = {label: _women_share().get(label.casefold().replace("_", " ")) for label in labels}
+    of_women = {label: _women_share().get(folded(label).replace("_", " ")) for label in labels}
     sign, start = (1.0, 0.0) if groups == _WOMEN_AND_MEN else (-1.0, 1.0)
     return {label: start + sign * share for label, share in of_women.items() if share is not None}
 

@@ -17,6 +17,7 @@ from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.families.shared.labelled import ColumnOptions, read_table, read_texts
 from pytest_genderbias.suites.families.shared.labour_shares import labour_shares
 from pytest_genderbias.suites.family import Context
+from pytest_genderbias.text.normal_form import folded
 from pytest_genderbias.text.plain_files import expand
 
 FloatArray = NDArray[np.float64]
@@ -126,7 +127,7 @@ def _spellings(names: Iterable[str], where: str) -> dict[str, str]:
     """Return the labels of the data by their lower-case form."""
     spellings: dict[str, str] = {}
     for name in sorted(set(names)):
-        other = spellings.setdefault(name.casefold(), name)
+        other = spellings.setdefault(folded(name), name)
         if other != name:
             raise DataFileError(
                 f"{where}: the labels {other!r} and {name!r} differ only in case; spell them the same way"
@@ -141,8 +142,8 @@ def _matched(labels: Sequence[str], spelled: Mapping[str, str], where: str) -> t
         NotApplicableError: the model has none of the labels of the data.
         ModelError: the model lacks some of them.
     """
-    folded = [label.casefold() for label in labels]
-    lacking = [name for key, name in spelled.items() if key not in folded]
+    keys = [folded(label) for label in labels]
+    lacking = [name for key, name in spelled.items() if key not in keys]
     if len(lacking) == len(spelled):
         raise NotApplicableError(
             f"the model has other classes: its labels are {some_of(labels)}, the {len(spelled)} classes of {where} are "
@@ -155,11 +156,11 @@ def _matched(labels: Sequence[str], spelled: Mapping[str, str], where: str) -> t
             f"{some_of(labels)}; use the model's labels in the data, or name the labels of its outputs in their order with "
             "--bias-labels"
         )
-    if len(set(folded)) < len(folded):
+    if len(set(keys)) < len(keys):
         raise ModelError(
             f"two labels of the model differ only in case: {some_of(labels)}; give each output its own label"
         )
-    return tuple(spelled.get(key, label) for key, label in zip(folded, labels, strict=True))
+    return tuple(spelled.get(key, label) for key, label in zip(keys, labels, strict=True))
 
 
 def _shares(labels: Sequence[str], group: Sequence[int], options: PersonOptions) -> FloatArray:
@@ -180,8 +181,8 @@ def _shares(labels: Sequence[str], group: Sequence[int], options: PersonOptions)
         _require_groups(compared_groups(options), set(table.groups), where)
         training, of = zip(*rows, strict=True)
     code = {key: i for i, key in enumerate(_spellings(training, where))}
-    share = shares_of_first([code[label.casefold()] for label in training], of, len(code))
-    by_label = {label: share.get(code.get(label.casefold(), -1), np.nan) for label in set(labels)}
+    share = shares_of_first([code[folded(label)] for label in training], of, len(code))
+    by_label = {label: share.get(code.get(folded(label), -1), np.nan) for label in set(labels)}
     return np.asarray([by_label[label] for label in labels], dtype=np.float64)
 
 
@@ -239,7 +240,7 @@ def stored_persons(table: PredictionTable, options: PersonOptions) -> tuple[Pers
     labels = np.asarray(table.labels)
     gold, predicted = labels[table.gold[compared]], labels[table.predicted[compared]]
     spelled = _spellings(gold.tolist(), where)
-    predicted = np.asarray([spelled.get(name.casefold(), name) for name in predicted.tolist()])
+    predicted = np.asarray([spelled.get(folded(name), name) for name in predicted.tolist()])
     if not np.isin(predicted, gold).any():
         raise DataFileError(
             f"{where}: no prediction is a gold label: the predictions are {some_of(sorted(set(predicted.tolist())))}, the gold "

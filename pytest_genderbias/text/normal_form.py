@@ -1,0 +1,178 @@
+"""The normal form in which words are matched: words that differ only in how their characters are written are one.
+
+Invisible characters, apostrophes, hyphens, spaces and forms of letters do not tell words apart (:data:`KINDS`). Whatever
+compares words compares their normal forms. Texts that a model reads or a mitigation writes keep their characters.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right
+from itertools import chain
+from typing import NamedTuple
+
+
+class CharacterKind(NamedTuple):
+    """Characters that are matched alike.
+
+    Attributes:
+        name: what they are.
+        ranges: first and last code point of each range; empty where a property of Unicode decides.
+        matched_as: what they are matched as; empty where they are left out.
+        property: the property that decides, in words.
+    """
+
+    name: str
+    ranges: tuple[tuple[int, int], ...]
+    matched_as: str
+    property: str = ""
+
+
+def _each(characters: str) -> tuple[tuple[int, int], ...]:
+    return tuple((ord(character), ord(character)) for character in characters)
+
+
+#: Unicode's property Default_Ignorable_Code_Point (DerivedCoreProperties.txt of Unicode 16), whose characters have no glyph.
+IGNORED = CharacterKind(
+    "invisible: soft hyphen, zero-width space and joiners, word joiner, byte order mark, directions, variation selectors, tags",
+    (
+        (0x00AD, 0x00AD), (0x034F, 0x034F), (0x061C, 0x061C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F),
+        (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8),
+        (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
+    ),
+    "", "Default_Ignorable_Code_Point, or General_Category Cf",
+)  # fmt: skip
+APOSTROPHES = CharacterKind(
+    "apostrophes: curly, modifier letters, prime, acute accent by itself, full-width, and those of Windows-1252 read as Latin-1",
+    _each(
+        "\u0091\u0092\u00b4\u02b9\u02bb\u02bc\u02bd\u02c8\u055a\u05f3\u07f4\u2018\u2019\u201b\u2032\ua78b\ua78c\uff07"
+    ),
+    "'",
+)
+QUOTES = CharacterKind(
+    "double quotation marks", _each("\u0093\u0094\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb\uff02"), '"'
+)
+HYPHENS = CharacterKind(
+    "hyphens: Unicode's, non-breaking, small, full-width, minus",
+    _each("\u058a\u1806\u2010\u2011\u2212\ufe63\uff0d"),
+    "-",
+)
+SPACES = CharacterKind("spaces: non-breaking, thin, ideographic and others", (), " ", "General_Category Zs, Zl or Zp")
+COMPATIBLE = CharacterKind(
+    "other forms of a letter or sign: full-width, ligatures, mathematical alphabets, circled letters",
+    (), "their letters", "a compatibility decomposition, except of superscripts, subscripts and fractions",
+)  # fmt: skip
+COMBINED = CharacterKind("letters with combining marks", (), "the composed letter", "normalisation form C")
+#: All kinds, as the docs list them.
+KINDS = (IGNORED, APOSTROPHES, QUOTES, HYPHENS, SPACES, COMPATIBLE, COMBINED)
+
+_APART = frozenset(("<super>", "<sub>", "<fraction>"))  #: "woman²" is the word with a mark of a footnote
+_STARTS = [first for first, _ in IGNORED.ranges]
+_FIXED = {
+    code: kind.matched_as
+    for kind in (APOSTROPHES, QUOTES, HYPHENS)
+    for code in chain.from_iterable(range(first, last + 1) for first, last in kind.ranges)
+}
+
+
+class _Table(dict[int, str]):
+    """What each character is matched as, for ``str.translate``; computed when a character first occurs."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = found = _matched_as(code)
+        return found
+
+
+def _matched_as(code: int) -> str:
+    character = chr(code)
+    if is_ignored(character):
+        return ""
+    if code in _FIXED:
+        return _FIXED[code]
+    if unicodedata.category(character) in ("Zs", "Zl", "Zp"):
+        return " "
+    kind = unicodedata.decomposition(character).partition(" ")[0]
+    if not kind.startswith("<") or kind in _APART:
+        return character
+    plain = unicodedata.normalize("NFKC", character)
+    return normal_form(plain) if len(plain) == 1 or (character.isalpha() and plain.isalpha()) else character
+
+
+_TABLE = _Table()
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
+
+
+def is_ignored(character: str) -> bool:
+    """Return whether a character has no glyph of its own, so that words with and without it are one.
+
+    >>> is_ignored("\\u00ad"), is_ignored("-")
+    (True, False)
+    """
+    at = bisect_right(_STARTS, ord(character)) - 1
+    return (at >= 0 and ord(character) <= IGNORED.ranges[at][1]) or unicodedata.category(character) == "Cf"
+
+
+def normal_form(text: str) -> str:
+    """Return a text as words of it are matched: :data:`KINDS` lists what changes. Case stays.
+
+    >>> normal_form("wo\\u00adman\\u2019s \\uff48\\uff41\\uff54, cafe\\u0301, of\\ufb01ce") == "woman's hat, caf\\u00e9, office"
+    True
+    """
+    if text.isascii():  # nearly all
+        return text
+    return unicodedata.normalize("NFC", _BEYOND_ASCII.sub(lambda run: run[0].translate(_TABLE), text))
+
+
+def folded(name: str) -> str:
+    """Return a label, a name or an answer as it is compared where case does not count: its normal form, without space around it.
+
+    >>> folded(" Caf\u00c9\u200b") == folded("cafe\u0301")
+    True
+    """
+    return " ".join(normal_form(name).casefold().split())
+
+
+class NormalText:
+    """A text in its normal form, and where its parts are in the text itself.
+
+    >>> found = NormalText("The wo\\u00adman left.")
+    >>> found.text[4:9], found.span(4, 9)
+    ('woman', (4, 10))
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = normal_form(text)
+        self._starts: list[int] | None = None
+        self._ends: list[int] = []
+        if self.text != text:
+            self._starts = []
+            for first, last in _groups(text):
+                size = len(normal_form(text[first:last]))
+                self._starts += [first] * size
+                self._ends += [last] * size
+            if len(self._starts) != len(self.text):  # characters that compose across groups: the text stays as it is
+                self.text, self._starts = text, None
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Return the span in the text itself of a span in its normal form; invisible characters behind it are part of it."""
+        if self._starts is None:
+            return start, end
+        return self._starts[start], self._ends[end - 1]
+
+    def position(self, at: int) -> int:
+        """Return the position in the normal form of the first character that begins at or behind a position in the text itself."""
+        return at if self._starts is None else bisect_left(self._starts, at)
+
+
+def _groups(text: str) -> list[tuple[int, int]]:
+    """Return the spans of characters that are matched together: one with the marks and the invisible characters behind it."""
+    firsts = [at for at, character in enumerate(text) if not at or not _continues(character)]
+    return list(zip(firsts, [*firsts[1:], len(text)], strict=True))
+
+
+def _continues(character: str) -> bool:
+    if character.isascii():
+        return False
+    jamo = "\u1160" <= character <= "\u11ff"  # vowels and final consonants, which compose with what is before them
+    return jamo or is_ignored(character) or unicodedata.category(character).startswith("M")
