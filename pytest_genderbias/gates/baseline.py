@@ -43,6 +43,7 @@ from pytest_genderbias.gates.drift import (
 )
 from pytest_genderbias.gates.item_file import load_items, pack_measured
 from pytest_genderbias.gates.judgement import AcceptedValue, Finding, Judgement, make_judgement
+from pytest_genderbias.gates.limits import check_breakable
 from pytest_genderbias.gates.plan import (
     SECOND_CHECKPOINT,
     Planning,
@@ -152,7 +153,10 @@ class Baseline:
         statistic = measurement.statistic(statistic)
         if self.planning is not None and self.planning.is_second:
             return make_judgement(measurement, statistic, SECOND_CHECKPOINT, name)
-        measurement.statistics[statistic].check_gateable(statistic)
+        about = measurement.statistics[statistic]
+        about.check_gateable(statistic)
+        if written.amount is not None:
+            check_breakable(Margin(written.amount), statistic, about)
         if measurement.stopped:
             raise GateError(
                 f"{measurement.suite} was scored only until other gates were decided; a baseline needs a measurement without until="
@@ -295,6 +299,7 @@ class Baseline:
             return missing_margin(
                 statistic, where, f"nothing is planned for {statistic}{where}", entry.planned.get(statistic)
             )
+        check_breakable(margin, statistic, measurement.statistics[statistic], old)
         worse = worsening(measurement, statistic, old)
         changed = other_conditions(measurement, entry.model)
         accepted = _in_force(entry.accepted, measurement)

@@ -13,6 +13,7 @@ from pytest_genderbias.errors import GateError, UnknownNameError
 from pytest_genderbias.gates.account import Account, Paragraph, shortened
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Finding, Judgement, decide, make_judgement
+from pytest_genderbias.gates.tolerance import Margin
 from pytest_genderbias.gates.verdicts import INCONCLUSIVE, NO_VALUE, OVER_LIMIT, PASS
 from pytest_genderbias.gates.wording import approximate
 from pytest_genderbias.measurement.carry_out import Until
@@ -60,13 +61,28 @@ class Limit:
                 f"no value is at least {self.at_least:g} and at most {self.at_most:g}; exchange at_least and at_most"
             )
 
-    def check_direction(self, statistic: str, about: Statistic) -> None:
-        """Reject a one-sided limit on a statistic that is worse on either side of neutral, and one that demands bias.
+    def check_fits(self, statistic: str, about: Statistic) -> None:
+        """Reject a limit that no value can break, a one-sided one on a statistic that is worse on either side of neutral, and one that demands bias.
 
         Raises:
             GateError: it is such a limit, or no gate takes the statistic.
         """
         about.check_gateable(statistic)
+        self._check_direction(statistic, about)
+        least, most = about.range
+        unbreakable = {
+            f"at_least {self.at_least}": self.at_least is not None and self.at_least <= least + FLOAT_NOISE,
+            f"at_most {self.at_most}": self.at_most is not None and self.at_most >= most - FLOAT_NOISE,
+            f"within {self.within}": self.within is not None
+            and self.within >= max(most - about.neutral, about.neutral - least) - FLOAT_NOISE,
+        }
+        if wrong := [limit for limit, is_unbreakable in unbreakable.items() if is_unbreakable]:
+            raise GateError(
+                f"no model can break {wrong[0]}: {statistic} {about.range_in_words} (neutral is {about.neutral:g}); write a limit inside, or "
+                "leave it out"
+            )
+
+    def _check_direction(self, statistic: str, about: Statistic) -> None:
         demanded = {"higher": self.at_least, "lower": self.at_most}.get(about.direction)
         alone = self.at_most is None or self.at_least is None
         if demanded is not None and alone and not self.range:
@@ -104,6 +120,45 @@ class Limit:
         return decide(low, high, least - FLOAT_NOISE, most + FLOAT_NOISE)
 
 
+def check_breakable(
+    margin: Margin, statistic: str, about: Statistic, value: float | None = None, same: bool = False
+) -> None:
+    """Refuse a tolerance that no value of a statistic can exceed.
+
+    Args:
+        margin: the tolerance as a number.
+        statistic: name of the statistic.
+        about: the statistic.
+        value: what is compared with; ``None`` where it is not known yet. From the worst value nothing can be worse, whatever the
+            tolerance is; that is not refused.
+        same: whether a change to either side counts, and one through neutral counts whole.
+
+    Raises:
+        GateError: it is such a tolerance.
+
+    >>> share = Statistic("lower", 1.0, "a share", least=0.0, most=1.0)
+    >>> check_breakable(Margin(0.3), "share", share)
+    >>> check_breakable(Margin(0.3), "share", share, value=0.2)
+    Traceback (most recent call last):
+    pytest_genderbias.errors.GateError: no model can break the tolerance 0.3: share lies from 0 to 1, and from 0.2 it can worsen by at most 0.2; \
+write a smaller one, or a limit
+    """
+    best, worst = about.distances
+    room = worst - (best if value is None else about.distance(value))
+    if same:
+        least, most = about.range
+        room = most - least if value is None else max(most - value, value - least)
+    if not math.isfinite(room) or room <= FLOAT_NOISE or margin.amount < room - FLOAT_NOISE:
+        return
+    since = "it" if value is None else f"from {value:.4g} it"
+    change = "change" if same else "worsen"
+    written = f" ({margin.written})" if margin.written else ""
+    raise GateError(
+        f"no model can break the tolerance {margin.amount:.4g}{written}: {statistic} {about.range_in_words}, and {since} can {change} by at most "
+        f"{room:.4g}; write a smaller one, or a limit"
+    )
+
+
 def decided_by(limits: Iterable[tuple[str, Limit]], statistics: Mapping[str, Statistic]) -> Until:
     """Return the argument ``until`` of ``measure``, which stops scoring as soon as all these limits are decided.
 
@@ -119,7 +174,7 @@ def decided_by(limits: Iterable[tuple[str, Limit]], statistics: Mapping[str, Sta
     for name, limit in limits:
         if name not in statistics:
             raise UnknownNameError(f"no statistic {name!r}; there are {', '.join(statistics)}")
-        limit.check_direction(name, statistics[name])
+        limit.check_fits(name, statistics[name])
         by_statistic[name] = (*by_statistic.get(name, ()), limit)
     return {name: AllDecided(some, statistics[name]) for name, some in by_statistic.items()}
 
@@ -161,7 +216,7 @@ def judge_limit(
         UnknownNameError: the suite has no such statistic.
     """
     name = measurement.statistic(statistic)
-    limit.check_direction(name, measurement.statistics[name])
+    limit.check_fits(name, measurement.statistics[name])
     generalise = generalise or bool(measurement.restarts)
     if generalise and measurement.stopped:
         raise GateError(

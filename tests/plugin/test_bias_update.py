@@ -120,7 +120,7 @@ def test_unused_entries_are_told_where_other_gates_do_not_apply(project: pytest.
     )
     project.runpytest(model(project, "good"), "--bias-update").assert_outcomes(passed=1, skipped=1)
     gates.write_text(
-        "gates:\n  - {suite: ./tiny-nli.yaml, at_least: 0}\n  - {suite: ./tiny-lm.yaml, at_most: 9, models: [w]}\n"
+        "gates:\n  - {suite: ./tiny-nli.yaml, at_least: 0.01}\n  - {suite: ./tiny-lm.yaml, at_most: 9, models: [w]}\n"
     )
     result = project.runpytest(model(project, "good"))
     assert result.ret == pytest.ExitCode.TESTS_FAILED

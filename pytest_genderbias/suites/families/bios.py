@@ -58,7 +58,16 @@ from pytest_genderbias.suites.families.shared.persons import (
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, one_of, table, text
 from pytest_genderbias.suites.query import ClassProbabilities, StoredPredictions
-from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, MakeSums, Options, named_values
+from pytest_genderbias.suites.statistic import (
+    SHARE,
+    SIGNED_SHARE,
+    SIZE,
+    Arrays,
+    FamilyStatistic,
+    MakeSums,
+    Options,
+    named_values,
+)
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap
 
@@ -106,6 +115,7 @@ def _gap_statistics(name: str, rate: Rate, what: str) -> dict[str, FamilyStatist
             null=named_values(total),
             mistakes="accuracy",
             without_chance=rms,
+            limits=SIZE,
         ),
         r: FamilyStatistic(
             "away",
@@ -115,6 +125,7 @@ def _gap_statistics(name: str, rate: Rate, what: str) -> dict[str, FamilyStatist
             plot="scatter",
             draws=_balanced_persons,
             null=named_values(r),
+            limits=SIGNED_SHARE,
         ),
         slope_: FamilyStatistic(
             "away",
@@ -132,6 +143,7 @@ def _gap_statistics(name: str, rate: Rate, what: str) -> dict[str, FamilyStatist
             partner=slope_,
             draws=_balanced_persons,
             null=named_values(rms),
+            limits=SIGNED_SHARE,
         ),
     }
 
@@ -153,6 +165,7 @@ def _distance_statistic(measure: str, figure: DistanceFigure, meaning: str) -> F
         null=null,
         mistakes="accuracy",
         without_chance={"separation": "tpr_gap_rms", "sufficiency": "precision_gap_rms"}.get(measure),
+        limits=SIZE,
     )
 
 
@@ -189,6 +202,7 @@ def _statistics() -> dict[str, FamilyStatistic]:
         "share of persons whose class is predicted",
         _accuracy_sums,
         scores=_unit_accuracy,
+        limits=SHARE,
         draws=_balanced_persons,
     )
     return statistics
