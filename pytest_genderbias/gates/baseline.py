@@ -43,7 +43,6 @@ from pytest_genderbias.gates.drift import (
 )
 from pytest_genderbias.gates.item_file import load_items, pack_measured
 from pytest_genderbias.gates.judgement import AcceptedValue, Finding, Judgement, make_judgement
-from pytest_genderbias.gates.limits import check_breakable
 from pytest_genderbias.gates.plan import (
     SECOND_CHECKPOINT,
     Planning,
@@ -53,6 +52,7 @@ from pytest_genderbias.gates.plan import (
     with_power,
 )
 from pytest_genderbias.gates.policy import correction_for
+from pytest_genderbias.gates.ranges import check_breakable
 from pytest_genderbias.gates.regression import Reference, find_regression, is_rounding
 from pytest_genderbias.gates.tolerance import AUTO, Margin, PlannedMargin, Tolerance, read_tolerance
 from pytest_genderbias.gates.verdicts import MISSING, NO_VALUE, NOT_COMPARABLE, REFUSED, UNCHANGED, UPDATED

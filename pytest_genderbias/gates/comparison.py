@@ -19,9 +19,9 @@ from pytest_genderbias.gates.agreement import (
 )
 from pytest_genderbias.gates.item_file import pack_measured
 from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE, Finding, Judgement, make_judgement
-from pytest_genderbias.gates.limits import check_breakable
 from pytest_genderbias.gates.plan import missing_margin
 from pytest_genderbias.gates.policy import Correction
+from pytest_genderbias.gates.ranges import check_breakable
 from pytest_genderbias.gates.regression import Reference, find_regression, item_difference
 from pytest_genderbias.gates.sameness import straight_distance
 from pytest_genderbias.gates.tolerance import (

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from pytest_genderbias.errors import BiasError, DataFileError, GateError
-from pytest_genderbias.gates.limits import Limit, check_breakable
+from pytest_genderbias.gates.limits import Limit
+from pytest_genderbias.gates.ranges import check_breakable
 from pytest_genderbias.gates.tolerance import (
     Margin,
     Tolerance,

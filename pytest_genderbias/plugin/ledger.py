@@ -19,7 +19,7 @@ import pytest
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.policy import Referee, refereed_by
-from pytest_genderbias.gates.verdicts import CAUGHT, XFAIL
+from pytest_genderbias.gates.verdicts import CAUGHT, NOT_STORED, UPDATED, XFAIL
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.gathered import Gathered, in_order
 from pytest_genderbias.plugin.github import annotations_in_repository, append_to_job, is_in_actions
@@ -82,6 +82,8 @@ class Ledger:
         self._unclear: set[str] = set()  # modules with a test that may use an entry, but did not get that far
         self._partial = False  # a test was deselected, or a worker died: an entry that was not judged may still be used
         self._expected_to_fail: set[str] = set()  # node ids of tests with pytest's xfail, whose gates fail nothing
+        self._crashed = False  # a worker died
+        self._stored = True  # an update, if there is one, was stored
         self._pictures: Gathered[Picture] = Gathered(operator.eq)
         self._undrawn: dict[str, Sequence[str]] = {}  # what could not be drawn, by node id of the test
         self._finished: dict[str, FinishedTest] = {}  # by node id of the test
@@ -189,7 +191,7 @@ class Ledger:
         """Take over what a worker collected; the run is partial if a worker died."""
         output = output_of(node).get(ATTRIBUTE)
         if not isinstance(output, dict) or error:
-            self._partial = True
+            self._partial = self._crashed = True
             return
         self._partial = self._partial or output["partial"]
         self._unclear.update(output["unclear"])
@@ -229,7 +231,7 @@ class Ledger:
             self._check_that_something_is_judged(session, exitstatus)
         if self._settings.compare:
             self._compare()
-        if self._settings.plan and complete:
+        if self._settings.plan and complete and self._stored:
             from pytest_genderbias.plugin.planning import store_plans
 
             store_plans(self._settings.baseline, [settled.judgement for settled in self._judgements], self._messages)
@@ -337,7 +339,23 @@ class Ledger:
         for key, proposals in self._proposals.items():
             proposals.complete = not narrowed and self._is_complete(key)
         only_new = self._settings.update == "new"
-        accept(self._settings.baseline, self._proposals, {} if only_new else unused, only_new, self._messages)
+        failed = [
+            *(f"{node_id}: {judgements[0].verdict}" for node_id, judgements in self._failed_judgements().items()),
+            *(f"{node_id}: no verdict" for node_id in sorted(self._broken)),
+            *(["a worker of pytest-xdist died"] if self._crashed else []),
+        ]
+        unused = {} if only_new else unused
+        if not accept(self._settings.baseline, self._proposals, unused, only_new, self._messages, failed):
+            self._stored = False
+            self._judged = {
+                node_id: [_not_stored(settled) for settled in judgements]
+                for node_id, judgements in self._judged.items()
+            }
+
+    def _failed_judgements(self) -> dict[str, list[SettledJudgement]]:
+        """Return the judgements that failed their tests, by node id."""
+        failed = {test: [one for one in judgements if one.failed] for test, judgements in self._judged.items()}
+        return {test: judgements for test, judgements in failed.items() if judgements}
 
     def _compare(self) -> None:
         from pytest_genderbias.gates.comparison import compare_models
@@ -432,6 +450,13 @@ def _with_history(report: RunReport, path: Path) -> RunReport:
         return with_history(report, path)
     except DataFileError:
         return report
+
+
+def _not_stored(settled: SettledJudgement) -> SettledJudgement:
+    """Return a judgement of an update that was not stored."""
+    if settled.judgement.verdict != UPDATED:
+        return settled
+    return replace(settled, judgement=replace(settled.judgement, verdict=NOT_STORED))
 
 
 def _fail(session: pytest.Session) -> None:

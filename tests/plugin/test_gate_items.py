@@ -100,9 +100,7 @@ def test_baseline(bias_measure, bias_baseline):
 
 
 @pytest.mark.parametrize("flags", [(), ("--bias-update",)])
-def test_a_limit_that_no_model_can_break_is_refused_in_python(
-    project: pytest.Pytester, flags: tuple[str, ...]
-) -> None:
+def test_a_limit_that_no_model_can_break_is_refused_in_python(project: pytest.Pytester, flags: tuple[str, ...]) -> None:
     project.makepyfile(test_it=PYTHON)
     result = project.runpytest(model(project, "good"), *flags)
     result.assert_outcomes(failed=8)
