@@ -14,7 +14,7 @@ from pytest_genderbias.gates.account import Account, Paragraph, shortened
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Finding, Judgement, decide, make_judgement
 from pytest_genderbias.gates.verdicts import INCONCLUSIVE, NO_VALUE, OVER_LIMIT, PASS
-from pytest_genderbias.gates.wording import approximate
+from pytest_genderbias.gates.wording import approximate, more_items
 from pytest_genderbias.measurement.carry_out import Until
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import restarts_of
@@ -302,8 +302,10 @@ def _settled_by(
     if len(known) < len(needed):
         return f"no number of {bounds.over}, if the value stays on the limit"
     if not of_suite:
-        more = f" ({math.ceil(max(known) / n * bounds.templates)} templates)" if bounds.templates else ""
-        return f"{approximate(max(known))} {bounds.over}{more}, if the value stays where it is"
+        share = measurement.n / measurement.n_total if measurement.sampled(statistic) else 1.0
+        more = more_items(max(known), n, bounds.over, share, bounds.templates)
+        farther = "a limit farther away, or the suite's own cases (without generalise)"
+        return f"{more}, if the value stays where it is; or {farther}" if more else farther
     cases = min(measurement.n_total, round(max(known) * measurement.n / n))
     whole = f"all {cases:,}" if cases == measurement.n_total else approximate(cases)
     return f"{whole} cases, if the value stays where it is"
