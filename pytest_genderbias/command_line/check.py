@@ -18,6 +18,7 @@ from pytest_genderbias.models.loading import inspect
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import parse_spec, path_spec
 from pytest_genderbias.plugin.terminal import print_lines
+from pytest_genderbias.plugin.unread_gates import ENDINGS
 from pytest_genderbias.reports.audit import MANIFEST, check_pack
 from pytest_genderbias.reports.history import read_history
 from pytest_genderbias.reports.run_report import read_report
@@ -28,7 +29,6 @@ from pytest_genderbias.text.strict_json import parse_json
 from pytest_genderbias.text.suggestions import close_names, expected_instead
 from pytest_genderbias.text.wordlist import load_wordlist
 
-_COLLECTED = (".bias.yaml", ".bias.yml")
 _LARGEST = 2**28  #: bytes of a JSON file
 _HISTORIES = (".db", ".sqlite", ".sqlite3")
 
@@ -99,7 +99,7 @@ def _gates(path: Path, data: LocatedMap) -> Iterator[str]:
     refuse_unknown(data, ("gates", "mitigate"), "a gate file")
     gates = read_gates(data) if "gates" in data else []
     reductions = read_mitigations(data) if "mitigate" in data else []
-    if not path.name.endswith(_COLLECTED):
+    if not path.name.endswith(ENDINGS):
         raise SettingError(f"pytest collects gate files by their name, and this is none: call it {path.stem}.bias.yaml")
     both = [_count(len(gates), "gate")] if gates else []
     both += [_count(len(reductions), "reduction")] if reductions else []

@@ -14,6 +14,7 @@ from pytest_genderbias.plugin.options import FLAGS
 #: starts, which pytest would warn of.
 _BESIDE = "-p genderbias -W 'ignore:Module already imported:pytest.PytestAssertRewriteWarning'"
 _ONLY_SUITES = "-p pytest_genderbias.plugin.only_suites"
+SAMPLE = 1000  #: cases of a suite where no suites are named: all of them together have millions
 _VARIABLE = "PYTEST_ADDOPTS"  #: of pytest: it adds to the command line, and stays out of the commands that a run prints
 
 
@@ -72,4 +73,7 @@ def _what(typed: Typed, suites: list[str]) -> list[str]:
         return [*suites, *gates]
     if typed.command == "plan" and not suites:
         return []
-    return suites or [f"{FLAGS['selection'].name}=all"]
+    if suites:
+        return suites
+    sample = [] if "limit" in typed.flags else [f"{FLAGS['limit'].name}={SAMPLE}"]
+    return [*sample, f"{FLAGS['selection'].name}=all"]

@@ -171,7 +171,10 @@ def _settle(judgements: Iterable[Judgement], stacklevel: int) -> None:
             referee.record(judgement, outcome)
     for judgement, outcome in settled:
         if outcome == FAILED:
-            raise GateFailure(in_lines(judgement.shown) if referee.explain is None else referee.explain(judgement))
+            failure = GateFailure(in_lines(judgement.shown) if referee.explain is None else referee.explain(judgement))
+            if referee.note_failure is not None:
+                referee.note_failure(failure)
+            raise failure
         if outcome == WARNED:
             warnings.warn(judgement.text.partition("\n")[0], GateWarning, stacklevel=stacklevel)
 

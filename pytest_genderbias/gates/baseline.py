@@ -52,6 +52,7 @@ from pytest_genderbias.gates.plan import (
     with_power,
 )
 from pytest_genderbias.gates.policy import correction_for
+from pytest_genderbias.gates.ranges import check_breakable
 from pytest_genderbias.gates.regression import Reference, find_regression, is_rounding
 from pytest_genderbias.gates.tolerance import AUTO, Margin, PlannedMargin, Tolerance, read_tolerance
 from pytest_genderbias.gates.verdicts import LESS_ABLE, MISSING, NO_VALUE, NOT_COMPARABLE, REFUSED, UNCHANGED, UPDATED
@@ -153,7 +154,10 @@ class Baseline:
         statistic = measurement.statistic(statistic)
         if self.planning is not None and self.planning.is_second:
             return make_judgement(measurement, statistic, SECOND_CHECKPOINT, name)
-        measurement.statistics[statistic].check_gateable(statistic)
+        about = measurement.statistics[statistic]
+        about.check_gateable(statistic)
+        if written.amount is not None:
+            check_breakable(Margin(written.amount), statistic, about)
         if measurement.stopped:
             raise GateError(
                 f"{measurement.suite} was scored only until other gates were decided; a baseline needs a measurement without until="
@@ -301,6 +305,7 @@ class Baseline:
             return missing_margin(
                 statistic, where, f"nothing is planned for {statistic}{where}", entry.planned.get(statistic)
             )
+        check_breakable(margin, statistic, measurement.statistics[statistic], old)
         worse = worsening(measurement, statistic, old)
         changed = other_conditions(measurement, entry.model)
         accepted = _in_force(entry.accepted, measurement)

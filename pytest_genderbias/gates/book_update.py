@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -47,36 +47,64 @@ class BookChange:
         return bool(self.entries or self.removed)
 
 
-def update_book(
-    directory: Path, model: str, module: str, decide: Callable[[Mapping[str, BaselineEntry]], BookChange]
-) -> BookChange:
-    """Change a baseline file by what is stored in it at that time. Each file is written whole; other entries stay as they are.
+#: From the stored entries of a baseline file to its change.
+Decide = Callable[[Mapping[str, BaselineEntry]], BookChange]
+
+
+@dataclass(frozen=True)
+class Book:
+    """A baseline file that an update may change: its path, its model and its test file."""
+
+    path: Path
+    model: str
+    module: str
+
+
+def update_books(
+    directory: Path, decisions: Mapping[tuple[str, str], Decide], is_refused: Callable[[], bool] = lambda: False
+) -> dict[tuple[str, str], BookChange]:
+    """Change baseline files by what is stored in them at that time: all of them, or none. Each is written whole.
 
     Args:
         directory: the folder of all baselines.
-        model: name of the model.
-        module: the test file.
-        decide: function from the stored entries to the change. It is called again, under the lock, if it changes anything.
+        decisions: by model and test file, the function that decides. It is called again, under the locks, if anything changes.
+        is_refused: called after all decisions; returns whether one of them refuses an entry, so that nothing is written.
+
+    Returns:
+        The changes that were written, by model and test file.
 
     Raises:
-        BaselineError: the file cannot be read, locked or written; what was there is still there.
+        BaselineError: a file cannot be read, locked or written; what was there is still there.
     """
-    path = book_path(directory, model, module)
-    if not decide(entries_of(path, read_contents(path))):
-        if _superfluous(path) or has_unfinished(path.parent):
-            with suppress(OSError, NotImplementedError), locked_file(path.with_name(_LOCK), _PATIENCE, remove=True):
-                _sweep(path)
-        return BookChange()
-    return _change(path, model, module, lambda contents: decide(entries_of(path, contents)))
+    books = {key: Book(book_path(directory, *key), *key) for key in decisions}
+
+    def decide(key: tuple[str, str], contents: Mapping[str, object]) -> BookChange:
+        return decisions[key](entries_of(books[key].path, contents))
+
+    changed = [decide(key, read_contents(book.path)) for key, book in books.items()]
+    if is_refused():
+        return {}
+    if not any(changed):
+        for book in books.values():
+            if _superfluous(book.path) or has_unfinished(book.path.parent):
+                with suppress(OSError, NotImplementedError), _locked(book.path):
+                    _sweep(book.path)
+        return {}
+    return _change(books, decide, is_refused)
+
+
+def update_book(directory: Path, model: str, module: str, decide: Decide) -> BookChange:
+    """Change one baseline file; arguments and errors as :func:`update_books`."""
+    return update_books(directory, {(model, module): decide}).get((model, module), BookChange())
 
 
 def write_entries(
     directory: Path, model: str, module: str, entries: Mapping[str, NewEntry], remove: frozenset[str] = frozenset()
 ) -> Path:
     """Write accepted entries into a baseline file, and remove others, whatever is stored; errors as :func:`update_book`."""
-    path = book_path(directory, model, module)
-    _change(path, model, module, lambda contents: BookChange(entries, remove))
-    return path
+    book = Book(book_path(directory, model, module), model, module)
+    _change({(model, module): book}, lambda _, contents: BookChange(entries, remove))
+    return book.path
 
 
 def write_margins(directory: Path, model: str, module: str, margins: Mapping[str, Mapping[str, PlannedMargin]]) -> Path:
@@ -95,7 +123,7 @@ def write_margins(directory: Path, model: str, module: str, margins: Mapping[str
     """
     path = book_path(directory, model, module)
 
-    def decide(contents: Mapping[str, object]) -> BookChange:
+    def decide(_: tuple[str, str], contents: Mapping[str, object]) -> BookChange:
         stored = entries_of(path, contents)
         entries: dict[str, NewEntry] = {}
         for name, planned in margins.items():
@@ -114,19 +142,36 @@ def write_margins(directory: Path, model: str, module: str, margins: Mapping[str
                 entries[name] = NewEntry(replace(entry, planned=together))
         return BookChange(entries)
 
-    _change(path, model, module, decide)
+    _change({(model, module): Book(path, model, module)}, decide)
     return path
 
 
-def _change(path: Path, model: str, module: str, decide: Callable[[Mapping[str, object]], BookChange]) -> BookChange:
-    """Change a baseline file under the lock, by the JSON of the entries that it has then; errors as :func:`update_book`."""
+def _locked(path: Path) -> AbstractContextManager[None]:
+    """Lock the folder of a baseline file."""
+    return locked_file(path.with_name(_LOCK), _PATIENCE, remove=True)
+
+
+def _change(
+    books: Mapping[tuple[str, str], Book], decide: Callable[[tuple[str, str], Mapping[str, object]], BookChange],
+    is_refused: Callable[[], bool] = lambda: False,
+) -> dict[tuple[str, str], BookChange]:  # fmt: skip
+    """Change baseline files under their locks, by the JSON of the entries that they have then; errors as :func:`update_books`.
+
+    The locks are taken in the order of the folders, so that no two runs wait for each other.
+    """
+    folders = {book.path.parent: book.path for book in sorted(books.values(), key=lambda book: book.path, reverse=True)}
+    path = next(iter(folders.values()))
     try:
-        with locked_file(path.with_name(_LOCK), _PATIENCE, remove=True):
-            before = read_contents(path)
-            change = decide(before)
-            if change:
-                _write(path, model, module, before, change)
-            return change
+        with ExitStack() as locks:
+            for path in reversed(folders.values()):
+                locks.enter_context(_locked(path))
+            before = {key: read_contents(book.path) for key, book in books.items()}
+            changes = {key: decide(key, contents) for key, contents in before.items()}
+            if is_refused():
+                return {}
+            changes = {key: change for key, change in changes.items() if change}
+            _write(books, before, changes)
+            return changes
     except BaselineError:  # an OSError, too
         raise
     except NotImplementedError as error:
@@ -139,25 +184,52 @@ def _change(path: Path, model: str, module: str, decide: Callable[[Mapping[str, 
         ) from None
 
 
-def _write(path: Path, model: str, module: str, before: Mapping[str, object], change: BookChange) -> None:
-    """Write item files, then the file that names them, then remove those that nothing names. The caller holds the lock.
+def _write(
+    books: Mapping[tuple[str, str], Book], before: Mapping[tuple[str, str], Mapping[str, object]],
+    changes: Mapping[tuple[str, str], BookChange],
+) -> None:  # fmt: skip
+    """Write item files, then the files that name them, then remove those that nothing names. The caller holds the locks.
 
     Raises:
-        OSError: a file cannot be written.
+        BaselineError: a file cannot be written; those that were written have their old content again.
+    """
+    written: dict[Path, bytes | None] = {}
+    try:
+        for key, change in changes.items():
+            for name, new in change.entries.items():
+                path = books[key].path
+                if new.items is not None and new.entry.items_sha256 is not None:
+                    write_whole(items_path(path, name, new.entry.items_sha256), new.items)
+        for key, change in changes.items():
+            path = books[key].path
+            old = path.read_bytes() if path.exists() else None
+            _write_entries(books[key], before[key], change)
+            written[path] = old
+    except OSError as error:
+        for restored, content in written.items():
+            with suppress(OSError):
+                restored.unlink() if content is None else write_whole(restored, content)
+        raise BaselineError(
+            f"{path} cannot be written: {error.strerror or error}; nothing that was there is lost"
+        ) from None
+    finally:
+        for key, change in changes.items():
+            _sweep(books[key].path, {*change.entries, *change.removed})
+
+
+def _write_entries(book: Book, before: Mapping[str, object], change: BookChange) -> None:
+    """Write a baseline file; remove one without entries.
+
+    Raises:
+        OSError: it cannot be written.
     """
     stored = {name: content for name, content in before.items() if name not in change.removed}
     stored.update({name: new.entry.to_dict() for name, new in change.entries.items()})
-    text = json.dumps({"schema": SCHEMA, "model": model, "module": module, "entries": stored}, indent=1, sort_keys=True)
-    try:
-        for name, new in change.entries.items():
-            if new.items is not None and new.entry.items_sha256 is not None:
-                write_whole(items_path(path, name, new.entry.items_sha256), new.items)
-        if stored:
-            write_whole(path, (text + "\n").encode())
-        else:
-            path.unlink(missing_ok=True)
-    finally:
-        _sweep(path, {*change.entries, *change.removed})
+    content = {"schema": SCHEMA, "model": book.model, "module": book.module, "entries": stored}
+    if stored:
+        write_whole(book.path, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
+    else:
+        book.path.unlink(missing_ok=True)
 
 
 def _sweep(book: Path, names: Iterable[str] = ()) -> None:

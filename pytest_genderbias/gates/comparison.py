@@ -22,6 +22,7 @@ from pytest_genderbias.gates.item_file import pack_measured
 from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE, Finding, Judgement, make_judgement
 from pytest_genderbias.gates.plan import missing_margin
 from pytest_genderbias.gates.policy import Correction
+from pytest_genderbias.gates.ranges import check_breakable
 from pytest_genderbias.gates.regression import Reference, find_regression, item_difference
 from pytest_genderbias.gates.sameness import straight_distance
 from pytest_genderbias.gates.tolerance import PlannedMargin, Tolerance, read_tolerance, read_tolerance_of_sameness
@@ -128,6 +129,7 @@ def _find(
     margin = tolerance.resolve(distance_from_neutral(measurement, name, old), planned)
     if margin is None:
         return missing_margin(name, "", f"no baseline has a plan for {name}", planned), name
+    check_breakable(margin, name, measurement.statistics[name], old, same)
     worse = worsening(measurement, name, old)
     if same and worse is not None and old is not None:
         straight = straight_distance(measurement.statistics[name], old)

@@ -13,7 +13,13 @@ from typing import NamedTuple, Protocol
 
 from pytest_genderbias.errors import BiasError, DataFileError, GateError, SettingError
 from pytest_genderbias.gates.limits import Limit
-from pytest_genderbias.gates.tolerance import Tolerance, read_tolerance, read_tolerance_of_sameness
+from pytest_genderbias.gates.ranges import check_breakable
+from pytest_genderbias.gates.tolerance import (
+    Margin,
+    Tolerance,
+    read_tolerance,
+    read_tolerance_of_sameness,
+)
 from pytest_genderbias.measurement.ability_setting import NONE, read_ability
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, YamlValue, refuse_unknown, take
@@ -275,7 +281,7 @@ def _read_gate(entry: LocatedMap, load: LoadSuite) -> Gate:
     if "seeds" not in suite.family.options and (type(seeds) is not int or seeds < 2):
         raise error_at(entry, "settings", f"seeds should be a whole number of at least 2, got {seeds!r}")
     try:
-        suite.family.statistics[statistic].plain.check_gateable(statistic)
+        suite.statistics[statistic].check_gateable(statistic)
     except GateError as error:
         raise error_at(entry, "statistic", f"{suite.name}: {error}") from None
     if "ability" in entry:
@@ -299,7 +305,7 @@ def _read_gate(entry: LocatedMap, load: LoadSuite) -> Gate:
         baseline=baseline,
         against=against,
         same=same,
-        tolerance=_read_tolerance(entry, compares, same),
+        tolerance=_read_tolerance(entry, suite, statistic, compares, same),
         label=label,
         models=None if models is None else tuple(map(str, models)),
         optional=take(entry, "optional", bool, "the gate", default=False),
@@ -337,7 +343,7 @@ def _read_limit(entry: LocatedMap, suite: Suite, statistic: str, required: bool)
         return None
     try:
         limit = Limit(**values, range=is_range)
-        limit.check_direction(statistic, suite.family.statistics[statistic].plain)
+        limit.check_fits(statistic, suite.statistics[statistic])
     except BiasError as error:
         raise DataFileError(f"{entry.file}:{entry.line}: {error}") from None
     return limit
@@ -352,14 +358,17 @@ def _read_generalise(entry: LocatedMap, limit: Limit | None) -> bool:
     return generalise
 
 
-def _read_tolerance(entry: LocatedMap, compares: bool, same: bool) -> Tolerance:
+def _read_tolerance(entry: LocatedMap, suite: Suite, statistic: str, compares: bool, same: bool) -> Tolerance:
     tolerance = take(entry, "tolerance", (int, float, str), "the gate", default=None)
     if not compares:
         if "tolerance" in entry:
             raise error_at(entry, "tolerance", "'tolerance' goes with 'baseline: true', 'no_worse_than' or 'same_as'")
         return Tolerance()
     try:
-        return read_tolerance_of_sameness(tolerance) if same else read_tolerance(tolerance)
+        read = read_tolerance_of_sameness(tolerance) if same else read_tolerance(tolerance)
+        if read.amount is not None:
+            check_breakable(Margin(read.amount), statistic, suite.statistics[statistic], same=same)
+        return read
     except GateError as error:
         raise error_at(entry, "tolerance", str(error)) from None
 

@@ -175,6 +175,12 @@ class Judgement:
     shown: tuple[Paragraph, ...] = ()
     movement: Movement | None = None
 
+    def __bool__(self) -> bool:
+        """Refuse a truth value: ``assert judge_limit(...)`` would hold for every verdict."""
+        raise TypeError(
+            "a judgement has no truth value; compare its verdict, as judgement.verdict == 'pass', or use an assertion such as assert_at_most"
+        )
+
     def to_dict(self, finite: bool = False) -> dict[str, object]:
         """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become ``None``."""
         return {"schema": SCHEMA, **{name: as_plain(value, finite) for name, value in vars(self).items()}}

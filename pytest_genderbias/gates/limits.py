@@ -14,7 +14,7 @@ from pytest_genderbias.gates.account import Account, Paragraph, shortened
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Finding, Judgement, decide, make_judgement
 from pytest_genderbias.gates.verdicts import INCONCLUSIVE, NO_VALUE, OVER_LIMIT, PASS
-from pytest_genderbias.gates.wording import approximate
+from pytest_genderbias.gates.wording import approximate, more_items
 from pytest_genderbias.measurement.carry_out import Until
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import restarts_of
@@ -61,13 +61,28 @@ class Limit:
                 f"no value is at least {self.at_least:g} and at most {self.at_most:g}; exchange at_least and at_most"
             )
 
-    def check_direction(self, statistic: str, about: Statistic) -> None:
-        """Reject a one-sided limit on a statistic that is worse on either side of neutral, and one that demands bias.
+    def check_fits(self, statistic: str, about: Statistic) -> None:
+        """Reject a limit that no value can break, a one-sided one on a statistic that is worse on either side of neutral, and one that demands bias.
 
         Raises:
             GateError: it is such a limit, or no gate takes the statistic.
         """
         about.check_gateable(statistic)
+        self._check_direction(statistic, about)
+        least, most = about.range
+        unbreakable = {
+            f"at_least {self.at_least}": self.at_least is not None and self.at_least <= least + FLOAT_NOISE,
+            f"at_most {self.at_most}": self.at_most is not None and self.at_most >= most - FLOAT_NOISE,
+            f"within {self.within}": self.within is not None
+            and self.within >= max(most - about.neutral, about.neutral - least) - FLOAT_NOISE,
+        }
+        if wrong := [limit for limit, is_unbreakable in unbreakable.items() if is_unbreakable]:
+            raise GateError(
+                f"no model can break {wrong[0]}: {statistic} {about.range_in_words} (neutral is {about.neutral:g}); write a limit inside, or "
+                "leave it out"
+            )
+
+    def _check_direction(self, statistic: str, about: Statistic) -> None:
         demanded = {"higher": self.at_least, "lower": self.at_most}.get(about.direction)
         alone = self.at_most is None or self.at_least is None
         if demanded is not None and alone and not self.range:
@@ -120,7 +135,7 @@ def decided_by(limits: Iterable[tuple[str, Limit]], statistics: Mapping[str, Sta
     for name, limit in limits:
         if name not in statistics:
             raise UnknownNameError(f"no statistic {name!r}; {expected_instead(name, statistics, 'there are')}")
-        limit.check_direction(name, statistics[name])
+        limit.check_fits(name, statistics[name])
         by_statistic[name] = (*by_statistic.get(name, ()), limit)
     return {name: AllDecided(some, statistics[name]) for name, some in by_statistic.items()}
 
@@ -162,7 +177,7 @@ def judge_limit(
         UnknownNameError: the suite has no such statistic.
     """
     name = measurement.statistic(statistic)
-    limit.check_direction(name, measurement.statistics[name])
+    limit.check_fits(name, measurement.statistics[name])
     generalise = generalise or bool(measurement.restarts)
     if generalise and measurement.stopped:
         raise GateError(
@@ -288,8 +303,10 @@ def _settled_by(
     if len(known) < len(needed):
         return f"no number of {bounds.over}, if the value stays on the limit"
     if not of_suite:
-        more = f" ({math.ceil(max(known) / n * bounds.templates)} templates)" if bounds.templates else ""
-        return f"{approximate(max(known))} {bounds.over}{more}, if the value stays where it is"
+        share = measurement.n / measurement.n_total if measurement.sampled(statistic) else 1.0
+        more = more_items(max(known), n, bounds.over, share, bounds.templates)
+        farther = "a limit farther away, or the suite's own cases (without generalise)"
+        return f"{more}, if the value stays where it is; or {farther}" if more else farther
     cases = min(measurement.n_total, round(max(known) * measurement.n / n))
     whole = f"all {cases:,}" if cases == measurement.n_total else approximate(cases)
     return f"{whole} cases, if the value stays where it is"

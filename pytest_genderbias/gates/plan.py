@@ -16,7 +16,7 @@ from pytest_genderbias.gates.judgement import UNDERPOWERED, Finding, Judgement
 from pytest_genderbias.gates.regression import ItemSource
 from pytest_genderbias.gates.tolerance import HOW_TO_CHOOSE, PlannedMargin
 from pytest_genderbias.gates.verdicts import MISSING, PLANNED, UPDATED
-from pytest_genderbias.gates.wording import round_up
+from pytest_genderbias.gates.wording import more_items, round_up
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass
 from pytest_genderbias.measurement.restarts import restarts_of
@@ -322,6 +322,6 @@ def what_would_help(measured: Mapping[str, object], tolerance: float) -> str:
     count, _, what = str(measured.get("over", "")).partition(" ")
     items = ""
     if isinstance(powered, (int, float)) and tolerance > 0 and count.isdigit():
-        needed = math.ceil(int(count) * (powered / tolerance) ** 2)
-        items = f"about {needed:,} {what} (a suite with more of them; now {count}), "
+        more = more_items(math.ceil(int(count) * (powered / tolerance) ** 2), int(count), what, 1.0)
+        items = f"{more}, " if more else ""
     return f"What would help: {items}{larger}, or another suite"

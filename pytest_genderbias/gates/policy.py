@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pytest_genderbias.gates.verdicts import ALWAYS_PASS, FAILED, INCONCLUSIVE, PASSED, STALE, WARNED
 
 if TYPE_CHECKING:
+    from pytest_genderbias.errors import GateFailure
     from pytest_genderbias.gates.judgement import Judgement
 
 
@@ -82,11 +83,13 @@ class Referee:
         policy: how strict a run is.
         record: records each judgement with its outcome.
         explain: returns the message of a failure; by default the short text of the judgement.
+        note_failure: receives each failure before it is raised, so that one that never reaches its test is not lost.
     """
 
     policy: Policy = Policy()
     record: Callable[[Judgement, str], None] | None = None
     explain: Callable[[Judgement], str] | None = None
+    note_failure: Callable[[GateFailure], None] | None = None
 
 
 _REFEREES: list[tuple[int, Referee]] = []  # with the thread that set each

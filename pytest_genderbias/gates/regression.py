@@ -34,7 +34,7 @@ from pytest_genderbias.gates.verdicts import (
     STALE,
     UNCHANGED,
 )
-from pytest_genderbias.gates.wording import age_in_words, approximate, format_number, round_up
+from pytest_genderbias.gates.wording import age_in_words, format_number, more_items, round_up
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, align
@@ -155,11 +155,15 @@ def find_regression(
     verdict = verdict_on(difference, tolerance, tests)
     if reference.same:
         verdict = verdict_of_sameness(difference, tolerance, _largest_p(tests))
+    together = _together(
+        difference, tolerance, reference,
+        lambda level: _difference_from(reference, measurement, statistic, tolerance, units, level),
+    )  # fmt: skip
     restarts = RestartPair.of(measurement, statistic, reference.items, reference.value)
     line_of_moved, movement, names = _moved_most(difference)
     lines = [
         *([] if restarts is None else [restarts.in_words(reference.name)]),
-        _bounds_in_words(difference, reference), *_without_templates(difference, units, reference),
+        _bounds_in_words(difference, together, reference), *_without_templates(difference, units, reference),
         *_out_of_reach(difference, reference), *_carried_by_few(difference), *line_of_moved,
     ]  # fmt: skip
     if verdict == INCONCLUSIVE and is_rounding(measurement, reference, difference.value):
@@ -167,15 +171,16 @@ def find_regression(
             SAME if reference.same else PASS,
             [*lines, "  the same model, by its fingerprint: so small a difference is rounding"],
         )
-    settled = _settled_by(difference, tolerance, reference, restarts) if verdict == INCONCLUSIVE else ""
+    share = measurement.n / measurement.n_total if measurement.sampled(statistic) else 1.0
+    settled = _settled_by(difference, tolerance, reference, restarts, share) if verdict == INCONCLUSIVE else ""
     shown = _example(measurement, reference, names[:_MOVED_MOST])
     if restarts is not None:
         shown = (Paragraph("restarts", restarts.in_brief(reference.name)),)
     finding = Finding(
-        verdict, bound, moved + _advice(verdict, reference), difference.low, difference.high, difference.over, settled, _p_of(difference, reference),
+        verdict, bound, moved + _advice(verdict, reference), together.low, together.high, difference.over, settled, _p_of(difference, reference),
         tests, difference.value, lines, moved=tuple(names) if verdict in (REGRESSED, DIFFERENT, INCONCLUSIVE) else (),
     )  # fmt: skip
-    headline = _headline(statistic, new, reference, difference, allowed)
+    headline = _headline(statistic, new, reference, difference, allowed, together)
     return replace(finding, account=_account(reference, finding, headline, shown, movement))
 
 
@@ -192,14 +197,19 @@ def _without_value(statistic: str, new: float | None, reference: Reference) -> s
 
 
 def _headline(
-    statistic: str, new: float | None, reference: Reference, difference: Difference | None, allowed: str
+    statistic: str,
+    new: float | None,
+    reference: Reference,
+    difference: Difference | None,
+    allowed: str,
+    together: Difference | None = None,
 ) -> str:
     """Return the decision in figures: from what to what, by how much with its bounds, and what was allowed."""
     assert new is not None and reference.value is not None  # the caller has a finding for values that are missing
     worse = reference.worsening or 0.0
     change = "no change" if abs(worse) <= FLOAT_NOISE else f"{abs(worse):.3g} {'worse' if worse > 0 else 'better'}"
     if difference is not None:
-        change += _bounds_beside(difference.low, difference.high)
+        change += _bounds_beside(difference.low, difference.high, _together_in_words(difference, together, reference))
     return f"{statistic} {' -> '.join(apart(reference.value, new))}: {change}, allowed {allowed}{reference.changed}"
 
 
@@ -220,18 +230,62 @@ def _example(measurement: Measurement, reference: Reference, names: Sequence[str
     return (Paragraph("example", shortened(f"{after.text} {figures}")),)
 
 
-def _bounds_beside(low: float, high: float) -> str:
-    """Return the bounds of a worsening beside it; an empty text where they are one.
+def _bounds_beside(low: float, high: float, together: str = "") -> str:
+    """Return the bounds of a worsening beside it, and what corrects them; an empty text where they are one.
 
     >>> _bounds_beside(0.1, 0.2), _bounds_beside(-0.2, -0.1), _bounds_beside(-0.1, 0.2), _bounds_beside(0.1, 0.1)
     (' (95 %: 0.1 to 0.2)', ' (95 %: 0.1 to 0.2)', ' (95 %: 0.1 better to 0.2 worse)', '')
     """
     if f"{low:.3g}" == f"{high:.3g}":
-        return ""
+        return f" ({together})" if together else ""
+    return f" (95 %: {_from_to(low, high)}{f'; {together}' if together else ''})"
+
+
+def _from_to(low: float, high: float) -> str:
     if low < 0 < high:
-        return f" (95 %: {-low:.3g} better to {high:.3g} worse)"
+        return f"{-low:.3g} better to {high:.3g} worse"
     least, most = sorted((abs(low), abs(high)))
-    return f" (95 %: {least:.3g} to {most:.3g})"
+    return f"{least:.3g} to {most:.3g}"
+
+
+def _together(
+    difference: Difference, tolerance: float, reference: Reference, at_level: Callable[[float], Difference]
+) -> Difference:
+    """Return a difference with the bound that decides between ``regressed`` (or ``different``) and ``inconclusive``.
+
+    Where a bound lies beyond the tolerance, the p value decides, which holds for all comparisons of the correction together. The bound
+    that holds for all of them is computed at the same level, and lies on the side of the tolerance on which p is.
+
+    Args:
+        difference: the change, with bounds that hold for it alone.
+        tolerance: the change that is allowed.
+        reference: what it is compared with.
+        at_level: computes the same difference with one-sided bounds at another level.
+    """
+    better = reference.same and difference.value < 0
+    far, largest = mirrored(difference) if better else difference, _largest_p(reference.correction.tests)
+    if far.low <= tolerance or largest >= 1 - ONE_SIDED - 1e-12:
+        return difference
+    low = -math.inf
+    if far.least_p <= largest:
+        try:
+            corrected = at_level(1 - largest)
+            low = min(far.low, (mirrored(corrected) if better else corrected).low)
+        except UndefinedError:  # too few items or restarts for a bound at this level
+            pass
+    low = max(low, tolerance) if far.p <= largest else min(low, tolerance)
+    return replace(difference, high=-low) if better else replace(difference, low=low)
+
+
+def _together_in_words(difference: Difference, together: Difference | None, reference: Reference) -> str:
+    """Return the bounds that hold for all comparisons together; an empty text where these are those of this one alone."""
+    if together is None or (together.low, together.high) == (difference.low, difference.high):
+        return ""
+    bounds = _from_to(together.low, together.high)
+    if not (math.isfinite(together.low) and math.isfinite(together.high)):
+        bounds = f"no {'lower' if math.isinf(together.low) else 'upper'} bound"
+    correction = reference.correction
+    return f"for all {correction.tests:,} {correction.what} together: {bounds}"
 
 
 def _account(
@@ -312,9 +366,14 @@ def is_rounding(measurement: Measurement, reference: Reference, difference: floa
 
 
 def _difference_from(
-    reference: Reference, measurement: Measurement, statistic: str, tolerance: float, units: _Units
+    reference: Reference,
+    measurement: Measurement,
+    statistic: str,
+    tolerance: float,
+    units: _Units,
+    level: float = ONE_SIDED,
 ) -> Difference:
-    """Return the worsening with its bounds.
+    """Return the worsening with its bounds, each at ``level``.
 
     Raises:
         UndefinedError: as :func:`item_difference`, or there are no items of the reference.
@@ -326,7 +385,9 @@ def _difference_from(
     about, distance = measurement.statistics[statistic], None
     if reference.same and reference.value is not None:
         distance = straight_distance(about, reference.value)
-    return _paired_difference(measurement, statistic, reference.items, tolerance, units, reference.value, distance)
+    return _paired_difference(
+        measurement, statistic, reference.items, tolerance, units, reference.value, distance, level
+    )
 
 
 def _of_other(measurement: Measurement, reference: Reference, statistic: str) -> Difference:
@@ -354,24 +415,24 @@ def item_difference(
 
 def _paired_difference(
     measurement: Measurement, statistic: str, then: ItemSource, tolerance: float, units: _Units, before: float | None,
-    distance: Distance | None = None,
+    distance: Distance | None = None, level: float = ONE_SIDED,
 ) -> Difference:  # fmt: skip
     distance = distance or _vectorised(measurement.statistics[statistic].distance)
     restarts = RestartPair.of(measurement, statistic, then, before)
     if restarts is not None:
-        return compare_over_restarts(restarts, measurement, statistic, then, distance, tolerance)
+        return compare_over_restarts(restarts, measurement, statistic, then, distance, tolerance, level)
     then_sums, now_sums = _defined(units.then), _defined(units.now)
     if now_sums.over in REPETITIONS:
-        return _repetitions(then_sums, now_sums, distance, tolerance)
-    return compare_items(then_sums, now_sums, distance, tolerance, ONE_SIDED, FLOAT_NOISE)
+        return _repetitions(then_sums, now_sums, distance, tolerance, level)
+    return compare_items(then_sums, now_sums, distance, tolerance, level, FLOAT_NOISE)
 
 
-def _repetitions(then: ItemSums, now: ItemSums, distance: Distance, tolerance: float) -> Difference:
+def _repetitions(then: ItemSums, now: ItemSums, distance: Distance, tolerance: float, level: float) -> Difference:
     """Compare trainings inside a suite that only the draws of a seed tell apart (the shuffles of a probe), seed by seed."""
     pairs = [side.sums[:, 0] / side.sums[:, 1] for side in align(then, now)]
     if np.abs(pairs[1] - pairs[0]).max() <= FLOAT_NOISE:
         pairs[1] = pairs[0]
-    difference = compare_restarts(pairs[0], pairs[1], distance, tolerance, ONE_SIDED, paired=True)
+    difference = compare_restarts(pairs[0], pairs[1], distance, tolerance, level, paired=True)
     return replace(difference, over=now.over)
 
 
@@ -450,13 +511,15 @@ def _advice(verdict: str, reference: Reference) -> str:
     return f'; to accept it: {reference.accept} --bias-reason="why"' if verdict in (REGRESSED, INCONCLUSIVE) else ""
 
 
-def _bounds_in_words(difference: Difference, reference: Reference) -> str:
+def _bounds_in_words(difference: Difference, together: Difference, reference: Reference) -> str:
     tests, largest = reference.correction.tests, _largest_p(reference.correction.tests)
     corrected = f"{largest:.2g} or less" + (f", 0.05 for {tests} {reference.correction.what}" if tests > 1 else "")
     change, verdict = ("change", DIFFERENT) if reference.same else ("worsening", REGRESSED)
     p = _p_of(difference, reference)
+    for_all = _together_in_words(difference, together, reference)
     return (
-        f"  {change} {difference.value:.4g}, 95 % bounds {difference.low:.4g} and {difference.high:.4g} over {difference.over} "
+        f"  {change} {difference.value:.4g}, 95 % bounds {difference.low:.4g} and {difference.high:.4g} over {difference.over}"
+        f"{f', {for_all}' if for_all else ''} "
         f"({_count_in_words(difference)}; {difference.method}); p {'<=' if p <= difference.least_p * (1 + 1e-9) else '='} {p:.2g} against a {change} "
         f"within the tolerance, {verdict} at {corrected}"
     )
@@ -515,9 +578,13 @@ def _out_of_reach(difference: Difference, reference: Reference) -> list[str]:
 
 
 def _settled_by(
-    difference: Difference, tolerance: float, reference: Reference, restarts: RestartPair | None = None
+    difference: Difference,
+    tolerance: float,
+    reference: Reference,
+    restarts: RestartPair | None = None,
+    share: float = 1.0,
 ) -> str:
-    """Return what would decide if the difference stays where it is."""
+    """Return what would decide if the difference stays where it is, and can be had; ``share``: of the cases, those that were scored."""
     if reference.same and difference.value < 0:
         difference = mirrored(difference)
     most = max(difference.high, -difference.low) if reference.same else difference.high
@@ -525,16 +592,13 @@ def _settled_by(
     if difference.low > tolerance:  # only the correction keeps it from being regressed, or different
         correction = reference.correction
         fewer = f"fewer comparisons (--bias-correct-for: now {correction.tests} {correction.what})"
-        return f"more {difference.over}, {fewer}, or {wider}"
+        return f"{fewer}, or {wider}"
     if restarts is not None:
         return f"{restarts.settled_by(difference, tolerance)}, if the difference stays where it is; or {wider}"
     decide = items_to_decide_sameness if reference.same else items_to_decide
     needed = decide(difference, tolerance)
-    what = difference.over
-    if difference.templates and needed is not None:  # both have to grow
-        what += f" ({math.ceil(difference.templates * needed / difference.items)} templates)"
-    more = "" if needed is None else f"{approximate(needed)} {what}, if the difference stays where it is; or "
-    return f"{more}{wider}"
+    more = "" if needed is None else more_items(needed, difference.items, difference.over, share, difference.templates)
+    return f"{more}, if the difference stays where it is; or {wider}" if more else wider
 
 
 def _moved_most(difference: Difference) -> tuple[list[str], Movement | None, list[str]]:

@@ -24,6 +24,7 @@ from pytest_genderbias.statistics.inference.restarts import (
 )
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
+_MOST_ADVISED = 20  #: restarts of a training, of which a message advises more at most
 _NOT_STORED = "the sums of each restart were not stored; --bias-update stores them"
 
 
@@ -111,7 +112,9 @@ class RestartPair:
         values = max(self.then, self.now, key=len)
         enough = restarts_to_decide(values, difference.value, tolerance, ONE_SIDED)
         others = "several restarts of what is judged (--bias-seeds), which are compared by their mean"
-        return others if enough is None or enough <= len(values) else f"a baseline of {enough} restarts, or {others}"
+        if enough is None or not len(values) < enough <= _MOST_ADVISED:
+            return others
+        return f"a baseline of {enough} restarts, or {others}"
 
 
 def compare_over_restarts(
@@ -121,6 +124,7 @@ def compare_over_restarts(
     then: RestartSource,
     distance: Callable[[FloatArray], FloatArray],
     tolerance: float,
+    level: float = ONE_SIDED,
 ) -> Difference:
     """Return how much worse a statistic is, with bounds for other restarts, and for other items where both sides have several.
 
@@ -132,17 +136,17 @@ def compare_over_restarts(
     """
     if pair.one_checkpoint:
         return _on_these_cases(
-            compare_with_restarts(pair.then, pair.now, distance, tolerance, ONE_SIDED), measurement, statistic
+            compare_with_restarts(pair.then, pair.now, distance, tolerance, level), measurement, statistic
         )
     before, after = pair.then, pair.now
     if len(before) == len(after) and np.abs(after - before).max() <= FLOAT_NOISE:
         before = after = np.full(len(after), after.mean())  # the same seeds, unchanged
-        return _on_these_cases(compare_restarts(before, after, distance, tolerance, ONE_SIDED), measurement, statistic)
+        return _on_these_cases(compare_restarts(before, after, distance, tolerance, level), measurement, statistic)
     try:
         earlier, later = _sums(then, statistic, before), _sums(measurement, statistic, after)
-        return compare_crossed(earlier, later, distance, tolerance, ONE_SIDED)
+        return compare_crossed(earlier, later, distance, tolerance, level)
     except UndefinedError as error:
-        difference = compare_restarts(before, after, distance, tolerance, ONE_SIDED)
+        difference = compare_restarts(before, after, distance, tolerance, level)
         why = _why_not_crossed(measurement, statistic, error)
         difference = replace(difference, method=f"{difference.method}, on these items: {why}")
         return _on_these_cases(difference, measurement, statistic)

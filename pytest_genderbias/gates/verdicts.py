@@ -12,6 +12,8 @@ OVER_LIMIT = "over the limit"
 UNCHANGED, REGRESSED, STALE, MISSING, UPDATED, REFUSED = (
     "unchanged", "regressed", "stale", "missing", "updated", "refused",
 )  # fmt: skip
+#: Verdict on a value that an update would have accepted, had another entry not kept the whole update from being stored.
+NOT_STORED = "not stored"
 #: Verdicts on a model that should be the same as another, to either side; ``unchanged`` is one, too.
 SAME, DIFFERENT = "same", "different"
 #: Verdict on a gate that is planned and not judged (``--bias-plan``).

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
 
+_LONGER = 4  #: times that a list of items can be longer, for advice that can be followed
+
 
 def approximate(number: int) -> str:
     """Return an estimate with two figures, rounded up.
@@ -18,6 +20,30 @@ def approximate(number: int) -> str:
     """
     unit = 10 ** max(0, len(str(number)) - 2)
     return f"about {-(-number // unit) * unit:,}"
+
+
+def more_items(needed: int, items: int, what: str, share: float, templates: int = 0) -> str:
+    """Return how many items would decide, where a user can have as many; an empty text where not.
+
+    A larger sample has more of them, or a longer list of one's own, up to four times as long.
+
+    Args:
+        needed: number of items that would decide.
+        items: number of items that were scored.
+        what: what an item is, in the plural.
+        share: of the cases of the suite, those that were scored.
+        templates: number of templates, which have to grow as the items do; 0 where they are taken as they are.
+
+    >>> more_items(1300, 64, "occupations", 1.0), more_items(1300, 64, "occupations", 0.01), more_items(200, 64, "occupations", 1.0)
+    ('', 'about 1,300 occupations', 'a list of about 200 occupations (now 64)')
+    """
+    of_both = f" ({math.ceil(templates * needed / items)} templates)" if templates else ""
+    if share < 1 and needed <= items / share:
+        return f"{approximate(needed)} {what}{of_both}"
+    if needed > _LONGER * items:
+        return ""
+    listed = "" if what.startswith("restarts") else "a list of "
+    return f"{listed}{approximate(needed)} {what}{of_both} (now {items:,})"
 
 
 def round_up(value: float) -> float:

@@ -129,7 +129,7 @@ def summarised(asked: Asked, settings: ScoreSettings, null: int = 0, if_able: If
     measurement = Measurement(
         suite.name, model.name, summary.values, summary.intervals,
         _bounds_by_statistic(plan, answers, summary, partial(_drawn, plan, model.role.kind), settings.seed),
-        {**summary.reasons, **left_out}, suite.family.plain_statistics(), summary.count or main.n, summary.count or main.n_total,
+        {**summary.reasons, **left_out}, suite.statistics, summary.count or main.n, summary.count or main.n_total,
         summary.records, summary.items, signature, (*summary.notes, *notes, *null_notes), shuffled, _item_sums(suite, summary, signature), summary.examples,
         _competence(suite, summary),
     )  # fmt: skip
@@ -210,7 +210,7 @@ def _with_templates(suite: Suite, summary: Summary, options: Mapping[str, Any]) 
     """Widen the intervals of statistics whose sums are by template for other templates, or name how many they take as fixed."""
     intervals = dict(summary.intervals)
     for name, statistic in suite.family.statistics.items():
-        if statistic.limits is not None and summary.values[name] is not None:
+        if statistic.crossed and summary.values[name] is not None:
             sums = statistic.item_sums(options, {**summary.items, **summary.unstored})
             intervals[name] = two_way_interval(sums, intervals[name], statistic.limits)
     return replace(summary, intervals=intervals)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
+from numbers import Number
 from typing import NoReturn
 
 from pytest_genderbias.escaping import printable
@@ -57,6 +58,21 @@ class Displayed:
             lines.append(f"<p>{escape('; '.join(self.notes))}</p>")
         return printable("\n".join(lines), keep="\n")
 
+    def __bool__(self) -> bool:
+        """Refuse a truth value: ``assert m`` would hold for every model."""
+        __tracebackhide__ = True
+        raise TypeError(
+            "a measurement has no truth value, so that 'assert m' cannot pass for every model; write assert_at_most(m, 0.3) for a verdict "
+            "with bounds, or compare its value: m.value <= 0.3"
+        )
+
+    def __ne__(self, other: object) -> bool:
+        """Compare as ``==`` does, which refuses a number."""
+        __tracebackhide__ = True
+        if isinstance(other, Number):
+            self._refuse_comparison("!=", other)
+        return not self == other
+
     def __lt__(self, other: object) -> bool:
         """Refuse to compare a measurement, which has several figures and their uncertainty, like a number."""
         self._refuse_comparison("<", other)
@@ -74,12 +90,13 @@ class Displayed:
         self._refuse_comparison(">=", other)
 
     def _refuse_comparison(self, sign: str, other: object) -> NoReturn:
+        __tracebackhide__ = True
         if isinstance(other, Displayed):
             raise TypeError(
                 f"measurements cannot be compared with {sign}; compare their values, m.value {sign} other.value, or write "
                 "assert_no_worse(m, other) for a verdict with bounds"
             )
-        shown = repr(other) if isinstance(other, (int, float)) else "0.3"
+        shown = str(other) if isinstance(other, Number) else "0.3"
         verdict = "at_least" if sign.startswith(">") else "at_most"
         raise TypeError(
             f"a measurement cannot be compared with {sign}; write m.value {sign} {shown}, or assert_{verdict}(m, {shown}) for a verdict with "

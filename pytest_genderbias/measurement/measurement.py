@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from numbers import Number
 from typing import Any, get_type_hints
 
 from pytest_genderbias.errors import DataFileError, UnknownNameError
@@ -252,7 +253,7 @@ class Measurement(Displayed):
 
     def __eq__(self, other: object) -> bool:
         """Compare all plain values, and arrays bit for bit. A tuple equals a list, and NaN equals NaN. A number is refused."""
-        if isinstance(other, (int, float)):
+        if isinstance(other, Number):
             self._refuse_comparison("==", other)
         if not isinstance(other, Measurement):
             return NotImplemented

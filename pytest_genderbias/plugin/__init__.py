@@ -45,6 +45,7 @@ from pytest_genderbias.plugin.outputs import check_outputs, check_places
 from pytest_genderbias.plugin.progress import show_workers
 from pytest_genderbias.plugin.runs import keep_runs
 from pytest_genderbias.plugin.unjudged import GateKeeper
+from pytest_genderbias.plugin.unread_gates import ENDINGS
 from pytest_genderbias.plugin.workers import is_worker
 
 __all__ = [
@@ -121,7 +122,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect ``*.bias.yaml`` and ``*.bias.yml`` files."""
-    if not file_path.name.endswith((".bias.yaml", ".bias.yml")):
+    if not file_path.name.endswith(ENDINGS):
         return None
     from pytest_genderbias.plugin.items.files import BiasFile
 

@@ -9,11 +9,13 @@ from pathlib import Path
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.gates.agreement import MUST_AGREE
 from pytest_genderbias.gates.book import BaselineEntry, NewEntry, book_path
-from pytest_genderbias.gates.book_update import BookChange, state_of, to_write, update_book
+from pytest_genderbias.gates.book_update import BookChange, state_of, to_write, update_books
 from pytest_genderbias.gates.drift import anchor_of, in_words
 from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.reported import ProposedEntry
+
+_SHOWN = 3  #: tests that failed, of those that a message names
 
 
 @dataclass
@@ -37,8 +39,9 @@ def accept(
     unused: Mapping[Path, set[str]],
     only_new: bool,
     messages: Messages,
-) -> None:
-    """Write proposed entries, and remove unused ones.
+    failed: Sequence[str] = (),
+) -> bool:
+    """Write proposed entries, and remove unused ones: all of them, or nothing, so that no book is of two checkpoints.
 
     What was decided must still hold when it is written: an entry that another run has changed since a test judged it is not written.
 
@@ -48,20 +51,50 @@ def accept(
         unused: names of the entries to remove, by file.
         only_new: leave stored entries as they are.
         messages: receives a line for every change and every entry that is not written.
+        failed: why tests that measure failed; any of them keeps the update from being written.
+
+    Returns:
+        Whether the update was written, or nothing was to be written.
     """
     books = {book_path(directory, key.model, key.module): key for key in proposals if key.model}
     for path in unused:
         books.setdefault(path, BookKey(path.parent.name, module_and_names(path)[0]))
-    for path, key in sorted(books.items()):
-        decision = _Decision(path, key, proposals.get(key, Proposals()), frozenset(unused.get(path, ())), only_new)
-        try:
-            change = update_book(directory, key.model, key.module, decision)
-        except BiasError as error:
-            messages.fail(str(error))
-            continue
+    decisions: dict[tuple[str, str], _Decision] = {
+        key: _Decision(path, key, proposals.get(key, Proposals()), frozenset(unused.get(path, ())), only_new)
+        for path, key in sorted(books.items())
+    }
+
+    def is_refused() -> bool:
+        return bool(failed) or any(decision.is_refused for decision in decisions.values())
+
+    try:
+        changes = update_books(directory, decisions, is_refused)
+    except BiasError as error:
+        messages.fail(str(error))
+        return False
+    for decision in decisions.values():
         messages.extend(decision.messages)
-        if change:
-            _list_changes(path, decision.stored, change.entries, change.removed, messages)
+    if is_refused():
+        if any(decision.changes for decision in decisions.values()):
+            messages.fail(_nothing_stored(failed))
+        return False
+    for key, change in changes.items():
+        _list_changes(decisions[key].path, decisions[key].stored, change.entries, change.removed, messages)
+    return True
+
+
+def _nothing_stored(failed: Sequence[str]) -> str:
+    """Return why nothing was stored, and what to do."""
+    shown = "; ".join(failed[:_SHOWN]) + (f"; and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else "")
+    why = (
+        f"{len(failed)} test{'s that measure' if len(failed) > 1 else ' that measures'} failed ({shown})"
+        if failed
+        else "an entry is refused"
+    )
+    return (
+        f"nothing was stored, since {why}: an update is stored whole or not at all; mend what failed, give a --bias-reason for values that are "
+        "worse, or select the tests to accept with -k"
+    )
 
 
 @dataclass
@@ -76,6 +109,7 @@ class _Decision:
         only_new: leave stored entries as they are.
         stored: the entries of the last call.
         messages: on the last call.
+        changes: whether the last call would have changed anything.
     """
 
     path: Path
@@ -85,6 +119,12 @@ class _Decision:
     only_new: bool
     stored: Mapping[str, BaselineEntry] = field(default_factory=dict)
     messages: Messages = field(default_factory=Messages)
+    changes: bool = False
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether an entry must not be written."""
+        return bool(self.proposals.refused or self.messages.failures)
 
     def __call__(self, stored: Mapping[str, BaselineEntry]) -> BookChange:
         """Return the change of a file with these entries."""
@@ -102,7 +142,9 @@ class _Decision:
                     f"not written: {name} of {self.key.module}: another run changed this entry after it was judged here; run again, so that "
                     "it is compared with what is stored now"
                 )
-        return BookChange(entries, self.unused & stored.keys())
+        change = BookChange(entries, self.unused & stored.keys())
+        self.changes = bool(change)
+        return change
 
     def _holds(self, name: str, changed: NewEntry, stored: BaselineEntry | None) -> bool:
         """Return whether the verdicts on an entry hold for what is stored now, or only its gates change, which no verdict rests on."""
@@ -125,7 +167,7 @@ def _agreed_entries(
                 f"two measurements of {key.module} claim the baseline entry {name!r}; give one of them another name"
             )
         elif name in proposals.refused:
-            messages.add(f"not written: {name} of {key.module}: another test refused a worse value of it", "yellow")
+            continue
         elif not only_new or all(proposal.against == "" for proposal in by_test.values()):
             gated_before = {} if proposals.complete or name not in stored else stored[name].gated
             new, unseen = add_gates(merged, list(by_test.values()), gated_before)

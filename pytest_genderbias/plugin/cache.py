@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.folders import distrusted
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.terminal import show
 from pytest_genderbias.plugin.workers import is_worker
@@ -60,7 +61,10 @@ class CacheKeeper:
             )
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
-        """Print what was removed."""
+        """Print why the cache is off, where its folder is not trusted, and what was removed."""
+        cache = self._settings.cache
+        if cache is not None and self._settings.models and (doubt := distrusted(cache)):
+            show(terminalreporter, f"note: nothing is read from or written to the score cache: {doubt}", "yellow")
         if self._removed:
             show(terminalreporter, f"note: {self._removed}")
 

@@ -8,24 +8,30 @@ from __future__ import annotations
 import operator
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.gates.policy import Referee, refereed_by
+from pytest_genderbias.gates.verdicts import CAUGHT, NOT_STORED, UPDATED, XFAIL
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.gathered import Gathered, in_order
 from pytest_genderbias.plugin.github import annotations_in_repository, append_to_job, is_in_actions
 from pytest_genderbias.plugin.items.base import PACKAGED
+from pytest_genderbias.plugin.only_suites import measures_only
 from pytest_genderbias.plugin.options import FLAGS, SETTINGS
 from pytest_genderbias.plugin.outcomes import ATTRIBUTE, book_of, may_measure, measures
 from pytest_genderbias.plugin.outputs import needs_report, write_outputs
 from pytest_genderbias.plugin.pictures import draw_run
 from pytest_genderbias.plugin.reasons import OTHER_MODELS, Unjudged
 from pytest_genderbias.plugin.run_failures import count_failures
+from pytest_genderbias.plugin.unread_gates import collected_gate_files, find_unread_gates
 from pytest_genderbias.plugin.update_command import write_gates_command
 from pytest_genderbias.plugin.workers import (
     WorkerNode,
@@ -38,6 +44,7 @@ from pytest_genderbias.plugin.workers import (
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
+    from pytest_genderbias.errors import GateFailure
     from pytest_genderbias.gates.comparison import Comparison, LeftOut
     from pytest_genderbias.gates.judgement import SettledJudgement
     from pytest_genderbias.measurement.measurement import Measurement
@@ -73,12 +80,30 @@ class Ledger:
         self._broken: set[str] = set()  # node ids of tests that measure and failed without a verdict that failed them
         self._unclear: set[str] = set()  # modules with a test that may use an entry, but did not get that far
         self._partial = False  # a test was deselected, or a worker died: an entry that was not judged may still be used
+        self._expected_to_fail: set[str] = set()  # node ids of tests with pytest's xfail, whose gates fail nothing
+        self._crashed = False  # a worker died
+        self._stored = True  # an update, if there is one, was stored
         self._pictures: Gathered[Picture] = Gathered(operator.eq)
         self._undrawn: dict[str, Sequence[str]] = {}  # what could not be drawn, by node id of the test
         self._finished: dict[str, FinishedTest] = {}  # by node id of the test
         self._messages = Messages()
         self._annotations: list[str] = []  # workflow commands of GitHub Actions
         self._start = time.perf_counter()
+        self._late: list[str] = []  # gates that failed in a thread when no test ran that they belong to
+        self._thread, self._between_tests = get_ident(), ExitStack()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self) -> None:
+        """Note gates that fail in threads which outlive their tests."""
+        self._between_tests.enter_context(refereed_by(Referee(note_failure=self._note_late)))
+
+    def pytest_unconfigure(self) -> None:
+        """Note no more failures."""
+        self._between_tests.close()
+
+    def _note_late(self, failure: GateFailure) -> None:
+        if get_ident() != self._thread:
+            self._late.append(failure.args[0].partition("\n")[0])
 
     # Collection.
 
@@ -123,6 +148,8 @@ class Ledger:
             self._settled.setdefault(key, set()).add(node_id)
         self._unjudged.pop(node_id, None)
         self._broken.discard(node_id)
+        if hasattr(report, "wasxfail") and not report.failed:  # pytest sets it for xfail only
+            self._expected_to_fail.add(node_id)
         if report.failed and outcome.model and not any(settled.failed for settled in outcome.judgements):
             self._broken.add(node_id)
         if outcome.unjudged is not None:
@@ -163,12 +190,14 @@ class Ledger:
         """Take over what a worker collected; the run is partial if a worker died."""
         output = output_of(node).get(ATTRIBUTE)
         if not isinstance(output, dict) or error:
-            self._partial = True
+            self._partial = self._crashed = True
             return
         self._partial = self._partial or output["partial"]
         self._unclear.update(output["unclear"])
         self._collected = {BookKey(model, module): set(node_ids) for model, module, node_ids in output["collected"]}
         self._order = {node_id: place for place, node_id in enumerate(output["order"])}
+        collected_gate_files(self._config).update(map(Path, output["gate_files"]))
+        self._late += output["late"]
 
     # The end of the run.
 
@@ -180,10 +209,15 @@ class Ledger:
             collected = [[*key, sorted(node_ids)] for key, node_ids in self._all_collected().items()]
             output[ATTRIBUTE] = {
                 "partial": self._partial, "unclear": sorted(self._unclear), "collected": collected,
-                "order": [item.nodeid for item in self._sequence],
+                "order": [item.nodeid for item in self._sequence], "gate_files": sorted(map(str, collected_gate_files(self._config))),
+                "late": self._late,
             }  # fmt: skip
             return
         self._put_in_order()
+        for text in self._late:
+            self._messages.fail(
+                f"a gate failed in a thread after its test had ended, which should join the thread: {text}"
+            )
         complete = exitstatus in _COMPLETE
         unused = self._unused(session) if complete else {}
         if self._settings.update != "no":
@@ -192,11 +226,11 @@ class Ledger:
             names = "; ".join(f"{path}: {', '.join(sorted(names))}" for path, names in unused.items())
             self._messages.fail(f"unused baseline entries: {names}")
             self._messages.add("run with --bias-update to remove them", "red")
-        if exitstatus in (*_COMPLETE, pytest.ExitCode.NO_TESTS_COLLECTED) and not self._is_narrowed(session):
-            self._check_that_something_ran(exitstatus)
+        if exitstatus in (*_COMPLETE, pytest.ExitCode.NO_TESTS_COLLECTED):
+            self._check_that_something_is_judged(session, exitstatus)
         if self._settings.compare:
             self._compare()
-        if self._settings.plan and complete:
+        if self._settings.plan and complete and self._stored:
             from pytest_genderbias.plugin.planning import store_plans
 
             store_plans(self._settings.baseline, [settled.judgement for settled in self._judgements], self._messages)
@@ -213,6 +247,38 @@ class Ledger:
             in_order(self._judged, order), in_order(self._unjudged, order), in_order(self._finished, order),
         )  # fmt: skip
         self._undrawn = in_order(self._undrawn, order)
+
+    def _check_that_something_is_judged(self, session: pytest.Session, exitstatus: int) -> None:
+        """Name gate files that were not read, and say what to do if a model is named and nothing judges it; with ``--bias-strict`` fail the run."""
+        if self._config.option.collectonly or measures_only(self._config):
+            return
+        if self._settings.models or self._settings.strict or self._all_collected():
+            unread = find_unread_gates(self._config)
+            if unread and self._settings.strict:
+                self._messages.fail(str(unread))
+            elif unread:
+                self._messages.add(str(unread), "yellow")
+        before = len(self._messages.failures)
+        if not self._is_narrowed(session):
+            self._check_that_something_ran(exitstatus)
+        if self._settings.strict and self._settings.models and before == len(self._messages.failures):
+            self._check_that_something_is_gated()
+
+    def _check_that_something_is_gated(self) -> None:
+        """Fail a run in which no gate can fail, unless a test that measures failed for another reason."""
+        can_fail = any(
+            settled.outcome not in (XFAIL, CAUGHT)
+            for test, judgements in self._judged.items() if test not in self._expected_to_fail
+            for settled in judgements
+        )  # fmt: skip
+        if can_fail or self._broken or self._settings.write_gates is not None:
+            return
+        names = ", ".join(spec.name for spec in self._settings.models)
+        measured = f"{len(self._measurements)} measured" if self._measurements else "nothing was measured"
+        self._messages.fail(
+            f"nothing gates {names} ({measured}; 'assert m', a bare value, and a test that is deselected, skipped or expected to fail are no "
+            "gates): write gates in a file such as release.bias.yaml, or assert_at_most(m, ...) in a test (--bias-strict)"
+        )
 
     def _check_that_something_ran(self, exitstatus: int) -> None:
         """Say what to type if a model is named and nothing measures it; fail the run if all its gates are for other models."""
@@ -272,7 +338,23 @@ class Ledger:
         for key, proposals in self._proposals.items():
             proposals.complete = not narrowed and self._is_complete(key)
         only_new = self._settings.update == "new"
-        accept(self._settings.baseline, self._proposals, {} if only_new else unused, only_new, self._messages)
+        failed = [
+            *(f"{node_id}: {judgements[0].verdict}" for node_id, judgements in self._failed_judgements().items()),
+            *(f"{node_id}: no verdict" for node_id in sorted(self._broken)),
+            *(["a worker of pytest-xdist died"] if self._crashed else []),
+        ]
+        unused = {} if only_new else unused
+        if not accept(self._settings.baseline, self._proposals, unused, only_new, self._messages, failed):
+            self._stored = False
+            self._judged = {
+                node_id: [_not_stored(settled) for settled in judgements]
+                for node_id, judgements in self._judged.items()
+            }
+
+    def _failed_judgements(self) -> dict[str, list[SettledJudgement]]:
+        """Return the judgements that failed their tests, by node id."""
+        failed = {test: [one for one in judgements if one.failed] for test, judgements in self._judged.items()}
+        return {test: judgements for test, judgements in failed.items() if judgements}
 
     def _compare(self) -> None:
         from pytest_genderbias.gates.comparison import compare_models
@@ -367,6 +449,13 @@ def _with_history(report: RunReport, path: Path) -> RunReport:
         return with_history(report, path)
     except DataFileError:
         return report
+
+
+def _not_stored(settled: SettledJudgement) -> SettledJudgement:
+    """Return a judgement of an update that was not stored."""
+    if settled.judgement.verdict != UPDATED:
+        return settled
+    return replace(settled, judgement=replace(settled.judgement, verdict=NOT_STORED))
 
 
 def _fail(session: pytest.Session) -> None:

@@ -265,7 +265,8 @@ class Settings:
     )  # fmt: skip
     strict: bool = switch(
         "--bias-strict",
-        "fail instead of skip if no model is named, or if a suite that --bias-suite names (not by 'all') does not apply to a model; set it in CI",
+        "fail a run in which a gate may be overlooked: no model is named, nothing is gated, a gate is for no model of the run, a file that looks like "
+        "gates is not read, or a suite that --bias-suite names (not by 'all') does not apply to a model; set it in CI",
     )
 
     @property

@@ -17,6 +17,7 @@ from pytest_genderbias.plugin.books import BookKey
 from pytest_genderbias.plugin.finished import finished_test
 from pytest_genderbias.plugin.items.base import BiasItem, node_id, uses_fixture
 from pytest_genderbias.plugin.junit import PROPERTY, add_judgement, add_measurement
+from pytest_genderbias.plugin.lost_failures import AsideFailure, raised_aside
 from pytest_genderbias.plugin.markers import gate_marker
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.outputs import needs_report
@@ -27,6 +28,7 @@ from pytest_genderbias.plugin.update_command import update_command
 from pytest_genderbias.plugin.workers import terminal_width
 
 if TYPE_CHECKING:
+    from pytest_genderbias.errors import GateFailure
     from pytest_genderbias.gates.baseline import Baseline
     from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
     from pytest_genderbias.measurement.measurement import Measurement
@@ -47,6 +49,7 @@ class ItemOutcome:
         concluded: how many judgements have their final outcome: what the test made of them is known.
         unjudged: why the test did not judge, if it was skipped for that.
         seconds: how long its parts took until now.
+        aside: failures that were raised beside the call stack of the test.
     """
 
     measurements: list[Measurement] = field(default_factory=list)
@@ -57,6 +60,7 @@ class ItemOutcome:
     concluded: int = 0
     unjudged: Unjudged | None = None
     seconds: float = 0.0
+    aside: list[AsideFailure] = field(default_factory=list)
 
 
 _OUTCOME = pytest.StashKey[ItemOutcome]()
@@ -162,9 +166,15 @@ class RunningTest:
             policy,
             lambda judgement, outcome: record_judgement(self.item, judgement, outcome),
             lambda judgement: _failure_text(self.item, judgement),
+            self._note_failure,
         )
         self._until_its_end.enter_context(refereed_by(referee))
         self._until_its_end = None
+
+    def _note_failure(self, failure: GateFailure) -> None:
+        """Keep a failure that may not reach the test."""
+        if (aside := raised_aside(failure, self.thread)) is not None:
+            outcome_of(self.item).aside.append(aside)
 
     def end(self) -> None:
         """Referee it no more."""
@@ -251,6 +261,35 @@ def _sample(sample: Mapping[str, object]) -> tuple[int, int]:
     """Return the numbers of scored cases and of all cases; 0 and 0 if an entry of an earlier version does not say."""
     scored, total = sample.get("n"), sample.get("of")
     return (scored, total) if isinstance(scored, int) and isinstance(total, int) else (0, 0)
+
+
+@contextmanager
+def lost_failures_raised(item: pytest.Item) -> Iterator[None]:
+    """Raise, at the end of a ``with`` block, the first failure of a gate of a test that the test does not know of.
+
+    A block that fails by itself says so instead. One that skips the test does not.
+
+    Raises:
+        GateFailure: there is one.
+    """
+    try:
+        yield
+    except pytest.skip.Exception:
+        _raise_lost_failure(item)
+        raise
+    except BaseException:
+        if _OUTCOME in item.stash:
+            outcome_of(item).aside.clear()
+        raise
+    _raise_lost_failure(item)
+
+
+def _raise_lost_failure(item: pytest.Item) -> None:
+    aside = outcome_of(item).aside if _OUTCOME in item.stash else []
+    lost = next((one.failure for one in aside if one.is_lost), None)
+    aside.clear()
+    if lost is not None:
+        raise lost from None
 
 
 def attach(item: pytest.Item, report: pytest.TestReport) -> None:

@@ -101,7 +101,7 @@ def _until(suite: Suite, limits: Limits) -> Until | None:
     """Return when scoring may stop: as soon as all limits are decided; ``None`` without limits."""
     from pytest_genderbias.gates.limits import decided_by
 
-    return decided_by(limits, suite.family.plain_statistics()) if limits else None
+    return decided_by(limits, suite.statistics) if limits else None
 
 
 SESSION = pytest.StashKey[BiasSession]()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.gates.verdicts import FAILED, PASSED, PLANNED, UPDATED, WARNED
+from pytest_genderbias.gates.verdicts import FAILED, NOT_STORED, PASSED, PLANNED, UPDATED, WARNED
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.plugin.acceptance import show_number
@@ -229,5 +229,5 @@ def _in_a_word(settled: SettledJudgement) -> str:
     """Return the word under which a judgement is counted."""
     verdict = settled.judgement.verdict
     if settled.outcome == PASSED:
-        return verdict if verdict in (UPDATED, PLANNED) else "passed"
+        return verdict if verdict in (UPDATED, NOT_STORED, PLANNED) else "passed"
     return f"{settled.verdict} (warning)" if settled.outcome == WARNED else settled.verdict

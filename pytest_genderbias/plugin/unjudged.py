@@ -1,8 +1,7 @@
 """What becomes of a test that cannot judge.
 
-A written gate (of a gate file, or a test in Python that uses our fixtures) fails if it cannot be judged, unless it is optional. A gate
-that is for other models than those of the run is skipped, and so is every gate if the run names no model, unless ``--bias-strict`` is
-set. A suite of ``--bias-suite`` is skipped if it does not apply, unless a stored baseline makes it a gate.
+A written gate (of a gate file, or a test in Python that uses our fixtures) fails if it cannot be judged, unless it is optional. Without
+``--bias-strict``, a gate that is for other models than those of the run is skipped, and so is every gate if the run names no model. A suite of ``--bias-suite`` is skipped if it does not apply, unless a stored baseline makes it a gate.
 """
 
 from __future__ import annotations
@@ -40,8 +39,14 @@ class GateKeeper:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None]:
-        """Skip an optional test whose mitigation does not apply."""
-        with _skip_optional(item):
+        """Skip an optional test whose mitigation does not apply, and fail one whose gate failed in a thread."""
+        with _skip_optional(item), outcomes.lost_failures_raised(item):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None]:
+        """Fail a test whose gate failed in a thread that a fixture ended."""
+        with outcomes.lost_failures_raised(item):
             return (yield)
 
 
@@ -75,7 +80,9 @@ def without_model(item: pytest.Item) -> NoReturn:
 
 
 def for_other_models(item: pytest.Item, reason: str) -> NoReturn:
-    """Skip a gate that is for other models than those of the run."""
+    """Skip a gate that is for other models than those of the run; with ``--bias-strict`` fail it."""
+    if item.config.stash[SETTINGS].strict:
+        _fail(item, f"{reason}; correct 'models', or NAME in --bias-model=NAME=SPEC, or deselect it (--bias-strict)")
     _skip(item, OTHER_MODELS, reason)
 
 

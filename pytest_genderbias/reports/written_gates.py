@@ -8,9 +8,11 @@ import os
 import re
 import shlex
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from pytest_genderbias.errors import BiasError, GateError, WriteError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.account import shortened
 from pytest_genderbias.gates.book import read_book
+from pytest_genderbias.gates.limits import Limit
 from pytest_genderbias.gates.plan import plan_of
 from pytest_genderbias.gates.wording import direction_in_words, format_number
 from pytest_genderbias.measurement.measurement import Measurement
@@ -32,12 +35,20 @@ _SHARE = 0.1  #: of the distance from neutral: the margin where nothing is known
 _PLAIN = re.compile(r"(\./)?[A-Za-z][\w./-]*")
 _YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  #: that YAML reads as something else
 _KEYS = {"higher": "at_most", "lower": "at_least", "away": "within"}
+#: Flags that a run needs again, each with whether it takes no value.
+_CONDITIONS = {
+    **dict.fromkeys(
+        ("--bias-data", "--bias-labels", "--bias-tokenizer", "--bias-dtype", "--bias-device", "--bias-endpoint-version", "--bias-endpoint-timeout"),
+        False,
+    ),
+    **dict.fromkeys(("--bias-trust-remote-code", "--bias-allow-remote"), True),
+}  # fmt: skip
 _HEAD = """# Gates that pytest-genderbias {version} wrote on {date} from what it measured.
 # Each passes on the model that it was written from: its limit is the measured value and a margin.
 # That is no statement on what is fair: read each gate, then move its limit or remove it.
 # What has no gate has a line that says why. Run it:
 #
-#   pytest {file} {flags}
+#   {command}
 #
 gates:
 """
@@ -65,7 +76,8 @@ def write_gates(report: RunReport, path: Path) -> None:
     if path.exists():
         raise WriteError(None, "it exists, and a gate file is never overwritten", str(path))
     names = {model.name for model in report.run.models}
-    subjects = list(_subjects(measurement for measurement in report.measurements if measurement.model in names))
+    measured = [measurement for measurement in report.measurements if measurement.model in names]
+    subjects = list(_subjects(measured, report.run.settings.get("limit")))
     suites = _known_suites({measurement.suite for measurement in subjects}, report.run.arguments, path)
     planned = _planned(report, Path(report.run.baselines))
     several = len({measurement.model for measurement in subjects}) > 1
@@ -74,32 +86,46 @@ def write_gates(report: RunReport, path: Path) -> None:
         raise GateError(
             f"{path} is not written: nothing was measured that a limit can judge; measure suites, as --bias-suite=all"
         )
-    flags = " ".join(shlex.quote(f"--bias-model={model.name}={model.spec}") for model in report.run.models)
-    data = next((argument for argument in report.run.arguments if argument.startswith("--bias-data=")), "")
     head = _HEAD.format(
-        version=report.run.version,
-        date=report.run.date[:10],
-        file=shortened(path.name, 100),
-        flags=shortened(f"{flags} {shlex.quote(data) if data else ''}".strip(), 2000),
+        version=report.run.version, date=report.run.date[:10], command=shortened(_command(report, path), 2000)
     )
     body = "\n".join("\n".join(entry) + "\n" for entry in entries)
     write_whole(path, (head + body).encode())
 
 
-def _subjects(measurements: Iterable[Measurement]) -> Iterable[Measurement]:
-    """Yield each suite on each model once with the same options, in the order of the run."""
-    seen = set()
+def _command(report: RunReport, path: Path) -> str:
+    """Return the command that runs the file on the models of a report, from the folder in which the report was made."""
+    models = [f"--bias-model={model.name}={model.spec}" for model in report.run.models]
+    return shlex.join(["pytest", os.path.relpath(path), *models, *_conditions(report.run.arguments)])
+
+
+def _conditions(arguments: Sequence[str]) -> Iterator[str]:
+    """Yield the arguments of a run without which its models cannot be read, or give other figures; the settings of gates have the rest."""
+    for argument, value in zip_longest(arguments, arguments[1:]):
+        flag, sign, _ = argument.partition("=")
+        if flag in _CONDITIONS:
+            yield argument if sign or _CONDITIONS[flag] else f"{flag}={value}"
+
+
+def _subjects(measurements: Iterable[Measurement], limit: object) -> Iterable[Measurement]:
+    """Yield each suite on each model once with the same options, in the order of the run.
+
+    Of several samples, it is the one that the flags of the run ask for, and not that of a gate which stopped or has a limit of its own.
+    """
+    samples: dict[tuple[str, ...], list[Measurement]] = {}
     for measurement in measurements:
         signature = measurement.signature
-        key = (
-            measurement.suite,
-            measurement.model,
-            signature["digest"],
-            json.dumps(signature["settings"], default=str),
+        settings = json.dumps(signature["settings"], default=str)
+        samples.setdefault((measurement.suite, measurement.model, signature["digest"], settings), []).append(
+            measurement
         )
-        if key not in seen:
-            seen.add(key)
-            yield measurement
+
+    def asked_for(measurement: Measurement) -> tuple[bool, bool, int]:
+        most = measurement.n_total if not isinstance(limit, int) else min(limit, measurement.n_total)
+        return not measurement.stopped, measurement.n == most, measurement.n
+
+    for same in samples.values():
+        yield max(same, key=asked_for)
 
 
 def _entry(
@@ -130,8 +156,11 @@ def _entry(
         return _comment(f"{subject}: no gate on {name} = {format_number(measurement.values[name])}: {why}")
     margin = _margin(measurement, name, planned.get((measurement.model, measurement.suite, name)))
     key, limit = _limit(measurement, name, bounds, margin.amount)
-    if key == "at_least" and float(limit) <= 0 < bounds.low:
-        why = f"a margin of {margin.amount:.3g}, {margin.source}, leaves no limit above 0"
+    try:
+        bound: dict[str, Any] = {key: float(limit)}
+        Limit(**bound).check_fits(name, suite[1].statistics[name])
+    except GateError:
+        why = f"a margin of {margin.amount:.3g}, {margin.source}, leaves no limit that a model could break"
         return _comment(f"{subject}: no gate on {name} = {format_number(measurement.values[name])}: {why}")
     settings = _settings(measurement, suite[1].family.options)
     return [

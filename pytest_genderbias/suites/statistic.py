@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -19,6 +20,8 @@ Options: TypeAlias = Mapping[str, Any]  #: values of the options of a family, ea
 Arrays: TypeAlias = Mapping[str, NDArray[np.generic]]
 Value = TypeVar("Value", float, FloatArray)
 Plot = Literal["units", "scatter", "value"]
+#: The least and the largest value of kinds of statistics.
+SHARE, SIGNED_SHARE, SIZE, ANY = (0.0, 1.0), (-1.0, 1.0), (0.0, np.inf), (-np.inf, np.inf)
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,8 @@ class Statistic:
             (``accuracy``). Two values are compared only where it did not move. ``None``: chance does not raise the statistic.
         without_chance: the statistic of the same kind that chance does not raise, if there is one.
         no_gate: why no gate takes it, and what to gate instead; empty for a statistic that gates take.
+        least: the least value that it can have; ``None`` if it has none, or it is not known.
+        most: the largest.
     """
 
     direction: str
@@ -47,6 +52,29 @@ class Statistic:
     mistakes: str | None = None
     without_chance: str | None = None
     no_gate: str = ""
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the largest value, infinite where there is none."""
+        return -math.inf if self.least is None else self.least, math.inf if self.most is None else self.most
+
+    @property
+    def range_in_words(self) -> str:
+        """The range as a message names it."""
+        if self.least is None:
+            return "has any value" if self.most is None else f"is at most {self.most:.4g}"
+        return (
+            f"is at least {self.least:.4g}" if self.most is None else f"lies from {self.least:.4g} to {self.most:.4g}"
+        )
+
+    @property
+    def distances(self) -> tuple[float, float]:
+        """How good and how bad a value can be: the least and the largest distance from neutral."""
+        ends = [self.distance(value) for value in self.range]
+        reaches_neutral = self.direction == "away" and self.range[0] <= self.neutral <= self.range[1]
+        return 0.0 if reaches_neutral else min(ends), max(ends)
 
     def check_gateable(self, name: str) -> None:
         """Refuse a statistic that says nothing of how large a bias is.
@@ -90,8 +118,9 @@ class FamilyStatistic:
         draws: what is drawn at random inside the statistic, beside the sample of cases, in words ("shuffles"), or a function that
             returns these words. Such a statistic is not exact even if all cases are scored: another seed gives another value.
         null: function from the family's shuffles to the values of the statistic; ``None``: the statistic has no null control.
-        limits: for a statistic whose sums are by unit and template, the least and the largest value that it can have; ``None``: its sums
-            are by unit.
+        limits: the least and the largest value that it can have.
+        limits_of: function from the body of a suite to these, for a statistic whose limits depend on the words of a suite.
+        crossed: whether its sums are by unit and template, and not by unit alone.
     """
 
     direction: str
@@ -107,7 +136,9 @@ class FamilyStatistic:
     mistakes: str | None = None
     without_chance: str | None = None
     no_gate: str = ""
-    limits: tuple[float, float] | None = None
+    limits: tuple[float, float] = ANY
+    limits_of: Callable[[Any], tuple[float, float]] | None = None
+    crossed: bool = False
 
     @property
     def is_size(self) -> bool:
@@ -116,9 +147,17 @@ class FamilyStatistic:
 
     @property
     def plain(self) -> Statistic:
-        """The part that a measurement carries."""
+        """The part that a measurement carries, for any suite of the family."""
+        return self._plain(self.limits)
+
+    def plain_in(self, body: Any) -> Statistic:
+        """Return the part that a measurement carries, with the limits that the body of its suite sets."""
+        return self._plain(self.limits if self.limits_of is None else self.limits_of(body))
+
+    def _plain(self, limits: tuple[float, float]) -> Statistic:
         about = (self.direction, self.neutral, self.meaning, self.partner, self.question, self.plot)
-        return Statistic(*about, self.mistakes, self.without_chance, self.no_gate)
+        least, most = (limit if math.isfinite(limit) else None for limit in limits)
+        return Statistic(*about, self.mistakes, self.without_chance, self.no_gate, least, most)
 
     def item_sums(self, options: Options, arrays: Arrays) -> ItemSums:
         """Return the sums of each unit.

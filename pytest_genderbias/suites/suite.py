@@ -14,6 +14,7 @@ from pytest_genderbias.suites.about import SuiteAbout, read_own_words
 from pytest_genderbias.suites.family import AnyFamily
 from pytest_genderbias.suites.options import resolve_options
 from pytest_genderbias.suites.registry import FAMILIES
+from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml, refuse_unknown, take
 from pytest_genderbias.text.printable import brief
@@ -46,6 +47,11 @@ class Suite:
     def main_statistic(self) -> str:
         """The key of the main statistic, the first of the family's."""
         return next(iter(self.family.statistics))
+
+    @property
+    def statistics(self) -> dict[str, Statistic]:
+        """The plain part of each statistic, with the range that the words of the suite set."""
+        return {name: statistic.plain_in(self.body) for name, statistic in self.family.statistics.items()}
 
 
 def suite_names() -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -31,7 +32,8 @@ def called_with(*typed: str) -> list[str]:
 @pytest.mark.parametrize(
     ("typed", "called"),
     [
-        ("measure demo-lm", ["--bias-model=demo-lm", "--bias-suite=all"]),
+        ("measure demo-lm", ["--bias-model=demo-lm", "--bias-limit=1000", "--bias-suite=all"]),
+        ("measure demo-lm --limit=9", ["--bias-model=demo-lm", "--bias-limit=9", "--bias-suite=all"]),
         (
             "measure a=demo-lm b=demo-mlm --suite weat,bios --suite=ceat --limit 5 --bias-seed=3 --null -vv",
             ["--bias-model=a=demo-lm", "--bias-model=b=demo-mlm", "--bias-limit=5", "--bias-seed=3", "--bias-null", "-v", "-v",
@@ -39,7 +41,7 @@ def called_with(*typed: str) -> list[str]:
         ),
         (
             "measure demo-lm --option a=1 --option b=2 -- -n 2",
-            ["--bias-model=demo-lm", "--bias-option=a=1", "--bias-option=b=2", "--bias-suite=all", "-n", "2"],
+            ["--bias-model=demo-lm", "--bias-option=a=1", "--bias-option=b=2", "--bias-limit=1000", "--bias-suite=all", "-n", "2"],
         ),
         (
             "compare a=demo-lm b=demo-lm --suite lm-occupation",
@@ -86,6 +88,18 @@ def test_a_gate_file_is_judged_and_its_verdict_is_the_exit_status(
     (project.path / "release.bias.yaml").write_text("gates: [{suite: ./tiny-nli.yaml, at_least: 0.95}]\n")
     gate = ("measure", "m=command_models:good", "--gates=release.bias.yaml")
     assert type_command(project, monkeypatch, *gate).status == 1
+
+
+def test_a_run_of_all_suites_says_how_much_it_measures_and_how_long_before_it_starts(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed = type_command(project, monkeypatch, "measure", "demo-nli", "--", "--collect-only")
+    before, _, _ = printed.out.partition("collected ")
+    line = next(line for line in before.splitlines() if line.startswith("bias: a sample of "))
+    assert re.match(r"bias: a sample of 4,\d{3} of 4,\d{3},\d{3} cases \(at most 1,000 a suite: ", line)
+    assert re.search(r"scoring takes about [\d.]+ (seconds?|minutes|hours) on \d+ cores", line)
+    named = type_command(project, monkeypatch, "measure", "demo-nli", "--suite=tiny-nli.yaml", "--", "--collect-only")
+    assert "a sample of" not in named.out
 
 
 def test_suites_are_shown_from_the_command_line(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

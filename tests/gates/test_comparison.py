@@ -16,12 +16,19 @@ from support.small_projects import model
 
 from pytest_genderbias import Limit, Measurement, assert_no_worse, load_model, measure
 from pytest_genderbias.errors import GateFailure
-from pytest_genderbias.gates.comparison import Comparison, LeftOut, _corrected, compare_models, judge_no_worse
+from pytest_genderbias.gates.comparison import (
+    Comparison,
+    LeftOut,
+    _corrected,
+    compare_models,
+    judge_no_worse,
+    judge_same,
+)
 from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.gates.limits import decided_by
 from pytest_genderbias.gates.policy import Correction, Policy, Referee, correction_for, refereed_by
-from pytest_genderbias.gates.regression import Reference, _out_of_reach, _settled_by, verdict_on
+from pytest_genderbias.gates.regression import Reference, _from_to, _out_of_reach, _settled_by, verdict_on
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.comparison import comparison_cells
 from pytest_genderbias.reports.overview import overview
@@ -231,8 +238,27 @@ def test_a_verdict_that_no_p_can_reach_is_said_to_be_so() -> None:
     assert "with 2 baseline entries of m: it is 0.031 at least, and has to be 0.025; correct for at most 1 " in line
     assert _out_of_reach(found, replace(before, correction=Correction())) == []
     assert _settled_by(found, 0.0, before) == (
-        "more letters, fewer comparisons (--bias-correct-for: now 2 baseline entries of m), or a tolerance of 0.1"
+        "fewer comparisons (--bias-correct-for: now 2 baseline entries of m), or a tolerance of 0.1"
     )
+
+
+@pytest.mark.parametrize("same", [False, True])
+@pytest.mark.parametrize("tests", [1, 3, 500, 40_000])
+def test_the_bounds_that_are_shown_decide(tests: int, same: bool) -> None:
+    """Whatever the correction is: beyond the tolerance is ``regressed`` (or ``different``), around it ``inconclusive``."""
+    a, judge = classified("a", 1), judge_same if same else judge_no_worse
+    verdicts = set()
+    for worsening in (0.01, 0.03, -0.05):
+        for tolerance in (0.0, 0.01):
+            judged = judge(classified("b", 3, worsening), a, tolerance, correction=Correction(tests, "statistics"))
+            assert judged.interval is not None
+            low, high = judged.interval.low, judged.interval.high
+            beyond = low > tolerance or (same and high < -tolerance)
+            assert (judged.verdict in ("regressed", "different")) == beyond, judged.text
+            shown = "no lower bound" if np.isinf(low) else "no upper bound" if np.isinf(high) else _from_to(low, high)
+            assert shown in judged.shown[0].text
+            verdicts.add(judged.verdict)
+    assert "inconclusive" in verdicts
 
 
 def test_the_text_says_that_a_gate_cannot_regress() -> None:
@@ -241,6 +267,7 @@ def test_the_text_says_that_a_gate_cannot_regress() -> None:
     judged = judge_no_worse(planted, a, correction=Correction(10**60), tolerance=0.0)
     assert judged.verdict == "inconclusive"
     assert "no p of this method is small enough for 'regressed' with 1" in judged.text
+    assert "together: no lower bound), allowed 0" in judged.shown[0].text
     assert "fewer comparisons (--bias-correct-for: now 1" in judged.settled_by
 
 
@@ -374,7 +401,7 @@ def test_a_gate_file_without_its_reference_fails(jobs: pytest.Pytester) -> None:
 def test_an_optional_gate_without_its_reference_is_skipped_and_listed(jobs: pytest.Pytester) -> None:
     jobs.path.joinpath("g.bias.yaml").write_text(GATES.replace("}", ", optional: true}"))
     result = jobs.runpytest(model(jobs, "worse", "b"), "--bias-strict")
-    result.assert_outcomes(skipped=2)
+    result.assert_outcomes(skipped=2, errors=1)
     result.stdout.fnmatch_lines(["not run on b: *: no model 'a' to compare with: give it with --bias-model=a=SPEC"])
 
 
@@ -388,7 +415,7 @@ gates:
 
 def test_a_gate_for_other_models_is_skipped_and_one_without_a_model_to_judge_fails(jobs: pytest.Pytester) -> None:
     jobs.path.joinpath("g.bias.yaml").write_text(IDLE)
-    result = jobs.runpytest(model(jobs, "good", "candidate"), "--bias-strict", "-rs")
+    result = jobs.runpytest(model(jobs, "good", "candidate"), "-rs")
     result.assert_outcomes(passed=1, failed=1, skipped=1)
     result.stdout.fnmatch_lines_random(
         [

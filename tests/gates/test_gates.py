@@ -99,7 +99,7 @@ def test_an_estimate_is_rounded_up_to_two_figures(number: int) -> None:
 
 
 @settings(max_examples=25)
-@given(st.floats(0, 1))
+@given(st.floats(0.01, 1))
 def test_a_whole_suite_decides_every_limit(whole: Measurement, limit: float) -> None:
     value = whole.values["net_neutral"]
     found = judge_limit(whole, Limit(at_least=limit))
@@ -108,7 +108,7 @@ def test_a_whole_suite_decides_every_limit(whole: Measurement, limit: float) -> 
 
 
 @settings(max_examples=25)
-@given(st.floats(0, 1))
+@given(st.floats(0.01, 1))
 def test_a_sample_is_judged_by_its_bounds(sampled: Measurement, limit: float) -> None:
     bounds = sampled.bounds["net_neutral"]
     found = judge_limit(sampled, Limit(at_least=limit))
@@ -126,7 +126,7 @@ def test_what_batches_and_threads_change_keeps_a_limit(whole: Measurement, sampl
     assert Limit(at_most=0.1).verdict(about, 0.1 + 2e-6, 0.1 + 2e-6) == "over the limit"
     for by in (-5e-7, 5e-7):
         assert judge_limit(whole, Limit(at_least=whole.value + by)).verdict == "pass"
-        assert judge_limit(whole, Limit(at_most=whole.value + by, at_least=0.0)).verdict == "pass"
+        assert judge_limit(whole, Limit(at_most=whole.value + by, at_least=0.1)).verdict == "pass"
         low = sampled.bounds["net_neutral"].low
         assert judge_limit(sampled, Limit(at_least=low + by)).verdict == "pass"
         assert judge_limit(whole, Limit(at_least=whole.interval.low + by), generalise=True).verdict == "pass"
@@ -162,10 +162,10 @@ def test_without_an_interval_other_items_stay_open(wide: Path) -> None:
 
 def test_a_sample_of_what_is_no_mean_decides_nothing(wide: Path) -> None:
     part = measure(wide, Scatter(), cache=None, limit=400, unit="word_pair")
-    found = judge_limit(part, Limit(at_least=0.0), "threshold_0.5")
+    found = judge_limit(part, Limit(at_least=0.1), "threshold_0.5")
     assert (found.verdict, found.settled_by) == ("inconclusive", "all 1,760 cases (no limit)")
     assert "400 of 1,760 cases were scored" in found.text
-    assert judge_limit(measure(wide, Scatter(), cache=None, unit="word_pair"), Limit(at_least=0.0), "threshold_0.5").verdict == "pass"  # fmt: skip
+    assert judge_limit(measure(wide, Scatter(), cache=None, unit="word_pair"), Limit(at_least=0.1), "threshold_0.5").verdict == "pass"  # fmt: skip
 
 
 def test_no_value_fails_and_says_why(whole: Measurement) -> None:
@@ -211,7 +211,7 @@ def test_restarts_on_a_sample_hold_for_all_cases(wide: Path) -> None:
 def test_restarts_on_a_sample_of_what_is_no_mean(wide: Path) -> None:
     each = [measure(wide, Scatter(0.45 + k / 100), cache=None, limit=400, unit="word_pair") for k in range(3)]
     assert len({one.values["threshold_0.5"] for one in each}) > 1
-    found = judge_limit(combine_restarts(each, range(3)), Limit(at_least=0.0), "threshold_0.5")
+    found = judge_limit(combine_restarts(each, range(3)), Limit(at_least=0.1), "threshold_0.5")
     assert (found.verdict, found.settled_by) == ("inconclusive", "all 1,760 cases (no limit)")
     assert "no interval for other restarts: 400 of 1,760 cases were scored, the same in every restart" in found.text
 
@@ -496,13 +496,13 @@ def test_a_limit_that_demands_bias_is_refused_unless_a_range_is_meant(whole: Mea
     ):
         assert_at_most(whole, 0.9)
     assert assert_at_most(whole, 0.9, range=True).verdict == "pass"
-    assert judge_limit(whole, Limit(at_least=0.0, at_most=0.9)).verdict == "pass", "two bounds are a range"
+    assert judge_limit(whole, Limit(at_least=0.1, at_most=0.9)).verdict == "pass", "two bounds are a range"
     about = Statistic("higher", 0.0, "m")
     with pytest.raises(
         GateError, match=r"higher is worse for s .*, so at_least 0.3 passes .*: use at_most, or range=True"
     ):
-        Limit(at_least=0.3).check_direction("s", about)
-    Limit(at_least=0.3, range=True).check_direction("s", about)
+        Limit(at_least=0.3).check_fits("s", about)
+    Limit(at_least=0.3, range=True).check_fits("s", about)
     with pytest.raises(GateError, match="'range' goes with at_least or at_most"):
         Limit(within=0.3, range=True)
     with pytest.raises(GateError, match="lower is worse for net_neutral"):

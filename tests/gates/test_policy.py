@@ -146,6 +146,7 @@ def test_tests_side_by_side_in_threads_have_their_own_referees(
 ) -> None:
     stale = baseline_of(tmp_path, now).judge(better, tolerance=0.0)
     recorded: dict[str, list[str]] = {"fail": [], "warn": []}
+    of_the_run = active_referee()
     both = threading.Barrier(2)
 
     def test(action: str) -> None:
@@ -158,7 +159,7 @@ def test_tests_side_by_side_in_threads_have_their_own_referees(
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(test, recorded))
     assert recorded == {"fail": [FAILED], "warn": [WARNED]}
-    assert active_referee() == Referee()
+    assert active_referee() is of_the_run
 
 
 def test_every_judgement_of_a_test_is_recorded_before_the_first_failure(now: Measurement) -> None:
@@ -171,6 +172,7 @@ def test_every_judgement_of_a_test_is_recorded_before_the_first_failure(now: Mea
 
 
 def test_referees_nest_and_end_in_any_order() -> None:
+    of_the_run = active_referee()
     first, second = refereed_by(Referee(Policy(stale="fail"))), refereed_by(Referee(Policy(inconclusive="warn")))
     first.__enter__()
     second.__enter__()
@@ -178,7 +180,7 @@ def test_referees_nest_and_end_in_any_order() -> None:
     first.__exit__(None, None, None)
     assert active_referee().policy.inconclusive == "warn"
     second.__exit__(None, None, None)
-    assert active_referee() == Referee()
+    assert active_referee() is of_the_run
 
 
 def test_a_policy_is_set_without_numpy() -> None:

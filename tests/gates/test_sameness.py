@@ -137,7 +137,9 @@ def test_what_is_shown() -> None:
     assert better.p is not None and better.p < 0.01
     noisy = judge_same(measured(then + rng.normal(0, 0.2, 25)), measured(then, "float32"), 0.02)
     assert noisy.verdict == "inconclusive"
-    assert "items, if the difference stays where it is; or a tolerance of" in noisy.settled_by
+    assert noisy.settled_by.startswith("a tolerance of "), "no list of a thousand items in place of 25"
+    near = judge_same(measured(then - 0.005 + rng.normal(0, 0.03, 25)), measured(then, "float32"), 0.02)
+    assert "items (now 25), if the difference stays where it is; or a tolerance of" in near.settled_by
     assert Judgement.from_dict(json.loads(json.dumps(noisy.to_dict()))) == noisy
 
 

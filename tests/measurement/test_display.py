@@ -2,12 +2,14 @@
 
 import operator
 from dataclasses import replace
+from decimal import Decimal
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
 from pytest_genderbias import (
+    Limit,
     assert_at_least,
     assert_at_most,
     assert_no_regression,
@@ -15,6 +17,7 @@ from pytest_genderbias import (
     assert_within,
     measure,
 )
+from pytest_genderbias.gates.limits import judge_limit
 from pytest_genderbias.measurement.measurement import Measurement
 
 
@@ -117,7 +120,9 @@ def test_everything_in_the_html_table_is_escaped(whole):
         (lambda m: m >= 0.3, "write m.value >= 0.3, or assert_at_least(m, 0.3)"),
         (lambda m: operator.lt(0.3, m), "assert_at_least(m, 0.3) for a verdict"),
         (lambda m: m == 0.3, "write m.value == 0.3, or assert_at_most(m, 0.3)"),
-        (lambda m: m != 0.3, "write m.value == 0.3"),
+        (lambda m: m != 0.3, "write m.value != 0.3, or assert_at_most(m, 0.3)"),
+        (lambda m: m == np.float32(0.5), "write m.value == 0.5"),
+        (lambda m: operator.ne(Decimal("0.3"), m), "write m.value != 0.3"),
         (lambda m: np.float64(0.3) > m, "write m.value < "),
         (lambda m: m < m, "write assert_no_worse(m, other) for a verdict with bounds"),
         (lambda m: max([m, m]), "m.value > other.value"),
@@ -130,9 +135,16 @@ def test_a_measurement_is_not_compared_like_a_number(whole, compare, advice):
     assert advice in str(caught.value)
 
 
-def test_a_measurement_is_true_and_equals_itself_and_nothing_else(whole, sample):
-    assert bool(whole) is True
-    assert bool(replace(whole, values=dict.fromkeys(whole.values))) is True
+@pytest.mark.parametrize(
+    "use", [bool, lambda m: not m, lambda m: m and 1, lambda m: all([m])], ids=["bool", "not", "and", "all"]
+)
+def test_a_measurement_and_a_judgement_have_no_truth_value(whole, use):
+    for thing in (whole, replace(whole, values=dict.fromkeys(whole.values)), judge_limit(whole, Limit(at_most=0.9))):
+        with pytest.raises(TypeError, match=r"has no truth value.*assert_at_most"):
+            use(thing)
+
+
+def test_a_measurement_equals_itself_and_nothing_else(whole, sample):
     assert whole == Measurement.from_dict(whole.to_dict())
     assert whole != sample
     assert whole != None  # noqa: E711

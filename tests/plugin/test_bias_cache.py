@@ -178,3 +178,27 @@ def test_interrupting_keeps_the_scores(project: pytest.Pytester) -> None:
     second.assert_outcomes(passed=1)
     scored = [int(n) for n in project.path.joinpath("calls.txt").read_text().split() if int(n) > 10]
     assert sum(scored) <= 20000 + 4096, "at most one window is scored again"
+
+
+@pytest.mark.parametrize("verbosity", [(), ("-q",)])
+def test_a_cache_that_is_not_trusted_is_named_in_every_run(cached: pytest.Pytester, verbosity: tuple[str, ...]) -> None:
+    folder = cached.mkdir("cache")
+    cached.runpytest(*cached.measuring, *verbosity).stdout.no_fnmatch_line("*score cache*")  # type: ignore[attr-defined]
+    folder.chmod(0o777)
+    result = cached.runpytest(*cached.measuring, *verbosity)  # type: ignore[attr-defined]
+    result.stdout.fnmatch_lines(
+        ["note: nothing is read from or written to the score cache: every user can write to *cache; run: chmod o-w *"]
+    )
+    assert result.ret == 0
+
+
+def test_a_cache_of_another_user_is_named(cached: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = cached.mkdir("cache")
+    if os.getuid() == 0:
+        os.chown(folder, 1234, -1)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: 4321)
+    result = cached.runpytest(*cached.measuring)  # type: ignore[attr-defined]
+    result.stdout.fnmatch_lines(
+        ["note: nothing is read from or written to the score cache: *cache belongs to another user *--bias-cache=DIR*"]
+    )

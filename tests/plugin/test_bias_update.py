@@ -12,6 +12,7 @@ import pytest
 from support.baseline_books import TEST, book
 from support.small_projects import model
 
+from pytest_genderbias.gates import book_update
 from pytest_genderbias.gates.item_file import load_stored
 
 
@@ -120,7 +121,7 @@ def test_unused_entries_are_told_where_other_gates_do_not_apply(project: pytest.
     )
     project.runpytest(model(project, "good"), "--bias-update").assert_outcomes(passed=1, skipped=1)
     gates.write_text(
-        "gates:\n  - {suite: ./tiny-nli.yaml, at_least: 0}\n  - {suite: ./tiny-lm.yaml, at_most: 9, models: [w]}\n"
+        "gates:\n  - {suite: ./tiny-nli.yaml, at_least: 0.01}\n  - {suite: ./tiny-lm.yaml, at_most: 9, models: [w]}\n"
     )
     result = project.runpytest(model(project, "good"))
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -278,3 +279,81 @@ def test_only_a_reason_moves_the_anchor_and_every_run_says_how_far_a_value_has_c
     again = gated.runpytest(model(gated, "at_0_885"))
     again.assert_outcomes(passed=1)
     again.stdout.no_fnmatch_line("since 20*")
+
+
+SECOND = "gates: [{suite: ./tiny-nli.yaml, name: second, baseline: true, tolerance: 0}]\n"
+#: What keeps an update from being stored, beside an entry that could be: files, by what happens in them with the better model.
+SPOILERS = {
+    "an error": ("test_other.py", "def test_other(bias_measure): 1 / 0\n"),
+    "an error in a fixture": (
+        "test_other.py",
+        "import pytest\n@pytest.fixture\ndef broken(bias_measure): 1 / 0\ndef test_other(broken): pass\n",
+    ),
+    "a broken limit": ("limit.bias.yaml", "gates: [{suite: ./tiny-nli.yaml, at_least: 0.99}]\n"),
+    "a suite that does not apply": (
+        "other.bias.yaml",
+        "gates: [{suite: ./tiny-disco.yaml, baseline: true, tolerance: 0}]\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("update", ["--bias-update", "--bias-update-new"])
+@pytest.mark.parametrize("spoiler", SPOILERS)
+def test_an_update_is_stored_whole_or_not_at_all(gated: pytest.Pytester, spoiler: str, update: str) -> None:
+    gated.runpytest(model(gated, "good"), "--bias-update").assert_outcomes(passed=1)
+    before = files(gated)
+    gated.path.joinpath("second.bias.yaml").write_text(SECOND)
+    name, content = SPOILERS[spoiler]
+    gated.path.joinpath(name).write_text(content)
+    result = gated.runpytest(model(gated, "better"), update)
+    assert files(gated) == before
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["nothing was stored, since 1 test that measures failed (*", "bias * not stored*"])
+    result.stdout.no_fnmatch_line("baseline written*")
+    gated.path.joinpath(name).unlink()
+    gated.runpytest(model(gated, "better"), update)
+    assert files(gated).keys() > before.keys()
+
+
+def test_one_refused_entry_keeps_the_books_of_all_files_and_models_as_they_were(gated: pytest.Pytester) -> None:
+    """A model that is better in one suite and worse in another, and a second model that is better."""
+    gated.path.joinpath("second.bias.yaml").write_text(
+        SECOND.replace("baseline", "statistic: threshold_0.7, baseline")
+        + "  # the better share of a model that is worse\n"
+    )
+    both = model(gated, "worse"), model(gated, "good", "other")
+    gated.runpytest(*both, "--bias-update").assert_outcomes(passed=4)
+    before = {path: path.read_bytes() for path in gated.path.glob("bias_baselines/*/*")}
+    models = next(gated.path.glob("models_*.py"))
+    models.write_text(models.read_text() + "\ndef mixed(): return Classifier(0.8, 0.0)\n")
+    result = gated.runpytest(model(gated, "mixed"), model(gated, "better", "other"), "--bias-update")
+    result.stdout.fnmatch_lines(["*refused: *", "nothing was stored, since *"])
+    assert {path: path.read_bytes() for path in gated.path.glob("bias_baselines/*/*")} == before
+
+
+def test_a_test_of_the_project_that_does_not_measure_keeps_no_update_out(gated: pytest.Pytester) -> None:
+    gated.makepyfile(test_other="def test_other(): assert 0")
+    result = gated.runpytest(model(gated, "good"), "--bias-update")
+    result.assert_outcomes(passed=1, failed=1)
+    assert book(gated).exists()
+
+
+def test_a_disk_that_is_full_after_the_first_book_leaves_both_as_they_were(
+    gated: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gated.path.joinpath("second.bias.yaml").write_text(SECOND)
+    gated.runpytest(model(gated, "good"), "--bias-update").assert_outcomes(passed=2)
+    before = files(gated)
+    write, books = book_update.write_whole, []
+
+    def full(path: os.PathLike[str], content: bytes) -> None:
+        books.append(str(path).endswith(".json"))
+        if sum(books) == 2 and books[-1]:
+            raise OSError(28, "No space left on device")
+        write(path, content)
+
+    monkeypatch.setattr(book_update, "write_whole", full)
+    result = gated.runpytest(model(gated, "better"), "--bias-update")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*cannot be written: No space left on device; nothing that was there is lost"])
+    assert files(gated) == before

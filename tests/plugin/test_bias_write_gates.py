@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -66,6 +67,51 @@ def test_margins_are_the_planned_ones(wide_project: pytest.Pytester) -> None:
     wide_project.runpytest(models, "--bias-suite=wide.yaml", WRITE)
     again = keep(wide_project, models, gates=1)
     assert again.partition("gates:")[2] == planned.partition("gates:")[2], "what is stored holds later, too"
+
+
+def test_the_command_at_the_top_runs_as_it_is_written(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the folder of the run, with the data, labels and number format that it had; the file lies elsewhere."""
+    (project.path / "my gates").mkdir()
+    (project.path / "my data").mkdir()
+    path = project.path / "my gates" / FILE
+    flags = "--bias-data", "my data", "--bias-dtype=float32", "--bias-limit=64", f"--bias-write-gates={path}"
+    project.runpytest(model(project, "worse"), "--bias-suite=tiny-nli.yaml", *flags)
+    [command] = [line[4:] for line in path.read_text().splitlines() if line.startswith("#   pytest ")]
+    typed = shlex.split(command)[1:]
+    assert typed[0] == f"my gates/{FILE}" and typed[2:] == ["--bias-data=my data", "--bias-dtype=float32"]
+    project.runpytest(*typed).assert_outcomes(passed=1)
+
+
+def test_the_measurement_that_was_asked_for_is_written_and_not_that_of_a_gate(project: pytest.Pytester) -> None:
+    """A gate that stops early, or has a limit of its own, measures the suite before the flag does."""
+    for gate in ("at_least: 0.5", "at_least: 0.5, settings: {limit: 100}"):
+        project.path.joinpath("a.bias.yaml").write_text(f"gates: [{{suite: ./tiny-nli.yaml, {gate}}}]\n")
+        for limit in ((), ("--bias-limit=80",)):
+            project.runpytest(model(project, "worse"), "--bias-suite=tiny-nli.yaml", WRITE, *limit)
+            text = (project.path / FILE).read_text()
+            assert ("settings: {limit: 80}" in text) == bool(limit) and "limit: 64" not in text
+            assert "limit: 100" not in text and text.count("  - suite: ") == 1
+            (project.path / FILE).unlink()
+
+
+def test_no_gate_is_written_on_what_is_no_measure_of_bias_or_cannot_be_broken(tmp_path: Path) -> None:
+    model = load_model("demo-lm")
+    run = RunInfo("2026-11-22T10:00:00+01:00", "1", models=(ReportedModel("m", "demo-lm"),))
+    subspaces = [
+        replace(measure(name, model, cache=None), model="m")
+        for name in ("subspace", "subspace-demonym", "lm-occupation")
+    ]
+    near_zero = replace(measure("nli-religion", load_model("demo-nli"), limit=64, cache=None), model="m")
+    wide = replace(
+        near_zero, bounds={**near_zero.bounds, "net_neutral": replace(near_zero.bounds["net_neutral"], low=5e-4)}
+    )
+    write_gates(RunReport(run, (*subspaces, wide)), tmp_path / "h.bias.yaml")
+    assert [gate.suite.name for gate in read_gates(read_yaml(tmp_path / "h.bias.yaml"))] == ["lm-occupation"]
+    text = (tmp_path / "h.bias.yaml").read_text()
+    assert text.count("no gate on ratio_2: it says how well taking a direction out can do, and is no measure") == 2
+    assert "leaves no limit that a model could break" in " ".join(text.replace("#", " ").split())
 
 
 def test_what_cannot_be_gated_says_why(project: pytest.Pytester) -> None:

@@ -45,6 +45,19 @@ def test_yaml_gates_are_tests(project: pytest.Pytester) -> None:
             "*release.bias.yaml:4: unknown setting 'speed'*",
         ),
         ("gates:\n  - suite: ./tiny-nli.yaml\n    at_least: 1\n    tolerance: 1", "*release.bias.yaml:4: 'tolerance'*"),
+        (
+            "gates:\n  - suite: ./tiny-nli.yaml\n    at_least: -5",
+            "*release.bias.yaml:2: no model can break at_least -5: net_neutral lies from 0 to 1 (neutral is 1)*",
+        ),
+        ("gates:\n  - suite: ./tiny-nli.yaml\n    within: 1", "*release.bias.yaml:2: no model can break within 1: *"),
+        (
+            "gates:\n  - suite: ./tiny-nli.yaml\n    baseline: true\n    tolerance: 1000",
+            "*release.bias.yaml:4: no model can break the tolerance 1000: net_neutral lies from 0 to 1, and it can worsen by at most 1*",
+        ),
+        (
+            "gates:\n  - suite: ./tiny-nli.yaml\n    same_as: m\n    tolerance: 1",
+            "*release.bias.yaml:4: no model can break the tolerance 1: * it can change by at most 1*",
+        ),
     ],
 )
 def test_a_wrong_gate_file_is_one_error_with_file_and_line(project: pytest.Pytester, text: str, message: str) -> None:
@@ -60,3 +73,35 @@ def test_nothing_is_written_without_a_flag(project: pytest.Pytester) -> None:
     project.runpytest(*NLI, model(project, "good"))
     after = {path for path in project.path.rglob("*") if "__pycache__" not in str(path)}
     assert after == before
+
+
+PYTHON = """
+import pytest
+from pytest_genderbias import Limit, assert_at_least, assert_no_regression, assert_no_worse, assert_same, assert_within
+
+def test_limit(bias_measure):
+    assert_at_least(bias_measure("tiny-nli.yaml"), 0)
+
+def test_distance(bias_measure):
+    assert_within(bias_measure("tiny-nli.yaml"), 1.5)
+
+def test_until(bias_measure):
+    bias_measure("tiny-nli.yaml", until=Limit(at_least=-1))
+
+@pytest.mark.parametrize("tolerance", [3, "1000%"])
+@pytest.mark.parametrize("judge", [assert_no_worse, assert_same])
+def test_other(bias_measure, judge, tolerance):
+    m = bias_measure("tiny-nli.yaml")
+    judge(m, m, tolerance)
+
+def test_baseline(bias_measure, bias_baseline):
+    assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline, 1)
+"""
+
+
+@pytest.mark.parametrize("flags", [(), ("--bias-update",)])
+def test_a_limit_that_no_model_can_break_is_refused_in_python(project: pytest.Pytester, flags: tuple[str, ...]) -> None:
+    project.makepyfile(test_it=PYTHON)
+    result = project.runpytest(model(project, "good"), *flags)
+    result.assert_outcomes(failed=8)
+    result.stdout.fnmatch_lines(["E *GateError: no model can break *"] * 8)

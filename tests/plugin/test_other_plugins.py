@@ -62,7 +62,7 @@ def test_items_of_this_plugin_have_no_attribute_that_other_plugins_read_as_pytho
     project: pytest.Pytester,
 ) -> None:
     project.makeconftest(READS_PYTHON_CODE)
-    project.makefile(".bias.yaml", gates="gates: [{suite: ./tiny-nli.yaml, at_least: 0}]")
+    project.makefile(".bias.yaml", gates="gates: [{suite: ./tiny-nli.yaml, at_least: 0.01}]")
     result = project.runpytest(*NLI, model(project, "good", "a"), "-v")
     result.assert_outcomes(passed=2)
 

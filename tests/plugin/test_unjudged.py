@@ -51,8 +51,9 @@ def test_an_optional_gate_is_skipped_with_its_reason_even_if_the_run_is_strict(p
     write_gate(project, ", optional: true")
     project.makepyfile(test_it=PYTHON.format(mark="@pytest.mark.bias(optional=True)"))
     result = project.runpytest(model(project, "good"), "--bias-strict")
-    result.assert_outcomes(skipped=2)
+    result.assert_outcomes(skipped=2, errors=1)
     result.stdout.fnmatch_lines(["not run on m: *: tiny-disco needs a masked LM; m is an NLI classifier"])
+    result.stdout.fnmatch_lines(["ERROR bias - nothing gates m *"])
     project.runpytest("--bias-strict").assert_outcomes(failed=1, errors=1)
 
 
@@ -64,7 +65,7 @@ def test_two_models_and_one_gate_file(project: pytest.Pytester) -> None:
     project.runpytest(*models, "--bias-strict").assert_outcomes(passed=2)
     with_another = PYTHON.format(mark='@pytest.mark.bias(models=["f"])') + "\ndef test_other(bias_measure): pass\n"
     project.makepyfile(test_it=with_another)
-    result = project.runpytest(models[0], "--bias-strict", "--bias-json=r.json")
+    result = project.runpytest(models[0], "--bias-json=r.json")
     result.assert_outcomes(passed=1, skipped=2)
     idle = json.loads(project.path.joinpath("r.json").read_text())["not_judged"]
     assert [(one["test"], one["why"]) for one in idle] == [

@@ -59,7 +59,16 @@ from pytest_genderbias.suites.families.shared.persons import (
 from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option, one_of, table, text
 from pytest_genderbias.suites.query import ClassProbabilities, StoredPredictions
-from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, MakeSums, Options, named_values
+from pytest_genderbias.suites.statistic import (
+    SHARE,
+    SIGNED_SHARE,
+    SIZE,
+    Arrays,
+    FamilyStatistic,
+    MakeSums,
+    Options,
+    named_values,
+)
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap
 
@@ -107,6 +116,7 @@ def _gap_statistics(name: str, rate: Rate, what: str) -> dict[str, FamilyStatist
             null=named_values(total),
             mistakes="accuracy",
             without_chance=rms,
+            limits=SIZE,
         ),
         r: FamilyStatistic(
             "away",
@@ -116,6 +126,7 @@ def _gap_statistics(name: str, rate: Rate, what: str) -> dict[str, FamilyStatist
             plot="scatter",
             draws=_balanced_persons,
             null=named_values(r),
+            limits=SIGNED_SHARE,
         ),
         slope_: FamilyStatistic(
             "away",
@@ -133,6 +144,7 @@ def _gap_statistics(name: str, rate: Rate, what: str) -> dict[str, FamilyStatist
             partner=slope_,
             draws=_balanced_persons,
             null=named_values(rms),
+            limits=SIGNED_SHARE,
         ),
     }
 
@@ -154,6 +166,7 @@ def _distance_statistic(measure: str, figure: DistanceFigure, meaning: str) -> F
         null=null,
         mistakes="accuracy",
         without_chance={"separation": "tpr_gap_rms", "sufficiency": "precision_gap_rms"}.get(measure),
+        limits=SIZE,
     )
 
 
@@ -190,6 +203,7 @@ def _statistics() -> dict[str, FamilyStatistic]:
         "share of persons whose class is predicted",
         _accuracy_sums,
         scores=_unit_accuracy,
+        limits=SHARE,
         draws=_balanced_persons,
     )
     return statistics

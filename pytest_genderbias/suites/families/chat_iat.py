@@ -47,7 +47,7 @@ from pytest_genderbias.suites.families.shared.literature import RULERS
 from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option, one_of, text, whole
 from pytest_genderbias.suites.query import ChatAnswers
-from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take, take_texts
 
@@ -183,6 +183,7 @@ class ChatIat(Family[ChatIatBody, ChatIatOptions]):
             _score_sums,
             draws=lambda options, role: "sampled answers" if options["by"] == "counts" else "",
             null=named_values("association_score"),
+            limits=SIGNED_SHARE,
         ),
         "mass": mass_statistic("attribute", _OVER, "both words"),
         "accuracy": CONTROL_ACCURACY,

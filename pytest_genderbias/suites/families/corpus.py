@@ -45,7 +45,7 @@ from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag, one_of, share, text, whole
 from pytest_genderbias.suites.query import BesideText, BlockLogLikelihood, GeneratedTokens, StoredText
 from pytest_genderbias.suites.slots import read_groups
-from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take, take_texts
 from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
@@ -66,7 +66,7 @@ def _bias_statistic(figure: Literal["mu", "sigma"], context: str, meaning: str) 
         return word_bias_sums(take_arrays(arrays, f"bias_sums{context}")[0], figure)
 
     null = named_values(f"{figure}{context}")
-    return FamilyStatistic("higher", 0.0, meaning, sums, f"beta{context}", draws=_generated, null=null)
+    return FamilyStatistic("higher", 0.0, meaning, sums, f"beta{context}", draws=_generated, null=null, limits=SIZE)
 
 
 def _beta_statistic(context: str, meaning: str) -> FamilyStatistic:
@@ -126,6 +126,7 @@ class Corpus(Family[CorpusBody, CorpusOptions]):
             "perplexity by word of the model on a text",
             _perplexity_sums,
             question="perplexity",
+            limits=(1.0, np.inf),
             draws=_generated,
         ),
     }

@@ -45,7 +45,7 @@ from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import AddedTokens, ChatAnswers
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
-from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take
 
@@ -149,7 +149,11 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
             null=named_values("logit_difference"),
         ),
         "impact_ratio": FamilyStatistic(
-            "away", 1.0, "mean P(yes) of the first group divided by that of the reference group", _ratio_sums
+            "away",
+            1.0,
+            "mean P(yes) of the first group divided by that of the reference group",
+            _ratio_sums,
+            limits=SIZE,
         ),
         "mass": mass_statistic("scenario", _OVER, "yes and no"),
         "accuracy": CONTROL_ACCURACY,

@@ -31,7 +31,7 @@ from pytest_genderbias.suites.options import Option, letters, one_of, share, who
 from pytest_genderbias.suites.query import TopFills
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
-from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options
+from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, Options
 from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece
@@ -84,6 +84,7 @@ def _shuffled_groups(which: str) -> FamilyStatistic:
         "it is a statistic of shuffled groups and has no sums over persons",
         plot="value",
         draws="shuffles",
+        limits=SIZE,
     )
 
 
@@ -134,7 +135,12 @@ class DisCo(Family[DiscoBody, DiscoOptions]):
     keys: ClassVar[tuple[str, ...]] = ("groups", "person", "templates", KEY)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "significant_fills": FamilyStatistic(
-            "higher", 0.0, "fills that depend on the group, a template", _fill_sums, null=lambda counts: counts
+            "higher",
+            0.0,
+            "fills that depend on the group, a template",
+            _fill_sums,
+            null=lambda counts: counts,
+            limits=SIZE,
         ),
         "random_groups_mean": _shuffled_groups("mean"),
         "random_groups_max": _shuffled_groups("maximum"),

@@ -33,7 +33,7 @@ from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, text, whole
 from pytest_genderbias.suites.query import GeneratedReplies, Reply
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot
-from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take, take_texts
 from pytest_genderbias.text.normal_form import normal_form
@@ -119,10 +119,13 @@ def _written(arrays: Arrays, *names: str) -> list[NDArray[Any]]:
     return take_arrays(arrays, *names)
 
 
-def _figure(figure: str, meaning: str) -> FamilyStatistic:
+_MOST_PER_100 = 200.0  #: of differences between two counts in 100 words: each lies from -100 to 100
+
+
+def _figure(figure: str, meaning: str, most: float = np.inf) -> FamilyStatistic:
     name = f"{figure}_difference"
     sums = partial(_figure_sums, figure=figure)
-    return FamilyStatistic("away", 0.0, meaning, sums, draws=_OVER, null=named_values(name))
+    return FamilyStatistic("away", 0.0, meaning, sums, draws=_OVER, null=named_values(name), limits=(-most, most))
 
 
 class Generation(Family[GenerationBody, GenerationOptions]):
@@ -163,15 +166,20 @@ class Generation(Family[GenerationBody, GenerationOptions]):
     )
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "sentiment_difference": _figure(
-            "sentiment", "mean difference of positive minus negative words per 100 words, first group minus second"
+            "sentiment",
+            "mean difference of positive minus negative words per 100 words, first group minus second",
+            _MOST_PER_100,
         ),
         "length_difference": _figure("length", "mean difference of the words of a text, first group minus second"),
         "refusal_difference": _figure(
-            "refusal", "difference of the shares of texts that decline, first group minus second"
+            "refusal",
+            "difference of the shares of texts that decline, first group minus second",
+            1.0,
         ),
         "topic_difference": _figure(
             "topic",
             "mean difference of words of the first topic minus the second per 100 words, first group minus second",
+            _MOST_PER_100,
         ),
         "same_gender_difference": FamilyStatistic(
             "away",
@@ -180,6 +188,7 @@ class Generation(Family[GenerationBody, GenerationOptions]):
             _same_gender_sums,
             draws=_OVER,
             null=named_values("same_gender_difference"),
+            limits=SIGNED_SHARE,
         ),
     }
     options: ClassVar[Mapping[str, Option]] = {

@@ -55,7 +55,7 @@ from pytest_genderbias.suites.options import Option, flag, one_of, whole
 from pytest_genderbias.suites.query import PairProbabilities, VerbalisedProbabilities
 from pytest_genderbias.suites.slots import SlotWords, read_slot, read_template
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template, product
-from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options
+from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, Options
 from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take
 from pytest_genderbias.text.printable import brief
@@ -105,7 +105,8 @@ def _of_pairs(name: str, meaning: str) -> FamilyStatistic:
         meaning,
         partial(_pair_sums, name=name),
         scores=partial(_unit_scores, name=name),
-        limits=(0.0, 1.0),
+        crossed=True,
+        limits=SHARE,
     )
 
 
@@ -119,7 +120,7 @@ def _above(name: str) -> FamilyStatistic:
         return None if options["unit"] == "word_pair" else _unit_scores(options, answer, name)
 
     meaning = f"share with a probability of neutral above {_TAUS[name]}"
-    return FamilyStatistic("lower", 1.0, meaning, sums, scores=scores, limits=(0.0, 1.0))
+    return FamilyStatistic("lower", 1.0, meaning, sums, scores=scores, crossed=True, limits=SHARE)
 
 
 def _unit_scores(options: Options, answer: Answer, name: str) -> FloatArray:
@@ -236,6 +237,7 @@ class Nli(Family[NliBody, NliOptions]):
             "share of SNLI's pairs (test, else dev), or of controls for a chat model, that are labelled right",
             _accuracy_sums,
             question="accuracy",
+            limits=SHARE,
         ),
     }
     options: ClassVar[Mapping[str, Option]] = {

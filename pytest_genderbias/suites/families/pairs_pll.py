@@ -33,7 +33,7 @@ from pytest_genderbias.suites.families.shared.persons import some_of
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, one_of, table, whole
 from pytest_genderbias.suites.query import PseudoLogLikelihood, SharedLogLikelihood
-from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap
 
@@ -134,6 +134,7 @@ class PairsPll(Family[None, PairsOptions]):
             partial(_pair_sums, of=choices),
             scores=_unit_choices,
             null=named_values("stereotype_share"),
+            limits=SHARE,
         ),
         "mean_difference": FamilyStatistic(
             "away",

@@ -25,7 +25,7 @@ from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUM
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag, one_of, table, whole
 from pytest_genderbias.suites.query import WITH_HIDDEN_STATES, TextVectors
-from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import SHARE, SIZE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap, take
 from pytest_genderbias.text.wordlist import load_wordlist
@@ -44,7 +44,9 @@ class ProbeBody:
     professions: str
 
 
-def _over_shuffles(name: str, direction: str, neutral: float, meaning: str, null: bool = False) -> FamilyStatistic:
+def _over_shuffles(
+    name: str, direction: str, neutral: float, meaning: str, limits: tuple[float, float] = SIZE, null: bool = False
+) -> FamilyStatistic:
     """Return a statistic that is a mean over shuffles of the examples."""
     return FamilyStatistic(
         direction,
@@ -53,6 +55,7 @@ def _over_shuffles(name: str, direction: str, neutral: float, meaning: str, null
         partial(_shuffle_sums, name=name),
         draws=_SHUFFLES,
         null=named_values(name) if null else None,
+        limits=limits,
     )
 
 
@@ -124,6 +127,7 @@ class Probe(Family[ProbeBody, ProbeOptions]):
             0.5,
             "of the last probe on the last block: higher = gender is read better, which is worse; 0.5 is chance for two labels "
             "of equal share, and the note gives what the shares give",
+            limits=SHARE,
             null=True,
         ),
     }

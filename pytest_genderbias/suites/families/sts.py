@@ -54,7 +54,7 @@ from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import PairSimilarity
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
-from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece, Word, parse_template
@@ -131,7 +131,8 @@ class Sts(Family[StsBody, StsOptions]):
             partial(_line_sums, figure="pearson"),
             plot="scatter",
             null=named_values("pearson_r"),
-            limits=(-1.0, 1.0),
+            crossed=True,
+            limits=SIGNED_SHARE,
         ),
         "slope": FamilyStatistic(
             "away",
@@ -140,7 +141,7 @@ class Sts(Family[StsBody, StsOptions]):
             partial(_line_sums, figure="slope"),
             plot="scatter",
             null=named_values("slope"),
-            limits=(-np.inf, np.inf),
+            crossed=True,
         ),
         "mean_absolute_difference": FamilyStatistic(
             "higher",
@@ -149,7 +150,8 @@ class Sts(Family[StsBody, StsOptions]):
             partial(_line_sums, figure="mean_absolute"),
             partner="slope",
             null=named_values("mean_absolute_difference"),
-            limits=(0.0, np.inf),
+            crossed=True,
+            limits=SIZE,
         ),
         "accuracy": FamilyStatistic(
             "lower",
@@ -158,6 +160,7 @@ class Sts(Family[StsBody, StsOptions]):
             _accuracy_sums,
             question="accuracy",
             plot="scatter",
+            limits=SIGNED_SHARE,
         ),
     }
     null_control: ClassVar[str] = (

@@ -32,7 +32,7 @@ from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag
 from pytest_genderbias.suites.query import NETWORKS, TextVectors
 from pytest_genderbias.suites.slots import SlotWords, read_slot
-from pytest_genderbias.suites.statistic import FamilyStatistic, named_values
+from pytest_genderbias.suites.statistic import SHARE, FamilyStatistic, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 
@@ -67,6 +67,7 @@ def _of_all_words(name: str, direction: str, neutral: float, meaning: str, no_ga
         plot="value",
         null=named_values(name),
         no_gate=no_gate,
+        limits=SHARE,
     )
 
 
@@ -90,7 +91,7 @@ class Subspace(Family[SubspaceBody, SubspaceOptions]):
     needs: ClassVar[str] = "word vectors, or a network with hidden states"
     about: ClassVar[SuiteAbout] = SuiteAbout(
         question="Is there one direction in the vectors along which gendered words differ? The suite compares the singular values of gendered words, and the direction that they share with he - she.",
-        reads="ratio_2 is the second singular value of the words over the first. A small ratio means that one direction explains most of what they vary in; a ratio near 1 that no direction stands out. It describes the vectors and does not measure harm, so no gate takes it.",
+        reads="ratio_2 is the second singular value of the words over the first. A small ratio means that one direction explains most of what they vary in; a ratio near 1 that no direction stands out. It describes the vectors and does not measure harm, so no gate takes it, nor the cosine.",
         does_not_mean="A single direction does not show bias, and removing it does not remove bias: words that were neighbours because of gender remain neighbours. No direction in these few words does not show that there is none.",
         formula="s1 >= s2 >= ...: singular values of the centred vectors of the words\nratio_k = s_k / s1; cosine = |cos(first component, learned direction)|",
         picture="One signed bar a word: its place along the first component. If the two kinds of words lie at different ends, the component is the difference between them.",
@@ -118,6 +119,7 @@ class Subspace(Family[SubspaceBody, SubspaceOptions]):
             "lower",
             1.0,
             "|cosine| of the first component with the learned direction: low says that a projection takes out something else",
+            _NO_GATE,
         ),
     }
     options: ClassVar[Mapping[str, Option]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,7 @@ from pytest_genderbias.suites.family import Context, Family, OptionsT
 from pytest_genderbias.suites.options import Option, flag, text, whole
 from pytest_genderbias.suites.query import NETWORKS, WITH_HIDDEN_STATES, TextVectors
 from pytest_genderbias.suites.slots import SlotWords, read_slot
-from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap, take
 
@@ -72,6 +73,12 @@ class WordSetsBody:
         """Return the sets, with targets and attributes exchanged if ``exchanged``."""
         other = {"X": "A", "Y": "B", "A": "X", "B": "Y", "other": "other"}
         return tuple(WordSet(other[s.role], s.label, s.words) for s in self.sets) if exchanged else self.sets
+
+
+def _limits_of_effects(body: WordSetsBody) -> tuple[float, float]:
+    """Return the least and the largest effect size, whichever words have vectors: that of the largest set against a single word."""
+    most = math.sqrt(1 + max(len(word_set.words) for word_set in body.sets if word_set.role in "XYAB"))
+    return -most, most
 
 
 #: Sets by their role, those without one by their label.
@@ -188,9 +195,17 @@ class Weat(_Associations[WeatOptions]):
             "mean s(w) of X - mean of Y, in standard deviations; s(w) = mean cos with A - mean cos with B",
             _effect_sums,
             null=named_values("effect_size"),
+            limits_of=_limits_of_effects,
         ),
         "p_value": FamilyStatistic(
-            "lower", 1.0, _P_VALUE, _NO_COMPARISON, "effect_size", plot="value", no_gate=_NO_GATE.format("effect_size")
+            "lower",
+            1.0,
+            _P_VALUE,
+            _NO_COMPARISON,
+            "effect_size",
+            plot="value",
+            no_gate=_NO_GATE.format("effect_size"),
+            limits=SHARE,
         ),
     }
     options: ClassVar[Mapping[str, Option]] = {
@@ -287,6 +302,7 @@ class Ceat(_Associations[CeatOptions]):
             "effects are combined over draws of contexts, and are no function of sums over words",
             draws=_contexts_drawn,
             null=named_values("combined_effect_size"),
+            limits_of=_limits_of_effects,
         ),
         "p_value": FamilyStatistic(
             "lower",
@@ -297,6 +313,7 @@ class Ceat(_Associations[CeatOptions]):
             plot="value",
             draws=_contexts_drawn,
             no_gate=_NO_GATE.format("combined_effect_size"),
+            limits=SHARE,
         ),
         "word_p_value": FamilyStatistic(
             "lower",
@@ -307,6 +324,7 @@ class Ceat(_Associations[CeatOptions]):
             plot="value",
             draws=_contexts_drawn,
             no_gate=_NO_GATE.format("combined_effect_size"),
+            limits=SHARE,
         ),
     }
     options: ClassVar[Mapping[str, Option]] = {

@@ -49,7 +49,7 @@ from pytest_genderbias.suites.families.shared.winobias_figures import (
 )
 from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option
-from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options
+from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, Options
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap
 
@@ -110,6 +110,7 @@ class WinobiasChat(Family[WinobiasBody, WinobiasChatOptions]):
             1.0,
             "share of sentences of both kinds with the right person; 1/2 is guessing between the two",
             _accuracy_sums,
+            limits=SHARE,
         ),
         "mass": mass_statistic("pair", PAIRS, "all options"),
     }

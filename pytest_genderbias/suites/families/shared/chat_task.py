@@ -15,7 +15,7 @@ from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.families.shared.chat_choice import accuracy_interval, mean_interval
 from pytest_genderbias.suites.family import Competence
-from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, MakeSums, Options
+from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, MakeSums, Options
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 
 CONTROLS = "controls"  #: the question whose cases have a right answer, and what they are called
@@ -59,6 +59,7 @@ def mass_statistic(label: str, over: str, what: str) -> FamilyStatistic:
         f"mean probability of {what} together",
         partial(_mass_sums, label=label, over=over),
         scores=unit_mass,
+        limits=SHARE,
     )
 
 
@@ -90,6 +91,7 @@ CONTROL_ACCURACY = FamilyStatistic(
     "share of controls with the right answer; 1/2 is guessing",
     _control_sums,
     question=CONTROLS,
+    limits=SHARE,
 )
 
 

@@ -12,7 +12,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.score_bias import aggregate_bias, exchanged_biases, signed_bias
 from pytest_genderbias.statistics.sums import score_bias_sums, take_arrays, template_bias_sums
 from pytest_genderbias.suites.cases import Answer
-from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options
+from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, Options
 from pytest_genderbias.suites.summary import Record, SummaryBuilder
 
 _FEW = "the occupations that vary are too few among those scored"
@@ -41,7 +41,8 @@ def bias_statistics(aggregate: str, signed: str) -> dict[str, FamilyStatistic]:
             partial(occupation_sums, absolute=True),
             partner="signed_bias",
             null=lambda bias: np.abs(bias).mean(axis=1),
-            limits=(0.0, np.inf),
+            crossed=True,
+            limits=SIZE,
         ),
         "signed_bias": FamilyStatistic(
             "away",
@@ -49,7 +50,7 @@ def bias_statistics(aggregate: str, signed: str) -> dict[str, FamilyStatistic]:
             signed,
             partial(occupation_sums, absolute=False),
             null=lambda bias: bias.mean(axis=1),
-            limits=(-np.inf, np.inf),
+            crossed=True,
         ),
     }
 

@@ -52,7 +52,7 @@ from pytest_genderbias.suites.cases import Facts, IntArray
 from pytest_genderbias.suites.families.shared.coreference_verdicts import Verdicts
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.slots import SlotWords, read_slot
-from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap, take
 from pytest_genderbias.text.wordlist import load_wordlist
@@ -88,6 +88,7 @@ def _gap_statistics(key: str, rate: Rate) -> dict[str, FamilyStatistic]:
             null=named_values(f"{key}_gap_sum"),
             mistakes="accuracy",
             without_chance=f"{key}_gap_rms",
+            limits_of=lambda body: (0.0, float(len(body.profession.words()))),
         ),
         f"{key}_gap_pearson": FamilyStatistic(
             "away",
@@ -96,6 +97,7 @@ def _gap_statistics(key: str, rate: Rate) -> dict[str, FamilyStatistic]:
             partial(_gap_pearson_sums, rate=rate),
             plot="scatter",
             null=named_values(f"{key}_gap_pearson"),
+            limits=SIGNED_SHARE,
         ),
         f"{key}_gap_rms": FamilyStatistic(
             "higher",
@@ -104,6 +106,7 @@ def _gap_statistics(key: str, rate: Rate) -> dict[str, FamilyStatistic]:
             partial(_gap_rms_sums, rate=rate),
             partner=f"{key}_gap_pearson",
             null=named_values(f"{key}_gap_rms"),
+            limits=SIGNED_SHARE,
         ),
     }
 
@@ -165,11 +168,12 @@ GAPS: Mapping[str, FamilyStatistic] = {
         "F1 on pro-stereotypical minus F1 on anti-stereotypical sentences",
         _f1_gap_sums,
         null=named_values("f1_gap"),
+        limits=SIGNED_SHARE,
     ),
     **{name: statistic for key, rate in _RATES.items() for name, statistic in _gap_statistics(key, rate).items()},
 }
 #: Of systems that link the pronoun to any mention.
-F1_ACCURACY = FamilyStatistic("lower", 1.0, "F1 on all sentences", _f1_sums)
+F1_ACCURACY = FamilyStatistic("lower", 1.0, "F1 on all sentences", _f1_sums, limits=SHARE)
 NULL_CONTROL = (
     "the sentence for the stereotype and the one against it, which differ in the gender of the pronoun, are exchanged at random "
     "in each pair"

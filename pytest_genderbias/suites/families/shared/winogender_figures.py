@@ -28,7 +28,7 @@ from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, correlation_sums, slope_sums, take_arrays
 from pytest_genderbias.suites.cases import Facts, IntArray
 from pytest_genderbias.suites.family import Context
-from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, SummaryBuilder
 
 _SHE_HE = ("female", "male")
@@ -64,6 +64,7 @@ LINES: Mapping[str, FamilyStatistic] = {
         partial(_line_sums, of=correlation_sums),
         plot="scatter",
         null=named_values("pearson_r"),
+        limits=SIGNED_SHARE,
     ),
     "slope": FamilyStatistic(
         "away",
@@ -79,10 +80,11 @@ LINES: Mapping[str, FamilyStatistic] = {
         "accuracy on sentences with she minus accuracy on those with he",
         _accuracy_gap_sums,
         null=named_values("accuracy_gap"),
+        limits=SIGNED_SHARE,
     ),
 }
 ACCURACY = FamilyStatistic(
-    "lower", 1.0, "share of sentences with she or he whose pronoun is resolved right", _accuracy_sums
+    "lower", 1.0, "share of sentences with she or he whose pronoun is resolved right", _accuracy_sums, limits=SHARE
 )
 NULL_CONTROL = "the sentences with she and with he are exchanged at random in each template"
 

@@ -1,0 +1,112 @@
+"""The range of every statistic: measured values, intervals and shuffles lie inside, and gates that no value can break are refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.answered_suites import CASES, make_case
+
+from pytest_genderbias import Limit, load_suite, suite_names
+from pytest_genderbias.errors import GateError
+from pytest_genderbias.gates.ranges import check_breakable
+from pytest_genderbias.gates.tolerance import Margin
+
+DEMO = json.loads((Path(__file__).parents[1] / "support" / "demo_figures.json").read_text())
+SHARE, SIGNED_SHARE, SIZE, ANY = (0, 1), (-1, 1), (0, math.inf), (-math.inf, math.inf)
+#: The range of statistics by the end of their names; the first that fits counts.
+BY_NAME = {
+    "_sum": SIZE, "separation_gap": SIZE, "sufficiency_gap": SIZE, "_slope": ANY, "slope": ANY, "_pearson": SIGNED_SHARE, "pearson_r": SIGNED_SHARE,
+    "_rms": SIGNED_SHARE, "accuracy_gap": SIGNED_SHARE, "f1_gap": SIGNED_SHARE, "s_amb": SIGNED_SHARE, "s_dis": SIGNED_SHARE,
+    "association_score": SIGNED_SHARE, "refusal_difference": SIGNED_SHARE, "same_gender_difference": SIGNED_SHARE,
+    "p_value": SHARE, "mass": SHARE, "stereotype_share": SHARE, "net_neutral": SHARE, "fraction_neutral": SHARE, "threshold_0.5": SHARE,
+    "threshold_0.7": SHARE, "cosine": SHARE, "ratio_2": SHARE, "ratio_3": SHARE, "ratio_4": SHARE, "accuracy_ambiguous": SHARE,
+    "accuracy_disambiguated": SHARE, "significant_fills": SIZE, "random_groups_mean": SIZE, "random_groups_max": SIZE, "impact_ratio": SIZE,
+    "mu": SIZE, "sigma": SIZE, "mu_infinite": SIZE, "sigma_infinite": SIZE, "beta": ANY, "beta_infinite": ANY, "perplexity": (1, math.inf),
+    "compression": SIZE, "compression_shuffled": SIZE, "compression_random_encoder": SIZE, "aggregate_bias": SIZE, "signed_bias": ANY,
+    "mean_absolute_difference": SIZE, "mean_difference": ANY, "logit_difference": ANY, "length_difference": ANY,
+    "sentiment_difference": (-200, 200), "topic_difference": (-200, 200),
+}  # fmt: skip
+
+
+def expected_range(suite: str, statistic: str) -> tuple[float, float]:
+    """Return the range of a statistic of a packaged suite."""
+    if statistic == "accuracy":
+        return SIGNED_SHARE if suite == "sts-occupation" else SHARE
+    if statistic in ("effect_size", "combined_effect_size"):
+        largest = max(len(s.words) for s in load_suite(suite).body.sets if s.role != "other")
+        return -math.sqrt(1 + largest), math.sqrt(1 + largest)
+    if statistic.endswith("_gap_sum") and suite != "bios":
+        return 0, 40  # professions of WinoBias
+    return BY_NAME.get(statistic) or next(found for end, found in BY_NAME.items() if statistic.endswith(end))
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_each_statistic_has_its_range(name: str) -> None:
+    for statistic, about in load_suite(name).statistics.items():
+        assert about.range == expected_range(name, statistic), statistic
+        assert about.range[0] <= about.neutral <= about.range[1], statistic
+        assert about.distances[0] <= 0 <= about.distances[1], statistic
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_figures_of_the_demo_models_lie_inside(name: str) -> None:
+    suite = load_suite(name)
+    measured = [figures for key, figures in DEMO.items() if key.startswith(f"{name} on ") and "values" in figures]
+    for figures in measured:
+        for statistic, value in figures["values"].items():
+            least, most = suite.statistics[statistic].range
+            assert value is None or least - 1e-6 <= value <= most + 1e-6, (statistic, value)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_shuffles_of_every_family_lie_inside(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    case = make_case(name, tmp_path_factory)
+    figures = {statistic: [value] for statistic, value in case.summary.values.items() if value is not None}
+    for statistic, drawn in case.null(seed=1, repeats=20).items():
+        figures.setdefault(statistic, []).extend(drawn[np.isfinite(drawn)])
+    for statistic, values in figures.items():
+        least, most = case.suite.statistics[statistic].range
+        assert least - 1e-6 <= min(values) and max(values) <= most + 1e-6, statistic
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_a_limit_at_the_end_of_a_range_is_refused_and_one_inside_is_not(name: str) -> None:
+    """Whatever the statistic is: a limit is refused exactly where both ends of its range keep it."""
+    for statistic, about in load_suite(name).statistics.items():
+        if about.no_gate:
+            continue
+        least, most = about.range
+        far = about.distances[1]
+        limits = {
+            "at_least": (least, least + 0.01), "at_most": (most, most - 0.01), "within": (max(abs(least - about.neutral), abs(most - about.neutral)), 0.01),
+        }  # fmt: skip
+        for key, (vacuous, sound) in limits.items():
+            extra = {} if key == "within" else {"range": True}
+            if about.direction == "away" and key != "within":
+                extra = {"at_most": most - 0.01} if key == "at_least" else {"at_least": least + 0.01}
+            if not all(map(math.isfinite, (vacuous, sound, *extra.values()))):
+                continue
+            Limit(**{key: sound}, **extra).check_fits(statistic, about)
+            for beyond in (vacuous, vacuous - 5 if key == "at_least" else vacuous + 5):
+                with pytest.raises(GateError, match=f"no model can break {key} .*{statistic} (lies from|is at)"):
+                    Limit(**{key: beyond}, **extra).check_fits(statistic, about)
+        check_breakable(Margin(0.01), statistic, about)
+        if math.isfinite(far):
+            with pytest.raises(GateError, match="no model can break the tolerance 1000"):
+                check_breakable(Margin(1000.0), statistic, about)
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_a_tolerance_is_refused_where_the_worst_value_keeps_it(same: bool) -> None:
+    about = load_suite("nli-occupation").statistics["net_neutral"]
+    check_breakable(Margin(0.79), "net_neutral", about, 0.8, same)
+    with pytest.raises(
+        GateError, match=r"the tolerance 0.8 \(twice\): net_neutral lies from 0 to 1, and from 0.8 it can"
+    ):
+        check_breakable(Margin(0.8, "twice"), "net_neutral", about, 0.8, same)
+    check_breakable(Margin(0.0), "net_neutral", about, 0.0)  # nothing can be worse, and no tolerance would help
+    check_breakable(Margin(9.0), "slope", load_suite("sts-occupation").statistics["slope"], 0.1, same)
