@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 from threading import get_ident
 from types import FrameType, TracebackType
+from typing import Any
 
 from pytest_genderbias.errors import GateFailure
+
+_ASKS = ("result", "exception")  #: methods of a future that tell of a failure
 
 
 @dataclass(frozen=True)
@@ -18,21 +22,30 @@ class AsideFailure:
 
     Attributes:
         failure: the exception.
+        test_thread: identifier of the thread that runs the test.
+        frames: the frames of the thread, or of the task, that raised it.
         task: the task of asyncio that raised it; ``None`` for another thread.
-        frames: the frames of the task.
+        future: the future of the thread's pool; ``None`` for any other thread.
+        asked: identifiers of the threads that asked this future.
     """
 
     failure: GateFailure
-    task: asyncio.Task[object] | None
+    test_thread: int
     frames: tuple[FrameType, ...]
+    task: asyncio.Task[object] | None = None
+    future: Future[object] | None = None
+    asked: list[int] = field(default_factory=list)
 
     @property
     def is_lost(self) -> bool:
-        """Whether the test does not know of it: what a thread raises, and what ended a task that nothing awaited."""
-        if self.task is None:
-            return True
-        ended = self.task.done() and not self.task.cancelled() and self.task.exception() is self.failure
-        return ended and all(frame in self.frames for frame in _frames_of(self.failure.__traceback__))
+        """Whether the test does not know of it: it asked no future, and nothing raised the failure again outside of its thread or task."""
+        if self.future is not None:
+            return self.test_thread not in self.asked
+        if self.task is not None:
+            ended = self.task.done() and not self.task.cancelled()
+            if not ended or self.task.exception() is not self.failure:
+                return False
+        return all(frame in self.frames for frame in _frames_of(self.failure.__traceback__))
 
 
 def raised_aside(failure: GateFailure, test_thread: int) -> AsideFailure | None:
@@ -43,7 +56,11 @@ def raised_aside(failure: GateFailure, test_thread: int) -> AsideFailure | None:
         test_thread: identifier of the thread that runs the test.
     """
     if get_ident() != test_thread:
-        return AsideFailure(failure, None, ())
+        frames = tuple(_stack(sys._getframe()))
+        aside = AsideFailure(failure, test_thread, frames, future=_future_of(frames))
+        if aside.future is not None:
+            _note_who_asks(aside.future, aside.asked, test_thread)
+        return aside
     try:
         task = asyncio.current_task()
     except RuntimeError:  # no loop runs
@@ -51,17 +68,46 @@ def raised_aside(failure: GateFailure, test_thread: int) -> AsideFailure | None:
     if task is None:
         return None
     outermost = getattr(task.get_coro(), "cr_frame", None)
-    frames = []
-    frame: FrameType | None = sys._getframe()
+    return AsideFailure(failure, test_thread, tuple(_stack(sys._getframe(), outermost)), task)
+
+
+def _stack(frame: FrameType | None, outermost: FrameType | None = None) -> Iterator[FrameType]:
+    """Yield a frame and its callers, until ``outermost``."""
     while frame is not None:
-        frames.append(frame)
+        yield frame
         if frame is outermost:
-            break
+            return
         frame = frame.f_back
-    return AsideFailure(failure, task, tuple(frames))
 
 
 def _frames_of(traceback: TracebackType | None) -> Iterator[FrameType]:
     while traceback is not None:
         yield traceback.tb_frame
         traceback = traceback.tb_next
+
+
+def _future_of(frames: tuple[FrameType, ...]) -> Future[object] | None:
+    """Return the future that a thread of a pool works on; ``None`` for any other thread."""
+    found = (getattr(frame.f_locals.get("self"), "future", None) for frame in frames)
+    return next((future for future in found if isinstance(future, Future)), None)
+
+
+def _note_who_asks(future: Future[object], asked: list[int], test_thread: int) -> None:
+    """Add to ``asked`` each thread that asks a future, from now on; and the thread of the test, if it waits for it already.
+
+    An event loop asks to hand the failure on to a future of its own, which tells nobody.
+    """
+
+    def noted(ask: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(*arguments: Any, **named: Any) -> Any:
+            if not str(sys._getframe(1).f_globals.get("__name__")).startswith("asyncio"):
+                asked.append(get_ident())
+            return ask(*arguments, **named)
+
+        return noting
+
+    for name in _ASKS:
+        setattr(future, name, noted(getattr(future, name)))
+    waiting = _stack(sys._current_frames().get(test_thread))
+    if any(frame.f_code.co_name in _ASKS and frame.f_locals.get("self") is future for frame in waiting):
+        asked.append(test_thread)

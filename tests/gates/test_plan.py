@@ -73,7 +73,7 @@ def test_power_notes() -> None:
     assert power_note(0.02, measured) == power_note(0.001, {}) == ""
     note = power_note(0.01, measured)
     assert "underpowered" in note and "from a tolerance of 0.02 on" in note
-    assert "about 240 words (a suite with more of them; now 60)" in note, "half the error takes four times the items"
+    assert "a list of about 240 words (now 60)" in note, "half the error takes four times the items"
     assert "more restarts" in what_would_help({"powered": 0.02, "source": "3 restarts", "over": ""}, 0.01)
 
 

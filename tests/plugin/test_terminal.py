@@ -64,7 +64,7 @@ def test_a_limit_a_baseline_and_a_gate_without_power_fit_when_they_fail(
         "suite: ./wide.yaml, at_least: 0.9",
         "suite: ./wide.yaml, at_least: 0.1",
     )
-    wide_project.runpytest(model(wide_project, "usual"), "--bias-update-new", "--bias-plan")
+    wide_project.runpytest(model(wide_project, "usual"), "--bias-update-new", "--bias-plan", "-k", "baseline")
     for width in widths:
         monkeypatch.setenv("COLUMNS", str(width))
         result = wide_project.runpytest(model(wide_project, "bad"))
