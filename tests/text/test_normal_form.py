@@ -187,3 +187,13 @@ def test_a_corpus_with_soft_hyphens_has_the_figures_of_one_without(tmp_path: Pat
         found = measure("corpus-cooccurrence", load_model(f"t=text:{tmp_path / name}.txt"), cache=None)
         figures.append((found.value, found.n, found.notes[0]))
     assert figures[0] == figures[1]
+
+
+def test_the_docs_list_every_kind() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/characters.md").read_text(encoding="utf-8")
+    rows = [row.strip("| ").split(" | ") for row in page.splitlines() if row.startswith("| ")][1:]
+    for kind, (name, code_points, matched_as) in zip(KINDS, rows, strict=True):
+        each = ", ".join(f"U+{first:04X}" for first, _ in kind.ranges)
+        assert (name, code_points) == (kind.name, kind.property or each)
+        expected = {"": "nothing: they are left out", " ": "a space"}.get(kind.matched_as, kind.matched_as)
+        assert matched_as.strip("`") == expected
