@@ -49,6 +49,41 @@ def role_of_config(config: PreTrainedConfig) -> Role:
     return role
 
 
+def name_head(config: PreTrainedConfig, head: str, name: str) -> None:
+    """Write the architecture with a head into a config that names none. A config that names one of the same role is left as it is.
+
+    Args:
+        config: the config.
+        head: one of :data:`~pytest_genderbias.models.spec.HEADS`.
+        name: the model's name, for messages.
+
+    Raises:
+        ModelError: the config names an architecture of another role, or transformers has none with this head.
+    """
+    from transformers.models.auto import modeling_auto as auto
+
+    mappings = {
+        "masked-lm": auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+        "causal-lm": auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        "classifier": auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+        "encoder": auto.MODEL_MAPPING_NAMES,
+    }
+    if config.architectures:
+        role = role_of_config(config)
+        if role.kind != head and not (head == "classifier" and role.labels):
+            raise ModelError(
+                f"the config of {name} names the architecture {', '.join(config.architectures)}, {role.text}, and head={head} asks for another; "
+                "leave head= out, or correct architectures in config.json"
+            )
+        return
+    known = mappings[head].get(config.model_type)
+    if known is None:
+        raise ModelError(
+            f"{name} is of the type {config.model_type}, of which transformers has no network for head={head}"
+        )
+    config.architectures = [known if isinstance(known, str) else known[0]]
+
+
 def role_of_gguf(config: PreTrainedConfig, name: str) -> Role:
     """Return the role of a GGUF file, a causal LM. A GGUF file names no class, so transformers needs one for its architecture.
 
@@ -91,6 +126,12 @@ def settled_role(role: Role, config: PreTrainedConfig, name: str, labels: Sequen
         raise ModelError(
             f"{name} has no head that can be scored: its architectures are {', '.join(config.architectures or ['none'])}; expected "
             "an encoder, or a network with a head: ...ForMaskedLM, ...ForCausalLM or ...ForSequenceClassification"
+            + (
+                ""
+                if config.architectures
+                else f". If the config forgot to say which it is, name it: {name}=SPEC,head=masked-lm "
+                "(or causal-lm, classifier, encoder)"
+            )
         )
     return role
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.files import place, read_lines
 from pytest_genderbias.errors import DataFileError, ModelError, UnknownNameError
+from pytest_genderbias.text.plain_files import open_regular
 from pytest_genderbias.text.strict_json import parse_json
 
 #: Names of the matrix in an .npz or .safetensors file, and of the words in an .npz file; the first of them is the documented one.
@@ -143,6 +144,7 @@ def read_vectors(path: Path, wanted: Collection[str] | None = None) -> WordVecto
         )
     keep = None if wanted is None else {*wanted, *(word.lower() for word in wanted)}
     try:
+        open_regular(path).close()
         return _read_array(path, form, keep) if form in _ARRAYS else _read_text(path, keep)
     except DataFileError as error:  # of a line that cannot be read at all
         raise ModelError(str(error)) from None
