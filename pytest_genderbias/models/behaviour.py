@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pytest_genderbias.errors import BiasError, ModelError
-from pytest_genderbias.models.config_entries import entry
+from pytest_genderbias.errors import ModelError
+from pytest_genderbias.models.config_entries import entry, hidden_size
 from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, NLI_CLASSIFIER, PAIR_REGRESSOR
 
 if TYPE_CHECKING:
@@ -42,12 +42,14 @@ class Behaviour:
     """What a network does.
 
     ``batches``: ``ANY_ROWS``, ``EQUAL_LENGTHS`` or ``SINGLE_ROWS``. ``positions``: the most tokens in a row for which it has positions,
-    ``None`` where nothing limits them. ``widths``: sizes of the hidden states of each layer, and of the last hidden state; empty if unknown.
+    ``None`` where nothing limits them. ``widths``: sizes of the hidden states of each layer, and of the last hidden state, where they are
+    not all what the config says. ``failure``: why the network could not compute its output for a short row, so that nothing else is known.
     """
 
-    batches: str
-    positions: int | None
-    widths: tuple[int, ...]
+    batches: str = ANY_ROWS
+    positions: int | None = None
+    widths: tuple[int, ...] = ()
+    failure: str = ""
 
 
 class _Row(NamedTuple):
@@ -68,26 +70,29 @@ def observe(
         device: the device of the network.
 
     Raises:
-        ModelError: the network cannot compute its output for a short row, gives another output when the same row is passed again, or is
-            measured as a causal LM and later tokens change its output.
+        ModelError: the network gives another output when the same row is passed again, or it is measured as a causal LM and later tokens
+            change its output.
     """
     import torch
 
     with torch.no_grad():
-        return _Probe(network, tokenizer, kind, name, device).behaviour()
+        try:
+            return _Probe(network, tokenizer, kind, name, device).behaviour()
+        except _NotComputedError as error:
+            return Behaviour(failure=str(error))
 
 
-def can_share(found: str, other: str) -> str:
-    """Return the stricter of two answers to the question which rows may share a batch."""
-    return max(found, other, key=(ANY_ROWS, EQUAL_LENGTHS, SINGLE_ROWS).index)
+class _NotComputedError(Exception):
+    """The network cannot compute its output for one row."""
 
 
-def rounding(dtype: object) -> float:
+def rounding(network: object) -> float:
     """Return how far outputs may lie apart by rounding in the number format of a network, relative to the largest of them."""
     import torch
 
-    known = isinstance(dtype, torch.dtype) and dtype.is_floating_point
-    return max(_NEAR, _ROUNDINGS * torch.finfo(dtype).eps) if known else _NEAR
+    weights = network.parameters() if isinstance(network, torch.nn.Module) else ()
+    dtype = next((p.dtype for p in weights if p.is_floating_point()), None)
+    return _NEAR if dtype is None else max(_NEAR, _ROUNDINGS * torch.finfo(dtype).eps)
 
 
 def moved(one: Tensor, other: Tensor, near: float) -> bool:
@@ -112,7 +117,7 @@ class _Probe:
 
         self._network, self._tokenizer, self._kind, self._name = network, tokenizer, kind, name
         self._device, self._is_graph = device, isinstance(network, ExportedNetwork)
-        self._near = rounding(next((p.dtype for p in network.parameters() if p.is_floating_point()), None))
+        self._near = rounding(network)
         self._by_states = kind in (ENCODER, COREFERENCE_SCORER)
         body: Any = network.base_model
         self._body: PreTrainedModel = body.get_encoder() if body.config.is_encoder_decoder else body
@@ -187,17 +192,20 @@ class _Probe:
         return min([length, *(int(most) for most in promised if isinstance(most, (int, float)) and most > 0)])
 
     def _widths(self, row: _Row) -> tuple[int, ...]:
-        """Return the sizes of the hidden states; none where the network does not give them."""
+        """Return the sizes of the hidden states where they are not all that of the config."""
         if self._is_graph:
             return ()
 
-        def sizes() -> tuple[int, ...]:
-            fed = {name: value for name, value in self._fed([row]).items() if name != "token_type_ids"}
-            output = self._body(**fed, output_hidden_states=True)
-            layers: Sequence[Tensor] = output.hidden_states or ()
-            return (*(int(states.shape[-1]) for states in layers), int(output.last_hidden_state.shape[-1]))
+        fed = {name: value for name, value in self._fed([row]).items() if name != "token_type_ids"}
 
-        return self._tried(sizes) or ()
+        def states(**asked: bool) -> Any:
+            return self._tried(lambda: self._body(**fed, **asked))
+
+        last: Tensor | None = getattr(states(), "last_hidden_state", None)
+        if last is None or last.shape[-1] == hidden_size(self._network.config):
+            return ()
+        layers = getattr(states(output_hidden_states=True), "hidden_states", None) or ()  # leaves hooks in the network
+        return (*(int(layer.shape[-1]) for layer in layers), int(last.shape[-1]))
 
     def _most_tokens(self, runs: list[_Run]) -> int | None:
         """Return the length of the longest row that a graph reads, where its config promises more than it does; else ``None``."""
@@ -264,16 +272,18 @@ class _Probe:
 
     def _first(self, row: _Row, watched: AbstractContextManager[object] | None = None) -> Tensor:
         """Return the output for one row."""
+        import torch
+
         try:
             with watched or nullcontext():
                 return self._output([row])
-        except BiasError:
+        except torch.OutOfMemoryError:
             raise
         except Exception as error:
-            raise ModelError(
-                f"the network of {self._name} cannot compute its output for a row of {len(row.ids)} tokens "
-                f"({type(error).__name__}: {' '.join(str(error).split())[:300]}); correct the numbers in its config.json, use the device that its "
-                "weights were made for, or copy the whole checkpoint again"
+            raise _NotComputedError(
+                f"the network of {self._name} cannot compute its output here, not even for {len(row.ids)} tokens ({type(error).__name__}: "
+                f"{' '.join(str(error).split())[:300]}); correct the numbers in its config.json, use the device that its weights were made for, "
+                "or copy the whole checkpoint again"
             ) from None
 
     def _tried(self, compute: Callable[[], Any]) -> Any:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import BiasWarning, ModelError
-from pytest_genderbias.models.behaviour import ANY_ROWS, Behaviour, observe
+from pytest_genderbias.models.behaviour import Behaviour, observe
 from pytest_genderbias.models.chat_template import chat_template_details
 from pytest_genderbias.models.config_entries import entry
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
@@ -108,7 +108,7 @@ def observed(
     role: Role,
     name: str,
     device: str,
-    sentences: SentenceFiles | None = None,
+    sentences: SentenceFiles,
     runtime: str | None = None,
 ) -> Checkpoint:
     """Make a :class:`Checkpoint` of a network in evaluation mode, after a few passes that show what its output depends on.
@@ -119,18 +119,17 @@ def observed(
         role: its role.
         name: the model's name, for messages.
         device: its device.
-        sentences: what the files of a sentence encoder say, or ``None``.
+        sentences: what the files of a sentence encoder say.
         runtime: the library that runs an exported graph.
 
     Raises:
-        ModelError: as :func:`~pytest_genderbias.models.behaviour.observe`.
+        ModelError: as :func:`~pytest_genderbias.models.behaviour.observe`, or the network cannot compute its output.
     """
-    own, pooling = (None, None) if sentences is None else (sentences.longest, sentences.pooling)
-    found = (
-        observe(network, tokenizer, role.kind, name, device) if role.kind != OTHER else Behaviour(ANY_ROWS, None, ())
-    )
-    longest = longest_row(network.config, tokenizer, own, found.positions)
-    return Checkpoint(network, tokenizer, device, longest, pooling, runtime, found.batches, found.widths)
+    found = Behaviour() if role.kind == OTHER else observe(network, tokenizer, role.kind, name, device)
+    if found.failure:
+        raise ModelError(found.failure)
+    longest = longest_row(network.config, tokenizer, sentences.longest, found.positions)
+    return Checkpoint(network, tokenizer, device, longest, sentences.pooling, runtime, found.batches, found.widths)
 
 
 def batch_details(checkpoint: Checkpoint) -> dict[str, str]:

@@ -126,12 +126,6 @@ def settled_role(role: Role, config: PreTrainedConfig, name: str, labels: Sequen
         raise ModelError(
             f"{name} has no head that can be scored: its architectures are {', '.join(config.architectures or ['none'])}; expected "
             "an encoder, or a network with a head: ...ForMaskedLM, ...ForCausalLM or ...ForSequenceClassification"
-            + (
-                ""
-                if config.architectures
-                else f". If the config forgot to say which it is, name it: {name}=SPEC,head=masked-lm "
-                "(or causal-lm, classifier, encoder)"
-            )
         )
     return role
 

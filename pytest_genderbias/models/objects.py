@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
 from pytest_genderbias.errors import BiasError, ModelError
+from pytest_genderbias.models.behaviour import Behaviour, observe
 from pytest_genderbias.models.chat_template import chat_template_details
-from pytest_genderbias.models.checkpoints import batch_details, check_parts, observed
+from pytest_genderbias.models.checkpoints import batch_details, check_parts, longest_row
 from pytest_genderbias.models.config import role_of_config, settled_role
 from pytest_genderbias.models.fingerprint import fingerprint_tokenizer
 from pytest_genderbias.models.model import Checkpoint, Model
@@ -36,6 +37,7 @@ from pytest_genderbias.models.roles import (
     CLASS_PREDICTIONS,
     MASKED_LM,
     NLI_CLASSIFIER,
+    OTHER,
     PAIR_REGRESSOR,
     SENTENCE_ENCODER,
     TEXT_CLASSIFIER,
@@ -135,8 +137,11 @@ def wrap_network(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, n
         **chat_template_details(tokenizer),
     }
     name, role = name or type(network).__name__, _role_of_class(network)
-    with evaluation_mode(network):
-        backend = observed(network, tokenizer, role, name, str(network.device))
+    device = str(network.device)
+    with evaluation_mode(network):  # a network that cannot be passed says so when it is scored
+        found = Behaviour() if role.kind == OTHER else observe(network, tokenizer, role.kind, name, device)
+    longest = longest_row(network.config, tokenizer, None, found.positions)
+    backend = Checkpoint(network, tokenizer, device, longest, batches=found.batches, widths=found.widths)
     return Model(name, name, role, None, {**details, **batch_details(backend)}, backend)
 
 

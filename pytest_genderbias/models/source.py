@@ -19,8 +19,8 @@ from pytest_genderbias.models import graphs, networks
 from pytest_genderbias.models.config import name_head, role_of_config, role_of_gguf, settled_role
 from pytest_genderbias.models.config_entries import entry, labels_of
 from pytest_genderbias.models.quantised import QUANTISED, require_library
-from pytest_genderbias.models.roles import Role
-from pytest_genderbias.models.spec import ModelSpec
+from pytest_genderbias.models.roles import OTHER, Role
+from pytest_genderbias.models.spec import HEADS, ModelSpec
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.text.printable import brief
 
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 #: The number of layers in configs of several architectures, and the most that are built.
 _LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers")
 _MOST_LAYERS = 1000
+#: Entries that count something of which each network has some, and the most that any has; and what is added to variances.
+_COUNTS = ("hidden_size", "d_model", "n_embd", "num_attention_heads", "n_head", "vocab_size", "intermediate_size")
+_MOST_COUNTED = 10**8
+_ROUNDED = ("layer_norm_eps", "layer_norm_epsilon", "rms_norm_eps", "norm_eps")
 #: Files that say which file has which weight, where there are several.
 _INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 
@@ -139,6 +143,11 @@ def inspect_checkpoint(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
         if role.labels and spec.kind == "directory":
             settle_outputs(config, Path(spec.target), spec.name, settings.labels)
             role = role_of_config(config)
+        if role.kind == OTHER and not config.architectures and spec.kind in ("directory", "hub"):
+            raise ModelError(
+                f"the config of {spec.name} names no architectures, so its head is not known; name it after the checkpoint: "
+                f"{spec.name}={brief(spec.spec)[1:-1]},head=masked-lm (or one of {', '.join(HEADS[1:])}), or add architectures to config.json"
+            )
         return ModelSource(spec, settled_role(role, config, spec.name, settings.labels), config)
 
 
@@ -308,12 +317,22 @@ def indexed_weights(folder: Path) -> Iterator[tuple[Path, object]]:
 
 
 def refuse_size(config: PreTrainedConfig, name: str) -> None:
-    """Refuse a config with so many layers that building the network would not end."""
-    for key in _LAYERS:
-        layers = entry(config, key)
-        if isinstance(layers, int) and layers > _MOST_LAYERS:
+    """Refuse a config with numbers of which no network can be made, or only one that is none: without layers, or with so many that building would not end.
+
+    Raises:
+        ModelError: naming the entry and what was expected.
+    """
+    ranges: dict[str, tuple[float, float]] = {
+        **dict.fromkeys(_LAYERS, (0, _MOST_LAYERS)),
+        "num_hidden_layers": (1, _MOST_LAYERS),
+        **dict.fromkeys(_COUNTS, (1, _MOST_COUNTED)),
+        **dict.fromkeys(_ROUNDED, (0, 1)),
+    }
+    for key, (least, most) in ranges.items():
+        number = entry(config, key)
+        if isinstance(number, (int, float)) and not least <= number <= most:
             raise ModelError(
-                f"the config of {name} has {key}: {layers}; expected at most {_MOST_LAYERS}: copy the checkpoint again"
+                f"the config of {name} has {key}: {brief(number)}; expected a number from {least:,} to {most:,}: copy the checkpoint again"
             )
 
 

@@ -154,7 +154,7 @@ class Network:
     separately, else after the last hidden state, so that the vocabulary head is computed at the read positions only. A row of each length
     is first passed with and without the hook; a hook that changes the logits is not used. If no hook is left, ``note`` says so.
 
-    The same rows show whether padding changes the logits at these lengths; if so, batches have rows of one length from there on.
+    The shortest row beside the longest shows whether padding changes the logits at these lengths; if so, batches have rows of one length.
     """
 
     def __init__(self, checkpoint: Checkpoint, batch_tokens: int | None, vocabulary_head: bool) -> None:
@@ -164,7 +164,7 @@ class Network:
         layer = plain_output_layer(checkpoint.network) if vocabulary_head else None
         self._last = None if layer is None else LargestLogits(layer)
         self._proved: set[int] = set()
-        self._near = rounding(next((p.dtype for p in checkpoint.network.parameters() if p.is_floating_point()), None))
+        self._near = rounding(checkpoint.network)
         self.note: str | None = None
         self._side_by_side = can_pass_side_by_side(checkpoint.network)
         packed = PackedLayers(checkpoint.network)
@@ -218,8 +218,8 @@ class Network:
         while rows := self._unproved(lengths, first):
             shortcuts = len(self._shortcuts)
             for row in rows:
-                beside = np.unique([first[0], row])
-                self.batches.run(inputs.lengths[beside], partial(self._prove, inputs, beside))
+                beside = np.unique([first[0], row]) if row == rows[0] else np.asarray([row])
+                self.batches.run(inputs.lengths[beside], partial(self._probe, inputs, beside))
             self._proved.update(lengths.tolist())
             if len(self._shortcuts) < shortcuts:  # the next one has been asked at the last lengths only
                 self._proved.clear()
@@ -270,10 +270,10 @@ class Network:
     def _vocabulary(self) -> int:
         return int(self._network.config.vocab_size) if self._head else 1
 
-    def _prove(self, inputs: Inputs, among: NDArray[np.int64], chosen: NDArray[np.int64]) -> None:
+    def _probe(self, inputs: Inputs, among: NDArray[np.int64], chosen: NDArray[np.int64]) -> None:
         """Pass the chosen ones ``among`` some rows with and without shortcuts, and the shortest of them alone."""
         rows = among[chosen]
-        whole = self._checked(self._probe, inputs, rows)
+        whole = self._checked(self._with_shortcuts, inputs, rows)
         shortest = int(np.argmin(inputs.lengths[rows]))
         if self.batches.sharing != ANY_ROWS or inputs.lengths[rows].max() == inputs.lengths[rows[shortest]]:
             return
@@ -282,8 +282,8 @@ class Network:
         if moved(alone, beside, self._near):
             self.batches.sharing, self.note = EQUAL_LENGTHS, REASONS[EQUAL_LENGTHS]
 
-    def _probe(self, fed: dict[str, Tensor], where: Tensor) -> Tensor:
-        """Drop shortcuts, the best first, until one gives the logits of the pass without a hook; return these."""
+    def _with_shortcuts(self, fed: dict[str, Tensor], where: Tensor) -> Tensor:
+        """Return the logits of a pass without a hook, and drop shortcuts, the best first, until one gives them."""
         whole = self._whole(fed, where)
         while self._shortcuts and not self._gives(whole, self._shortcuts[0], fed, where):
             self._shortcuts.pop(0)
