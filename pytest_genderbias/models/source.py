@@ -146,7 +146,7 @@ def inspect_checkpoint(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
         if role.kind == OTHER and not config.architectures and spec.kind in ("directory", "hub"):
             raise ModelError(
                 f"the config of {spec.name} names no architectures, so its head is not known; name it after the checkpoint: "
-                f"{spec.name}={brief(spec.spec)[1:-1]},head=masked-lm (or one of {', '.join(HEADS[1:])}), or add architectures to config.json"
+                f"{spec.name}={spec.spec:.300},head=masked-lm (or one of {', '.join(HEADS[1:])}), or add architectures to config.json"
             )
         return ModelSource(spec, settled_role(role, config, spec.name, settings.labels), config)
 

@@ -324,7 +324,9 @@ def test_projected_embeddings_have_vectors_of_their_own_width(where):
 @pytest.mark.parametrize(("kind", "suite"), [("llama", "lm-occupation"), ("bert", "lm-occupation"), ("bert", "weat"), ("llama", "counterfactual-generation")])  # fmt: skip
 def test_a_tokenizer_larger_than_its_network_is_one_error(tmp_path, kind, suite):
     words = type(tokenizer(kind)).from_pretrained(save_checkpoint(kind, tmp_path / "m"))
-    words.add_tokens(["pilot", "nurse", "salesperson", "doctor", "science", "poetry", "she", "The", "math", "john", "he", "art"])
+    words.add_tokens(
+        ["pilot", "nurse", "salesperson", "doctor", "science", "poetry", "she", "The", "math", "john", "he", "art"]
+    )
     words.save_pretrained(tmp_path / "m")
     with pytest.raises(ModelError, match=r"no embedding for a token of its tokenizer \(token \d+ of \d+\)"):
         measure(suite, f"m={tmp_path / 'm'}", cache=None)
