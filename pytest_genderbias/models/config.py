@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import ModelError
@@ -62,7 +62,7 @@ def name_head(config: PreTrainedConfig, head: str, name: str) -> None:
     """
     from transformers.models.auto import modeling_auto as auto
 
-    mappings = {
+    mappings: dict[str, Mapping[str, str | Sequence[str]]] = {
         "masked-lm": auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
         "causal-lm": auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
         "classifier": auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,

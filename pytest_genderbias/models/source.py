@@ -145,7 +145,7 @@ def inspect_checkpoint(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
             role = role_of_config(config)
         if role.kind == OTHER and not config.architectures and spec.kind in ("directory", "hub"):
             raise ModelError(
-                f"the config of {spec.name} names no architectures, so its head is not known; name it after the checkpoint: "
+                f"{spec.name} has no head that can be scored: its config names no architectures; name the head after the checkpoint: "
                 f"{spec.name}={spec.spec:.300},head=masked-lm (or one of {', '.join(HEADS[1:])}), or add architectures to config.json"
             )
         return ModelSource(spec, settled_role(role, config, spec.name, settings.labels), config)
@@ -332,7 +332,8 @@ def refuse_size(config: PreTrainedConfig, name: str) -> None:
         number = entry(config, key)
         if isinstance(number, (int, float)) and not least <= number <= most:
             raise ModelError(
-                f"the config of {name} has {key}: {brief(number)}; expected a number from {least:,} to {most:,}: copy the checkpoint again"
+                f"the config of {name} has {key}: {brief(number)}; expected at {f'most {most}' if number > most else f'least {least}'}: copy the "
+                "checkpoint again"
             )
 
 

@@ -93,7 +93,7 @@ class Norm:
         """Return the norm of the weights of each item: shape (items,), in float64."""
         import torch
 
-        return torch.cat([self._of_some(part.double()) for part in weight.split(_AT_ONCE)])
+        return torch.cat([self._of_some(part.double()) for part in torch.split(weight, _AT_ONCE)])
 
     def _of_some(self, weight: Tensor) -> Tensor:
         """Return the norms of weights in float64, whose squares no float32 underflows or overflows."""
